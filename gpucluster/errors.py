@@ -1,0 +1,126 @@
+"""Every exception that this package raises on purpose.
+
+    GpuClusterError                 exit code 1
+    ├── UserError                   exit code 2: what the user typed or wrote
+    │   ├── UsageError              a flag, an argument, a file that is not there
+    │   ├── ConfigError             cluster.yaml: every problem at once
+    │   └── JobSpecError            job.yaml or the flags of `submit`
+    ├── CloudError                  exit code 3: AWS, or what runs there
+    │   ├── AwsError                an API call refused or failed
+    │   ├── CapacityError           AWS has none of the instance types left
+    │   ├── DeployError             the stack did not come up, or the head node's boot failed
+    │   ├── NotDeployedError        the cluster is not there
+    │   └── RemoteError             the head node cannot be reached, or a command on it failed
+    └── JobFailedError              exit code 4: the job ran, and failed
+
+A message says what, where, what was got and what is allowed: lower case, no full stop. The hint says what to do next.
+Imports nothing of ours, and nothing slow: the command line's `--help` loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+INTERRUPTED_EXIT_CODE = 130
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One finding about one place of a file that the user wrote. Lines and columns count from 1; 0 is "the whole file"."""
+
+    level: Literal["error", "warning"]
+    file: str
+    line: int
+    column: int
+    key: str
+    """Path of the key as people write it: `partitions[0].efa`; empty for the whole file."""
+    message: str
+    source: str = ""
+    """The text of the line, for the caret to point into."""
+    hint: str | None = None
+
+    def render(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        subject = f"{self.key}: " if self.key else ""
+        lines = [f"{place}: {self.level}: {subject}{self.message}"]
+        if self.source.strip():
+            lines += [f"  {self.source.rstrip()}", f"  {_blank(self.source[: self.column - 1])}^"]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def _blank(text: str) -> str:
+    """As wide as the text on a terminal: tabs stay tabs, so that the caret lands under its column."""
+    return "".join("\t" if character == "\t" else " " for character in text)
+
+
+class GpuClusterError(Exception):
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def render(self) -> str:
+        """What the command line prints to stderr."""
+        return f"error: {self.message}" + (f"\nhint: {self.hint}" if self.hint else "")
+
+
+class UserError(GpuClusterError):
+    exit_code = 2
+
+
+class UsageError(UserError):
+    pass
+
+
+class ConfigError(UserError):
+    """All problems of one file. `message` is their number, `render()` prints each with its place."""
+
+    def __init__(self, problems: Sequence[Notice], hint: str | None = None) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        super().__init__(f"{self.problems[0].file}: {count} problem{'s' if count != 1 else ''}", hint)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self) -> str:
+        text = "\n".join(problem.render() for problem in self.problems)
+        return text + (f"\nhint: {self.hint}" if self.hint else "")
+
+
+class JobSpecError(UserError):
+    pass
+
+
+class CloudError(GpuClusterError):
+    exit_code = 3
+
+
+class AwsError(CloudError):
+    pass
+
+
+class CapacityError(CloudError):
+    pass
+
+
+class DeployError(CloudError):
+    pass
+
+
+class NotDeployedError(CloudError):
+    pass
+
+
+class RemoteError(CloudError):
+    pass
+
+
+class JobFailedError(GpuClusterError):
+    exit_code = 4
