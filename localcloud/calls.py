@@ -1,0 +1,83 @@
+"""Which AWS call an HTTP request is: service, region, action and who signed it."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qs
+
+from moto.core.request import Request
+from moto.core.routing import ServiceOperationRouter, get_service_router
+from werkzeug.exceptions import HTTPException
+
+Environ = dict[str, Any]
+_CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/\d+/([^/]+)/([^/]+)/aws4_request")
+_LIMIT_BYTES = 16 * 1024 * 1024  # no query or JSON request of AWS is larger
+# services whose calls are told apart by method and path
+REST_SERVICES = {"s3": "s3", "route53": "route53", "lambda": "lambda", "elasticfilesystem": "efs"}
+
+
+@dataclass(frozen=True)
+class Call:
+    service: str  # as in the credential scope, lower case; "" where nothing is signed
+    region: str
+    action: str  # "" where it cannot be told
+    access_key_id: str
+    form: dict[str, str] = field(default_factory=dict)  # query protocol: the flat parameters
+    body: bytes = b""  # JSON protocols; empty for s3
+    path: str = ""
+
+
+def identify(environ: Environ) -> Call:
+    """Reads the body of query and JSON requests and puts it back."""
+    access_key_id, region, service = _credential(environ)
+    path = str(environ.get("PATH_INFO", ""))
+    content_type = str(environ.get("CONTENT_TYPE", ""))
+    target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
+    body, form = b"", _flat(str(environ.get("QUERY_STRING", "")))
+    if target or content_type.startswith(("application/x-www-form-urlencoded", "application/x-amz-json")):
+        body = _read_body(environ)
+    if content_type.startswith("application/x-www-form-urlencoded"):
+        form |= _flat(body.decode("utf-8", "replace"))
+    action = form.get("Action") or target.rpartition(".")[2] or _rest_action(service, environ)
+    return Call(service, region, action, access_key_id, form, body, path)
+
+
+def _credential(environ: Environ) -> tuple[str, str, str]:
+    header = str(environ.get("HTTP_AUTHORIZATION", ""))
+    if found := _CREDENTIAL.search(header):
+        return found[1], found[2], found[3].lower()
+    presigned = parse_qs(str(environ.get("QUERY_STRING", ""))).get("X-Amz-Credential", [""])[0]
+    parts = presigned.split("/")
+    return (parts[0], parts[2], parts[3].lower()) if len(parts) == 5 else ("", "us-east-1", "")
+
+
+def _flat(query: str) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(query, keep_blank_values=True).items()}
+
+
+def _read_body(environ: Environ) -> bytes:
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    if not 0 < length <= _LIMIT_BYTES:
+        return b""
+    body: bytes = environ["wsgi.input"].read(length)
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
+def _rest_action(service: str, environ: Environ) -> str:
+    if service not in REST_SERVICES:
+        return ""
+    try:
+        operation, _ = _router(REST_SERVICES[service]).match(Request(environ))
+    except (HTTPException, NotImplementedError):
+        return ""
+    return str(operation.name)
+
+
+@lru_cache(maxsize=16)
+def _router(service: str) -> ServiceOperationRouter:
+    return get_service_router(service)

@@ -1,0 +1,44 @@
+"""boto3 clients on this cloud's own endpoint, with the administrator's credentials."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+ACCOUNT_ID = "123456789012"
+ACCESS_KEY_ID = "localcloud"
+SECRET_ACCESS_KEY = "localcloud"
+
+_endpoint_url: str | None = None
+_lock = threading.Lock()  # boto3 may not create clients in two threads at once
+
+
+def configure(endpoint_url: str) -> None:
+    """Tell `client` where the API answers; the server does it once, as it starts."""
+    global _endpoint_url
+    _endpoint_url = endpoint_url
+    _client.cache_clear()
+
+
+def client(service: str, region: str = "us-east-1") -> Any:
+    """A cached client; RuntimeError before `configure`."""
+    if _endpoint_url is None:
+        raise RuntimeError("no endpoint yet: localcloud.clients.configure() comes first")
+    with _lock:
+        return _client(service, region, _endpoint_url)
+
+
+@functools.lru_cache(maxsize=64)
+def _client(service: str, region: str, endpoint_url: str) -> Any:
+    return boto3.client(
+        service,
+        region_name=region,
+        endpoint_url=endpoint_url,
+        aws_access_key_id=ACCESS_KEY_ID,
+        aws_secret_access_key=SECRET_ACCESS_KEY,
+        config=Config(retries={"max_attempts": 1}, s3={"addressing_style": "path"}, max_pool_connections=32),
+    )
