@@ -1,0 +1,88 @@
+"""What guests may ask of the host: one Unix socket per guest, which is also the guest's identity."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from localcloud.machines import shares
+
+SOCKET_NAME = "host.sock"
+LONGEST_REQUEST = 65536
+_CREDENTIALS = struct.Struct("3i")
+
+# (request, pid of the asking process as the host numbers it)
+Handle = Callable[[shares.MountRequest, int], None]
+
+
+class Agent:
+    """Answers one guest. A request and its reply are one JSON object each, on one line."""
+
+    def __init__(self, folder: Path, handle: Handle) -> None:
+        self._handle = handle
+        self._listener = _listen(folder)
+        threading.Thread(target=self._accept, name=f"agent-{folder.parent.name}", daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            connection.settimeout(10)
+            try:
+                line = connection.makefile("rb").readline(LONGEST_REQUEST)
+                reply = self._reply(line, _peer(connection))
+                connection.sendall(json.dumps(reply).encode() + b"\n")
+            except OSError:
+                return
+
+    def _reply(self, line: bytes, pid: int) -> dict[str, object]:
+        try:
+            self._handle(parse(line), pid)
+        except shares.ShareError as error:
+            return {"error": str(error), "retry": error.retry}
+        except (ValueError, KeyError, TypeError) as error:
+            return {"error": f"request not understood: {error}", "retry": False}
+        return {"ok": True}
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def parse(line: bytes) -> shares.MountRequest:
+    asked = json.loads(line)
+    options = tuple(str(option) for option in asked.get("options", ()))
+    if asked["op"] != "mount":
+        raise ValueError(f"operation {asked['op']!r} (only 'mount' is known)")
+    return shares.MountRequest(str(asked["server"]), str(asked["path"]), str(asked["target"]), options)
+
+
+def _listen(folder: Path) -> socket.socket:
+    """Through the folder's descriptor: a socket's path may have only 108 characters."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    descriptor = os.open(folder, os.O_PATH)
+    try:
+        (folder / SOCKET_NAME).unlink(missing_ok=True)
+        listener.bind(f"/proc/self/fd/{descriptor}/{SOCKET_NAME}")
+    finally:
+        os.close(descriptor)
+    (folder / SOCKET_NAME).chmod(0o600)
+    listener.listen(16)
+    return listener
+
+
+def _peer(connection: socket.socket) -> int:
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid: int = _CREDENTIALS.unpack(raw)[0]
+    return pid

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Finishes a guest's root file system. usage: customize.sh ROOT
+# Runs outside the root, after all packages are in and the files of guest/ lie in their places.
+set -eu
+root=$1
+
+chroot "$root" useradd --create-home --uid 1000 --user-group --shell /bin/bash ubuntu
+chroot "$root" useradd --system --no-create-home --shell /usr/sbin/nologin ec2-instance-connect
+chmod 0440 "$root/etc/sudoers.d/90-cloud-init-users"
+install -d -m 0755 "$root/opt/wheels" "$root/etc/exports.d" "$root/var/lib/nfs" "$root/fsx"
+chroot "$root" update-ca-certificates >/dev/null
+
+# Each instance makes its own identity at boot.
+rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname" "$root/etc/munge/munge.key" "$root/var/lib/dbus/machine-id"
+: >"$root/etc/machine-id"
+printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' >"$root/etc/hosts"
+ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
+
+# Services wait for user data to start them; timers and terminals only cost memory here.
+systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service 2>/dev/null || true
+systemctl --root="$root" mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
+    e2scrub_reap.service fstrim.timer logrotate.timer man-db.timer systemd-pstore.service console-getty.service \
+    container-getty@.service getty@.service getty.target systemd-timesyncd.service systemd-logind.service \
+    systemd-userdbd.socket cloud-init-hotplugd.socket xfs_scrub_all.timer systemd-networkd-persistent-storage.service \
+    dev-hugepages.mount sys-kernel-debug.mount sys-kernel-tracing.mount >/dev/null 2>&1
+systemctl --root="$root" enable ssh.service systemd-networkd.service systemd-resolved.service >/dev/null 2>&1
+rm -rf "$root"/var/cache/apt/*.bin "$root"/var/log/apt "$root"/usr/share/man/* "$root"/usr/share/doc/*

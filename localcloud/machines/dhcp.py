@@ -1,0 +1,81 @@
+"""Addresses for guests: one dnsmasq per VPC that knows every guest by its hardware address."""
+
+from __future__ import annotations
+
+import ipaddress
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.machines.addressing import RESOLVER_ADDRESS, VPC_MTU, gateway, host_name
+from localcloud.machines.processes import end, start_time
+
+
+@dataclass(frozen=True)
+class Subnet:
+    subnet_id: str
+    cidr: str
+
+
+def configuration(subnets: Iterable[Subnet], domain: str, folder: Path) -> str:
+    lines = [
+        "port=0",
+        "interface=br0",
+        "bind-dynamic",
+        "dhcp-authoritative",
+        "no-ping",
+        "user=root",
+        f"domain={domain}",
+        f"dhcp-hostsdir={folder / 'hosts'}",
+        f"dhcp-leasefile={folder / 'leases'}",
+        f"log-facility={folder / 'dnsmasq.log'}",
+        "pid-file=",
+        f"dhcp-option=option:dns-server,{RESOLVER_ADDRESS}",
+        f"dhcp-option=option:domain-search,{domain}",
+        f"dhcp-option=option:mtu,{VPC_MTU}",
+    ]
+    for subnet in sorted(subnets, key=lambda subnet: subnet.cidr):
+        network = ipaddress.ip_network(subnet.cidr)
+        lines.append(f"dhcp-range=set:{subnet.subnet_id},{network.network_address},static,{network.netmask},1h")
+        lines.append(f"dhcp-option=tag:{subnet.subnet_id},option:router,{gateway(subnet.cidr)}")
+    return "\n".join((*lines, ""))
+
+
+def host_line(mac: str, private_ip: str) -> str:
+    return f"{mac},{private_ip},{host_name(private_ip)},infinite\n"
+
+
+class DhcpServer:
+    """dnsmasq in a VPC's namespace. A new subnet restarts it; a new guest is a file that it notices."""
+
+    def __init__(self, folder: Path, netns: str, domain: str, cgroups: Iterable[Path]) -> None:
+        self._folder = folder
+        self._netns = netns
+        self._domain = domain
+        self._cgroups = tuple(cgroups)
+        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "hosts").mkdir(parents=True, exist_ok=True)
+
+    def serve(self, subnets: Iterable[Subnet]) -> None:
+        self.close()
+        path = self._folder / "dnsmasq.conf"
+        path.write_text(configuration(subnets, self._domain, self._folder))
+        join = "".join(f"echo $$ > '{group}/cgroup.procs'; " for group in self._cgroups)
+        command = f"{join}exec nsenter --net=/run/netns/{self._netns} dnsmasq -k --conf-file='{path}'"
+        self._process = subprocess.Popen(["sh", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def add(self, instance_id: str, mac: str, private_ip: str) -> None:
+        (self._folder / "hosts" / instance_id).write_text(host_line(mac, private_ip))
+
+    def remove(self, instance_id: str) -> None:
+        (self._folder / "hosts" / instance_id).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._process is None:
+            return
+        started = start_time(self._process.pid)
+        if started is not None:
+            end(self._process.pid, started)
+        self._process.wait()
+        self._process = None

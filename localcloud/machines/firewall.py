@@ -1,0 +1,64 @@
+"""nftables rules: address translation on the way out, and no way out where a subnet has none."""
+
+from __future__ import annotations
+
+from localcloud.machines.addressing import API_ADDRESS
+
+
+def host_table(cloud_id: str) -> str:
+    return f"localcloud_{cloud_id}"
+
+
+def host_rules(cloud_id: str, cloud_address: str, uplink: str) -> str:
+    return f"""\
+table ip {host_table(cloud_id)} {{
+  chain postrouting {{
+    type nat hook postrouting priority srcnat;
+    ip saddr {cloud_address} oifname != "{uplink}" masquerade
+  }}
+}}
+"""
+
+
+def hub_rules() -> str:
+    return """\
+table ip localcloud {
+  chain postrouting {
+    type nat hook postrouting priority srcnat;
+    oifname "uplink" masquerade
+  }
+}
+"""
+
+
+def vpc_rules() -> str:
+    """Of a VPC's namespace: only subnets in the set `internet` leave it; the API is reached by all.
+
+    Segments are clamped to the uplink's MTU: guests offer jumbo frames, which nobody outside takes.
+    """
+    return f"""\
+table ip localcloud {{
+  set internet {{ type ipv4_addr; flags interval; }}
+  chain postrouting {{
+    type nat hook postrouting priority srcnat;
+    oifname "uplink" masquerade
+  }}
+  chain forward {{
+    type filter hook forward priority filter;
+    oifname "uplink" tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu
+    iifname "uplink" accept
+    oifname "uplink" ip daddr {API_ADDRESS} accept
+    oifname "uplink" ip saddr @internet accept
+    oifname "uplink" drop
+  }}
+}}
+"""
+
+
+def allow_internet(subnet_cidr: str) -> str:
+    return f"add element ip localcloud internet {{ {subnet_cidr} }}\n"
+
+
+def deny_internet(subnet_cidr: str) -> str:
+    """Deleting from a set what is not in it is an error, so it is added first."""
+    return f"{allow_internet(subnet_cidr)}delete element ip localcloud internet {{ {subnet_cidr} }}\n"

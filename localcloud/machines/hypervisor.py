@@ -1,0 +1,176 @@
+"""The hypervisor of this machine: systemd-nspawn containers that are EC2 instances to all who look."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import threading
+import traceback
+from pathlib import Path
+
+from localcloud.machines import cgroups, imds, resolver, shares
+from localcloud.machines.addressing import METADATA_ADDRESS
+from localcloud.machines.agent import Agent
+from localcloud.machines.machine import Machine
+from localcloud.machines.namespaces import bind_udp, connect_tcp, listen_tcp
+from localcloud.machines.network import Network, Vpc
+from localcloud.machines.processes import MachineError
+from localcloud.machines.rootfs import Root
+from localcloud.machines.spec import BootFault, InstanceSpec, Metadata
+from localcloud.machines.volumes import Volumes
+
+OWNER_RECORD = "hypervisor.json"
+LEADER_TIMEOUT_S = 20.0
+
+
+def cloud_cgroup(cloud_id: str) -> str:
+    return f"lc-{cloud_id}"
+
+
+class NspawnHypervisor:
+    """See `spec.Hypervisor`. Each instance has one thread, which boots it, waits for its end and cleans up."""
+
+    def __init__(self, cloud_id: str, state_dir: Path, image: Path, metadata: Metadata, wheels: Path | None) -> None:
+        self._cloud_id = cloud_id
+        self._state_dir = state_dir
+        self._image = image
+        self._metadata = metadata
+        self._wheels = wheels
+        self._machines: dict[str, Machine] = {}
+        self._tokens = imds.Tokens()
+        self._metadata_servers: list[http.server.HTTPServer] = []
+        state_dir.mkdir(parents=True, exist_ok=True)
+        # before anything is made: whoever cleans up after us finds all by this id
+        (state_dir / OWNER_RECORD).write_text(json.dumps({"cloud_id": cloud_id}))
+        self._volumes = Volumes(state_dir / "volumes")
+        self._resolver = resolver.Resolver(resolver.forward_to(resolver.host_nameservers()))
+        plumbing = cgroups.create(f"{cloud_cgroup(cloud_id)}/network")
+        self._network = Network(cloud_id, state_dir / "network", plumbing, self._serve_vpc)
+
+    def _serve_vpc(self, vpc: Vpc) -> None:
+        """Metadata and names, on the addresses that EC2 gives them in every VPC."""
+
+        def lookup(address: str) -> InstanceSpec | None:
+            machine = self._machine_at(address, vpc.vpc_id)
+            return machine.spec if machine else None
+
+        def resolve(name: str, record_type: str) -> list[str] | None:
+            return self._metadata.resolve(vpc.vpc_id, name, record_type)
+
+        listener = listen_tcp(vpc.netns, METADATA_ADDRESS, 80)
+        self._metadata_servers.append(imds.serve(listener, lookup, self._metadata, self._tokens))
+        for address in vpc.addresses:
+            self._resolver.serve(bind_udp(vpc.netns, address, 53), resolve)
+            self._resolver.serve(listen_tcp(vpc.netns, address, 53), resolve)
+
+    def _machine_at(self, private_ip: str, vpc_id: str | None = None) -> Machine | None:
+        """The newest live instance with this address; in a given VPC, the only one."""
+        for machine in reversed(list(self._machines.values())):
+            spec = machine.spec
+            if spec.interfaces[0].private_ip == private_ip and vpc_id in (None, spec.vpc_id) and not machine.gone.is_set():
+                return machine
+        return None
+
+    def start(self, spec: InstanceSpec, fault: BootFault) -> None:
+        root = Root(self._state_dir / "machines" / spec.instance_id)
+        machine = Machine(spec, fault, root, f"{cloud_cgroup(self._cloud_id)}/{spec.instance_id}")
+        root.folder.mkdir(parents=True, exist_ok=True)
+        self._machines[spec.instance_id] = machine
+        threading.Thread(target=self._live, args=(machine,), name=spec.instance_id, daemon=True).start()
+
+    def _live(self, machine: Machine) -> None:
+        agent: Agent | None = None
+        try:
+            netns = self._network.join(machine.spec)
+            machine.root.host.mkdir(parents=True, exist_ok=True)
+            agent = Agent(machine.root.host, lambda request, pid: self._share(machine, request, pid))
+            if not machine.stopping.is_set():
+                machine.state = "running"
+                machine.boot(self._image, netns, self._wheels)
+            machine.wait()
+        except Exception as error:  # the thread is the instance's: its end is told on the console, never lost
+            machine.say(f"localcloud: this instance could not run: {error}\n{traceback.format_exc()}")
+        finally:
+            machine.state = "shutting-down"
+            self._bury(machine, agent)
+
+    def _bury(self, machine: Machine, agent: Agent | None) -> None:
+        if agent:
+            agent.close()
+        cgroups.kill(machine.cgroup)
+        self._volumes.detach_all(machine.spec.instance_id)
+        self._network.leave(machine.spec)
+        machine.root.unmount()
+        cgroups.remove(machine.cgroup)
+        machine.state = "terminated"
+        machine.gone.set()
+
+    def _share(self, machine: Machine, request: shares.MountRequest, pid: int) -> None:
+        def leader_at(address: str) -> int | None:
+            server = self._machine_at(address, machine.spec.vpc_id)
+            return server.leader() if server else None
+
+        shares.mount(request, machine.spec.interfaces[0].private_ip or "", pid, leader_at)
+
+    def terminate(self, instance_id: str, *, hard: bool = False) -> None:
+        machine = self._machines.get(instance_id)
+        if machine is None or machine.gone.is_set():
+            return
+        machine.state = "shutting-down"
+        machine.stop(hard=hard)
+
+    def state(self, instance_id: str) -> str | None:
+        machine = self._machines.get(instance_id)
+        return machine.state if machine else None
+
+    def console_output(self, instance_id: str) -> str:
+        machine = self._machines.get(instance_id)
+        return machine.console_output() if machine else ""
+
+    def attach_volume(self, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
+        machine = self._machines[instance_id]
+        leader = self._await_leader(machine)
+        self._volumes.attach(instance_id, leader, volume_id, size_gib, device)
+
+    def _await_leader(self, machine: Machine) -> int:
+        """The guest's init, once it has its own /dev: a volume may be attached the moment an instance runs."""
+        for _ in range(int(LEADER_TIMEOUT_S / 0.1)):
+            leader = machine.leader()
+            if leader is not None and Path(f"/proc/{leader}/root/run/localcloud/hardware.json").exists():
+                return leader
+            if machine.gone.wait(0.1):
+                break
+        raise MachineError(f"instance {machine.spec.instance_id} is {machine.state} and has no running system")
+
+    def detach_volume(self, instance_id: str, volume_id: str) -> None:
+        if self._volumes.instance_of(volume_id) == instance_id:
+            self._volumes.detach(volume_id, self._machines[instance_id].leader())
+
+    def delete_volume(self, volume_id: str) -> None:
+        self._volumes.delete(volume_id)
+
+    def connect(self, private_ip: str, port: int) -> socket.socket:
+        machine = self._machine_at(private_ip)
+        vpc = self._network.vpc(machine.spec.vpc_id) if machine else None
+        if vpc is None:
+            raise ConnectionRefusedError(f"no running instance has the address {private_ip}")
+        return connect_tcp(vpc.netns, private_ip, port)
+
+    def listen(self, address: str, port: int) -> socket.socket:
+        return listen_tcp(self._network.hub, address, port)
+
+    def close(self) -> None:
+        machines = list(self._machines.values())
+        for machine in machines:
+            self.terminate(machine.spec.instance_id, hard=True)
+        for machine in machines:
+            machine.gone.wait(30)
+        for server in self._metadata_servers:
+            server.shutdown()
+            server.server_close()
+        self._resolver.close()
+        self._network.close()
+        cgroups.kill(cloud_cgroup(self._cloud_id))
+        cgroups.remove(cloud_cgroup(self._cloud_id))
+        (self._state_dir / OWNER_RECORD).unlink(missing_ok=True)

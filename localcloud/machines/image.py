@@ -1,0 +1,192 @@
+"""The machine image: a Debian root file system that plays Ubuntu's Deep Learning AMI.
+
+Built once with mmdebstrap, cached by a hash of everything that goes into it, and shared read-only
+by all instances.
+"""
+
+from __future__ import annotations
+
+import configparser
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+GUEST_FILES = HERE / "guest"
+CUSTOMIZE = HERE / "customize.sh"
+HOST_CERTIFICATES = Path("/usr/local/share/ca-certificates")
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+SUITE = "trixie"
+# Python 3.11 comes from Debian 12: the wheels that jobs need are built for it.
+PYTHON_SUITE = "bookworm"
+PYTHON_PACKAGES = ("python3.11", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib")
+PACKAGES = tuple(
+    """
+    systemd systemd-sysv systemd-resolved dbus cloud-init cloud-guest-utils isc-dhcp-client
+    openssh-server openssh-client sudo rsync git procps psmisc iproute2 iputils-ping netbase nftables curl
+    ca-certificates unzip less e2fsprogs util-linux-extra
+    python3 python3-boto3 awscli virtualenv python3.11
+    munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins openmpi-bin libpmix2t64
+    """.split()
+)
+PINS = (
+    f"Package: *\nPin: release n={PYTHON_SUITE}\nPin-Priority: 50\n\n"
+    f"Package: {' '.join(PYTHON_PACKAGES)}\nPin: release n={PYTHON_SUITE}\nPin-Priority: 990\n"
+)
+EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
+
+
+class ImageError(Exception):
+    """The image could not be built; the message ends with mmdebstrap's last lines."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What an image takes over from the machine that builds it, so that it reaches what that machine reaches."""
+
+    mirror: str = DEFAULT_MIRROR
+    apt_options: tuple[str, ...] = ()
+    pip_index: str | None = None
+    certificates: tuple[Path, ...] = ()
+
+
+def inspect_host() -> Host:
+    certificates = tuple(sorted(HOST_CERTIFICATES.rglob("*.crt"))) if HOST_CERTIFICATES.is_dir() else ()
+    return Host(debian_mirror(_apt_targets()), apt_options(_apt_configuration()), _pip_index(), certificates)
+
+
+def debian_mirror(targets: str) -> str:
+    """The first Debian main archive among lines of `REPO_URI LABEL`, else Debian's own."""
+    for line in targets.splitlines():
+        uri, _, label = line.partition(" ")
+        if label == "Debian":
+            return uri.rstrip("/")
+    return DEFAULT_MIRROR
+
+
+def apt_options(configuration: str) -> tuple[str, ...]:
+    """The lines of `apt-config dump` about proxies, certificates and clock checks."""
+    wanted = ("Acquire::Check-", "Acquire::http", "Acquire::https", "Acquire::ForceIPv")
+    return tuple(line for line in configuration.splitlines() if line.startswith(wanted) and not line.endswith(' "";'))
+
+
+def _apt_targets() -> str:
+    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL)", "Created-By: Packages"]
+    return subprocess.run(argv, capture_output=True, text=True).stdout
+
+
+def _apt_configuration() -> str:
+    return subprocess.run(["apt-config", "dump"], capture_output=True, text=True).stdout
+
+
+def _pip_index() -> str | None:
+    if os.environ.get("PIP_INDEX_URL"):
+        return os.environ["PIP_INDEX_URL"]
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(["/etc/pip.conf", Path.home() / ".config/pip/pip.conf"])
+    return parser.get("global", "index-url", fallback=None)
+
+
+def fingerprint(host: Host) -> str:
+    """16 hex digits over everything that decides what the image holds."""
+    digest = hashlib.sha256()
+    for text in (SUITE, *PACKAGES, PINS, *EXCLUDED, host.mirror, *host.apt_options, host.pip_index or ""):
+        digest.update(text.encode() + b"\0")
+    for path in (*_guest_files(), CUSTOMIZE, *host.certificates):
+        digest.update(f"{path.name}\0{os.access(path, os.X_OK)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _guest_files() -> list[Path]:
+    return sorted(path for path in GUEST_FILES.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+def default_path(host: Host | None = None) -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "localcloud" / f"image-{fingerprint(host or inspect_host())}"
+
+
+def build(target: Path | None = None, *, log: Callable[[str], None] = print) -> Path:
+    """Build the image at `target` unless it is there already; return where it is. Takes one to three minutes."""
+    host = inspect_host()
+    path = target or default_path(host)
+    with _lock(path):
+        if not (path / "etc/os-release").exists():
+            log(f"building the machine image in {path} (once, one to three minutes)")
+            _build(path, host)
+    return path
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(path: Path, host: Host) -> None:
+    """Build beside `path` and rename, so that a broken build is never taken for an image."""
+    partial = path.with_name(path.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="localcloud-image-") as scratch:
+        overlay = _host_files(Path(scratch), host)
+        argv = mmdebstrap_argv(partial, host, overlay)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    path.with_name(path.name + ".log").write_text(done.stdout)
+    if done.returncode:
+        shutil.rmtree(partial, ignore_errors=True)
+        last = "\n".join(done.stdout.splitlines()[-15:])
+        raise ImageError(f"mmdebstrap failed with status {done.returncode}:\n{last}")
+    partial.rename(path)
+
+
+def _host_files(scratch: Path, host: Host) -> Path:
+    """Lay out the files that depend on the host under `scratch`, as they go into the image."""
+    pins = scratch / "etc/apt/preferences.d/python3.11"
+    pins.parent.mkdir(parents=True)
+    pins.write_text(PINS)
+    options = scratch / "etc/apt/apt.conf.d/90host"
+    options.parent.mkdir(parents=True)
+    options.write_text("\n".join((*host.apt_options, "")))
+    target = scratch / "usr/local/share/ca-certificates"
+    target.mkdir(parents=True)
+    for certificate in host.certificates:
+        shutil.copyfile(certificate, target / certificate.name)
+    pip = (GUEST_FILES / "etc/pip.conf").read_text()
+    (scratch / "etc/pip.conf").write_text(pip + (f"index-url = {host.pip_index}\n" if host.pip_index else ""))
+    return scratch
+
+
+def mmdebstrap_argv(root: Path, host: Host, host_files: Path) -> list[str]:
+    return [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        '--aptopt=Acquire::Languages "none"',
+        '--aptopt=APT::Install-Recommends "false"',
+        *(f"--aptopt={option.rstrip(';')}" for option in host.apt_options),
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
+        f'--setup-hook=mkdir -p "$1/etc/apt/preferences.d" && cp {host_files}/etc/apt/preferences.d/* "$1/etc/apt/preferences.d"',
+        f"--customize-hook={_copy(GUEST_FILES)}",
+        f"--customize-hook={_copy(host_files)}",
+        f'--customize-hook={CUSTOMIZE} "$1"',
+        SUITE,
+        str(root),
+        *(f"deb {host.mirror} {suite} main" for suite in (SUITE, f"{SUITE}-updates", PYTHON_SUITE)),
+    ]
+
+
+def _copy(folder: Path) -> str:
+    """A hook that lays `folder` over the root, owned by root whoever owns the checkout."""
+    pack = f"tar -C '{folder}' --exclude=__pycache__ --owner=root:0 --group=root:0 --mode=u=rwX,go=rX -c ."
+    return f'{pack} | tar -C "$1" -x --no-same-permissions'

@@ -1,0 +1,127 @@
+"""The instance metadata service, version 2 only: a token first, then the tree of `imds_tree`."""
+
+from __future__ import annotations
+
+import http.server
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from localcloud.machines import imds_tree
+from localcloud.machines.spec import InstanceSpec, Metadata
+
+LONGEST_TTL_S = 21600
+ACTIVE_KEYS = re.compile(r"meta-data/managed-ssh-keys/active-keys/([^/]+)/?")
+# The versions that clients ask for by name; all say the same here.
+VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
+_VERSION = re.compile(r"/(?:latest|1\.0|\d{4}-\d{2}-\d{2})(?:/|$)")
+
+Lookup = Callable[[str], InstanceSpec | None]
+Answer = tuple[int, str]
+
+
+@dataclass
+class Tokens:
+    """Session tokens, each good for one instance until it expires."""
+
+    clock: Callable[[], float] = time.monotonic
+    _granted: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def grant(self, instance_id: str, ttl_s: int) -> str:
+        now = self.clock()
+        self._granted = {token: grant for token, grant in self._granted.items() if grant[1] > now}
+        token = secrets.token_urlsafe(40)
+        self._granted[token] = (instance_id, now + ttl_s)
+        return token
+
+    def allow(self, instance_id: str, token: str | None) -> bool:
+        owner, expires = self._granted.get(token or "", ("", 0.0))
+        return owner == instance_id and expires > self.clock()
+
+
+def read(spec: InstanceSpec, metadata: Metadata, url_path: str) -> Answer:
+    """The answer to a GET that came with a good token."""
+    if url_path.strip("/") == "":
+        return 200, "\n".join(VERSIONS)
+    version = _VERSION.match(url_path)
+    if version is None:
+        return 404, ""
+    path = url_path[version.end() :]
+    if keys := ACTIVE_KEYS.fullmatch(path):
+        found = metadata.ssh_keys(spec.instance_id, keys[1])
+        return (200, "\n".join((*found, ""))) if found else (404, "")
+    text = imds_tree.listing_or_leaf(imds_tree.tree(spec, metadata), path)
+    return (404, "") if text is None else (200, text)
+
+
+def serve(listener: socket.socket, lookup: Lookup, metadata: Metadata, tokens: Tokens) -> http.server.HTTPServer:
+    """Answer on a listening socket in a thread of its own until the server is shut down."""
+
+    class Handler(_Handler):
+        pass
+
+    Handler.lookup, Handler.metadata, Handler.tokens = staticmethod(lookup), metadata, tokens
+    server = _Server(listener.getsockname(), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listener
+    threading.Thread(target=server.serve_forever, name="imds", daemon=True).start()
+    return server
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "EC2ws"
+    sys_version = ""
+    timeout = 30
+    lookup: Lookup
+    metadata: Metadata
+    tokens: Tokens
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The API log tells what matters; a line per metadata read would drown it."""
+
+    def do_PUT(self) -> None:
+        spec = self.lookup(self.client_address[0])
+        ttl = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "")
+        if self.path != "/latest/api/token":
+            self._send(404, "")
+        elif spec is None or self.headers.get("X-Forwarded-For"):
+            self._send(403, "")
+        elif not ttl.isdigit() or not 1 <= int(ttl) <= LONGEST_TTL_S:
+            self._send(400, "")
+        else:
+            token = self.tokens.grant(spec.instance_id, int(ttl))
+            self._send(200, token, ("X-aws-ec2-metadata-token-ttl-seconds", ttl))
+
+    def do_GET(self) -> None:
+        spec = self.lookup(self.client_address[0])
+        if spec is None or not self.tokens.allow(spec.instance_id, self.headers.get("X-aws-ec2-metadata-token")):
+            self._send(401, "")
+            return
+        self._send(*read(spec, self.metadata, self.path.partition("?")[0]))
+
+    do_HEAD = do_GET
+
+    def _send(self, status: int, text: str, *headers: tuple[str, str]) -> None:
+        body = text.encode("latin-1") if _is_latin(text) else text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _is_latin(text: str) -> bool:
+    """User data is bytes and travels as Latin-1; tags are the only text that may hold more."""
+    return all(ord(character) < 256 for character in text)

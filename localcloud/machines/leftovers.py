@@ -1,0 +1,111 @@
+"""Ends and removes whatever a dead cloud of a state directory still owns.
+
+Everything that a cloud makes carries its id or lies below its state directory, so nothing here
+depends on what the cloud last managed to write down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from localcloud.machines import cgroups, firewall
+from localcloud.machines.hypervisor import OWNER_RECORD, cloud_cgroup
+from localcloud.machines.processes import MachineError, run
+from localcloud.machines.volumes import loops_below
+
+NETNS_FOLDER = Path("/run/netns")
+LINKS_FOLDER = Path("/sys/class/net")
+
+
+def clean(state_dir: Path) -> list[str]:
+    """Remove it all; returns what was removed, one phrase each. Harmless where nothing is left.
+
+    Only for a cloud whose server is dead: a live one would lose its machines.
+    """
+    cloud_id = owner(state_dir)
+    removed = list(_end(cloud_id)) if cloud_id else []
+    removed.extend(_unmount(state_dir))
+    removed.extend(_detach(state_dir))
+    if cloud_id:
+        removed.extend(_remove_network(cloud_id))
+        if cgroups.remove(cloud_cgroup(cloud_id)):
+            removed.append(f"control group {cloud_cgroup(cloud_id)}")
+    for folder in ("machines", "volumes", "network"):
+        shutil.rmtree(state_dir / folder, ignore_errors=True)
+    (state_dir / OWNER_RECORD).unlink(missing_ok=True)
+    return removed
+
+
+def found(state_dir: Path) -> list[str]:
+    """What `clean` would find, without touching it."""
+    cloud_id = owner(state_dir)
+    mounts = [f"mount {path}" for path in mounts_below(state_dir, Path("/proc/self/mountinfo").read_text())]
+    loops = [f"loop device {loop}" for loop in loops_below(state_dir)]
+    if cloud_id is None:
+        return mounts + loops
+    processes = [f"process {pid}" for pid in cgroups.pids(cloud_cgroup(cloud_id))]
+    names = [f"network namespace {name}" for name in _names(NETNS_FOLDER, cloud_id)]
+    links = [f"network link {name}" for name in _names(LINKS_FOLDER, cloud_id)]
+    groups = [f"control group {root / cloud_cgroup(cloud_id)}" for root in cgroups.hierarchies()]
+    return processes + mounts + loops + names + links + [group for group in groups if Path(group[14:]).exists()]
+
+
+def owner(state_dir: Path) -> str | None:
+    try:
+        cloud_id = json.loads((state_dir / OWNER_RECORD).read_text())["cloud_id"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return str(cloud_id)
+
+
+def mounts_below(folder: Path, mountinfo: str) -> list[str]:
+    """Mount points below `folder`, the deepest first, from the text of /proc/self/mountinfo."""
+    points = (_unescape(line.split()[4]) for line in mountinfo.splitlines())
+    below = {point for point in points if Path(point).is_relative_to(folder)}
+    return sorted(below, key=lambda point: (-point.count("/"), point))
+
+
+def _unescape(path: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
+
+
+def _end(cloud_id: str) -> Iterator[str]:
+    killed = cgroups.kill(cloud_cgroup(cloud_id))
+    if killed:
+        yield f"{len(killed)} processes"
+
+
+def _unmount(state_dir: Path) -> Iterator[str]:
+    for point in mounts_below(state_dir, Path("/proc/self/mountinfo").read_text()):
+        run(["umount", "--lazy", point], check=False)
+        yield f"mount {point}"
+
+
+def _detach(state_dir: Path) -> Iterator[str]:
+    for loop in loops_below(state_dir):
+        run(["losetup", "--detach", loop], check=False)
+        yield f"loop device {loop}"
+
+
+def _remove_network(cloud_id: str) -> Iterator[str]:
+    for name in _names(LINKS_FOLDER, cloud_id):
+        run(["ip", "link", "del", name], check=False)
+        yield f"network link {name}"
+    for name in _names(NETNS_FOLDER, cloud_id):
+        run(["ip", "netns", "del", name], check=False)
+        yield f"network namespace {name}"
+    with contextlib.suppress(MachineError):
+        run(["nft", "delete", "table", "ip", firewall.host_table(cloud_id)])
+        yield f"nft table {firewall.host_table(cloud_id)}"
+
+
+def _names(folder: Path, cloud_id: str) -> list[str]:
+    if not folder.is_dir():
+        return []
+    own = f"lc-{cloud_id}"
+    return sorted(path.name for path in folder.iterdir() if path.name == own or path.name.startswith(f"{own}-"))

@@ -1,0 +1,91 @@
+"""One instance: from its first file to the last trace of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from localcloud.machines import cgroups, nspawn, processes
+from localcloud.machines.rootfs import Root
+from localcloud.machines.spec import BootFault, InstanceSpec
+
+GRACE_S = 30.0
+NEVER_BOOTS = "localcloud: fault `never-boots`: this instance runs and its operating system never comes up\n"
+
+
+@dataclass
+class Machine:
+    """`state` goes pending -> running -> shutting-down -> terminated and never back."""
+
+    spec: InstanceSpec
+    fault: BootFault
+    root: Root
+    cgroup: str  # relative to each hierarchy's root
+    state: str = "pending"
+    hard: bool = False
+    stopping: threading.Event = field(default_factory=threading.Event)
+    gone: threading.Event = field(default_factory=threading.Event)
+    process: subprocess.Popen[bytes] | None = None
+
+    def boot(self, image: Path, netns: str, wheels: Path | None) -> None:
+        """Start the guest; with a delay in the fault, after that, unless it is ended before."""
+        self.root.mount(image)
+        self.root.prepare(self.spec, self.fault.broken_commands, image)
+        groups = cgroups.create(self.cgroup)
+        if self.stopping.wait(self.fault.delay_s):
+            return
+        boots = not self.fault.never_boots
+        if not boots:
+            self.say(NEVER_BOOTS)
+        binds = self.root.binds(self.spec, wheels)
+        command = nspawn.argv(self.spec.instance_id, self.root.path, netns, binds, boots=boots)
+        self.process = nspawn.start(command, groups, self.root.console)
+        self._record()
+
+    def _record(self) -> None:
+        assert self.process is not None
+        facts = {"pid": self.process.pid, "started": processes.start_time(self.process.pid)}
+        (self.root.folder / "process.json").write_text(json.dumps(facts))
+
+    def leader(self) -> int | None:
+        return nspawn.leader(self.process.pid) if self.process else None
+
+    def say(self, text: str) -> None:
+        """A line on the instance's console, where whoever asks why it is not there will look."""
+        with self.root.console.open("a") as console:
+            console.write(text)
+
+    def wait(self) -> None:
+        """Until the guest has ended, by itself or because `stop` was called."""
+        if self.process is None:
+            return
+        while not self.stopping.is_set() and self.process.poll() is None:
+            self.stopping.wait(0.25)
+        if self.process.poll() is None:
+            self._shut_down()
+        cgroups.kill(self.cgroup)
+        self.process.wait()
+
+    def _shut_down(self) -> None:
+        """Ask init to power off and give it its time; a sleeper has no init to ask."""
+        assert self.process is not None
+        started = processes.start_time(self.process.pid)
+        if started is not None and not self.fault.never_boots:
+            processes.send(self.process.pid, started, 15)  # nspawn passes its kill signal on to init
+        deadline = time.monotonic() + (0 if self.fault.never_boots else GRACE_S)
+        while not self.hard and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def stop(self, *, hard: bool) -> None:
+        self.hard = self.hard or hard
+        self.stopping.set()
+
+    def console_output(self) -> str:
+        try:
+            return self.root.console.read_bytes().decode(errors="replace").replace("\r\n", "\n")
+        except OSError:
+            return ""

@@ -1,0 +1,96 @@
+"""Starting one guest: the argv of systemd-nspawn, and how its init is found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Docker and Debian's default plus what mount helpers, Slurm, MPI and network set-up in a guest need.
+CAPABILITIES = "CAP_NET_ADMIN,CAP_NET_RAW,CAP_SYS_NICE,CAP_IPC_LOCK,CAP_SYS_RESOURCE"
+GRACEFUL = "SIGRTMIN+3"  # systemd's word for "power off"
+ENVIRONMENT = {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
+
+
+@dataclass(frozen=True)
+class Bind:
+    source: Path
+    target: str
+    read_only: bool = False
+
+    def option(self) -> str:
+        return f"--bind{'-ro' if self.read_only else ''}={self.source}:{self.target}"
+
+
+def argv(machine: str, root: Path, netns: str, binds: Sequence[Bind], *, boots: bool = True) -> list[str]:
+    """`boots` off leaves a sleeper in init's place: a machine that runs and never comes up."""
+    init = ["--boot"] if boots else ["--as-pid2"]
+    return [
+        "nsenter",
+        # nspawn's own --network-namespace-path leaves the host's /sys inside, where cloud-init finds the wrong cards
+        f"--net=/run/netns/{netns}",
+        "systemd-nspawn",
+        "--quiet",
+        "--register=no",
+        "--keep-unit",
+        f"--directory={root}",
+        f"--machine={machine}",
+        "--hostname=localhost",
+        "--console=read-only",
+        f"--kill-signal={GRACEFUL}",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--link-journal=no",
+        f"--capability={CAPABILITIES}",
+        *(bind.option() for bind in binds),
+        *init,
+        *([] if boots else ["sleep", "infinity"]),
+    ]
+
+
+def start(command: Sequence[str], cgroups: Sequence[Path], console: Path) -> subprocess.Popen[bytes]:
+    """Start nspawn inside its control groups; its console goes to a file."""
+    join = "".join(f"echo $$ > '{group}/cgroup.procs'; " for group in cgroups)
+    with console.open("ab") as output:
+        return subprocess.Popen(
+            ["sh", "-c", f'{join}exec "$@"', "sh", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **ENVIRONMENT},
+            start_new_session=True,
+        )
+
+
+def leader(nspawn_pid: int) -> int | None:
+    """The guest's init as the host numbers it: nspawn's child that is process 1 of its namespace."""
+    for pid in _children(nspawn_pid):
+        if _namespace_pid(pid) == 1:
+            return pid
+    return None
+
+
+def _children(parent: int) -> list[int]:
+    try:
+        return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    except OSError:
+        return [pid for pid in _all_pids() if _status(pid, "PPid") == [str(parent)]]
+
+
+def _all_pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _namespace_pid(pid: int) -> int | None:
+    numbers = _status(pid, "NSpid")
+    return int(numbers[-1]) if len(numbers) > 1 else None
+
+
+def _status(pid: int, key: str) -> list[str]:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return next((line.split()[1:] for line in lines if line.startswith(f"{key}:")), [])

@@ -1,0 +1,186 @@
+"""The VPC's resolver: private zones and instance names from the control plane, the rest from upstream."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdataclass
+import dns.rdatatype
+import dns.rrset
+
+TTL_S = 5  # names of nodes come and go with the nodes
+UPSTREAM_TIMEOUT_S = 3.0
+LONGEST_UDP_ANSWER = 1232
+_LONGEST_CHAIN = 8
+
+Resolve = Callable[[str, str], list[str] | None]
+Forward = Callable[[bytes, bool], bytes]
+
+
+def answer(wire: bytes, resolve: Resolve, forward: Forward, *, tcp: bool = False) -> bytes | None:
+    """The reply to one query, or None where it is not a query at all."""
+    try:
+        query = dns.message.from_wire(wire)
+    except dns.exception.DNSException:
+        return None
+    if not query.question:
+        return None
+    question = query.question[0]
+    name = question.name.to_text(omit_final_dot=True).lower()
+    found = _lookup(name, dns.rdatatype.to_text(question.rdtype), resolve)
+    if found is None:
+        return forward(wire, tcp)
+    response = dns.message.make_response(query, recursion_available=True)
+    response.flags |= dns.flags.AA
+    response.answer.extend(found)
+    return _to_wire(response, tcp)
+
+
+def _lookup(name: str, record_type: str, resolve: Resolve) -> list[dns.rrset.RRset] | None:
+    """The records for a name, following aliases inside our zones; None where the name is not ours."""
+    values = resolve(name, record_type)
+    if values is None:
+        return None
+    chain: list[dns.rrset.RRset] = []
+    while not values and record_type != "CNAME" and len(chain) < _LONGEST_CHAIN:
+        alias = resolve(name, "CNAME")
+        if not alias:
+            return chain
+        chain.append(_rrset(name, "CNAME", alias[:1]))
+        name = alias[0].rstrip(".").lower()
+        values = resolve(name, record_type) or []
+    return [*chain, _rrset(name, record_type, values)] if values else chain
+
+
+def _rrset(name: str, record_type: str, values: Sequence[str]) -> dns.rrset.RRset:
+    return dns.rrset.from_text(f"{name}.", TTL_S, dns.rdataclass.IN, record_type, *values)
+
+
+def _to_wire(response: dns.message.Message, tcp: bool) -> bytes:
+    try:
+        return response.to_wire(max_size=65535 if tcp else LONGEST_UDP_ANSWER)
+    except dns.exception.TooBig:
+        response.answer.clear()
+        response.flags |= dns.flags.TC
+        return response.to_wire()
+
+
+def failure(wire: bytes) -> bytes:
+    response = dns.message.make_response(dns.message.from_wire(wire), recursion_available=True)
+    response.set_rcode(dns.rcode.SERVFAIL)
+    return response.to_wire()
+
+
+def host_nameservers(resolv_conf: Path = Path("/etc/resolv.conf")) -> list[str]:
+    """IPv4 nameservers of this machine. systemd-resolved's stub answers only the host itself, which we are."""
+    rows = [line.split() for line in resolv_conf.read_text().splitlines()]
+    return [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver" and ":" not in row[1]]
+
+
+def forward_to(nameservers: Sequence[str]) -> Forward:
+    def forward(wire: bytes, tcp: bool) -> bytes:
+        for server in nameservers:
+            try:
+                return _ask_tcp(server, wire) if tcp else _ask_udp(server, wire)
+            except OSError:
+                continue
+        return failure(wire)
+
+    return forward
+
+
+def _ask_udp(server: str, wire: bytes) -> bytes:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as upstream:
+        upstream.settimeout(UPSTREAM_TIMEOUT_S)
+        upstream.connect((server, 53))
+        upstream.send(wire)
+        while (reply := upstream.recv(65535))[:2] != wire[:2]:
+            continue
+        return reply
+
+
+def _ask_tcp(server: str, wire: bytes) -> bytes:
+    with socket.create_connection((server, 53), timeout=UPSTREAM_TIMEOUT_S) as upstream:
+        upstream.sendall(struct.pack("!H", len(wire)) + wire)
+        return _read_message(upstream)
+
+
+def _read_message(stream: socket.socket) -> bytes:
+    (length,) = struct.unpack("!H", _read_exactly(stream, 2))
+    return _read_exactly(stream, length)
+
+
+def _read_exactly(stream: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        chunk = stream.recv(size - len(data))
+        if not chunk:
+            raise ConnectionError("name server closed the connection early")
+        data += chunk
+    return data
+
+
+class Resolver:
+    """Answers on any number of sockets with one listening thread and a few that wait for upstream."""
+
+    def __init__(self, forward: Forward) -> None:
+        self._forward = forward
+        self._pool = ThreadPoolExecutor(8, thread_name_prefix="dns")
+        self._selector = selectors.DefaultSelector()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="dns", daemon=True)
+        self._thread.start()
+
+    def serve(self, bound: socket.socket, resolve: Resolve) -> None:
+        """Answer on a UDP socket or a listening TCP socket."""
+        bound.setblocking(False)
+        self._selector.register(bound, selectors.EVENT_READ, resolve)
+
+    def _listen(self) -> None:
+        while not self._closing.is_set():
+            for key, _ in self._selector.select(timeout=0.5):
+                bound = key.fileobj
+                assert isinstance(bound, socket.socket)
+                self._take(bound, key.data)
+
+    def _take(self, bound: socket.socket, resolve: Resolve) -> None:
+        try:
+            if bound.type == socket.SOCK_DGRAM:
+                wire, sender = bound.recvfrom(65535)
+                self._pool.submit(self._reply_udp, bound, wire, sender, resolve)
+            else:
+                connection, _ = bound.accept()
+                self._pool.submit(self._reply_tcp, connection, resolve)
+        except OSError:
+            return
+
+    def _reply_udp(self, bound: socket.socket, wire: bytes, sender: tuple[str, int], resolve: Resolve) -> None:
+        reply = answer(wire, resolve, self._forward)
+        if reply is not None:
+            bound.sendto(reply, sender)
+
+    def _reply_tcp(self, connection: socket.socket, resolve: Resolve) -> None:
+        with connection:
+            connection.settimeout(UPSTREAM_TIMEOUT_S)
+            reply = answer(_read_message(connection), resolve, self._forward, tcp=True)
+            if reply is not None:
+                connection.sendall(struct.pack("!H", len(reply)) + reply)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for key in list(self._selector.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.close()
+        self._selector.close()

@@ -1,0 +1,77 @@
+"""One guest's root: an overlay on the shared image, and what is written into it before the first boot."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from localcloud.machines.nspawn import Bind
+from localcloud.machines.processes import run
+from localcloud.machines.spec import Hardware, InstanceSpec
+
+PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin")
+
+
+class Root:
+    """The folders below machines/<instance-id>/ and the overlay that is mounted there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "root"
+        self.host = folder / "host"  # the guest's /run/localcloud
+        self.console = folder / "console.log"
+        self._upper = folder / "upper"
+
+    def mount(self, image: Path) -> None:
+        for name in ("upper", "work", "root", "host", "hypervisor"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        options = f"lowerdir={image},upperdir={self._upper},workdir={self.folder / 'work'}"
+        run(["mount", "-t", "overlay", f"localcloud-{self.folder.name}", "-o", options, str(self.path)])
+
+    def prepare(self, spec: InstanceSpec, broken_commands: Mapping[str, str], image: Path) -> None:
+        (self.host / "hardware.json").write_text(json.dumps(hardware_facts(spec.hardware), indent=2))
+        # cloud-init knows EC2 by this file where DMI tells nothing, as it does in containers
+        (self.folder / "hypervisor" / "uuid").write_text(f"ec2{spec.instance_id[-5:]}-0000-4000-8000-{'0' * 12}\n")
+        for command, line in broken_commands.items():
+            for path in command_paths(command, image):
+                _write_script(self.path / path, line)
+
+    def binds(self, spec: InstanceSpec, wheels: Path | None) -> list[Bind]:
+        binds = [
+            Bind(self.host, "/run/localcloud"),
+            Bind(self.folder / "hypervisor", "/sys/hypervisor", read_only=True),
+            *(Bind(Path("/dev/null"), f"/dev/{name}") for name in gpu_devices(spec.hardware.gpus)),
+        ]
+        return [*binds, Bind(wheels, "/opt/wheels", read_only=True)] if wheels else binds
+
+    def unmount(self) -> None:
+        """Drop the overlay and all that the guest wrote; its console stays."""
+        run(["umount", "--lazy", str(self.path)], check=False)
+        for name in ("upper", "work", "root", "host", "hypervisor"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+def gpu_devices(gpus: int) -> list[str]:
+    return [*(f"nvidia{number}" for number in range(gpus)), "nvidiactl"] if gpus else []
+
+
+def hardware_facts(hardware: Hardware) -> dict[str, object]:
+    return asdict(hardware)
+
+
+def command_paths(command: str, image: Path) -> list[str]:
+    """Where a broken command is laid: first on PATH, and over the real one, whoever calls it by its path."""
+    found = next((f"{folder}/{command}" for folder in PATH if (image / folder / command).exists()), None)
+    first = f"{PATH[0]}/{command}"
+    return [first] if found in (None, first) else [first, str(found)]
+
+
+def _write_script(path: Path, line: str) -> None:
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(line)} >&2\nexit 1\n")
+    path.chmod(0o755)

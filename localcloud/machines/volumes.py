@@ -1,0 +1,116 @@
+"""EBS volumes: a sparse file behind a loop device, shown in the guest as NVMe shows a disk on EC2."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.machines.processes import MachineError, run
+
+GIB = 1 << 30
+_FIRST_DISK = 1  # nvme0 is the root disk's name
+
+
+@dataclass(frozen=True)
+class Attachment:
+    instance_id: str
+    volume_id: str
+    device: str  # as the API's caller named it, /dev/sdf
+    disk: str  # as the guest's kernel names it, nvme1n1
+    loop: Path
+
+
+def by_id_name(volume_id: str) -> str:
+    """What udev's rule for EBS calls the disk: the volume id without its dash."""
+    return f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
+
+
+def links(attachment: Attachment) -> dict[str, str]:
+    """Path below the guest's /dev -> what the link there points to."""
+    return {
+        f"disk/by-id/{by_id_name(attachment.volume_id)}": f"../../{attachment.disk}",
+        attachment.device.removeprefix("/dev/"): attachment.disk,
+    }
+
+
+class Volumes:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._attached: dict[str, Attachment] = {}
+        self._lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def attach(self, instance_id: str, leader: int, volume_id: str, size_gib: int, device: str) -> None:
+        with self._lock:
+            if volume_id in self._attached:
+                raise MachineError(f"volume {volume_id} is attached to {self._attached[volume_id].instance_id}")
+            loop = self._loop(volume_id, size_gib)
+            attachment = Attachment(instance_id, volume_id, device, self._free_disk(instance_id), loop)
+            _show(attachment, Path(f"/proc/{leader}/root/dev"))
+            self._attached[volume_id] = attachment
+
+    def _loop(self, volume_id: str, size_gib: int) -> Path:
+        path = self._folder / volume_id
+        if not path.exists():
+            with path.open("wb") as file:
+                file.truncate(size_gib * GIB)
+        return Path(run(["losetup", "--find", "--show", str(path)]).strip())
+
+    def _free_disk(self, instance_id: str) -> str:
+        used = {a.disk for a in self._attached.values() if a.instance_id == instance_id}
+        number = _FIRST_DISK
+        while f"nvme{number}n1" in used:
+            number += 1
+        return f"nvme{number}n1"
+
+    def detach(self, volume_id: str, leader: int | None = None) -> None:
+        """Take the disk out of the guest. A file system that is mounted still stays until it is unmounted."""
+        with self._lock:
+            attachment = self._attached.pop(volume_id, None)
+            if attachment is None:
+                return
+            if leader is not None:
+                _hide(attachment, Path(f"/proc/{leader}/root/dev"))
+            run(["losetup", "--detach", str(attachment.loop)], check=False)
+
+    def detach_all(self, instance_id: str) -> None:
+        for attachment in [a for a in self._attached.values() if a.instance_id == instance_id]:
+            self.detach(attachment.volume_id)
+
+    def instance_of(self, volume_id: str) -> str | None:
+        attachment = self._attached.get(volume_id)
+        return attachment.instance_id if attachment else None
+
+    def delete(self, volume_id: str) -> None:
+        self.detach(volume_id)
+        (self._folder / volume_id).unlink(missing_ok=True)
+
+
+def _show(attachment: Attachment, dev: Path) -> None:
+    node = dev / attachment.disk
+    node.unlink(missing_ok=True)
+    os.mknod(node, stat.S_IFBLK | 0o660, os.stat(attachment.loop).st_rdev)
+    for name, target in links(attachment).items():
+        link = dev / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+
+
+def _hide(attachment: Attachment, dev: Path) -> None:
+    for name in (*links(attachment), attachment.disk):
+        (dev / name).unlink(missing_ok=True)
+
+
+def loops_below(folder: Path) -> list[str]:
+    """Loop devices whose file lies (or lay) below `folder`."""
+    listed = json.loads(run(["losetup", "--json", "--list", "--output", "NAME,BACK-FILE"]) or '{"loopdevices": []}')
+    return [row["name"] for row in listed["loopdevices"] if _below(row["back-file"], folder)]
+
+
+def _below(backing: str | None, folder: Path) -> bool:
+    return backing is not None and Path(backing.removesuffix(" (deleted)")).is_relative_to(folder)
