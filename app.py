@@ -1,0 +1,20 @@
+"""CDK entry point: `cdk deploy GpuCluster`, `cdk -c config=FILE …`, or `CDK_OUTDIR=DIR python app.py`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import stacks  # isort: split  # before aws_cdk: it says which Node.js to use
+import aws_cdk as cdk
+
+from gpucluster import config
+from stacks.cluster import GpuCluster
+
+__all__ = ["stacks"]
+
+app = cdk.App()
+file = app.node.try_get_context("config") or os.environ.get("GPUCLUSTER_CONFIG") or "cluster.yaml"
+cluster = config.load(Path(file))
+GpuCluster(app, cluster.name, config=cluster, account=os.environ.get("CDK_DEFAULT_ACCOUNT"))
+app.synth()

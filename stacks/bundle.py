@@ -1,0 +1,59 @@
+"""What nodes need to know: the bundle of files made at synthesis, and parameters with what only the deployment knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_s3_assets as s3_assets
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct, IDependable
+
+BOOT_TIMEOUT_S = 1800
+
+
+class Parameters(Construct):
+    """Small JSON values under one path of SSM. A standard parameter holds 4 KB."""
+
+    def __init__(self, scope: Construct, id_: str, *, path: str) -> None:
+        super().__init__(scope, id_)
+        self.path = path
+        self.arn = cdk.Stack.of(self).format_arn(
+            service="ssm", resource="parameter", resource_name=f"{path.strip('/')}/*"
+        )
+
+    def add(self, id_: str, name: str, value: Mapping[str, Any] | str) -> ssm.StringParameter:
+        text = value if isinstance(value, str) else cdk.Stack.of(self).to_json_string(value)
+        return ssm.StringParameter(self, id_, parameter_name=f"{self.path}{name}", string_value=text)
+
+
+class Bundle(Construct):
+    """A version of the bundle: its archive, and a handle on which the head node says that the version is live."""
+
+    def __init__(self, scope: Construct, id_: str, *, files: Mapping[str, str], version: str) -> None:
+        super().__init__(scope, id_)
+        self.version = version
+        self.asset = self._archive(files)
+        # A wait condition is fulfilled once and for all, so each version has its own.
+        self.handle = cdk.CfnWaitConditionHandle(self, f"Handle{version}")
+
+    def _archive(self, files: Mapping[str, str]) -> s3_assets.Asset:
+        with TemporaryDirectory() as folder:
+            for name, text in files.items():
+                file = Path(folder, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+            return s3_assets.Asset(self, "Archive", path=folder)
+
+    def announce(self, parameters: Parameters) -> None:
+        value = {"version": self.version, "s3_uri": self.asset.s3_object_url, "wait_handle_url": self.handle.ref}
+        parameters.add("Bundle", "bundle", value)
+
+    def wait_until_live(self, *after: IDependable) -> None:
+        condition = cdk.CfnWaitCondition(
+            self, f"Live{self.version}", handle=self.handle.ref, count=1, timeout=str(BOOT_TIMEOUT_S)
+        )
+        condition.node.add_dependency(*after)

@@ -1,0 +1,189 @@
+"""The stack: makes the constructs, hands them to one another, grants, and says what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from gpucluster import render
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from stacks import roles
+from stacks.bundle import Bundle, Parameters
+from stacks.images import machine_image
+from stacks.network import Network
+from stacks.nodes import HeadNode, Partition, pascal
+from stacks.storage import HomeVolume
+
+NO_ACCOUNT = "000000000000"
+"""Stands for the account where nobody is logged in: enough to synthesize, not to look anything up."""
+
+
+class GpuCluster(cdk.Stack):
+    def __init__(self, scope: Construct, id_: str, *, config: ClusterConfig, account: str | None = None) -> None:
+        super().__init__(
+            scope,
+            id_,
+            env=cdk.Environment(account=account or NO_ACCOUNT, region=config.region),
+            description=f"GpuCluster {config.name}: Slurm head node, elastic GPU partitions",
+            # Bundles lie under a prefix of their own, so that nodes can be given these and not every asset of the account.
+            synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
+        )
+        self._config = config
+        self.network = Network(
+            self,
+            "Network",
+            vpc_cidr=config.network.vpc_cidr,
+            availability_zone=config.availability_zone or self.availability_zones[0],
+            zone_name=config.zone,
+        )
+        files = render.bundle(config)
+        self.bundle = Bundle(self, "Bundle", files=files, version=render.version(files))
+        self.munge_key = self._munge_key()
+        self.home = HomeVolume(
+            self,
+            "Home",
+            name=f"{config.name}-home",
+            availability_zone=self.network.availability_zone,
+            size_gib=config.head_node.volume_gib,
+        )
+        self.compute_role = roles.node_role(self, "ComputeRole")
+        self.head_role = roles.node_role(self, "HeadRole")
+        self.partitions = list(self._partitions())
+        self.parameters = Parameters(self, "Parameters", path=config.ssm_path)
+        self._announce()
+        self._grant()
+        self.head = self._head()
+        self.bundle.wait_until_live(self.head, self.head.attachment, self.parameters)
+        self._outputs()
+
+    def _munge_key(self) -> secretsmanager.Secret:
+        return secretsmanager.Secret(
+            self,
+            "MungeKey",
+            description="what the nodes of the cluster know each other by",
+            generate_secret_string=secretsmanager.SecretStringGenerator(password_length=128, exclude_punctuation=True),
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+
+    def _partitions(self) -> Iterator[Partition]:
+        scope = Construct(self, "Partitions")
+        profile = iam.InstanceProfile(scope, "Profile", role=self.compute_role)
+        for partition in self._config.partitions:
+            yield self._partition(
+                scope,
+                partition.name,
+                profile,
+                image=partition.image or self._config.software.image,
+                placement_group=partition.placement_group,
+                efa=partition.efa != "off",
+                spot=partition.purchase == "spot",
+            )
+        if self._config.parameter_servers:
+            yield self._partition(scope, PARAMETER_SERVERS, profile, image=self._config.software.image)
+
+    def _partition(
+        self,
+        scope: Construct,
+        name: str,
+        profile: iam.InstanceProfile,
+        *,
+        image: str,
+        placement_group: str = "none",
+        efa: bool = False,
+        spot: bool = False,
+    ) -> Partition:
+        return Partition(
+            scope,
+            pascal(name),
+            cluster=self._config.name,
+            name=name,
+            instance_types=self._config.instance_types(name),
+            image=self._image(image),
+            user_data=render.user_data(self._config, "compute"),
+            network=self.network,
+            profile=profile,
+            placement_group=placement_group,
+            efa="efa-only" if efa else "off",
+            spot=spot,
+        )
+
+    def _head(self) -> HeadNode:
+        return HeadNode(
+            self,
+            "Head",
+            cluster=self._config.name,
+            instance_type=self._config.head_node.instance_type,
+            image=self._image(self._config.software.image),
+            user_data=render.user_data(self._config, "head"),
+            network=self.network,
+            role=self.head_role,
+            home=self.home,
+            after=[self.parameters, self.munge_key],
+        )
+
+    def _image(self, image: str) -> ec2.IMachineImage:
+        return machine_image(image, region=self._config.region)
+
+    def _announce(self) -> None:
+        """Writes what only the deployment knows to where nodes read it."""
+        subnet_id = self.network.subnet.subnet_id
+        self.bundle.announce(self.parameters)
+        self.parameters.add(
+            "Network",
+            "network",
+            {
+                "hosted_zone_id": self.network.zone.hosted_zone_id,
+                "zone": self._config.zone,
+                "subnet_id": subnet_id,
+                "availability_zone": self.network.availability_zone,
+            },
+        )
+        self.parameters.add(
+            "Head",
+            "head",
+            {
+                "munge_secret_arn": self.munge_key.secret_arn,
+                "volume_id": self.home.volume.volume_id,
+                "device": self.home.device,
+            },
+        )
+        for partition in self.partitions:
+            templates = [
+                {"instance_type": name, "launch_template_id": template.ref, "version": template.attr_latest_version_number}
+                for name, template in partition.templates.items()
+            ]
+            value = {"instance_types": templates, "subnet_id": subnet_id}
+            self.parameters.add(f"Partition{pascal(partition.name)}", f"partitions/{partition.name}", value)
+
+    def _grant(self) -> None:
+        bundles = self.bundle.asset.bucket.arn_for_objects(f"{self._config.name}/*")
+        for role in (self.head_role, self.compute_role):
+            roles.grant_boot(role, bundles=bundles, parameters=self.parameters, munge_key=self.munge_key)
+        roles.grant_compute(self.compute_role, cluster=self._config.name)
+        roles.grant_head(
+            self.head_role,
+            cluster=self._config.name,
+            network=self.network,
+            partitions=self.partitions,
+            compute_role=self.compute_role,
+            # The head overwrites it with its own at the first boot; CloudFormation never looks again.
+            host_key=self.parameters.add("HostKey", "host-key", "pending"),
+        )
+
+    def _outputs(self) -> None:
+        instance = self.head.instance
+        values = {
+            "HeadInstanceId": instance.instance_id,
+            "HeadPrivateIp": instance.instance_private_ip,
+            "InstanceConnectEndpointId": self.network.endpoint.ref,
+            "Zone": self._config.zone,
+            "SsmPath": self._config.ssm_path,
+            "BundleVersion": self.bundle.version,
+        }
+        for name, value in values.items():
+            cdk.CfnOutput(self, name, value=value)

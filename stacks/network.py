@@ -1,0 +1,83 @@
+"""Where the cluster lives: one private and one public subnet in one availability zone, and who may talk to whom."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_route53 as route53
+from constructs import Construct
+
+SLURM = ec2.Port.tcp_range(6817, 6819)
+NFS = ec2.Port.tcp(2049)
+SSH = ec2.Port.tcp(22)
+
+
+class Network(Construct):
+    """Nodes have private addresses only; they reach the internet through NAT, and people reach them through the endpoint."""
+
+    def __init__(self, scope: Construct, id_: str, *, vpc_cidr: str, availability_zone: str, zone_name: str) -> None:
+        super().__init__(scope, id_)
+        self.availability_zone = availability_zone
+        self.vpc = self._vpc(IPv4Network(vpc_cidr))
+        self.subnet = self.vpc.private_subnets[0]
+        self.zone = route53.PrivateHostedZone(self, "Zone", vpc=self.vpc, zone_name=zone_name)
+        self.head = self._security_group("Head", "GpuCluster head node")
+        self.compute = self._security_group("Compute", "GpuCluster compute nodes")
+        self._between_nodes()
+        self.endpoint = self._instance_connect_endpoint()
+
+    def _vpc(self, network: IPv4Network) -> ec2.Vpc:
+        private = ec2.SubnetConfiguration(
+            name="Private", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=network.prefixlen + 1
+        )
+        # The public one holds the NAT gateway alone; /28 is the smallest that a VPC can have.
+        public = ec2.SubnetConfiguration(
+            name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=min(network.prefixlen + 4, 28)
+        )
+        return ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr(str(network)),
+            availability_zones=[self.availability_zone],
+            nat_gateways=1,
+            subnet_configuration=[private, public],
+            gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
+            restrict_default_security_group=False,  # would take a Lambda function; nothing uses that group
+        )
+
+    def _security_group(self, id_: str, description: str) -> ec2.SecurityGroup:
+        return ec2.SecurityGroup(self, id_, vpc=self.vpc, description=description, allow_all_outbound=True)
+
+    def _between_nodes(self) -> None:
+        self.head.add_ingress_rule(self.compute, SLURM, "Slurm")
+        self.head.add_ingress_rule(self.compute, NFS, "home directories")
+        self.compute.add_ingress_rule(self.head, ec2.Port.all_tcp(), "Slurm, and ranks that srun starts")
+        # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions, and 0.0.0.0/0 is none.
+        # The L2 construct drops such an egress rule beside "all outbound".
+        self.compute.add_ingress_rule(self.compute, ec2.Port.all_traffic(), "EFA, NCCL and MPI between nodes")
+        ec2.CfnSecurityGroupEgress(
+            self,
+            "EfaEgress",
+            group_id=self.compute.security_group_id,
+            destination_security_group_id=self.compute.security_group_id,
+            ip_protocol="-1",
+            description="EFA between nodes",
+        )
+
+    def _instance_connect_endpoint(self) -> ec2.CfnInstanceConnectEndpoint:
+        group = ec2.SecurityGroup(
+            self, "Endpoint", vpc=self.vpc, description="GpuCluster EC2 Instance Connect Endpoint", allow_all_outbound=False
+        )
+        for nodes in (self.head, self.compute):
+            group.add_egress_rule(nodes, SSH, "SSH to nodes")
+            nodes.add_ingress_rule(group, SSH, "SSH through the endpoint")
+        return ec2.CfnInstanceConnectEndpoint(
+            self,
+            "InstanceConnect",
+            subnet_id=self.subnet.subnet_id,
+            security_group_ids=[group.security_group_id],
+            preserve_client_ip=False,
+            tags=[cdk.CfnTag(key="Name", value=self.zone.zone_name)],
+        )

@@ -1,0 +1,155 @@
+"""The head node, and the templates from which it launches the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_route53 as route53
+from constructs import Construct, IDependable
+
+from gpucluster.instances import EfaMode, InstanceType, efa_layout
+from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB
+from stacks.network import Network
+from stacks.storage import HomeVolume
+
+Template = ec2.CfnLaunchTemplate
+
+
+def pascal(name: str) -> str:
+    """`gpu-large` and `p4d.24xlarge` as construct ids."""
+    return "".join(part[:1].upper() + part[1:] for part in name.replace(".", "-").split("-"))
+
+
+class HeadNode(Construct):
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        cluster: str,
+        instance_type: str,
+        image: ec2.IMachineImage,
+        user_data: str,
+        network: Network,
+        role: iam.Role,
+        home: HomeVolume,
+        after: Sequence[IDependable],
+    ) -> None:
+        super().__init__(scope, id_)
+        self.instance = ec2.Instance(
+            self,
+            "Instance",
+            instance_name=f"{cluster}-head",
+            instance_type=ec2.InstanceType(instance_type),
+            machine_image=image,
+            user_data=ec2.UserData.custom(user_data),
+            vpc=network.vpc,
+            vpc_subnets=ec2.SubnetSelection(subnets=[network.subnet]),
+            security_group=network.head,
+            role=role,
+            http_tokens=ec2.HttpTokens.REQUIRED,
+            http_put_response_hop_limit=1,
+            block_devices=[_encrypted_root()],
+        )
+        cdk.Tags.of(self.instance).add("gpucluster:cluster", cluster)
+        cdk.Tags.of(self.instance).add("gpucluster:role", "head")
+        # Whatever the head needs to boot, it needs to shut down as well: then it ends the nodes that it launched. CloudFormation
+        # deletes in the reverse order, so the network, the policies, the zone and the parameters are still there.
+        self.instance.node.add_dependency(network, role, home.volume, *after)
+        self.attachment = home.attach(self.instance)
+        self.record = route53.ARecord(
+            self,
+            "Record",
+            zone=network.zone,
+            record_name="head",
+            target=route53.RecordTarget.from_ip_addresses(self.instance.instance_private_ip),
+            ttl=cdk.Duration.seconds(60),
+        )
+
+
+class Partition(Construct):
+    """One launch template for each instance type that the partition may get, in order of preference.
+
+    The head node launches from them; nothing here starts an instance, so a shortage of capacity cannot fail the stack.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        cluster: str,
+        name: str,
+        instance_types: Sequence[InstanceType],
+        image: ec2.IMachineImage,
+        user_data: str,
+        network: Network,
+        profile: iam.InstanceProfile,
+        placement_group: str,
+        efa: EfaMode,
+        spot: bool,
+    ) -> None:
+        super().__init__(scope, id_)
+        self.name = name
+        self.image_id = image.get_image(self).image_id
+        self.placement_group = self._placement_group(placement_group)
+        self._subnet_id = network.subnet.subnet_id
+        self._security_group_id = network.compute.security_group_id
+        self._common = {
+            "image_id": self.image_id,
+            "user_data": cdk.Fn.base64(user_data),
+            "iam_instance_profile": Template.IamInstanceProfileProperty(arn=profile.instance_profile_arn),
+            "metadata_options": Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
+            "block_device_mappings": [_encrypted_root_mapping()],
+            "instance_initiated_shutdown_behavior": "terminate",
+            "tag_specifications": self._tags(cluster),
+        }
+        if self.placement_group:
+            self._common["placement"] = Template.PlacementProperty(group_name=self.placement_group)
+        if spot:
+            self._common["instance_market_options"] = Template.InstanceMarketOptionsProperty(market_type="spot")
+        self.templates = {
+            instance_type.name: self._template(instance_type, efa=efa) for instance_type in instance_types
+        }
+
+    def _placement_group(self, wish: str) -> str | None:
+        """`cluster`, `none`, or the name of a group that exists."""
+        if wish == "cluster":
+            return ec2.CfnPlacementGroup(self, "Placement", strategy="cluster").ref
+        return None if wish == "none" else wish
+
+    def _template(self, instance_type: InstanceType, *, efa: EfaMode) -> Template:
+        # A network interface carries groups and subnet itself: EC2 refuses them beside it.
+        interfaces = [
+            Template.NetworkInterfaceProperty(
+                network_card_index=interface.network_card_index,
+                device_index=interface.device_index,
+                interface_type=interface.interface_type,
+                subnet_id=self._subnet_id,
+                groups=[self._security_group_id],
+                delete_on_termination=True,
+            )
+            for interface in efa_layout(instance_type, efa)
+        ]
+        data = Template.LaunchTemplateDataProperty(
+            **self._common, instance_type=instance_type.name, network_interfaces=interfaces
+        )
+        return Template(self, pascal(instance_type.name), launch_template_data=data)
+
+    def _tags(self, cluster: str) -> list[Template.TagSpecificationProperty]:
+        tags = {"gpucluster:cluster": cluster, "gpucluster:role": "compute", "gpucluster:partition": self.name}
+        pairs = [cdk.CfnTag(key=key, value=value) for key, value in tags.items()]
+        return [Template.TagSpecificationProperty(resource_type=kind, tags=pairs) for kind in ("instance", "volume")]
+
+
+def _encrypted_root() -> ec2.BlockDevice:
+    volume = ec2.BlockDeviceVolume.ebs(ROOT_VOLUME_GIB, encrypted=True, volume_type=ec2.EbsDeviceVolumeType.GP3)
+    return ec2.BlockDevice(device_name=ROOT_DEVICE, volume=volume)
+
+
+def _encrypted_root_mapping() -> Template.BlockDeviceMappingProperty:
+    ebs = Template.EbsProperty(volume_size=ROOT_VOLUME_GIB, volume_type="gp3", encrypted=True, delete_on_termination=True)
+    return Template.BlockDeviceMappingProperty(device_name=ROOT_DEVICE, ebs=ebs)

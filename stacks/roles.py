@@ -1,0 +1,100 @@
+"""What nodes may do on AWS: exactly the calls that their programs make, on our resources wherever AWS allows a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from stacks.bundle import Parameters
+from stacks.network import Network
+from stacks.nodes import Partition
+
+
+def node_role(scope: Construct, id_: str) -> iam.Role:
+    return iam.Role(scope, id_, assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+
+
+def allow(
+    role: iam.Role, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None
+) -> None:
+    role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
+
+
+def grant_boot(role: iam.Role, *, bundles: str, parameters: Parameters, munge_key: secretsmanager.Secret) -> None:
+    """`bundles`: the objects, in the bucket of CDK's assets, that hold this cluster's bundles."""
+    allow(role, ["s3:GetObject"], [bundles])
+    allow(role, ["ssm:GetParameter"], [parameters.arn])
+    allow(role, ["secretsmanager:GetSecretValue"], [munge_key.secret_arn])
+
+
+def grant_compute(role: iam.Role, *, cluster: str) -> None:
+    allow(role, ["ec2:DescribeTags"], ["*"])  # AWS has no scope for it
+    # A node whose boot fails says so in this tag. No condition can hold it to its own instance; this is the nearest.
+    allow(
+        role,
+        ["ec2:CreateTags"],
+        [_ec2(role, "instance/*")],
+        {
+            "StringEquals": {"aws:ResourceTag/gpucluster:cluster": cluster},
+            "ForAllValues:StringEquals": {"aws:TagKeys": ["gpucluster:boot-failure"]},
+        },
+    )
+
+
+def grant_head(
+    role: iam.Role,
+    *,
+    cluster: str,
+    network: Network,
+    partitions: Sequence[Partition],
+    compute_role: iam.Role,
+    host_key: ssm.StringParameter,
+) -> None:
+    allow(role, ["ec2:DescribeInstances"], ["*"])  # AWS has no scope for it
+    _grant_launch(role, cluster=cluster, network=network, partitions=partitions)
+    allow(role, ["iam:PassRole"], [compute_role.role_arn], {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}})
+    ours = {"aws:ResourceTag/gpucluster:cluster": cluster, "aws:ResourceTag/gpucluster:role": "compute"}
+    allow(role, ["ec2:TerminateInstances"], [_ec2(role, "instance/*")], {"StringEquals": ours})
+    names = {"ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "gpucluster:node"]}}
+    allow(role, ["ec2:CreateTags"], [_ec2(role, "instance/*")], {"StringEquals": ours, **names})
+    allow(role, ["route53:ListResourceRecordSets"], [network.zone.hosted_zone_arn])
+    addresses = {"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A"]}}
+    allow(role, ["route53:ChangeResourceRecordSets"], [network.zone.hosted_zone_arn], addresses)
+    allow(role, ["ssm:PutParameter"], [host_key.parameter_arn])
+
+
+def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions: Sequence[Partition]) -> None:
+    templates = [
+        _ec2(role, f"launch-template/{template.ref}")
+        for partition in partitions
+        for template in partition.templates.values()
+    ]
+    groups = [_ec2(role, f"placement-group/{partition.placement_group}") for partition in partitions if partition.placement_group]
+    images = sorted({partition.image_id for partition in partitions})
+    made = [_ec2(role, f"{kind}/*") for kind in ("instance", "volume", "network-interface")]
+    used = [
+        _ec2(role, f"subnet/{network.subnet.subnet_id}"),
+        _ec2(role, f"security-group/{network.compute.security_group_id}"),
+        *(_image(role, image) for image in images),
+        *groups,
+    ]
+    # Only from our templates, and only as they stand: what a template says may not be overridden.
+    from_templates = {"ArnEquals": {"ec2:LaunchTemplate": templates}, "Bool": {"ec2:IsLaunchTemplateResource": "true"}}
+    allow(role, ["ec2:RunInstances"], [*made, *used, *templates], from_templates)
+    at_launch = {"ec2:CreateAction": "RunInstances", "aws:RequestTag/gpucluster:cluster": cluster}
+    allow(role, ["ec2:CreateTags"], made[:2], {"StringEquals": at_launch})
+
+
+def _ec2(scope: Construct, resource: str) -> str:
+    return cdk.Stack.of(scope).format_arn(service="ec2", resource=resource)
+
+
+def _image(scope: Construct, image_id: str) -> str:
+    """Images are nobody's: their ARNs have no account."""
+    return cdk.Stack.of(scope).format_arn(service="ec2", account="", resource="image", resource_name=image_id)
