@@ -1,0 +1,46 @@
+"""cluster.yaml: what may be in it (`models`), reading it (`load`), what must hold across keys (`checks`).
+
+`load(path)` gives a ClusterConfig or raises ConfigError with every problem at once. Reading a file is all that this does: no
+network, no AWS.
+"""
+
+from __future__ import annotations
+
+from gpucluster.config.load import load, loads
+from gpucluster.config.models import (
+    PARAMETER_SERVERS,
+    BeegfsRam,
+    Budget,
+    ClusterConfig,
+    DataRepository,
+    Efs,
+    FsxLustre,
+    HeadNfs,
+    HeadNode,
+    Network,
+    ParameterServers,
+    Partition,
+    Security,
+    Software,
+    Storage,
+)
+
+__all__ = [
+    "PARAMETER_SERVERS",
+    "BeegfsRam",
+    "Budget",
+    "ClusterConfig",
+    "DataRepository",
+    "Efs",
+    "FsxLustre",
+    "HeadNfs",
+    "HeadNode",
+    "Network",
+    "ParameterServers",
+    "Partition",
+    "Security",
+    "Software",
+    "Storage",
+    "load",
+    "loads",
+]

@@ -1,0 +1,129 @@
+"""Rules about one partition, and about their names together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
+from gpucluster.instances import INSTANCE_TYPES, InstanceType
+
+Findings = Iterator[Finding]
+
+RESERVED_NAMES = {
+    PARAMETER_SERVERS: "the partition of the parameter servers",
+    "head": "the head node's host name",
+    "all": "Slurm's word for every node",
+    "default": "Slurm's word for the settings of all partitions",
+    "localhost": "every machine's own name",
+}
+
+DLAMI_LACKS = {"v100": "its driver no longer supports V100"}
+"""GPU models that the Deep Learning AMIs of today cannot drive (NVIDIA's open kernel module needs Turing or newer)."""
+
+
+def findings(config: ClusterConfig) -> Iterator[Findings]:
+    yield _unique_names(config)
+    for index, partition in enumerate(config.partitions):
+        if isinstance(partition, Partition):
+            path: Path = ("partitions", index)
+            for rule in (_name, _types, _same_gpus, _nodes, _efa, _reservation, _targeted, _one_type):
+                yield rule(partition, path)
+            yield _image(config, partition, path)
+
+
+def _types_of(partition: Partition) -> list[InstanceType]:
+    return [INSTANCE_TYPES[name] for name in partition.instance_types]
+
+
+def _unique_names(config: ClusterConfig) -> Findings:
+    first: dict[str, int] = {}
+    for index, partition in enumerate(config.partitions):
+        name = partition.__dict__.get("name") if isinstance(partition, Partition) else None
+        if name in first:
+            yield Finding(("partitions", index, "name"), f"{name!r} is the name of partitions[{first[name]}] already")
+        elif name is not None:
+            first[name] = index
+
+
+def _name(partition: Partition, path: Path) -> Findings:
+    if partition.name in RESERVED_NAMES:
+        yield Finding((*path, "name"), f"{partition.name!r} is taken: {RESERVED_NAMES[partition.name]}", "choose another, such as train")
+
+
+def _types(partition: Partition, path: Path) -> Findings:
+    types = partition.instance_types
+    for index, name in enumerate(types):
+        if name in types[:index]:
+            yield Finding((*path, "instance_types", index), f"{name} is in the list already")
+
+
+def _same_gpus(partition: Partition, path: Path) -> Findings:
+    first, *others = _types_of(partition)
+    for index, other in enumerate(others, 1):
+        if other.gpus != first.gpus:
+            yield Finding(
+                (*path, "instance_types", index),
+                f"{other.name} has {other.gpus} GPUs and {first.name} has {first.gpus}: all types of a partition must have as many",
+                "make it a partition of its own",
+            )
+
+
+def _nodes(partition: Partition, path: Path) -> Findings:
+    if partition.min_nodes > partition.max_nodes:
+        yield Finding((*path, "min_nodes"), f"must be at most max_nodes ({partition.max_nodes}), got {partition.min_nodes}")
+
+
+def _efa(partition: Partition, path: Path) -> Findings:
+    if partition.efa != "required":
+        return
+    without = [type_.name for type_ in _types_of(partition) if not type_.efa_interfaces]
+    if without:
+        has = "has" if len(without) == 1 else "have"
+        yield Finding(
+            (*path, "efa"),
+            f"'required' needs types with EFA interfaces, and {', '.join(without)} {has} none",
+            _types_with_efa(_types_of(partition)) or "write efa: auto",
+        )
+
+
+def _types_with_efa(types: list[InstanceType]) -> str | None:
+    families = {type_.name.partition(".")[0] for type_ in types}
+    with_efa = [t.name for t in INSTANCE_TYPES.values() if t.efa_interfaces and t.name.partition(".")[0] in families]
+    return f"write efa: auto, or take one of {', '.join(with_efa)}" if with_efa else None
+
+
+def _reservation(partition: Partition, path: Path) -> Findings:
+    reserved = partition.purchase in ("reservation", "capacity-block")
+    if reserved and partition.reservation_id is None:
+        yield Finding((*path, "purchase"), f"{partition.purchase!r} needs reservation_id", "reservation_id: cr-… names what was bought")
+    if not reserved and partition.reservation_id is not None:
+        yield Finding(
+            (*path, "reservation_id"), f"does nothing with purchase: {partition.purchase}", "write purchase: reservation or capacity-block"
+        )
+
+
+def _targeted(partition: Partition, path: Path) -> Findings:
+    """A reservation already places its instances; asking for a placement group on top makes the launch fail."""
+    if partition.purchase in ("reservation", "capacity-block") and partition.placement_group != "none":
+        yield Finding(
+            (*path, "placement_group"),
+            f"must be none with purchase: {partition.purchase}, got {partition.placement_group!r}",
+            "write placement_group: none: the reservation decides where its instances are",
+        )
+
+
+def _one_type(partition: Partition, path: Path) -> Findings:
+    if partition.purchase in ("reservation", "capacity-block") and len(partition.instance_types) > 1:
+        yield Finding((*path, "instance_types"), f"must be the one type that the {partition.purchase} is for")
+
+
+def _image(config: ClusterConfig, partition: Partition, path: Path) -> Findings:
+    image = partition.image or config.software.image
+    for index, type_ in enumerate(_types_of(partition)):
+        if image.startswith("dlami-") and type_.gpu_model in DLAMI_LACKS:
+            yield Finding(
+                (*path, "instance_types", index),
+                f"{type_.name} cannot run {image}: {DLAMI_LACKS[type_.gpu_model]}",
+                "name an AMI with NVIDIA's proprietary driver, 580 or older, in the partition: image: ami-…",
+            )

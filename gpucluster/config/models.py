@@ -1,0 +1,243 @@
+"""cluster.yaml as frozen models: one class per section, one field per key, the units in the names.
+
+A field checks its own value; what several fields must satisfy together is in `checks`. `examples/reference.yaml` explains each
+key, and a test holds that file and these models together.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag, WrapValidator, field_validator
+
+from gpucluster.config.document import Document
+from gpucluster.config.fields import (
+    Amount,
+    ClusterName,
+    Count,
+    DirectoryPath,
+    EmailAddress,
+    Image,
+    InstanceTypeName,
+    KmsKeyArn,
+    MountPoint,
+    PartitionName,
+    PlacementGroup,
+    PolicyArn,
+    RegionName,
+    ReservationId,
+    S3Uri,
+    SourceNetwork,
+    SubnetId,
+    VpcId,
+    VpcNetwork,
+    Whole,
+)
+from gpucluster.errors import Notice, UsageError
+from gpucluster.instances import INSTANCE_TYPES, InstanceType
+
+if TYPE_CHECKING:
+    from pydantic import ValidatorFunctionWrapHandler
+
+PARAMETER_SERVERS = "ps"
+"""The partition of the parameter servers; no other may have its name."""
+
+
+class NotValidated(Exception):
+    """A check asked for a value that was refused already: it has nothing to say."""
+
+
+class Refused:
+    """Stands where the user's value was refused, so that the rest of the file can still be checked (see `load`)."""
+
+
+REFUSED = Refused()
+
+
+def pass_refused(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    return value if value is REFUSED else handler(value)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    _let_through = field_validator("*", mode="wrap")(pass_refused)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name in type(self).model_fields:
+                raise NotValidated(name)
+            return super().__getattr__(name)
+
+
+class Network(Section):
+    vpc_cidr: VpcNetwork = "10.0.0.0/16"
+    vpc_id: VpcId | None = None
+    subnet_id: SubnetId | None = None
+    ssh_from: tuple[SourceNetwork, ...] = ()
+    internet: Literal["nat", "none"] = "nat"
+
+    @property
+    def private_network(self) -> IPv4Network:
+        """Where the nodes are: the upper half of the VPC. The lower half is for what faces the internet."""
+        return list(IPv4Network(self.vpc_cidr).subnets())[1]
+
+    @property
+    def public_network(self) -> IPv4Network:
+        """Where the NAT gateway is: a /28, the smallest that AWS takes, at the start of the VPC."""
+        return next(IPv4Network(self.vpc_cidr).subnets(new_prefix=28))
+
+
+class HeadNode(Section):
+    instance_type: InstanceTypeName = "m6i.2xlarge"
+    volume_gib: Annotated[int, Field(strict=True, ge=10, le=16384)] = 200
+
+
+class Partition(Section):
+    name: PartitionName
+    instance_types: Annotated[tuple[InstanceTypeName, ...], Field(min_length=1)]
+    image: Image | None = None
+    min_nodes: Whole = 0
+    max_nodes: Count
+    purchase: Literal["on-demand", "spot", "reservation", "capacity-block"] = "on-demand"
+    reservation_id: ReservationId | None = None
+    placement_group: PlacementGroup = "cluster"
+    efa: Literal["auto", "required", "off"] = "auto"
+    idle_minutes: Amount = 10.0
+
+
+class ParameterServers(Section):
+    instance_type: InstanceTypeName = "m4.16xlarge"
+    min_nodes: Whole = 0
+    max_nodes: Count = 16
+
+
+class DataRepository(Section):
+    path: DirectoryPath
+    s3: S3Uri
+    import_: tuple[Literal["new", "changed", "deleted"], ...] = Field(default=(), alias="import")
+    export: tuple[Literal["new", "changed", "deleted"], ...] = ()
+
+
+class FsxLustre(Section):
+    mount: MountPoint
+    type: Literal["fsx-lustre"]
+    deployment: Literal["scratch-1", "scratch-2", "persistent-1", "persistent-2"] = "persistent-2"
+    capacity_gib: Count = 4800
+    throughput_mbps_per_tib: Count | None = None
+    data_repositories: tuple[DataRepository, ...] = ()
+
+
+class BeegfsRam(Section):
+    mount: MountPoint
+    type: Literal["beegfs-ram"]
+    partition: str
+    gib_per_node: Count
+    scope: Literal["cluster", "job"] = "cluster"
+
+
+class HeadNfs(Section):
+    mount: MountPoint
+    type: Literal["head-nfs"]
+
+
+class Efs(Section):
+    mount: MountPoint
+    type: Literal["efs"]
+
+
+def _storage_type(entry: Any) -> Any:
+    return entry.get("type") if isinstance(entry, dict) else getattr(entry, "type", None)
+
+
+Storage = Annotated[
+    Annotated[FsxLustre, Tag("fsx-lustre")]
+    | Annotated[BeegfsRam, Tag("beegfs-ram")]
+    | Annotated[HeadNfs, Tag("head-nfs")]
+    | Annotated[Efs, Tag("efs")],
+    Discriminator(_storage_type),
+    WrapValidator(pass_refused),
+]
+
+Framework = Literal["torch", "horovod", "smddp", "mxnet", "tensorflow"]
+
+
+class Software(Section):
+    image: Image = "dlami-ubuntu-24.04"
+    frameworks: tuple[Framework, ...] = ("torch", "horovod")
+
+
+class Budget(Section):
+    monthly_usd: Amount
+    email: EmailAddress | None = None
+
+
+class Security(Section):
+    kms_key_arn: KmsKeyArn | None = None
+    permissions_boundary_arn: PolicyArn | None = None
+
+
+class ClusterConfig(Section):
+    name: ClusterName
+    region: RegionName
+    availability_zone: str | None = None
+    network: Network = Network()
+    head_node: HeadNode = HeadNode()
+    partitions: Annotated[tuple[Annotated[Partition, WrapValidator(pass_refused)], ...], Field(min_length=1)]
+    parameter_servers: ParameterServers | None = None
+    storage: tuple[Storage, ...] = (HeadNfs(mount="/home", type="head-nfs"),)
+    software: Software = Software()
+    accounting: Literal["local", "rds", "off"] = "off"
+    budget: Budget | None = None
+    security: Security = Security()
+
+    _document: Document = PrivateAttr(default_factory=Document)
+
+    @property
+    def zone(self) -> str:
+        """The cluster's private DNS zone: nodes are `<node>.<zone>`."""
+        return f"{self.name.lower()}.internal"
+
+    @property
+    def ssm_path(self) -> str:
+        """Where its SSM parameters lie; ends in a slash."""
+        return f"/gpucluster/{self.name}/"
+
+    @property
+    def home(self) -> Storage:
+        """What holds /home: the head node's NFS unless `storage` says otherwise."""
+        at_home = (storage for storage in self.storage if storage.mount == "/home")
+        return next(at_home, HeadNfs(mount="/home", type="head-nfs"))
+
+    def partition(self, name: str) -> Partition:
+        """Raises UsageError."""
+        for partition in self.partitions:
+            if partition.name == name:
+                return partition
+        known = ", ".join(partition.name for partition in self.partitions)
+        raise UsageError(f"no partition {name!r} in the cluster {self.name}", f"its partitions: {known}")
+
+    def instance_types(self, partition: Partition | str) -> tuple[InstanceType, ...]:
+        """In order of preference; `ps` names the parameter servers."""
+        if partition == PARAMETER_SERVERS and self.parameter_servers:
+            return (INSTANCE_TYPES[self.parameter_servers.instance_type],)
+        named = self.partition(partition) if isinstance(partition, str) else partition
+        return tuple(INSTANCE_TYPES[name] for name in named.instance_types)
+
+    def gpus_per_node(self, partition: Partition | str) -> int:
+        """The same for every type that the partition may get."""
+        return self.instance_types(partition)[0].gpus
+
+    def not_built(self) -> list[Notice]:
+        """What the file asks for and this version does not build yet: `validate` warns of it, `up` refuses."""
+        from gpucluster.config.not_built import not_built
+
+        return [self._document.notice(finding) for finding in not_built(self)]
+
+    def warnings(self) -> list[Notice]:
+        """What is allowed and still worth a word; without `not_built`."""
+        from gpucluster.config.checks import check
+
+        return [self._document.notice(finding) for finding in check(self) if finding.level == "warning"]

@@ -1,0 +1,164 @@
+"""YAML text to a Document. Whatever the text, this returns; what is wrong with it is among the document's problems.
+
+ruamel.yaml composes the nodes, which carry line and column; they are turned into values here, because a value alone has lost
+its place. Imported only when a file is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from gpucluster.config.document import Document, Path, Position
+from gpucluster.errors import Notice
+
+MAX_VALUES = 10_000
+"""More than any cluster has; an alias of aliases of aliases reaches it soon, and is stopped there."""
+
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Malformed(Exception):
+    def __init__(self, position: Position, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.position, self.message, self.hint = position, message, hint
+
+
+def parse(text: str, file: str) -> Document:
+    """`data` is None where the text is empty or cannot be read."""
+    document = Document(file, tuple(_LINE_BREAK.split(text)))
+    try:
+        reading = _Reading()
+        node = _compose(text)
+        data = None if node is None else reading.value(node, ())
+    except _Malformed as error:
+        return replace(document, problems=(_at(document, error),))
+    document = replace(document, data=data, values=reading.values, keys=reading.keys)
+    return replace(document, problems=tuple(_at(document, error) for error in reading.problems))
+
+
+def _at(document: Document, error: _Malformed) -> Notice:
+    return document.notice_at(error.position, error.message, error.hint)
+
+
+def _compose(text: str) -> Node | None:
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        return yaml.compose(text)
+    except MarkedYAMLError as error:
+        raise _malformed(error) from None
+    except ReaderError as error:
+        before = text[: error.position]
+        position = (before.count("\n") + 1, error.position - before.rfind("\n"))
+        raise _Malformed(position, "not valid YAML: a control character, which no YAML file may hold") from None
+    except RecursionError:
+        raise _Malformed((1, 1), "nested too deeply") from None
+    except (YAMLError, ValueError, KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
+        # The parser's own slips on broken text (an unknown %directive, a stray tag handle) are the text's fault as well.
+        raise _Malformed((1, 1), f"not valid YAML: {error}") from None
+
+
+def _malformed(error: MarkedYAMLError) -> _Malformed:
+    mark = error.problem_mark or error.context_mark
+    position = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    reason = " ".join(str(part) for part in (error.problem, error.context) if part)
+    hint = "indent with spaces: YAML takes no tabs" if "\\t" in reason else None
+    return _Malformed(position, f"not valid YAML: {reason}", hint)
+
+
+class _Reading:
+    """One walk over the nodes of a document."""
+
+    def __init__(self) -> None:
+        self.values: dict[Path, Position] = {}
+        self.keys: dict[Path, Position] = {}
+        self.problems: list[_Malformed] = []
+        self._open: list[Node] = []
+        self._constructor = YAML(typ="safe", pure=True).constructor
+
+    def value(self, node: Node, path: Path) -> Any:
+        if node in self._open:
+            raise _Malformed(_position(node), "this alias stands for something that it is itself a part of")
+        if len(self.values) >= MAX_VALUES:
+            raise _Malformed(_position(node), f"more than {MAX_VALUES} values, aliases counted each time")
+        self.values[path] = _position(node)
+        self._open.append(node)
+        try:
+            return self._read(node, path)
+        finally:
+            self._open.pop()
+
+    def _read(self, node: Node, path: Path) -> Any:
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node)
+
+    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in self._pairs(node):
+            key = key_node.value
+            if not isinstance(key, str):
+                self._problem(key_node, "a key must be a plain word")
+            elif key in result:
+                self._problem(key_node, f"{key!r} is given twice", f"first in line {self.keys[*path, key][0]}")
+            else:
+                self.keys[*path, key] = _position(key_node)
+                result[key] = self.value(value_node, (*path, key))
+        return result
+
+    def _pairs(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
+        """The mapping's own pairs, then those that it merges in (`<<: *other`) and does not give itself."""
+        own = [(key, value) for key, value in node.value if key.tag != f"{_TAG}merge"]
+        yield from own
+        given = {str(key.value) for key, _ in own}
+        for merged in self._merged(node):
+            for key, value in merged.value:
+                if str(key.value) not in given:
+                    given.add(str(key.value))
+                    yield key, value
+
+    def _merged(self, node: MappingNode) -> Iterator[MappingNode]:
+        for key, value in node.value:
+            if key.tag == f"{_TAG}merge":
+                for source in value.value if isinstance(value, SequenceNode) else [value]:
+                    if isinstance(source, MappingNode):
+                        yield source
+                    else:
+                        self._problem(key, "<< merges mappings only")
+
+    def _scalar(self, node: ScalarNode) -> Any:
+        kind = str(node.tag).removeprefix(_TAG)
+        try:
+            match kind:
+                case "int":
+                    return self._constructor.construct_yaml_int(node)
+                case "float":
+                    return self._constructor.construct_yaml_float(node)
+                case "bool":
+                    return self._constructor.construct_yaml_bool(node)
+                case "null":
+                    return None
+                case "str" | "timestamp" | "value" | "merge":
+                    return str(node.value)
+        except (ValueError, KeyError, IndexError, OverflowError):
+            self._problem(node, f"cannot be read as {kind}: {str(node.value)[:40]!r}")
+            return str(node.value)
+        self._problem(node, f"the tag {node.tag} is not supported", "write the value without it")
+        return str(node.value)
+
+    def _problem(self, node: Node, message: str, hint: str | None = None) -> None:
+        self.problems.append(_Malformed(_position(node), message, hint))
+
+
+def _position(node: Node) -> Position:
+    return node.start_mark.line + 1, node.start_mark.column + 1

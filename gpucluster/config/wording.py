@@ -1,0 +1,88 @@
+"""Pydantic's errors as findings: what was got, what is allowed, what was probably meant."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from gpucluster.config.document import Finding, Path
+
+_QUOTE = reprlib.Repr()
+_QUOTE.maxstring = _QUOTE.maxother = 60
+
+
+def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Finding:
+    """`error` is one of `ValidationError.errors()`; `path` its place in the file; `allowed_keys` those of the section around it."""
+    kind, context, got = error["type"], error.get("ctx", {}), error["input"]
+    name = str(path[-1]) if path else ""
+    if kind == "missing":
+        return Finding(path, "is missing: it has no default")
+    if kind == "extra_forbidden":
+        return Finding(path, "unknown key", _did_you_mean(name, allowed_keys) or f"known: {', '.join(allowed_keys)}", at="key")
+    if kind == "literal_error":
+        return Finding(path, f"must be {context['expected']}, got {quoted(got)}", _near(got, context["expected"]))
+    if kind == "union_tag_invalid":
+        expected = context["expected_tags"]
+        return Finding((*path, "type"), f"must be {expected}, got {quoted(got.get('type'))}", _near(got.get("type"), expected))
+    if kind == "union_tag_not_found":
+        return Finding((*path, "type"), "is missing: it says what kind of storage this is", "fsx-lustre, beegfs-ram, head-nfs or efs")
+    if kind == "refused":
+        return Finding(path, context["message"], context["hint"] or None)
+    return Finding(path, f"{_rule(kind, context)}, got {quoted(got)}", _quoting(kind, got))
+
+
+def _rule(kind: str, context: Mapping[str, Any]) -> str:
+    match kind:
+        case "int_type" | "int_from_float":
+            return "must be a whole number"
+        case "float_type" | "finite_number":
+            return "must be a number"
+        case "string_type":
+            return "must be text"
+        case "greater_than_equal":
+            return f"must be at least {context['ge']}"
+        case "less_than_equal":
+            return f"must be at most {context['le']}"
+        case "greater_than":
+            return f"must be more than {context['gt']:g}"
+        case "tuple_type":
+            return "must be a list"
+        case "too_short":
+            return "must have at least one entry"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "must be a section of `key: value` lines"
+    return f"is not allowed ({kind.replace('_', ' ')})"
+
+
+def quoted(value: Any) -> str:
+    """As the user wrote it, more or less: YAML's words, cut where it is long."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _QUOTE.repr(value)
+
+
+def _quoting(kind: str, got: Any) -> str | None:
+    if kind == "string_type" and isinstance(got, (int, float)):
+        return f'in quotes it is text: "{quoted(got)}"'
+    if kind == "int_type" and isinstance(got, str) and got.strip().isdigit():
+        return f"without quotes it is a number: {got.strip()}"
+    if kind == "tuple_type" and isinstance(got, str):
+        return f"a list of one: [{got}]"
+    return None
+
+
+def _near(got: Any, expected: str) -> str | None:
+    """`expected` is pydantic's listing: "'a', 'b' or 'c'"."""
+    return _did_you_mean(str(got), expected.split("'")[1::2])
+
+
+def _did_you_mean(got: str, allowed: list[str]) -> str | None:
+    near = get_close_matches(got.lower().replace("_", "-"), [word.replace("_", "-") for word in allowed], n=1, cutoff=0.6)
+    if not near:
+        return None
+    original = next(word for word in allowed if word.replace("_", "-") == near[0])
+    return f"did you mean {original!r}?"
