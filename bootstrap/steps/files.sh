@@ -1,0 +1,34 @@
+# Files that are written only where they would change: running a role twice changes nothing.
+
+# put_file PATH MODE OWNER:GROUP <CONTENT: PATH holds CONTENT, with that mode and owner.
+put_file() {
+    local path=$1 mode=$2 owner=$3 new
+    new=$(mktemp)
+    cat >"$new"
+    mkdir -p "$(dirname "$path")"
+    if ! cmp -s "$new" "$path"; then
+        install -m "$mode" -o "${owner%:*}" -g "${owner#*:}" "$new" "$path.new"
+        mv -f "$path.new" "$path"
+    fi
+    rm -f "$new"
+    put_mode "$path" "$mode" "$owner"
+}
+
+# put_mode PATH MODE OWNER:GROUP
+put_mode() {
+    local now
+    now=$(stat -c '%a %U:%G' "$1")
+    if [ "0${now%% *}" != "0${2#0}" ]; then chmod "$2" "$1"; fi
+    if [ "${now#* }" != "$3" ]; then chown "$3" "$1"; fi
+}
+
+# put_directory PATH MODE OWNER:GROUP
+put_directory() {
+    mkdir -p "$1"
+    put_mode "$@"
+}
+
+# put_line PATH LINE: the file has that line; the other lines are somebody else's.
+put_line() {
+    if ! grep -qsxF -- "$2" "$1"; then echo "$2" >>"$1"; fi
+}

@@ -1,0 +1,8 @@
+# The head exports /home to the VPC. Nodes write their host keys there as root, so root is not squashed.
+step_home_export() {
+    local exports=/etc/exports.d/gpucluster.exports
+    echo "/home $(imds_interface vpc-ipv4-cidr-block)(rw,sync,no_root_squash,no_subtree_check)" |
+        put_file "$exports" 0644 root:root
+    service_up nfs-server
+    exportfs -ra
+}

@@ -1,0 +1,33 @@
+# horovod_wheel PYTHON LOCK OUT: builds the wheel of the Horovod that LOCK pins into OUT, for an environment that has torch.
+# PYTHON's environment must hold torch, setuptools<81, wheel, cmake<4, cloudpickle, pyyaml, psutil, cffi and packaging.
+horovod_wheel() {
+    local python=$1 lock=$2 out=$3 scratch with_mpi=0
+    scratch=$(mktemp -d)
+    if command -v mpicxx >/dev/null; then with_mpi=1; fi
+    cxx17_wrapper >"$scratch/cxx17"
+    chmod +x "$scratch/cxx17"
+    # MAKEFLAGS replaces Horovod's own -j8, which needs more memory than a small head node has.
+    PATH=$(dirname "$python"):$PATH CXX=$scratch/cxx17 MAKEFLAGS=-j$(nproc) \
+        HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
+        HOROVOD_WITH_MPI=$with_mpi HOROVOD_WITHOUT_MPI=$((1 - with_mpi)) \
+        "$python" -m pip wheel --no-deps --no-build-isolation --no-cache-dir --no-binary horovod -w "$out" \
+        "$(grep '^horovod==' "$lock")"
+    rm -rf "$scratch"
+}
+
+# A g++ that raises the -std=c++14 which Horovod appends to every command line to 17, which torch's headers ask for, and
+# leaves out debug information and Open MPI's C++ bindings: Open MPI 5 has none.
+cxx17_wrapper() {
+    cat <<'EOF'
+#!/bin/bash
+arguments=()
+for argument in "$@"; do
+    case $argument in
+    -std=c++11 | -std=c++14 | -std=gnu++11 | -std=gnu++14) argument=-std=c++17 ;;
+    -g | -lmpi_cxx | *libmpi_cxx.so*) continue ;;
+    esac
+    arguments+=("$argument")
+done
+exec g++ -DOMPI_SKIP_MPICXX "${arguments[@]}"
+EOF
+}

@@ -1,0 +1,8 @@
+# Every node has the same munge key: the bytes of a secret that only node roles may read.
+step_munge() {
+    local arn key
+    arn=$(parameter head munge_secret_arn)
+    key=$(aws secretsmanager get-secret-value --secret-id "$arn" --query SecretString --output text)
+    printf %s "$key" | put_file /etc/munge/munge.key 0400 munge:munge
+    service_up munge /etc/munge/munge.key
+}

@@ -1,0 +1,24 @@
+# The machine's name is its Slurm node's name.
+step_name() {
+    local name=$ROLE
+    if [ "$ROLE" = compute ]; then name=$(node_from_tag); fi
+    put_file /etc/cloud/cloud.cfg.d/99-gpucluster.cfg 0644 root:root <<<'preserve_hostname: true'
+    put_file /etc/hostname 0644 root:root <<<"$name"
+    if [ "$(hostname)" != "$name" ]; then hostname "$name"; fi
+}
+
+# The head tags an instance after its launch, so the tag may come later than the machine.
+node_from_tag() {
+    local id name
+    id=$(imds meta-data/instance-id)
+    for _ in {1..30}; do
+        name=$(aws ec2 describe-tags --query 'Tags[0].Value' --output text \
+            --filters "Name=resource-id,Values=$id" 'Name=key,Values=gpucluster:node')
+        if [ "$name" != None ]; then
+            echo "$name"
+            return
+        fi
+        sleep 2
+    done
+    fail "no tag gpucluster:node on $id after 60 s: see /var/log/gpucluster/power.log on the head node"
+}

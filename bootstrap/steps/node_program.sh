@@ -1,0 +1,40 @@
+# node_program: how the programs of gpucluster_node are started. slurmctld and sudo leave out the machine's environment.
+node_program() {
+    put_file /opt/gpucluster/bin/node-program 0755 root:root <<EOF
+#!/bin/sh
+# usage: node-program MODULE [ARGUMENT...]
+set -a
+if [ -e /etc/environment ]; then . /etc/environment; fi
+AWS_DEFAULT_REGION=$REGION
+PYTHONDONTWRITEBYTECODE=1
+set +a
+cd /opt/gpucluster/bundle || exit
+module=\$1
+shift
+exec python3 -m "gpucluster_node.\$module" "\$@"
+EOF
+}
+
+# node_service NAME DESCRIPTION: a daemon that runs the module NAME, restarted when its code or its data change.
+node_service() {
+    local unit=/etc/systemd/system/gpucluster-$1.service code
+    code=$(cat "$BUNDLE"/gpucluster_node/*.py "$BUNDLE/fleet.json" | sha256sum)
+    put_file "$unit" 0644 root:root <<EOF
+[Unit]
+Description=$2
+After=network-online.target slurmctld.service
+Wants=network-online.target
+
+[Service]
+# code ${code:0:16}
+ExecStart=/opt/gpucluster/bin/node-program $1
+Restart=always
+RestartSec=5
+StandardOutput=append:/var/log/gpucluster/power.log
+StandardError=append:/var/log/gpucluster/power.log
+
+[Install]
+WantedBy=multi-user.target
+EOF
+    service_up "gpucluster-$1" "$unit"
+}

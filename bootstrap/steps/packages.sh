@@ -1,0 +1,29 @@
+# Installs what the image lacks, by the command that is needed: on a baked image nothing.
+step_packages() {
+    local missing=()
+    need munged munge
+    need nft nftables
+    need mount.nfs4 nfs-common
+    need scontrol slurm-client
+    need mpirun openmpi-bin
+    if [ "$ROLE" = head ]; then
+        need slurmctld slurmctld
+        need exportfs nfs-kernel-server
+        need virtualenv virtualenv
+    else
+        need slurmd slurmd
+    fi
+    python3 -c 'import boto3' 2>/dev/null || missing+=(python3-boto3)
+    if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
+}
+
+# need COMMAND PACKAGE: notes the package where the command is missing.
+need() {
+    if ! PATH=$PATH:/opt/amazon/openmpi/bin command -v "$1" >/dev/null; then missing+=("$2"); fi
+}
+
+install_packages() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -q update
+    apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
+}

@@ -1,0 +1,39 @@
+# The Python environment of the jobs, on /home: one folder per lock, and a link that moves when it is complete, so that running
+# jobs keep the one they started with.
+readonly ENVIRONMENTS=/home/gpucluster/envs
+
+step_python_env() {
+    local lock=$BUNDLE/environments/default.txt python hash folder
+    python=$(command -v python3.11 || command -v python3)
+    hash=$({ "$python" --version && cat "$lock"; } | sha256sum)
+    folder=$ENVIRONMENTS/default-${hash:0:16}
+    if [ ! -e "$folder/complete" ]; then
+        rm -rf "$folder"
+        make_environment "$python" "$lock" "$folder"
+        touch "$folder/complete"
+    fi
+    if [ "$(readlink "$ENVIRONMENTS/default" || true)" != "$folder" ]; then ln -sfn "$folder" "$ENVIRONMENTS/default"; fi
+}
+
+# make_environment PYTHON LOCK FOLDER
+make_environment() {
+    local lock=$2 folder=$3
+    virtualenv --quiet --python "$1" "$folder"
+    install_lock "$folder" "$lock"
+    # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write.
+    "$folder/bin/python" -c 'import numpy, scipy, sklearn.datasets, torch.distributed.run, torch.nn.parallel, torch.utils.data
+import horovod.torch, horovod.runner.launch'
+}
+
+# From the image's own wheels where it offers every one; else from the package index, with Horovod built here, because the
+# index has its source only.
+install_lock() {
+    local pip=("$1/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check) lock=$2 built
+    if "${pip[@]}" --no-index -r "$lock" 2>/dev/null; then return; fi
+    say "not every wheel of ${lock##*/} is on this machine: asking the package index"
+    built=$(mktemp -d)
+    "${pip[@]}" -r <(grep -v '^horovod==' "$lock") "setuptools<81" wheel "cmake<4"
+    horovod_wheel "$1/bin/python" "$lock" "$built"
+    "${pip[@]}" --no-deps "$built"/horovod-*.whl
+    rm -rf "$built"
+}

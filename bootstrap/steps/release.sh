@@ -1,0 +1,26 @@
+# Compute nodes are the head's, not CloudFormation's: when the head is powered off for good, it ends them.
+step_release() {
+    local unit=/etc/systemd/system/gpucluster-release.service
+    node_program
+    # Stopped in reverse order: after slurmctld, which could launch more, and while the network is still there.
+    put_file "$unit" 0644 root:root <<'EOF'
+[Unit]
+Description=End this cluster's compute instances when the head node is powered off
+After=network-online.target systemd-resolved.service dbus.service
+Wants=network-online.target
+Before=slurmctld.service gpucluster-reconcile.service gpucluster-update.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+ExecStop=/opt/gpucluster/bin/node-program release --at-power-off
+StandardOutput=append:/var/log/gpucluster/power.log
+StandardError=append:/var/log/gpucluster/power.log
+TimeoutStopSec=60
+
+[Install]
+WantedBy=multi-user.target
+EOF
+    service_up gpucluster-release
+}

@@ -1,0 +1,88 @@
+# Runs steps one after another; the first that fails ends the boot and says where and why.
+# The role script defines BUNDLE and report_failure REASON.
+
+say() {
+    echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) $*"
+}
+
+# fail MESSAGE: what a step says when it gives up. ERR then fires at the caller's line.
+fail() {
+    echo "$*" >&2
+    return 1
+}
+
+# One run at a time on a machine: the boot and a new bundle must not mix.
+one_at_a_time() {
+    exec 9>/run/gpucluster.lock
+    flock 9
+}
+
+# run_step NAME: runs step_NAME of steps/NAME.sh in a subshell, where errexit holds and no variable outlives the step.
+run_step() {
+    local name=$1 began=${EPOCHREALTIME/./} scratch status tee_pid
+    scratch=$(mktemp -d)
+    say "step=$name status=started"
+    exec {errors}> >(exec tee "$scratch/stderr" >&2)
+    tee_pid=$!
+    set +e
+    (
+        set -eEuo pipefail
+        trap 'note_failure "$name" "$scratch/failure" "$?" "$BASH_COMMAND"' ERR
+        "step_$name"
+    ) 2>&"$errors" 9>&-
+    status=$?
+    set -e
+    exec {errors}>&-
+    wait "$tee_pid" || true
+    if [ "$status" -ne 0 ]; then
+        stop_at "$name" "$status" "$scratch"
+    fi
+    rm -rf "$scratch"
+    say "step=$name status=ok seconds=$(seconds_since "$began")"
+}
+
+# seconds_since MICROSECONDS
+seconds_since() {
+    local now=${EPOCHREALTIME/./}
+    local tenths=$(((now - $1) / 100000))
+    echo "$((tenths / 10)).$((tenths % 10))"
+}
+
+# note_failure NAME FILE STATUS COMMAND: called where a command fails; keeps the first, which is the innermost. The line is
+# that of the step's own file where the failing command was called from there, else that of the file it stands in.
+note_failure() {
+    local name=$1 file=$2 status=$3 command=$4 i line=${BASH_LINENO[0]}
+    [ ! -s "$file" ] || return 0
+    for ((i = 1; i < ${#FUNCNAME[@]}; i++)); do
+        if [ "${BASH_SOURCE[i]##*/}" = "$name.sh" ]; then
+            line=${BASH_LINENO[i - 1]}
+            break
+        fi
+    done
+    printf '%s\n' "$line" "${command%%$'\n'*} exited with status $status" >"$file"
+}
+
+# stop_at NAME STATUS SCRATCH: reports the failed step and ends the boot.
+stop_at() {
+    local name=$1 status=$2 scratch=$3 line='?' command="exited with status $2" reason
+    if [ -s "$scratch/failure" ]; then
+        { IFS= read -r line && IFS= read -r command; } <"$scratch/failure"
+    fi
+    reason=$(last_error "$scratch/stderr")
+    reason="step=$name line=$line: $(cut_to 150 "${reason:-$command}") (log /var/log/gpucluster/boot.log)"
+    rm -rf "$scratch"
+    say "$reason"
+    say "step=$name status=failed exit_status=$status"
+    report_failure "$reason" || say "the failure could not be reported"
+    exit 1
+}
+
+# last_error FILE: its last line that says something, as plain text.
+last_error() {
+    tr -cd '[:print:]\n\t' <"$1" | sed -e 's/[[:space:]]*$//' -e '/^$/d' | tail -n 1
+}
+
+# cut_to LENGTH TEXT
+cut_to() {
+    if [ "${#2}" -gt "$1" ]; then echo "${2:0:$1}…"; else echo "$2"; fi
+}

@@ -1,0 +1,26 @@
+# slurmd, configless: every file comes from the head.
+step_slurm_compute() {
+    local drop_in=/etc/systemd/system/slurmd.service.d/gpucluster.conf
+    put_directory /var/log/slurm 0755 slurm:slurm
+    slurmd_drop_in | put_file "$drop_in" 0644 root:root
+    slurm_limits slurmd
+    service_up slurmd "$drop_in" /etc/munge/munge.key /etc/systemd/system/slurmd.service.d/gpucluster-limits.conf
+}
+
+# The packaged command line stays, whatever it is in this version; ours are added to it.
+slurmd_drop_in() {
+    local unit command
+    unit=$(systemctl show --property=FragmentPath --value slurmd)
+    command=$(sed -n 's/^ExecStart=//p' "$unit")
+    cat <<EOF
+[Unit]
+ConditionPathExists=
+After=munge.service home.mount
+
+[Service]
+ExecStart=
+ExecStart=$command --conf-server head.$ZONE -N $(hostname)
+Delegate=yes
+RuntimeDirectory=slurm
+EOF
+}

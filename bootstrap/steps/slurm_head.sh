@@ -1,0 +1,57 @@
+# slurmctld. Its state lies on the data volume; compute nodes fetch every file from it (configless).
+step_slurm_head() {
+    local etc=/etc/slurm running
+    put_directory /home/gpucluster/slurm-state 0700 slurm:slurm
+    put_directory /var/log/slurm 0755 slurm:slurm
+    put_file $etc/slurm.conf 0644 root:root <"$BUNDLE/slurm/slurm.conf"
+    put_file $etc/gres.conf 0644 root:root <"$BUNDLE/slurm/gres.conf"
+    image_file image.conf
+    put_cgroup_conf
+    power_programs
+    slurm_limits slurmctld
+    running=$(systemctl is-active slurmctld || true)
+    service_up slurmctld $etc/{slurm,gres,image,cgroup}.conf /etc/munge/munge.key \
+        /etc/systemd/system/slurmctld.service.d/gpucluster-limits.conf
+    # Nodes that are up learn of new files by a reconfiguration only.
+    if [ "$running $RESTARTED" = "active yes" ]; then
+        wait_for_controller
+        timeout 60 scontrol reconfigure
+    fi
+}
+
+# An image without cgroups of its own says so in image-cgroup.conf.
+put_cgroup_conf() {
+    local source=$BUNDLE/slurm/cgroup.conf
+    if [ -e /etc/slurm/image-cgroup.conf ]; then source=/etc/slurm/image-cgroup.conf; fi
+    put_file /etc/slurm/cgroup.conf 0644 root:root <"$source"
+}
+
+wait_for_controller() {
+    for _ in {1..60}; do
+        if timeout 10 scontrol ping 2>/dev/null | grep -q 'is UP'; then return; fi
+        sleep 0.5
+    done
+    fail "slurmctld does not answer: see /var/log/slurm/slurmctld.log"
+}
+
+# slurmctld runs as slurm, whom the metadata service does not answer: its power programs go through sudo.
+power_programs() {
+    local bin=/opt/gpucluster/bin program
+    node_program
+    for program in resume suspend; do
+        put_file "$bin/$program" 0755 root:root <<EOF
+#!/bin/sh
+exec sudo -n --preserve-env=SLURM_RESUME_FILE $bin/node-program $program "\$@" >>/var/log/gpucluster/power.log 2>&1
+EOF
+    done
+    put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
+slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program resume *, $bin/node-program suspend *
+EOF
+    touch_log /var/log/gpucluster/power.log
+}
+
+# touch_log PATH: exists, and slurmctld may write it.
+touch_log() {
+    if [ ! -e "$1" ]; then : >"$1"; fi
+    put_mode "$1" 0664 root:slurm
+}

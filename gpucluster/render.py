@@ -1,0 +1,172 @@
+"""What a node needs, as text: `bundle(config)` gives every file that a head or compute node boots from.
+
+Pure: reads this project's templates once, writes nothing, knows nothing that a deployment decides. Such values lie in SSM
+parameters, which nodes read at boot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, ParameterServers, Partition
+from gpucluster.instances import InstanceType
+
+ROOT = Path(__file__).resolve().parents[1]
+BOOTSTRAP = ROOT / "bootstrap"
+JOB_USER = "ubuntu"
+USABLE_MEMORY = 0.95
+"""Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than its
+configuration says is refused."""
+MAX_USER_DATA_BYTES = 1024
+
+Role = Literal["head", "compute"]
+
+
+def bundle(config: ClusterConfig) -> dict[str, str]:
+    """Path inside the bundle -> text."""
+    return {
+        "head.sh": _template("bootstrap/head.sh.j2").render(_head_values(config)),
+        "compute.sh": _template("bootstrap/compute.sh.j2").render(_node_values(config)),
+        **_slurm(config),
+        "fleet.json": json.dumps(fleet(config), indent=2) + "\n",
+        **_verbatim(),
+    }
+
+
+def version(files: Mapping[str, str]) -> str:
+    """16 hex digits over names and contents: the same bundle has the same version everywhere."""
+    digest = hashlib.sha256()
+    for path, text in sorted(files.items()):
+        for part in (path, text):
+            encoded = part.encode()
+            digest.update(len(encoded).to_bytes(8))
+            digest.update(encoded)
+    return digest.hexdigest()[:16]
+
+
+def user_data(config: ClusterConfig, role: Role) -> str:
+    """What an instance runs at its first boot. It says where the bundle is, never what is in it: a changed user data would
+    replace the head node."""
+    return _template("bootstrap/user-data.sh.j2").render(_node_values(config), role=role)
+
+
+def fleet(config: ClusterConfig) -> dict[str, Any]:
+    """fleet.json: all that the node programs know of the cluster file."""
+    return {
+        "cluster": config.name,
+        "region": config.region,
+        "zone": config.zone,
+        "ssm_path": config.ssm_path,
+        "partitions": [_fleet_partition(config, name, partition) for name, partition in _partitions(config)],
+    }
+
+
+def _partitions(config: ClusterConfig) -> list[tuple[str, Partition | ParameterServers]]:
+    """The parameter servers come last: Slurm's default partition is the first."""
+    servers = config.parameter_servers
+    return [(partition.name, partition) for partition in config.partitions] + ([(PARAMETER_SERVERS, servers)] if servers else [])
+
+
+def _fleet_partition(config: ClusterConfig, name: str, partition: Partition | ParameterServers) -> dict[str, Any]:
+    types = config.instance_types(name)
+    return {
+        "name": name,
+        "min_nodes": partition.min_nodes,
+        "max_nodes": partition.max_nodes,
+        "instance_types": [instance_type.name for instance_type in types],
+        "purchase": partition.purchase if isinstance(partition, Partition) else "on-demand",
+        "gpus_per_node": types[0].gpus,
+        "idle_minutes": _idle_minutes(partition),
+        "role": "compute",
+    }
+
+
+def _idle_minutes(partition: Partition | ParameterServers) -> float:
+    return partition.idle_minutes if isinstance(partition, Partition) else Partition.model_fields["idle_minutes"].default
+
+
+def _node_values(config: ClusterConfig) -> dict[str, str]:
+    return {"cluster": config.name, "region": config.region, "zone": config.zone, "ssm_path": config.ssm_path}
+
+
+def _head_values(config: ClusterConfig) -> dict[str, Any]:
+    return {**_node_values(config), "job_user": JOB_USER, "partitions": [name for name, _ in _partitions(config)]}
+
+
+def _slurm(config: ClusterConfig) -> dict[str, str]:
+    partitions = [_slurm_partition(config, name, partition) for name, partition in _partitions(config)]
+    values = {
+        **_node_values(config),
+        "partitions": partitions,
+        "always_on": [partition["always_on"] for partition in partitions if partition["always_on"]],
+        # Where a partition sets its own this is never used, but power saving is off without it.
+        "suspend_time_s": max(partition["suspend_time_s"] for partition in partitions),
+    }
+    names = ("slurm.conf", "gres.conf", "cgroup.conf", "image.conf")
+    return {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
+
+
+def _slurm_partition(config: ClusterConfig, name: str, partition: Partition | ParameterServers) -> dict[str, Any]:
+    """The least that any of the partition's types has: a node that has more is no trouble to Slurm."""
+    types = config.instance_types(name)
+    model = _gpu_model(types)
+    return {
+        "name": name,
+        "nodes": node_range(name, partition.max_nodes),
+        "always_on": node_range(name, partition.min_nodes) if partition.min_nodes else None,
+        "cpus": min(instance_type.vcpus for instance_type in types),
+        "memory_mib": int(min(instance_type.memory_gib for instance_type in types) * 1024 * USABLE_MEMORY),
+        "gres": ":".join(filter(None, ("gpu", model, str(types[0].gpus)))) if types[0].gpus else None,
+        "gpu_model": model,
+        "gpu_files": gpu_files(types[0].gpus),
+        "suspend_time_s": int(_idle_minutes(partition) * 60),
+    }
+
+
+def node_range(partition: str, count: int) -> str:
+    """Nodes 1 to count as Slurm writes them: `train-[1-4]`, and `train-1` for one."""
+    return f"{partition}-1" if count == 1 else f"{partition}-[1-{count}]"
+
+
+def gpu_files(count: int) -> str:
+    return "/dev/nvidia0" if count == 1 else f"/dev/nvidia[0-{count - 1}]"
+
+
+def _gpu_model(types: tuple[InstanceType, ...]) -> str | None:
+    """A GRES has a type only where all of the partition's instance types have the same GPU."""
+    models = {instance_type.gpu_model for instance_type in types}
+    return models.pop() if len(models) == 1 else None
+
+
+@cache
+def _verbatim() -> Mapping[str, str]:
+    """Files that nodes get as they are. None of them is a template: bash's own `${#array[@]}` would open a jinja comment."""
+    found = (path for pattern in ("steps/*.sh", "environments/*.txt", "gpucluster_node/*.py") for path in BOOTSTRAP.glob(pattern))
+    return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}
+
+
+@cache
+def _template(path: str) -> Template:
+    return _environment().get_template(path)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(ROOT),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["sh"] = shlex.quote
+    return environment
