@@ -79,11 +79,11 @@ class UsageError(UserError):
 
 
 class ConfigError(UserError):
-    """All problems of one file. `message` is their number, `render()` prints each with its place."""
+    """All problems of one file, warnings among them. `message` is their number, `render()` prints each with its place."""
 
     def __init__(self, problems: Sequence[Notice], hint: str | None = None) -> None:
         self.problems = tuple(problems)
-        count = len(self.problems)
+        count = sum(problem.level == "error" for problem in self.problems)
         super().__init__(f"{self.problems[0].file}: {count} problem{'s' if count != 1 else ''}", hint)
 
     def __str__(self) -> str:

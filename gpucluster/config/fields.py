@@ -60,11 +60,29 @@ def _vpc_network(value: str) -> str:
 
 def _source_network(value: str) -> str:
     if IPv4Network(_network(value)).prefixlen == 0:
-        raise refuse(f"{value} opens SSH to the whole internet", "name your own network, or leave it out: `gpucluster ssh` needs none")
+        raise refuse(
+            f"{value} opens SSH to the whole internet",
+            "name your own network, or leave it out: `gpucluster ssh` needs none",
+        )
     return value
 
 
-_SYSTEM_DIRECTORIES = ("bin", "boot", "dev", "etc", "lib", "opt", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
+_SYSTEM_DIRECTORIES = (
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+)
 
 
 def _mount_point(value: str) -> str:
@@ -73,7 +91,9 @@ def _mount_point(value: str) -> str:
     if ".." in parts or "." in parts:
         raise refuse(f"must not contain . or .., got {value!r}")
     if parts[1] in _SYSTEM_DIRECTORIES:
-        raise refuse(f"{value} would hide a directory of the system", "choose a path of your own, such as /fsx or /shared")
+        raise refuse(
+            f"{value} would hide a directory of the system", "choose a path of your own, such as /fsx or /shared"
+        )
     return value
 
 
@@ -107,7 +127,10 @@ PartitionName = Annotated[
 RegionName = Annotated[str, _text(r"[a-z]{2,4}(-[a-z]+)+-[0-9]", "an AWS region such as us-east-1")]
 Image = Annotated[
     str,
-    _text(r"dlami-ubuntu-24\.04|ami-([0-9a-f]{8}|[0-9a-f]{17})", "dlami-ubuntu-24.04 or an AMI's id (ami- and 17 hexadecimal digits)"),
+    _text(
+        r"dlami-ubuntu-24\.04|ami-([0-9a-f]{8}|[0-9a-f]{17})",
+        "dlami-ubuntu-24.04 or an AMI's id (ami- and 17 hexadecimal digits)",
+    ),
 ]
 PlacementGroup = Annotated[str, _text(r"[!-~]([ -~]{0,253}[!-~])?", "cluster, none or the name of a placement group")]
 ReservationId = Annotated[str, _text(r"cr-[0-9a-f]{8,17}", "a capacity reservation's id (cr-…)")]
@@ -120,7 +143,9 @@ PolicyArn = Annotated[
     str, _text(r"arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[!-~]+", "an IAM policy's ARN (arn:aws:iam::…:policy/…)")
 ]
 EmailAddress = Annotated[str, _text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
-S3Uri = Annotated[str, _text(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?", "an S3 address such as s3://bucket/prefix")]
+S3Uri = Annotated[
+    str, _text(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?", "an S3 address such as s3://bucket/prefix")
+]
 DirectoryPath = Annotated[str, _text(r"/[!-~]*", "an absolute path such as /imagenet")]
 
 Whole = Annotated[int, Field(strict=True, ge=0)]

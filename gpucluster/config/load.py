@@ -34,32 +34,32 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     document = parse(text, file)
     if document.data is None:
         raise ConfigError(document.problems or [_whole(file, "is empty", "`gpucluster init` writes a commented one")])
-    config, problems = _validate(document)
-    notices = [*document.problems, *map(document.notice, problems)]
-    if notices or config is None:
+    config, findings = _validate(document.data)
+    notices = [*document.problems, *map(document.notice, findings)]
+    if config is None or any(notice.level == "error" for notice in notices):
         raise ConfigError(sorted(notices, key=lambda notice: (notice.line, notice.column)))
     config._document = document
     return config
 
 
-def _validate(document: Document) -> tuple[ClusterConfig | None, list[Finding]]:
+def _validate(data: Any) -> tuple[ClusterConfig | None, list[Finding]]:
+    """The findings, warnings among them; and the config, of which only sound values can be read if there are errors."""
     try:
-        config, faults = ClusterConfig.model_validate(document.data), list[Finding]()
+        config = ClusterConfig.model_validate(data)
     except ValidationError as error:
-        faults = [_finding(fault, document.data) for fault in error.errors()]
-        partial = _without_faults(document.data, error)
-        if partial is None:
-            return None, faults
-        config = partial
-    faults += [finding for finding in check(config) if finding.level == "error"]
-    return config, faults
+        faults = _faults(error)
+        partial = _without_faults(data, faults)
+        return partial, [*map(_finding, faults), *(check(partial) if partial else ())]
+    return config, list(check(config))
 
 
 def _text(file: str) -> str:
     try:
         return FilePath(file).read_text(encoding="utf-8")
     except FileNotFoundError:
-        problem = _whole(file, "no such file", "`gpucluster init` writes a commented cluster.yaml; -c names another file")
+        problem = _whole(
+            file, "no such file", "`gpucluster init` writes a commented cluster.yaml; -c names another file"
+        )
     except UnicodeDecodeError as error:
         problem = _whole(file, f"is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}")
     except (OSError, ValueError) as error:
@@ -71,13 +71,13 @@ def _whole(file: str, message: str, hint: str | None = None) -> Notice:
     return Document(file).notice(Finding((), message, hint))
 
 
-def _finding(fault: Any, data: Any) -> Finding:
-    path, section = _place(fault["loc"], data)
+def _finding(fault: Any) -> Finding:
+    path, section = _place(fault["loc"])
     allowed = [field.alias or name for name, field in section.model_fields.items()]
     return worded(fault, path, allowed)
 
 
-def _place(loc: Iterable[str | int], data: Any) -> tuple[Path, type[BaseModel]]:
+def _place(loc: Iterable[str | int]) -> tuple[Path, type[BaseModel]]:
     """Where in the file pydantic's `loc` is, and the section that holds it. `loc` names the member of a union too; a file does not."""
     path: Path = ()
     candidates: list[type[BaseModel]] = [ClusterConfig]
@@ -109,21 +109,29 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
     return [section for part in typing.get_args(annotation) for section in _sections(part)]
 
 
-def _without_faults(data: Any, error: ValidationError) -> ClusterConfig | None:
+def _faults(error: ValidationError) -> list[Any]:
+    """Pydantic counts the sound entries of a list only, and calls one too short that has none."""
+    return [fault for fault in error.errors() if not (fault["type"] == "too_short" and fault["input"])]
+
+
+def _without_faults(data: Any, faults: list[Any]) -> ClusterConfig | None:
     """None where too little is left: the file is not a mapping."""
     if not isinstance(data, dict):
         return None
     sound = deepcopy(data)
-    for fault in error.errors():
-        _take_out(sound, _place(fault["loc"], data)[0], remove=fault["type"] == "extra_forbidden")
+    for fault in faults:
+        _take_out(sound, _place(fault["loc"])[0], remove=fault["type"] == "extra_forbidden")
     config = ClusterConfig.model_validate(sound)
     _strip(config)
     return config
 
 
+LISTS_WITH_GAPS = ("partitions", "storage", "instance_types")
+"""Lists whose other entries are still checked when one is refused; any other list is refused with its entry."""
+
+
 def _take_out(data: Any, path: Path, *, remove: bool) -> None:
-    """Put REFUSED where the fault is: for an entry of a list of plain values, in place of the list."""
-    if isinstance(path[-1], int) and path[-2] not in ("partitions", "storage"):
+    if isinstance(path[-1], int) and path[-2] not in LISTS_WITH_GAPS:
         path = path[:-1]
     for part in path[:-1]:
         data = data[part]

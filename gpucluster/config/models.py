@@ -72,6 +72,19 @@ class Section(BaseModel):
             return super().__getattr__(name)
 
 
+def _or_blank(section: type[Section]) -> WrapValidator:
+    """A refused entry of a list keeps its place: as a section of which no key was validated."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if value is not REFUSED:
+            return handler(value)
+        blank = section.model_construct()
+        blank.__dict__.clear()
+        return blank
+
+    return WrapValidator(validate)
+
+
 class Network(Section):
     vpc_cidr: VpcNetwork = "10.0.0.0/16"
     vpc_id: VpcId | None = None
@@ -97,7 +110,7 @@ class HeadNode(Section):
 
 class Partition(Section):
     name: PartitionName
-    instance_types: Annotated[tuple[InstanceTypeName, ...], Field(min_length=1)]
+    instance_types: Annotated[tuple[Annotated[InstanceTypeName, WrapValidator(pass_refused)], ...], Field(min_length=1)]
     image: Image | None = None
     min_nodes: Whole = 0
     max_nodes: Count
@@ -158,7 +171,7 @@ Storage = Annotated[
     | Annotated[HeadNfs, Tag("head-nfs")]
     | Annotated[Efs, Tag("efs")],
     Discriminator(_storage_type),
-    WrapValidator(pass_refused),
+    _or_blank(Efs),
 ]
 
 Framework = Literal["torch", "horovod", "smddp", "mxnet", "tensorflow"]
@@ -185,7 +198,7 @@ class ClusterConfig(Section):
     availability_zone: str | None = None
     network: Network = Network()
     head_node: HeadNode = HeadNode()
-    partitions: Annotated[tuple[Annotated[Partition, WrapValidator(pass_refused)], ...], Field(min_length=1)]
+    partitions: Annotated[tuple[Annotated[Partition, _or_blank(Partition)], ...], Field(min_length=1)]
     parameter_servers: ParameterServers | None = None
     storage: tuple[Storage, ...] = (HeadNfs(mount="/home", type="head-nfs"),)
     software: Software = Software()

@@ -12,7 +12,12 @@ BUILT_FRAMEWORKS = ("torch", "horovod")
 
 def not_built(config: ClusterConfig) -> Iterator[Finding]:
     for path, what in _asked_for(config):
-        yield Finding(path, f"{what} is not built yet", "`up` refuses it; `validate`, `render` and `submit --dry-run` do not", "warning")
+        yield Finding(
+            path,
+            f"{what} is not built yet",
+            "`up` refuses it; `validate`, `render` and `submit --dry-run` do not",
+            "warning",
+        )
 
 
 def _asked_for(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
@@ -37,7 +42,11 @@ def _asked_for(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
 
 def _network(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
     network = config.network
-    for key, what in (("vpc_id", "an existing VPC"), ("subnet_id", "an existing subnet"), ("ssh_from", "SSH without the endpoint")):
+    for key, what in (
+        ("vpc_id", "an existing VPC"),
+        ("subnet_id", "an existing subnet"),
+        ("ssh_from", "SSH without the endpoint"),
+    ):
         if getattr(network, key):
             yield ("network", key), what
     if network.internet != "nat":

@@ -20,14 +20,22 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
     if kind == "missing":
         return Finding(path, "is missing: it has no default")
     if kind == "extra_forbidden":
-        return Finding(path, "unknown key", _did_you_mean(name, allowed_keys) or f"known: {', '.join(allowed_keys)}", at="key")
+        return Finding(
+            path, "unknown key", _did_you_mean(name, allowed_keys) or f"known: {', '.join(allowed_keys)}", at="key"
+        )
     if kind == "literal_error":
-        return Finding(path, f"must be {context['expected']}, got {quoted(got)}", _near(got, context["expected"]))
+        return Finding(
+            path, f"must be {_one_of(context['expected'])}, got {quoted(got)}", _near(got, context["expected"])
+        )
     if kind == "union_tag_invalid":
-        expected = context["expected_tags"]
-        return Finding((*path, "type"), f"must be {expected}, got {quoted(got.get('type'))}", _near(got.get("type"), expected))
+        expected, got = context["expected_tags"], got.get("type")
+        return Finding((*path, "type"), f"must be {_one_of(expected)}, got {quoted(got)}", _near(got, expected))
     if kind == "union_tag_not_found":
-        return Finding((*path, "type"), "is missing: it says what kind of storage this is", "fsx-lustre, beegfs-ram, head-nfs or efs")
+        return Finding(
+            (*path, "type"),
+            "is missing: it says what kind of storage this is",
+            "fsx-lustre, beegfs-ram, head-nfs or efs",
+        )
     if kind == "refused":
         return Finding(path, context["message"], context["hint"] or None)
     return Finding(path, f"{_rule(kind, context)}, got {quoted(got)}", _quoting(kind, got))
@@ -76,12 +84,19 @@ def _quoting(kind: str, got: Any) -> str | None:
 
 
 def _near(got: Any, expected: str) -> str | None:
-    """`expected` is pydantic's listing: "'a', 'b' or 'c'"."""
+    """`expected` is pydantic's listing: "'a', 'b' or 'c'", or without the "or"."""
     return _did_you_mean(str(got), expected.split("'")[1::2])
 
 
+def _one_of(expected: str) -> str:
+    *most, last = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def _did_you_mean(got: str, allowed: list[str]) -> str | None:
-    near = get_close_matches(got.lower().replace("_", "-"), [word.replace("_", "-") for word in allowed], n=1, cutoff=0.6)
+    near = get_close_matches(
+        got.lower().replace("_", "-"), [word.replace("_", "-") for word in allowed], n=1, cutoff=0.6
+    )
     if not near:
         return None
     original = next(word for word in allowed if word.replace("_", "-") == near[0])

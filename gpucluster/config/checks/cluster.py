@@ -8,12 +8,52 @@ from difflib import get_close_matches
 from ipaddress import IPv4Network
 
 from gpucluster.config.document import Finding
-from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig
 from gpucluster.instances import INSTANCE_TYPES
 
 Findings = Iterator[Finding]
 
-REGIONS = ["af-south-1", "ap-east-1", "ap-east-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1", "ap-south-2", "ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4", "ap-southeast-5", "ap-southeast-6", "ap-southeast-7", "ca-central-1", "ca-west-1", "cn-north-1", "cn-northwest-1", "eu-central-1", "eu-central-2", "eu-north-1", "eu-south-1", "eu-south-2", "eu-west-1", "eu-west-2", "eu-west-3", "eusc-de-east-1", "il-central-1", "me-central-1", "me-south-1", "mx-central-1", "sa-east-1", "us-east-1", "us-east-2", "us-gov-east-1", "us-gov-west-1", "us-west-1", "us-west-2"]
+REGIONS = [
+    "af-south-1",
+    "ap-east-1",
+    "ap-east-2",
+    "ap-northeast-1",
+    "ap-northeast-2",
+    "ap-northeast-3",
+    "ap-south-1",
+    "ap-south-2",
+    "ap-southeast-1",
+    "ap-southeast-2",
+    "ap-southeast-3",
+    "ap-southeast-4",
+    "ap-southeast-5",
+    "ap-southeast-6",
+    "ap-southeast-7",
+    "ca-central-1",
+    "ca-west-1",
+    "cn-north-1",
+    "cn-northwest-1",
+    "eu-central-1",
+    "eu-central-2",
+    "eu-north-1",
+    "eu-south-1",
+    "eu-south-2",
+    "eu-west-1",
+    "eu-west-2",
+    "eu-west-3",
+    "eusc-de-east-1",
+    "il-central-1",
+    "me-central-1",
+    "me-south-1",
+    "mx-central-1",
+    "sa-east-1",
+    "us-east-1",
+    "us-east-2",
+    "us-gov-east-1",
+    "us-gov-west-1",
+    "us-west-1",
+    "us-west-2",
+]
 """For "did you mean" only: a region that is not here draws a warning, for AWS opens new ones."""
 
 # AWS keeps five addresses of a subnet; the head node, the NAT gateway's neighbours and the endpoints take a few more.
@@ -51,14 +91,16 @@ def _vpc(config: ClusterConfig) -> Findings:
 def _no_existing_and_new(config: ClusterConfig) -> Findings:
     network = config.network
     if network.vpc_id and "vpc_cidr" in network.model_fields_set:
-        yield Finding(("network", "vpc_cidr"), "is for a new VPC, and network.vpc_id names an existing one", "keep one of the two")
+        yield Finding(
+            ("network", "vpc_cidr"), "is for a new VPC, and network.vpc_id names an existing one", "keep one of the two"
+        )
 
 
 def _addresses(config: ClusterConfig) -> Findings:
     """Each node takes one address, whatever its EFA interfaces: those are efa-only and take none."""
     if config.network.vpc_id:
         return
-    nodes = sum(partition.max_nodes for partition in config.partitions if isinstance(partition, Partition))
+    nodes = sum(partition.max_nodes for partition in config.partitions)
     nodes += config.parameter_servers.max_nodes if config.parameter_servers else 0
     available = config.network.private_network.num_addresses - RESERVED_ADDRESSES
     if nodes > available:
@@ -67,7 +109,9 @@ def _addresses(config: ClusterConfig) -> Findings:
         yield Finding(
             ("network", "vpc_cidr"),
             f"{config.network.vpc_cidr} has room for {available} nodes in its private half, and the partitions ask for {nodes}",
-            f"a /{larger} is large enough, if {base} can start one" if larger else "a /16 is the largest VPC: lower max_nodes",
+            f"a /{larger} is large enough, if {base} can start one"
+            if larger
+            else "a /16 is the largest VPC: lower max_nodes",
         )
 
 
@@ -86,5 +130,6 @@ def _parameter_servers(config: ClusterConfig) -> Findings:
     servers = config.parameter_servers
     if servers and servers.min_nodes > servers.max_nodes:
         yield Finding(
-            ("parameter_servers", "min_nodes"), f"must be at most max_nodes ({servers.max_nodes}), got {servers.min_nodes}"
+            ("parameter_servers", "min_nodes"),
+            f"must be at most max_nodes ({servers.max_nodes}), got {servers.min_nodes}",
         )

@@ -25,21 +25,23 @@ DLAMI_LACKS = {"v100": "its driver no longer supports V100"}
 def findings(config: ClusterConfig) -> Iterator[Findings]:
     yield _unique_names(config)
     for index, partition in enumerate(config.partitions):
-        if isinstance(partition, Partition):
-            path: Path = ("partitions", index)
-            for rule in (_name, _types, _same_gpus, _nodes, _efa, _reservation, _targeted, _one_type):
-                yield rule(partition, path)
-            yield _image(config, partition, path)
+        path: Path = ("partitions", index)
+        for rule in (_name, _types, _same_gpus, _nodes, _efa, _reservation, _targeted, _one_type):
+            yield rule(partition, path)
+        yield _image(config, partition, path)
 
 
-def _types_of(partition: Partition) -> list[InstanceType]:
-    return [INSTANCE_TYPES[name] for name in partition.instance_types]
+def _known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
+    """With their index in the list, from which unknown ones were refused."""
+    return [
+        (index, INSTANCE_TYPES[name]) for index, name in enumerate(partition.instance_types) if name in INSTANCE_TYPES
+    ]
 
 
 def _unique_names(config: ClusterConfig) -> Findings:
     first: dict[str, int] = {}
     for index, partition in enumerate(config.partitions):
-        name = partition.__dict__.get("name") if isinstance(partition, Partition) else None
+        name = partition.__dict__.get("name")
         if name in first:
             yield Finding(("partitions", index, "name"), f"{name!r} is the name of partitions[{first[name]}] already")
         elif name is not None:
@@ -48,59 +50,69 @@ def _unique_names(config: ClusterConfig) -> Findings:
 
 def _name(partition: Partition, path: Path) -> Findings:
     if partition.name in RESERVED_NAMES:
-        yield Finding((*path, "name"), f"{partition.name!r} is taken: {RESERVED_NAMES[partition.name]}", "choose another, such as train")
+        what = RESERVED_NAMES[partition.name]
+        yield Finding((*path, "name"), f"{partition.name!r} is taken: it is {what}", "choose another, such as train")
 
 
 def _types(partition: Partition, path: Path) -> Findings:
-    types = partition.instance_types
-    for index, name in enumerate(types):
-        if name in types[:index]:
-            yield Finding((*path, "instance_types", index), f"{name} is in the list already")
+    seen: set[str] = set()
+    for index, type_ in _known_types(partition):
+        if type_.name in seen:
+            yield Finding((*path, "instance_types", index), f"{type_.name} is in the list already")
+        seen.add(type_.name)
 
 
 def _same_gpus(partition: Partition, path: Path) -> Findings:
-    first, *others = _types_of(partition)
-    for index, other in enumerate(others, 1):
+    types = _known_types(partition)
+    for index, other in types[1:]:
+        first = types[0][1]
         if other.gpus != first.gpus:
             yield Finding(
                 (*path, "instance_types", index),
-                f"{other.name} has {other.gpus} GPUs and {first.name} has {first.gpus}: all types of a partition must have as many",
+                f"{other.name} has {_gpus(other)} and {first.name} has {_gpus(first)}: in a partition all must have as many",
                 "make it a partition of its own",
             )
 
 
+def _gpus(type_: InstanceType) -> str:
+    return f"{type_.gpus} GPU{'s' if type_.gpus != 1 else ''}"
+
+
 def _nodes(partition: Partition, path: Path) -> Findings:
     if partition.min_nodes > partition.max_nodes:
-        yield Finding((*path, "min_nodes"), f"must be at most max_nodes ({partition.max_nodes}), got {partition.min_nodes}")
+        yield Finding(
+            (*path, "min_nodes"), f"must be at most max_nodes ({partition.max_nodes}), got {partition.min_nodes}"
+        )
 
 
 def _efa(partition: Partition, path: Path) -> Findings:
     if partition.efa != "required":
         return
-    without = [type_.name for type_ in _types_of(partition) if not type_.efa_interfaces]
+    types = [type_ for _, type_ in _known_types(partition)]
+    without = [type_.name for type_ in types if not type_.efa_interfaces]
     if without:
         has = "has" if len(without) == 1 else "have"
         yield Finding(
             (*path, "efa"),
             f"'required' needs types with EFA interfaces, and {', '.join(without)} {has} none",
-            _types_with_efa(_types_of(partition)) or "write efa: auto",
+            _types_with_efa(types),
         )
 
 
-def _types_with_efa(types: list[InstanceType]) -> str | None:
+def _types_with_efa(types: list[InstanceType]) -> str:
     families = {type_.name.partition(".")[0] for type_ in types}
     with_efa = [t.name for t in INSTANCE_TYPES.values() if t.efa_interfaces and t.name.partition(".")[0] in families]
-    return f"write efa: auto, or take one of {', '.join(with_efa)}" if with_efa else None
+    return "write efa: auto" + (f", or take one of {', '.join(with_efa)}" if with_efa else "")
 
 
 def _reservation(partition: Partition, path: Path) -> Findings:
     reserved = partition.purchase in ("reservation", "capacity-block")
     if reserved and partition.reservation_id is None:
-        yield Finding((*path, "purchase"), f"{partition.purchase!r} needs reservation_id", "reservation_id: cr-… names what was bought")
+        hint = "reservation_id: cr-… names what was reserved or bought"
+        yield Finding((*path, "purchase"), f"{partition.purchase!r} needs reservation_id", hint)
     if not reserved and partition.reservation_id is not None:
-        yield Finding(
-            (*path, "reservation_id"), f"does nothing with purchase: {partition.purchase}", "write purchase: reservation or capacity-block"
-        )
+        hint = "write purchase: reservation or purchase: capacity-block"
+        yield Finding((*path, "reservation_id"), f"does nothing with purchase: {partition.purchase}", hint)
 
 
 def _targeted(partition: Partition, path: Path) -> Findings:
@@ -120,7 +132,7 @@ def _one_type(partition: Partition, path: Path) -> Findings:
 
 def _image(config: ClusterConfig, partition: Partition, path: Path) -> Findings:
     image = partition.image or config.software.image
-    for index, type_ in enumerate(_types_of(partition)):
+    for index, type_ in _known_types(partition):
         if image.startswith("dlami-") and type_.gpu_model in DLAMI_LACKS:
             yield Finding(
                 (*path, "instance_types", index),

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, FsxLustre, HeadNfs, Storage
-from gpucluster.config.models import Partition as PartitionModel
 from gpucluster.instances import INSTANCE_TYPES
 
 Findings = Iterator[Finding]
 
-TIERS_MBPS_PER_TIB = {"persistent-1": (50, 100, 200), "persistent-2": (125, 250, 500, 1000), "scratch-1": (), "scratch-2": ()}
+TIERS_MBPS_PER_TIB = {
+    "persistent-1": (50, 100, 200),
+    "persistent-2": (125, 250, 500, 1000),
+    "scratch-1": (),
+    "scratch-2": (),
+}
 """For SSD. Scratch file systems have no tier to choose."""
 
 STEP_GIB = {"persistent-1": 2400, "persistent-2": 2400, "scratch-1": 3600, "scratch-2": 2400}
@@ -35,7 +39,7 @@ def findings(config: ClusterConfig) -> Iterator[Findings]:
 def _unique_mounts(config: ClusterConfig) -> Findings:
     first: dict[str, int] = {}
     for index, storage in enumerate(config.storage):
-        mount = getattr(storage, "__dict__", {}).get("mount")
+        mount = storage.__dict__.get("mount")
         if mount in first:
             yield Finding(("storage", index, "mount"), f"{mount} is the mount of storage[{first[mount]}] already")
         elif mount is not None:
@@ -46,7 +50,11 @@ def _home(storage: Storage, path: Path) -> Findings:
     if isinstance(storage, BeegfsRam) and storage.mount == "/home":
         yield Finding((*path, "mount"), "/home in memory would be lost with the nodes", "mount it at /ram")
     if isinstance(storage, HeadNfs) and storage.mount != "/home":
-        yield Finding((*path, "mount"), f"head-nfs shares /home only, got {storage.mount}", "a directory under /home is on every node")
+        yield Finding(
+            (*path, "mount"),
+            f"head-nfs shares /home only, got {storage.mount}",
+            "a directory under /home is on every node",
+        )
 
 
 def _capacity(storage: FsxLustre, path: Path) -> Findings:
@@ -66,7 +74,11 @@ def _throughput(storage: FsxLustre, path: Path) -> Findings:
     if got is None or got in tiers:
         return
     if not tiers:
-        yield Finding((*path, "throughput_mbps_per_tib"), f"does nothing for {storage.deployment}", "leave it out: scratch has one speed")
+        yield Finding(
+            (*path, "throughput_mbps_per_tib"),
+            f"does nothing for {storage.deployment}",
+            "leave it out: scratch has one speed",
+        )
         return
     *most, last = map(str, tiers)
     yield Finding(
@@ -86,7 +98,11 @@ def _repository_paths(storage: FsxLustre, path: Path) -> Findings:
         for earlier in paths[:index]:
             if later.startswith(earlier) or earlier.startswith(later):
                 place = (*path, "data_repositories", index, "path")
-                yield Finding(place, f"{later.rstrip('/') or '/'} overlaps {earlier.rstrip('/') or '/'}", "directories must lie apart")
+                yield Finding(
+                    place,
+                    f"{later.rstrip('/') or '/'} overlaps {earlier.rstrip('/') or '/'}",
+                    "directories must lie apart",
+                )
 
 
 def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int] | None:
@@ -94,7 +110,7 @@ def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int]
     if storage.partition == PARAMETER_SERVERS and config.parameter_servers:
         return [config.parameter_servers.instance_type], config.parameter_servers.min_nodes
     for partition in config.partitions:
-        if isinstance(partition, PartitionModel) and partition.__dict__.get("name") == storage.partition:
+        if partition.__dict__.get("name") == storage.partition:
             return list(partition.instance_types), partition.min_nodes
     return None
 
@@ -102,12 +118,14 @@ def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int]
 def _partition(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Findings:
     names = [partition.name for partition in config.partitions] + [PARAMETER_SERVERS] * bool(config.parameter_servers)
     if storage.partition not in names:
-        yield Finding((*path, "partition"), f"there is no partition {storage.partition!r}", f"there are: {', '.join(names)}")
+        yield Finding(
+            (*path, "partition"), f"there is no partition {storage.partition!r}", f"there are: {', '.join(names)}"
+        )
 
 
 def _memory(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Findings:
     types, _ = _serving(config, storage) or ([], 0)
-    for type_ in (INSTANCE_TYPES[name] for name in types):
+    for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
         if storage.gib_per_node >= type_.memory_gib:
             yield Finding(
                 (*path, "gib_per_node"),
