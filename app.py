@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import stacks  # isort: split  # before aws_cdk: it says which Node.js to use
+import stacks  # noqa: F401  before aws_cdk: it says which Node.js to run
+
+# isort: split
 import aws_cdk as cdk
 
 from gpucluster import config
 from stacks.cluster import GpuCluster
-
-__all__ = ["stacks"]
 
 app = cdk.App()
 file = app.node.try_get_context("config") or os.environ.get("GPUCLUSTER_CONFIG") or "cluster.yaml"

@@ -1,7 +1,7 @@
 """Synthesis: cluster.yaml as CloudFormation.
 
-jsii, the engine under aws_cdk, starts Node.js when aws_cdk is imported. This package is imported first, so that it takes the
-Node.js that was installed beside it rather than whatever the machine has, or lacks.
+jsii, the engine under aws_cdk, starts Node.js when aws_cdk is imported. This package is imported first, so that it
+takes the Node.js that was installed beside it rather than whatever the machine has, or lacks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What nodes need to know: the bundle of files made at synthesis, and parameters with what only the deployment knows."""
+"""What nodes need to know: a bundle of files made at synthesis, and parameters that only a deployment knows."""
 
 from __future__ import annotations
 

@@ -30,10 +30,11 @@ class GpuCluster(cdk.Stack):
             id_,
             env=cdk.Environment(account=account or NO_ACCOUNT, region=config.region),
             description=f"GpuCluster {config.name}: Slurm head node, elastic GPU partitions",
-            # Bundles lie under a prefix of their own, so that nodes can be given these and not every asset of the account.
+            # Bundles lie under a prefix of their own: nodes can be given these, and not every asset of the account.
             synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
         )
         self._config = config
+        self._refuse_what_is_not_built()
         self.network = Network(
             self,
             "Network",
@@ -61,6 +62,11 @@ class GpuCluster(cdk.Stack):
         self.bundle.wait_until_live(self.head, self.head.attachment, self.parameters)
         self._outputs()
 
+    def _refuse_what_is_not_built(self) -> None:
+        """The template is made all the same, to be looked at; the CDK command line will not deploy it."""
+        for notice in self._config.not_built():
+            cdk.Annotations.of(self).add_error(notice.render())
+
     def _munge_key(self) -> secretsmanager.Secret:
         return secretsmanager.Secret(
             self,
@@ -81,7 +87,6 @@ class GpuCluster(cdk.Stack):
                 image=partition.image or self._config.software.image,
                 placement_group=partition.placement_group,
                 efa=partition.efa != "off",
-                spot=partition.purchase == "spot",
             )
         if self._config.parameter_servers:
             yield self._partition(scope, PARAMETER_SERVERS, profile, image=self._config.software.image)
@@ -95,7 +100,6 @@ class GpuCluster(cdk.Stack):
         image: str,
         placement_group: str = "none",
         efa: bool = False,
-        spot: bool = False,
     ) -> Partition:
         return Partition(
             scope,
@@ -109,7 +113,6 @@ class GpuCluster(cdk.Stack):
             profile=profile,
             placement_group=placement_group,
             efa="efa-only" if efa else "off",
-            spot=spot,
         )
 
     def _head(self) -> HeadNode:
@@ -153,11 +156,7 @@ class GpuCluster(cdk.Stack):
             },
         )
         for partition in self.partitions:
-            templates = [
-                {"instance_type": name, "launch_template_id": template.ref, "version": template.attr_latest_version_number}
-                for name, template in partition.templates.items()
-            ]
-            value = {"instance_types": templates, "subnet_id": subnet_id}
+            value = {"instance_types": partition.describe(), "subnet_id": subnet_id}
             self.parameters.add(f"Partition{pascal(partition.name)}", f"partitions/{partition.name}", value)
 
     def _grant(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aws_cdk import aws_ec2 as ec2
 
-# AWS publishes the id of the newest image of a kind under such a parameter. It is looked up once, at the first synthesis, and
-# then pinned in cdk.context.json: a new image must not replace a head node behind anybody's back.
+# AWS publishes the id of the newest image of a kind under such a parameter. It is looked up once, at the first
+# synthesis, and then pinned in cdk.context.json: a new image must not replace a head node behind anybody's back.
 PARAMETERS = {
     "dlami-ubuntu-24.04": "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
 }

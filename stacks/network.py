@@ -15,7 +15,7 @@ SSH = ec2.Port.tcp(22)
 
 
 class Network(Construct):
-    """Nodes have private addresses only; they reach the internet through NAT, and people reach them through the endpoint."""
+    """Nodes have private addresses only: they reach out through NAT, people reach them through the endpoint."""
 
     def __init__(self, scope: Construct, id_: str, *, vpc_cidr: str, availability_zone: str, zone_name: str) -> None:
         super().__init__(scope, id_)
@@ -47,15 +47,17 @@ class Network(Construct):
             restrict_default_security_group=False,  # would take a Lambda function; nothing uses that group
         )
 
-    def _security_group(self, id_: str, description: str) -> ec2.SecurityGroup:
-        return ec2.SecurityGroup(self, id_, vpc=self.vpc, description=description, allow_all_outbound=True)
+    def _security_group(self, id_: str, description: str, *, allow_all_outbound: bool = True) -> ec2.SecurityGroup:
+        return ec2.SecurityGroup(
+            self, id_, vpc=self.vpc, description=description, allow_all_outbound=allow_all_outbound
+        )
 
     def _between_nodes(self) -> None:
         self.head.add_ingress_rule(self.compute, SLURM, "Slurm")
         self.head.add_ingress_rule(self.compute, NFS, "home directories")
         self.compute.add_ingress_rule(self.head, ec2.Port.all_tcp(), "Slurm, and ranks that srun starts")
-        # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions, and 0.0.0.0/0 is none.
-        # The L2 construct drops such an egress rule beside "all outbound".
+        # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions; 0.0.0.0/0 is not
+        # enough, and the L2 construct drops such an egress rule beside it.
         self.compute.add_ingress_rule(self.compute, ec2.Port.all_traffic(), "EFA, NCCL and MPI between nodes")
         ec2.CfnSecurityGroupEgress(
             self,
@@ -67,9 +69,7 @@ class Network(Construct):
         )
 
     def _instance_connect_endpoint(self) -> ec2.CfnInstanceConnectEndpoint:
-        group = ec2.SecurityGroup(
-            self, "Endpoint", vpc=self.vpc, description="GpuCluster EC2 Instance Connect Endpoint", allow_all_outbound=False
-        )
+        group = self._security_group("Endpoint", "GpuCluster Instance Connect Endpoint", allow_all_outbound=False)
         for nodes in (self.head, self.compute):
             group.add_egress_rule(nodes, SSH, "SSH to nodes")
             nodes.add_ingress_rule(group, SSH, "SSH through the endpoint")

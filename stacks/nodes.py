@@ -56,8 +56,8 @@ class HeadNode(Construct):
         )
         cdk.Tags.of(self.instance).add("gpucluster:cluster", cluster)
         cdk.Tags.of(self.instance).add("gpucluster:role", "head")
-        # Whatever the head needs to boot, it needs to shut down as well: then it ends the nodes that it launched. CloudFormation
-        # deletes in the reverse order, so the network, the policies, the zone and the parameters are still there.
+        # Whatever the head needs to boot, it needs to shut down as well: then it ends the nodes that it launched.
+        # CloudFormation deletes in the reverse order: the network, the policies, the zone are still there.
         self.instance.node.add_dependency(network, role, home.volume, *after)
         self.attachment = home.attach(self.instance)
         self.record = route53.ARecord(
@@ -90,59 +90,69 @@ class Partition(Construct):
         profile: iam.InstanceProfile,
         placement_group: str,
         efa: EfaMode,
-        spot: bool,
     ) -> None:
+        """`placement_group`: `cluster`, `none`, or the name of a group that exists."""
         super().__init__(scope, id_)
         self.name = name
         self.image_id = image.get_image(self).image_id
         self.placement_group = self._placement_group(placement_group)
-        self._subnet_id = network.subnet.subnet_id
-        self._security_group_id = network.compute.security_group_id
-        self._common = {
-            "image_id": self.image_id,
-            "user_data": cdk.Fn.base64(user_data),
-            "iam_instance_profile": Template.IamInstanceProfileProperty(arn=profile.instance_profile_arn),
-            "metadata_options": Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
-            "block_device_mappings": [_encrypted_root_mapping()],
-            "instance_initiated_shutdown_behavior": "terminate",
-            "tag_specifications": self._tags(cluster),
-        }
-        if self.placement_group:
-            self._common["placement"] = Template.PlacementProperty(group_name=self.placement_group)
-        if spot:
-            self._common["instance_market_options"] = Template.InstanceMarketOptionsProperty(market_type="spot")
+        self._tags = {"gpucluster:cluster": cluster, "gpucluster:role": "compute", "gpucluster:partition": name}
+        self._user_data = user_data
+        self._profile = profile
         self.templates = {
-            instance_type.name: self._template(instance_type, efa=efa) for instance_type in instance_types
+            instance_type.name: self._template(instance_type, _interfaces(instance_type, efa=efa, network=network))
+            for instance_type in instance_types
         }
 
+    def describe(self) -> list[dict[str, str]]:
+        """For the head node: what to launch from. The version is explicit: `$Latest` could change under a launch."""
+        return [
+            {"instance_type": name, "launch_template_id": template.ref, "version": template.attr_latest_version_number}
+            for name, template in self.templates.items()
+        ]
+
     def _placement_group(self, wish: str) -> str | None:
-        """`cluster`, `none`, or the name of a group that exists."""
         if wish == "cluster":
             return ec2.CfnPlacementGroup(self, "Placement", strategy="cluster").ref
         return None if wish == "none" else wish
 
-    def _template(self, instance_type: InstanceType, *, efa: EfaMode) -> Template:
-        # A network interface carries groups and subnet itself: EC2 refuses them beside it.
-        interfaces = [
-            Template.NetworkInterfaceProperty(
-                network_card_index=interface.network_card_index,
-                device_index=interface.device_index,
-                interface_type=interface.interface_type,
-                subnet_id=self._subnet_id,
-                groups=[self._security_group_id],
-                delete_on_termination=True,
-            )
-            for interface in efa_layout(instance_type, efa)
-        ]
+    def _template(
+        self, instance_type: InstanceType, interfaces: Sequence[Template.NetworkInterfaceProperty]
+    ) -> Template:
         data = Template.LaunchTemplateDataProperty(
-            **self._common, instance_type=instance_type.name, network_interfaces=interfaces
+            image_id=self.image_id,
+            instance_type=instance_type.name,
+            user_data=cdk.Fn.base64(self._user_data),
+            iam_instance_profile=Template.IamInstanceProfileProperty(arn=self._profile.instance_profile_arn),
+            metadata_options=Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
+            block_device_mappings=[_encrypted_root_mapping()],
+            network_interfaces=interfaces,
+            placement=Template.PlacementProperty(group_name=self.placement_group) if self.placement_group else None,
+            instance_initiated_shutdown_behavior="terminate",
+            tag_specifications=[self._tag_specification(kind) for kind in ("instance", "volume")],
         )
         return Template(self, pascal(instance_type.name), launch_template_data=data)
 
-    def _tags(self, cluster: str) -> list[Template.TagSpecificationProperty]:
-        tags = {"gpucluster:cluster": cluster, "gpucluster:role": "compute", "gpucluster:partition": self.name}
-        pairs = [cdk.CfnTag(key=key, value=value) for key, value in tags.items()]
-        return [Template.TagSpecificationProperty(resource_type=kind, tags=pairs) for kind in ("instance", "volume")]
+    def _tag_specification(self, kind: str) -> Template.TagSpecificationProperty:
+        tags = [cdk.CfnTag(key=key, value=value) for key, value in self._tags.items()]
+        return Template.TagSpecificationProperty(resource_type=kind, tags=tags)
+
+
+def _interfaces(
+    instance_type: InstanceType, *, efa: EfaMode, network: Network
+) -> list[Template.NetworkInterfaceProperty]:
+    """Groups and subnet stand in each: EC2 refuses them beside the interfaces. None has a public address."""
+    return [
+        Template.NetworkInterfaceProperty(
+            network_card_index=interface.network_card_index,
+            device_index=interface.device_index,
+            interface_type=interface.interface_type,
+            subnet_id=network.subnet.subnet_id,
+            groups=[network.compute.security_group_id],
+            delete_on_termination=True,
+        )
+        for interface in efa_layout(instance_type, efa)
+    ]
 
 
 def _encrypted_root() -> ec2.BlockDevice:
@@ -151,5 +161,7 @@ def _encrypted_root() -> ec2.BlockDevice:
 
 
 def _encrypted_root_mapping() -> Template.BlockDeviceMappingProperty:
-    ebs = Template.EbsProperty(volume_size=ROOT_VOLUME_GIB, volume_type="gp3", encrypted=True, delete_on_termination=True)
+    ebs = Template.EbsProperty(
+        volume_size=ROOT_VOLUME_GIB, volume_type="gp3", encrypted=True, delete_on_termination=True
+    )
     return Template.BlockDeviceMappingProperty(device_name=ROOT_DEVICE, ebs=ebs)

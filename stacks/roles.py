@@ -1,4 +1,4 @@
-"""What nodes may do on AWS: exactly the calls that their programs make, on our resources wherever AWS allows a scope."""
+"""What nodes may do on AWS: the calls that their programs make, on our resources wherever AWS allows a scope."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def grant_head(
 ) -> None:
     allow(role, ["ec2:DescribeInstances"], ["*"])  # AWS has no scope for it
     _grant_launch(role, cluster=cluster, network=network, partitions=partitions)
-    allow(role, ["iam:PassRole"], [compute_role.role_arn], {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}})
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    allow(role, ["iam:PassRole"], [compute_role.role_arn], to_ec2)
     ours = {"aws:ResourceTag/gpucluster:cluster": cluster, "aws:ResourceTag/gpucluster:role": "compute"}
     allow(role, ["ec2:TerminateInstances"], [_ec2(role, "instance/*")], {"StringEquals": ours})
     names = {"ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "gpucluster:node"]}}
@@ -75,14 +76,14 @@ def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions:
         for partition in partitions
         for template in partition.templates.values()
     ]
-    groups = [_ec2(role, f"placement-group/{partition.placement_group}") for partition in partitions if partition.placement_group]
+    groups = [partition.placement_group for partition in partitions if partition.placement_group]
     images = sorted({partition.image_id for partition in partitions})
     made = [_ec2(role, f"{kind}/*") for kind in ("instance", "volume", "network-interface")]
     used = [
         _ec2(role, f"subnet/{network.subnet.subnet_id}"),
         _ec2(role, f"security-group/{network.compute.security_group_id}"),
         *(_image(role, image) for image in images),
-        *groups,
+        *(_ec2(role, f"placement-group/{group}") for group in groups),
     ]
     # Only from our templates, and only as they stand: what a template says may not be overridden.
     from_templates = {"ArnEquals": {"ec2:LaunchTemplate": templates}, "Bool": {"ec2:IsLaunchTemplateResource": "true"}}
