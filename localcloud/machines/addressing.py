@@ -10,8 +10,8 @@ RESOLVER_ADDRESS = "169.254.169.253"
 API_ADDRESS = "169.254.169.251"
 # EC2's own; jumbo frames inside a VPC.
 VPC_MTU = 9001
-_SHARED = ipaddress.ip_network("100.64.0.0/10")  # carrier-grade NAT space: nobody's LAN
-_INSIDE = ipaddress.ip_network("100.127.0.0/16")  # between hub and VPCs; the host never sees it
+_SHARED = ipaddress.IPv4Network("100.64.0.0/10")  # carrier-grade NAT space: nobody's LAN
+_INSIDE = ipaddress.IPv4Network("100.127.0.0/16")  # between hub and VPCs; the host never sees it
 _CLOUDS = 1 << 16
 _BLOCKS = 15  # how many /30 a cloud's number may fall on below _INSIDE
 
@@ -36,7 +36,7 @@ def vpc_pair(index: int) -> Pair:
 
 def _nth_link(space: ipaddress.IPv4Network, index: int) -> ipaddress.IPv4Network:
     base = int(space.network_address) + 4 * index
-    return ipaddress.ip_network((base, 30))
+    return ipaddress.IPv4Network((base, 30))
 
 
 def gateway(subnet_cidr: str) -> str:

@@ -16,6 +16,12 @@ rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname" "$root/etc/munge/munge.key
 printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' >"$root/etc/hosts"
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
 
+# Names that scripts know these programs by.
+ln -sf mount.nfs "$root/usr/sbin/mount.nfs4"
+ln -sf nfs-server.service "$root/usr/lib/systemd/system/nfs-kernel-server.service"
+install -d "$root/opt/amazon/efa/bin"
+ln -sf /usr/bin/fi_info "$root/opt/amazon/efa/bin/fi_info"
+
 # Services wait for user data to start them; timers and terminals only cost memory here.
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service 2>/dev/null || true
 systemctl --root="$root" mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \

@@ -89,7 +89,7 @@ class NspawnHypervisor:
                 machine.state = "running"
                 machine.boot(self._image, netns, self._wheels)
             machine.wait()
-        except Exception as error:  # the thread is the instance's: its end is told on the console, never lost
+        except Exception as error:  # noqa: BLE001 - the thread is the instance's: its end is told on the console, never lost
             machine.say(f"localcloud: this instance could not run: {error}\n{traceback.format_exc()}")
         finally:
             machine.state = "shutting-down"

@@ -21,21 +21,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 GUEST_FILES = HERE / "guest"
 CUSTOMIZE = HERE / "customize.sh"
+PACKAGE_LIST = HERE / "packages.txt"
 HOST_CERTIFICATES = Path("/usr/local/share/ca-certificates")
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 SUITE = "trixie"
 # Python 3.11 comes from Debian 12: the wheels that jobs need are built for it.
 PYTHON_SUITE = "bookworm"
 PYTHON_PACKAGES = ("python3.11", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib")
-PACKAGES = tuple(
-    """
-    systemd systemd-sysv systemd-resolved dbus cloud-init cloud-guest-utils isc-dhcp-client
-    openssh-server openssh-client sudo rsync git procps psmisc iproute2 iputils-ping netbase nftables curl
-    ca-certificates unzip less e2fsprogs util-linux-extra
-    python3 python3-boto3 awscli virtualenv python3.11
-    munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins openmpi-bin libpmix2t64
-    """.split()
-)
+PIN_FILE = "etc/apt/preferences.d/python3.11"
 PINS = (
     f"Package: *\nPin: release n={PYTHON_SUITE}\nPin-Priority: 50\n\n"
     f"Package: {' '.join(PYTHON_PACKAGES)}\nPin: release n={PYTHON_SUITE}\nPin-Priority: 990\n"
@@ -55,6 +48,11 @@ class Host:
     apt_options: tuple[str, ...] = ()
     pip_index: str | None = None
     certificates: tuple[Path, ...] = ()
+
+
+def packages(text: str) -> list[str]:
+    """The words of a package list, comments left out."""
+    return [word for line in text.splitlines() for word in line.partition("#")[0].split()]
 
 
 def inspect_host() -> Host:
@@ -79,11 +77,11 @@ def apt_options(configuration: str) -> tuple[str, ...]:
 
 def _apt_targets() -> str:
     argv = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL)", "Created-By: Packages"]
-    return subprocess.run(argv, capture_output=True, text=True).stdout
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 
 def _apt_configuration() -> str:
-    return subprocess.run(["apt-config", "dump"], capture_output=True, text=True).stdout
+    return subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False).stdout
 
 
 def _pip_index() -> str | None:
@@ -97,9 +95,9 @@ def _pip_index() -> str | None:
 def fingerprint(host: Host) -> str:
     """16 hex digits over everything that decides what the image holds."""
     digest = hashlib.sha256()
-    for text in (SUITE, *PACKAGES, PINS, *EXCLUDED, host.mirror, *host.apt_options, host.pip_index or ""):
+    for text in (SUITE, PINS, *EXCLUDED, host.mirror, *host.apt_options, host.pip_index or ""):
         digest.update(text.encode() + b"\0")
-    for path in (*_guest_files(), CUSTOMIZE, *host.certificates):
+    for path in (*_guest_files(), PACKAGE_LIST, CUSTOMIZE, *host.certificates):
         digest.update(f"{path.name}\0{os.access(path, os.X_OK)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -140,7 +138,7 @@ def _build(path: Path, host: Host) -> None:
     with tempfile.TemporaryDirectory(prefix="localcloud-image-") as scratch:
         overlay = _host_files(Path(scratch), host)
         argv = mmdebstrap_argv(partial, host, overlay)
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     path.with_name(path.name + ".log").write_text(done.stdout)
     if done.returncode:
         shutil.rmtree(partial, ignore_errors=True)
@@ -151,7 +149,7 @@ def _build(path: Path, host: Host) -> None:
 
 def _host_files(scratch: Path, host: Host) -> Path:
     """Lay out the files that depend on the host under `scratch`, as they go into the image."""
-    pins = scratch / "etc/apt/preferences.d/python3.11"
+    pins = scratch / PIN_FILE
     pins.parent.mkdir(parents=True)
     pins.write_text(PINS)
     options = scratch / "etc/apt/apt.conf.d/90host"
@@ -171,15 +169,15 @@ def mmdebstrap_argv(root: Path, host: Host, host_files: Path) -> list[str]:
         "mmdebstrap",
         "--mode=root",
         "--variant=minbase",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(packages(PACKAGE_LIST.read_text()))}",
         '--aptopt=Acquire::Languages "none"',
         '--aptopt=APT::Install-Recommends "false"',
         *(f"--aptopt={option.rstrip(';')}" for option in host.apt_options),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
-        f'--setup-hook=mkdir -p "$1/etc/apt/preferences.d" && cp {host_files}/etc/apt/preferences.d/* "$1/etc/apt/preferences.d"',
+        f"--setup-hook=mkdir -p \"$1/etc/apt/preferences.d\" && cp '{host_files / PIN_FILE}' \"$1/{PIN_FILE}\"",
         f"--customize-hook={_copy(GUEST_FILES)}",
         f"--customize-hook={_copy(host_files)}",
-        f'--customize-hook={CUSTOMIZE} "$1"',
+        f"--customize-hook='{CUSTOMIZE}' \"$1\"",
         SUITE,
         str(root),
         *(f"deb {host.mirror} {suite} main" for suite in (SUITE, f"{SUITE}-updates", PYTHON_SUITE)),

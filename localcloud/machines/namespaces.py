@@ -29,7 +29,7 @@ def inside(netns: str, make: Callable[[], T]) -> T:
         try:
             _enter(netns)
             outcome.append(make())
-        except BaseException as error:  # handed to the caller, who is in another thread
+        except BaseException as error:  # noqa: BLE001 - handed to the caller, who is in another thread
             failure.append(error)
 
     thread = threading.Thread(target=enter, name=f"netns-{netns}", daemon=True)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from localcloud.machines import addressing, dhcp, firewall
+from localcloud.machines import addressing, firewall
 from localcloud.machines.addressing import VPC_MTU
+from localcloud.machines.dhcp import DhcpServer, Subnet
 from localcloud.machines.namespaces import inside
 from localcloud.machines.processes import run
 from localcloud.machines.spec import InstanceSpec
@@ -26,8 +27,8 @@ class Vpc:
     vpc_id: str
     netns: str
     addresses: tuple[str, ...]  # on which names are answered
-    dhcp: dhcp.DhcpServer
-    subnets: dict[str, dhcp.Subnet] = field(default_factory=dict)
+    dhcp: DhcpServer
+    subnets: dict[str, Subnet] = field(default_factory=dict)
 
 
 class Network:
@@ -88,7 +89,7 @@ class Network:
         ip_batch(vpc_inside_commands(vpc_address, hub_address, resolver, self._mtu), netns=netns)
         _make_router(netns, firewall.vpc_rules())
         domain = addressing.search_domain(spec.region)
-        server = dhcp.DhcpServer(self._folder / spec.vpc_id, netns, domain, self._cgroups)
+        server = DhcpServer(self._folder / spec.vpc_id, netns, domain, self._cgroups)
         vpc = Vpc(spec.vpc_id, netns, (addressing.RESOLVER_ADDRESS, resolver), server)
         self._vpcs[spec.vpc_id] = vpc
         self._on_vpc(vpc)
@@ -100,7 +101,7 @@ class Network:
         nft(rule(spec.subnet_cidr), netns=vpc.netns)
         if spec.subnet_id in vpc.subnets:
             return
-        vpc.subnets[spec.subnet_id] = dhcp.Subnet(spec.subnet_id, spec.subnet_cidr)
+        vpc.subnets[spec.subnet_id] = Subnet(spec.subnet_id, spec.subnet_cidr)
         length = addressing.prefix_length(spec.subnet_cidr)
         run(["ip", "-n", vpc.netns, "addr", "add", f"{addressing.gateway(spec.subnet_cidr)}/{length}", "dev", "br0"])
         vpc.dhcp.serve(vpc.subnets.values())

@@ -16,6 +16,7 @@ from localcloud.machines import graft
 from localcloud.machines.processes import MachineError, run
 
 ETAB = "var/lib/nfs/etab"
+SERVICE_UP = "run/nfs-server.up"
 
 
 class ShareError(Exception):
@@ -87,10 +88,11 @@ def mount(request: MountRequest, client_ip: str, client_pid: int, leader_at: Lea
 
 def _exports_of(leader: int) -> list[Export]:
     """A server that has exported nothing yet looks like one whose NFS service is not up."""
+    root = Path(f"/proc/{leader}/root")
     try:
-        exports = parse_etab(Path(f"/proc/{leader}/root/{ETAB}").read_text())
+        exports = parse_etab((root / ETAB).read_text()) if (root / SERVICE_UP).exists() else []
     except OSError:
         exports = []
     if not exports:
-        raise ShareError("connection refused: the server exports nothing", retry=True)
+        raise ShareError("connection refused: no NFS service, or no exports", retry=True)
     return exports
