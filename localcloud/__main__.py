@@ -6,8 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from localcloud import daemon
+from localcloud import verbs
 from localcloud.errors import LocalCloudError
+from localcloud.faults import KINDS
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -19,38 +20,62 @@ def main(argv: list[str] | None = None) -> int:
     except LocalCloudError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="localcloud", description="AWS's APIs and booting instances on this machine")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-    up = verbs.add_parser("up", help="start a cloud")
-    up.add_argument("--name", default="default")
-    up.add_argument("--port", type=int, default=5566)
-    up.add_argument("--no-boot", action="store_true", help="the APIs alone: instances change state and nothing boots")
-    up.add_argument("--image", type=Path, metavar="DIR", help="root file system that plays every machine image")
-    up.add_argument("--wheels", type=Path, metavar="DIR", help="Python wheels that guests find at /opt/wheels")
-    up.add_argument("--detach", action="store_true", help="return when the API answers")
-    up.set_defaults(verb=_up)
-    down = verbs.add_parser("down", help="end a cloud and everything it started")
-    down.add_argument("--name", default="default")
-    down.set_defaults(verb=_down)
+    commands = parser.add_subparsers(required=True, metavar="VERB")
+    named = argparse.ArgumentParser(add_help=False)
+    named.add_argument("--name", default="default", help="which cloud (default: %(default)s)")
+    _add_up(commands.add_parser("up", help="start a cloud", parents=[named]))
+    down = commands.add_parser("down", help="end a cloud and everything that it started", parents=[named])
+    down.set_defaults(verb=verbs.down)
+    status = commands.add_parser("status", help="what runs", parents=[named])
+    status.add_argument("--json", action="store_true")
+    status.set_defaults(verb=verbs.status)
+    _add_image(commands.add_parser("image", help="the root file system that instances boot"))
+    _add_fault(commands.add_parser("fault", help="bad days on demand"), named)
+    doctor = commands.add_parser("doctor", help="what this machine can and cannot do")
+    doctor.set_defaults(verb=verbs.doctor)
     return parser
 
 
-def _up(options: argparse.Namespace, arguments: list[str]) -> int:
-    if options.detach:
-        daemon.refuse_second(options.name)
-        print(daemon.ready_line(daemon.detach([a for a in arguments if a != "--detach"], options.name)))
-        return 0
-    daemon.run(daemon.Options(options.name, options.port, not options.no_boot, options.image, options.wheels))
-    return 0
+def _add_up(up: argparse.ArgumentParser) -> None:
+    up.add_argument("--port", type=int, default=5566, help="of the API; the port after it is the tunnel's")
+    up.add_argument("--no-boot", action="store_true", help="the APIs alone: instances change state, nothing boots")
+    up.add_argument("--image", type=Path, metavar="DIR", help="root file system that plays every machine image")
+    up.add_argument("--wheels", type=Path, metavar="DIR", help="Python wheels that guests find at /opt/wheels")
+    up.add_argument("--detach", action="store_true", help="return when the API answers")
+    up.set_defaults(verb=verbs.up)
 
 
-def _down(options: argparse.Namespace, _: list[str]) -> int:
-    ended = daemon.end(options.name)
-    print(f"local cloud {options.name!r} ended" if ended else "nothing is running", file=sys.stderr)
-    return 0
+def _add_image(image: argparse.ArgumentParser) -> None:
+    build = image.add_subparsers(required=True, metavar="VERB").add_parser("build", help="build it, if it is not there")
+    build.add_argument("--target", type=Path, metavar="DIR")
+    build.set_defaults(verb=verbs.image_build)
+
+
+def _add_fault(fault: argparse.ArgumentParser, named: argparse.ArgumentParser) -> None:
+    commands = fault.add_subparsers(required=True, metavar="VERB")
+    add = commands.add_parser("add", help="lay one", parents=[named])
+    add.add_argument("kind", choices=(*KINDS, "death"))
+    add.add_argument("--instance-type")
+    add.add_argument("--availability-zone")
+    add.add_argument("--action", help="throttle: RunInstances, or ec2:RunInstances")
+    add.add_argument("--tag", metavar="KEY=VALUE", help="only instances that carry this tag at launch")
+    add.add_argument("--instance-id", help="death, interruption: which instance")
+    add.add_argument("--command", help="broken: name of the command")
+    add.add_argument("--message", help="broken: what it prints to stderr before it exits with 1")
+    add.add_argument("--delay-s", type=float, help="slow-boot: seconds")
+    add.add_argument("--count", type=int, metavar="N", help="wears out after N uses")
+    add.set_defaults(verb=verbs.fault_add)
+    listed = commands.add_parser("list", help="the rules in force, one JSON object a line", parents=[named])
+    listed.set_defaults(verb=verbs.fault_list)
+    clear = commands.add_parser("clear", help="lift one, or all", parents=[named])
+    clear.add_argument("id", nargs="?")
+    clear.set_defaults(verb=verbs.fault_clear)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def identify(environ: Environ) -> Call:
         body = _read_body(environ)
     if content_type.startswith("application/x-www-form-urlencoded"):
         form |= _flat(body.decode("utf-8", "replace"))
-    action = form.get("Action") or target.rpartition(".")[2] or _rest_action(service, environ)
+    action = form.get("Action") or target.rpartition(".")[2] or _path_action(path) or _rest_action(service, environ)
     return Call(service, region, action, access_key_id, form, body, path)
 
 
@@ -66,6 +66,12 @@ def _read_body(environ: Environ) -> bytes:
     body: bytes = environ["wsgi.input"].read(length)
     environ["wsgi.input"] = io.BytesIO(body)
     return body
+
+
+def _path_action(path: str) -> str:
+    """Smithy's RPC protocol: /service/GraniteServiceVersion20100801/operation/PutMetricData."""
+    found = re.fullmatch(r"/service/[^/]+/operation/(\w+)", path)
+    return found[1] if found else ""
 
 
 def _rest_action(service: str, environ: Environ) -> str:

@@ -1,4 +1,4 @@
-"""Starting and ending the process of a cloud."""
+"""The process of a cloud: starting it, in the foreground or the background, and ending it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud import clients, state
+from localcloud import ports, state
 from localcloud.errors import LocalCloudError, UsageError
+
+_START_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 60.0  # guests have 30 s to shut down
 
 
 @dataclass(frozen=True)
@@ -33,34 +36,41 @@ def run(options: Options) -> None:
     """Serve until SIGTERM or SIGINT; raises UsageError where it cannot start."""
     directory = state.state_dir(options.name)
     refuse_second(options.name)
-    listener = _listen(options.port)
-    with contextlib.closing(listener):
-        _serve(options, directory, listener)
+    stop = _stop_on_signals()
+    with contextlib.closing(ports.listen(options.port)) as listener:
+        for removed in clean_leftovers(directory):
+            print(f"removed of an earlier cloud that did not end well: {removed}", file=sys.stderr)
+        cloud = _record(options)
+        state.write(directory, cloud)
+        try:
+            _serve(options, cloud, listener, stop)
+        finally:
+            (directory / "cloud.json").unlink(missing_ok=True)
 
 
-def _serve(options: Options, directory: Path, listener: socket.socket) -> None:
-    endpoint_url = f"http://127.0.0.1:{options.port}"
-    os.environ["MOTO_PORT"] = str(options.port)  # read by moto at import
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
-    from localcloud import server
-
-    clients.configure(endpoint_url)
-    api = server.serve(server.Application(DomainDispatcherApplication(create_backend_app)), listener)
-    cloud = state.Cloud(
+def _record(options: Options) -> state.Cloud:
+    return state.Cloud(
         name=options.name,
         id=state.new_id(),
         pid=os.getpid(),
         start_time=state.process_start_time(os.getpid()) or 0,
         port=options.port,
-        endpoint_url=endpoint_url,
+        endpoint_url=f"http://127.0.0.1:{options.port}",
         boot=options.boot,
     )
-    state.write(directory, cloud)
-    print(ready_line(cloud), flush=True)
-    _wait_for_signal()
-    api.shutdown()
-    (directory / "cloud.json").unlink(missing_ok=True)
+
+
+def _serve(options: Options, cloud: state.Cloud, listener: socket.socket, stop: threading.Event) -> None:
+    os.environ["MOTO_PORT"] = str(options.port)  # moto reads these as it is imported
+    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
+    from localcloud.assembly import RunningCloud
+
+    running = RunningCloud(cloud, listener, options.image, options.wheels)
+    try:
+        print(ready_line(cloud), flush=True)
+        stop.wait()
+    finally:
+        running.close()
 
 
 def ready_line(cloud: state.Cloud) -> str:
@@ -70,35 +80,34 @@ def ready_line(cloud: state.Cloud) -> str:
     )
 
 
-def _wait_for_signal() -> None:
+def _stop_on_signals() -> threading.Event:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    stop.wait()
+    return stop
 
 
 def refuse_second(name: str) -> None:
     cloud = state.read(state.state_dir(name))
     if cloud and cloud.alive():
         raise UsageError(
-            f"local cloud {name!r} runs already: {cloud.endpoint_url}, pid {cloud.pid}; "
-            f"end it with `localcloud down --name {name}` or choose another --name and --port"
+            f"local cloud {name!r} runs already at {cloud.endpoint_url} (pid {cloud.pid}); "
+            f"end it with `localcloud down --name {name}`, or choose another --name and --port"
         )
 
 
-def _listen(port: int) -> socket.socket:
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(("127.0.0.1", port))
-    except OSError as error:
-        listener.close()
-        raise UsageError(f"port {port} of 127.0.0.1 is in use; choose another with --port") from error
-    listener.listen(128)
-    return listener
+def clean_leftovers(directory: Path) -> list[str]:
+    """Remove what a dead cloud of this state directory left behind; one phrase for each thing."""
+    if not (directory / "cloud.json").exists() and not (directory / "hypervisor.json").exists():
+        return []
+    from localcloud.machines import leftovers
+
+    removed = leftovers.clean(directory)
+    (directory / "cloud.json").unlink(missing_ok=True)
+    return removed
 
 
-def detach(arguments: list[str], name: str, *, timeout_s: float = 60) -> state.Cloud:
+def detach(arguments: list[str], name: str) -> state.Cloud:
     """Run `python -m localcloud <arguments>` in the background; returns when its API answers."""
     directory = state.state_dir(name)
     directory.mkdir(parents=True, exist_ok=True)
@@ -109,7 +118,7 @@ def detach(arguments: list[str], name: str, *, timeout_s: float = 60) -> state.C
             [sys.executable, "-m", "localcloud", *arguments],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise _failed(process.returncode, log, offset)
@@ -118,14 +127,14 @@ def detach(arguments: list[str], name: str, *, timeout_s: float = 60) -> state.C
             return cloud
         time.sleep(0.1)
     process.terminate()
-    raise LocalCloudError(f"the local cloud did not answer within {timeout_s:.0f} s; see {log}")
+    raise LocalCloudError(f"the local cloud did not answer within {_START_TIMEOUT_S:.0f} s; see {log}")
 
 
 def answers(cloud: state.Cloud) -> bool:
     try:
-        with urllib.request.urlopen(f"{cloud.endpoint_url}/_localcloud/status", timeout=5):
-            return True
-    except (urllib.error.URLError, OSError):
+        with urllib.request.urlopen(f"{cloud.endpoint_url}/_localcloud/status", timeout=5) as response:
+            return bool(json.load(response)["pid"] == cloud.pid)
+    except (urllib.error.URLError, OSError, ValueError):
         return False
 
 
@@ -133,16 +142,16 @@ def _failed(code: int, log: Path, offset: int) -> LocalCloudError:
     lines = log.read_bytes()[offset:].decode(errors="replace").splitlines()
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if errors:
-        return (UsageError if code == 2 else LocalCloudError)(errors[-1])
+        return (UsageError if code == UsageError.exit_code else LocalCloudError)(errors[-1])
     return LocalCloudError(f"the local cloud ended with exit code {code} as it started; see {log}")
 
 
-def end(name: str, *, timeout_s: float = 60) -> bool:
+def end(name: str) -> bool:
     """End the process of a cloud; False where none ran. Raises where it does not end even when killed."""
     cloud = state.read(state.state_dir(name))
     if cloud is None or not cloud.alive():
         return False
-    for number, patience_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 10.0)):
+    for number, patience_s in ((signal.SIGTERM, _END_TIMEOUT_S), (signal.SIGKILL, 10.0)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(cloud.pid, number)
         deadline = time.monotonic() + patience_s

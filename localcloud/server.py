@@ -1,51 +1,89 @@
-"""The API server: moto behind a layer that dispatches what moto does not do."""
+"""The API server: moto behind a layer that checks permissions, lays faults, logs, and does what moto does not."""
 
 from __future__ import annotations
 
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from werkzeug import Request, Response
 from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.test import run_wsgi_app
 
-from localcloud import calls
+from localcloud import answers, authorization, calls, parameters
+from localcloud.api_log import ApiLog
+from localcloud.roles import Session
+from localcloud.routes import Routes
+from localcloud.runtime import current
 
 StartResponse = Callable[..., Any]
-WsgiApp = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
+Environ = dict[str, Any]
+WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
+_LAUNCHES = ("RunInstances", "CreateFleet")
 
 
 class Application:
-    """WSGI application of the whole cloud."""
+    """WSGI application of the whole cloud. Guests get a second one that hides the cloud's own routes."""
 
-    def __init__(self, moto_app: WsgiApp) -> None:
+    def __init__(self, moto_app: WsgiApp, log: ApiLog, routes: Routes | None) -> None:
         self._moto = moto_app
-        self._moto_lock = threading.RLock()  # moto's backends are plain dictionaries
+        self._log = log
+        self._routes = routes
 
-    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        if str(environ.get("PATH_INFO", "")).startswith("/_localcloud/"):
-            return self._own(Request(environ))(environ, start_response)
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", ""))
+        if path.startswith("/_localcloud/"):
+            return self._own(Request(environ), path)(environ, start_response)
         call = calls.identify(environ)
-        if call.service == "cloudformation":
-            return _cloudformation(Request(environ))(environ, start_response)
-        with self._moto_lock:
-            return list(self._moto(environ, start_response))
+        with current().lock:
+            session = current().sessions.of_key(call.access_key_id)
+        try:
+            response = self._answer(call, session, environ)
+        except NotImplementedError as error:
+            message = f"the local cloud does not know this call: {error or f'{call.service}:{call.action}'}"
+            response = answers.error(call, "InvalidAction", message, status=400)
+        except Exception as error:  # a defect of ours or of moto's: tell the caller, keep the trace, go on serving
+            traceback.print_exc(file=sys.stderr)
+            response = answers.error(call, "InternalError", f"{type(error).__name__}: {error}", status=500)
+        self._record(call, session, response)
+        return response(environ, start_response)
 
-    def _own(self, request: Request) -> Response:
-        if request.path.startswith("/_localcloud/wait/"):
+    def _own(self, request: Request, path: str) -> Response:
+        if path.startswith("/_localcloud/wait/"):
             from localcloud.cloudformation import waits
 
             return waits.handle(request)
-        if request.path == "/_localcloud/status":
-            return Response('{"instances": []}', content_type="application/json")
-        return Response("not found\n", status=404)
+        return self._routes.answer(request) if self._routes else Response("not found\n", status=404)
 
+    def _answer(self, call: calls.Call, session: Session | None, environ: Environ) -> Response:
+        if current().faults.throttled(call.service, call.action):
+            return answers.throttled(call)
+        with current().lock:
+            parameters.seed(call.region)
+            if denial := authorization.check(call, session):
+                return answers.denied(call, str(denial))
+        if call.service == "cloudformation":  # it calls back, so it must not hold the lock
+            from localcloud.cloudformation import api
 
-def _cloudformation(request: Request) -> Response:
-    from localcloud.cloudformation import api
+            return api.handle(Request(environ))
+        with current().lock:
+            body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
+            return Response(b"".join(body), status, headers)
 
-    return api.handle(request)
+    def _record(self, call: calls.Call, session: Session | None, response: Response) -> None:
+        body = b"" if response.status_code < 400 and call.action not in _LAUNCHES else response.get_data()
+        named = "\n".join(call.form.values()).encode() + call.body
+        self._log.add(
+            service=call.service,
+            action=call.action,
+            caller=session.instance_id if session else call.access_key_id,
+            status=response.status_code,
+            error=answers.error_code(response.status_code, body),
+            instance_ids=answers.instance_ids(named + b"\n" + body),
+        )
 
 
 def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:
@@ -58,5 +96,5 @@ def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:
 
     address, port = listener.getsockname()[:2]
     server = make_server(address, port, app, threaded=True, request_handler=QuietHandler, fd=listener.fileno())
-    threading.Thread(target=server.serve_forever, name=f"api-{address}", daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name=f"api-{address}", daemon=True).start()
     return server

@@ -1,0 +1,43 @@
+"""The API log: one JSON line per call, in the state directory."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+
+class ApiLog:
+    def __init__(self, path: Path) -> None:
+        """An earlier cloud's log of the same name is replaced."""
+        self._path = path
+        self._file = path.open("w")
+        self._lock = threading.Lock()
+
+    def add(
+        self, *, service: str, action: str, caller: str, status: int, error: str | None, instance_ids: list[str]
+    ) -> None:
+        entry = {
+            "time": round(time.time(), 3),
+            "service": service,
+            "action": action,
+            "caller": caller,
+            "status": status,
+            "error": error,
+            "instance_ids": instance_ids,
+        }
+        with self._lock:
+            if not self._file.closed:
+                self._file.write(json.dumps(entry) + "\n")
+                self._file.flush()
+
+    def since(self, epoch_s: float) -> list[dict[str, Any]]:
+        with self._lock:
+            lines = self._path.read_text().splitlines()
+        return [entry for line in lines if (entry := json.loads(line))["time"] >= epoch_s]
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()

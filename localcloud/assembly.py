@@ -1,0 +1,82 @@
+"""Puts a cloud together: hypervisor, moto with our extensions, API servers, tunnel. Imports moto: see daemon."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from websockets.sync.server import Server
+from werkzeug.serving import BaseWSGIServer
+
+from localcloud import clients, runtime, server, services, state, tunnel
+from localcloud.api_log import ApiLog
+from localcloud.ec2 import service as ec2
+from localcloud.errors import UsageError
+from localcloud.faults import Faults
+from localcloud.machines.spec import Hypervisor
+from localcloud.metadata import CloudMetadata
+from localcloud.no_boot import NoBoot
+from localcloud.roles import Sessions
+from localcloud.routes import Routes
+from localcloud.ssh_keys import PushedKeys
+
+API_ADDRESS = ("169.254.169.251", 80)  # the API as guests see it
+
+
+class RunningCloud:
+    """Everything that answers; `close` ends it all."""
+
+    def __init__(self, cloud: state.Cloud, listener: socket.socket, image: Path | None, wheels: Path | None) -> None:
+        directory = state.state_dir(cloud.name)
+        self._log = ApiLog(directory / "api.jsonl")
+        self._servers: list[BaseWSGIServer] = []
+        self._tunnel: Server | None = None
+        self._hypervisor = _hypervisor(cloud, directory, image, wheels)
+        try:
+            self._serve(cloud, listener)
+        except BaseException:
+            self.close()
+            raise
+
+    def _serve(self, cloud: state.Cloud, listener: socket.socket) -> None:
+        clients.configure(cloud.endpoint_url)
+        tunnel_port = cloud.port + 1
+        runtime.install(
+            runtime.Runtime(self._hypervisor, Faults(), Sessions(), PushedKeys(), f"127.0.0.1:{tunnel_port}")
+        )
+        ec2.install()
+        services.install()
+        moto_app = DomainDispatcherApplication(create_backend_app)
+        try:
+            self._tunnel = tunnel.start("127.0.0.1", tunnel_port)
+        except OSError as error:
+            raise UsageError(
+                f"port {tunnel_port} of 127.0.0.1, --port plus one, is in use; choose another --port"
+            ) from error
+        if cloud.boot:
+            inside = server.Application(moto_app, self._log, None)
+            self._servers.append(server.serve(inside, self._hypervisor.listen(*API_ADDRESS)))
+        outside = server.Application(moto_app, self._log, Routes(cloud, self._log))
+        self._servers.append(server.serve(outside, listener))
+
+    def close(self) -> None:
+        for api in self._servers:
+            api.shutdown()
+        if self._tunnel:
+            self._tunnel.shutdown()
+        self._hypervisor.close()
+        self._log.close()
+
+
+def _hypervisor(cloud: state.Cloud, directory: Path, image: Path | None, wheels: Path | None) -> Hypervisor:
+    if not cloud.boot:
+        return NoBoot()
+    from localcloud.machines.hypervisor import NspawnHypervisor
+    from localcloud.machines.image import build, default_path
+
+    root = image or default_path()
+    if image is None:
+        build(log=lambda line: print(line, file=sys.stderr, flush=True))  # nothing to do where it exists
+    return NspawnHypervisor(cloud.id, directory, root, CloudMetadata(), wheels)

@@ -1,0 +1,94 @@
+"""The permission check of a call signed with an instance's role credentials.
+
+Calls with any other key are the administrator's and pass. `localcloud.permissions` says how far policies are
+evaluated, `localcloud.resources` which resources and condition keys calls carry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud import permissions, resources, roles
+from localcloud.calls import Call
+from localcloud.clients import ACCOUNT_ID
+from localcloud.roles import Session
+
+ALWAYS_ALLOWED = ("sts:GetCallerIdentity",)
+
+
+@dataclass(frozen=True)
+class Denial:
+    user_arn: str
+    action: str
+    resource: str
+    explicit: bool
+
+    def __str__(self) -> str:
+        """In AWS's words."""
+        subject = f" on resource: {self.resource}" if self.resource else ""
+        reason = (
+            "with an explicit deny in an identity-based policy"
+            if self.explicit
+            else f"because no identity-based policy allows the {self.action} action"
+        )
+        return f"User: {self.user_arn} is not authorized to perform: {self.action}{subject} {reason}"
+
+
+def check(call: Call, session: Session | None) -> Denial | None:
+    """None where the call may go on. The caller holds the runtime's lock."""
+    if session is None or not call.action:
+        return None
+    user_arn = f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/{session.role_name}/{session.instance_id}"
+    policies, boundary = _policies(session.role_name)
+    common = _common_keys(call, session, user_arn)
+    for needed in resources.checks(call):
+        if needed.action in ALWAYS_ALLOWED:
+            continue
+        decision = permissions.evaluate(policies, needed.action, needed.resource, common | needed.keys)
+        if decision == permissions.ALLOWED and boundary is not None:
+            decision = permissions.evaluate([boundary], needed.action, needed.resource, common | needed.keys)
+        if decision != permissions.ALLOWED:
+            return Denial(user_arn, needed.action, needed.resource, decision == permissions.EXPLICIT_DENY)
+    return None
+
+
+def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
+    return {
+        "aws:RequestedRegion": (call.region,),
+        "aws:PrincipalArn": (f"arn:aws:iam::{ACCOUNT_ID}:role/{session.role_name}",),
+        "aws:PrincipalAccount": (ACCOUNT_ID,),
+        "aws:PrincipalType": ("AssumedRole",),
+        "aws:ResourceAccount": (ACCOUNT_ID,),
+        "aws:userid": (user_arn.rpartition("/")[2],),
+        "aws:SecureTransport": ("true",),  # loopback and the VPC's own network stand for TLS here
+        "ec2:SourceInstanceARN": (f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance/{session.instance_id}",),
+    }
+
+
+def _policies(role_name: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The role's inline and managed policies, and its permissions boundary."""
+    iam = roles.iam()
+    role = iam.get_role(role_name)
+    documents = [_document(text) for text in role.policies.values()]
+    documents += [_document(text) for text in _managed(role)]
+    if not role.permissions_boundary_arn:
+        return documents, None
+    return documents, _document(_text_of(iam.managed_policies[role.permissions_boundary_arn]))
+
+
+def _managed(role: Any) -> Iterator[str]:
+    for policy in role.managed_policies.values():
+        yield _text_of(policy)
+
+
+def _text_of(policy: Any) -> str:
+    """The default version's document."""
+    return next(str(version.document) for version in policy.versions if version.is_default)
+
+
+def _document(text: Any) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(text) if isinstance(text, str) else text
+    return parsed

@@ -1,0 +1,175 @@
+"""The actions, resources and condition keys of EC2 calls.
+
+RunInstances and CreateFleet are checked on everything that they touch (instance, volumes, interfaces, image, subnet,
+security groups, launch template, placement group), with iam:PassRole for the instance profile's role and
+ec2:CreateTags for the tags they set. Terminate, volume, tag and endpoint actions are checked on what they name, with
+its tags. Describe actions are checked on `*`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from botocore.model import OperationModel
+from moto.core.exceptions import ServiceException
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.utils import get_service_model
+from moto.ec2.models import EC2Backend, ec2_backends
+from moto.ec2.utils import convert_tag_spec
+
+from localcloud.calls import Call
+from localcloud.clients import ACCOUNT_ID
+from localcloud.ec2 import launch
+from localcloud.resources import Check, Keys
+
+_KINDS = {
+    "i": "instance", "vol": "volume", "eni": "network-interface", "sg": "security-group", "subnet": "subnet",
+    "vpc": "vpc", "lt": "launch-template", "eice": "instance-connect-endpoint", "pg": "placement-group",
+    "snap": "snapshot", "ami": "image", "rtb": "route-table", "cr": "capacity-reservation",
+}  # fmt: skip
+
+
+def checks(call: Call) -> list[Check]:
+    parameters = _parameters(call)
+    backend: EC2Backend = ec2_backends[ACCOUNT_ID][call.region]
+    if call.action == "RunInstances":
+        return list(_run(backend, parameters))
+    if call.action == "CreateFleet":
+        return list(_fleet(backend, parameters))
+    if call.action.startswith("Describe"):
+        return [Check(f"ec2:{call.action}", "*")]
+    return list(_named(backend, call.action, parameters))
+
+
+def _parameters(call: Call) -> dict[str, Any]:
+    """The call's parameters in the API's structure."""
+    operation: OperationModel = get_service_model("ec2").operation_model(call.action)
+    parser = PROTOCOL_PARSERS["ec2"](operation)
+    parsed = parser.parse(
+        {"method": "POST", "values": call.form, "headers": {}, "body": b"", "url_path": "/", "url_params": {}}
+    )
+    return dict(parsed)
+
+
+def arn(backend: EC2Backend, resource_id: str) -> str:
+    kind = _KINDS.get(resource_id.partition("-")[0], "*")
+    account = "" if kind == "image" else backend.account_id
+    return f"arn:aws:ec2:{backend.region_name}:{account}:{kind}/{resource_id}"
+
+
+def _resource_tags(backend: EC2Backend, resource_id: str) -> Keys:
+    tags = {tag["key"]: tag["value"] for tag in backend.describe_tags({"resource-id": [resource_id]})}
+    keys: Keys = {f"aws:ResourceTag/{key}": (value,) for key, value in tags.items()}
+    return keys | {f"ec2:ResourceTag/{key}": (value,) for key, value in tags.items()}
+
+
+def _request_tags(tags: dict[str, str]) -> Keys:
+    keys: Keys = {f"aws:RequestTag/{key}": (value,) for key, value in tags.items()}
+    return keys | ({"aws:TagKeys": tuple(tags)} if tags else {})
+
+
+def _named(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iterator[Check]:
+    """The resources whose ids the parameters hold."""
+    request_tags = {tag["Key"]: tag.get("Value", "") for tag in parameters.get("Tags") or []}
+    ids = [value for value in _strings(parameters) if value.partition("-")[0] in _KINDS and _is_id(value)]
+    for resource_id in ids:
+        yield Check(
+            f"ec2:{action}",
+            arn(backend, resource_id),
+            _resource_tags(backend, resource_id) | _request_tags(request_tags),
+        )
+    if not ids:
+        yield Check(f"ec2:{action}", keys=_request_tags(request_tags))
+
+
+def _is_id(value: str) -> bool:
+    rest = value.partition("-")[2]
+    return 8 <= len(rest) <= 17 and all(character in "0123456789abcdef" for character in rest)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def _run(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
+    try:
+        request = launch.merged(backend, parameters)
+        nics = launch.network_interfaces(backend, request)
+    except ServiceException:
+        return  # the call itself will say what is wrong with its template or subnet
+    prefix = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}"
+    common = _launch_keys(backend, request, parameters)
+    tags = convert_tag_spec(request.get("TagSpecifications") or [])
+    for kind in ("instance", "volume", "network-interface"):
+        yield Check("ec2:RunInstances", f"{prefix}:{kind}/*", common | _request_tags(tags.get(kind, {})))
+        if tags.get(kind):
+            create = _request_tags(tags[kind]) | {"ec2:CreateAction": ("RunInstances",)}
+            yield Check("ec2:CreateTags", f"{prefix}:{kind}/*", create)
+    named = {request.get("ImageId")} | {nic["SubnetId"] for nic in nics}
+    named |= {group for nic in nics for group in nic.get("Groups") or []}
+    for resource_id in sorted(filter(None, named)):
+        yield Check("ec2:RunInstances", arn(backend, resource_id), common | _resource_tags(backend, resource_id))
+    if template := common.get("ec2:LaunchTemplate"):
+        template_tags = _resource_tags(backend, template[0].rpartition("/")[2])
+        yield Check("ec2:RunInstances", template[0], common | template_tags)
+    if group_name := (request.get("Placement") or {}).get("GroupName"):
+        yield Check("ec2:RunInstances", f"{prefix}:placement-group/{group_name}", common)
+    yield from _pass_role(request)
+
+
+def _launch_keys(backend: EC2Backend, request: dict[str, Any], parameters: dict[str, Any]) -> Keys:
+    keys: Keys = {"ec2:InstanceType": (str(request.get("InstanceType")),), "ec2:IsLaunchTemplateResource": ("false",)}
+    if chosen := parameters.get("LaunchTemplate"):
+        template = launch.template_version(backend, chosen).template
+        keys["ec2:LaunchTemplate"] = (arn(backend, template.id),)
+        own = {"LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun", "TagSpecifications"}
+        if not set(parameters) - own:
+            keys["ec2:IsLaunchTemplateResource"] = ("true",)
+    if profile_arn := _profile_arn(request):
+        keys["ec2:InstanceProfile"] = (profile_arn,)
+    tokens = (request.get("MetadataOptions") or {}).get("HttpTokens")
+    return keys | ({"ec2:MetadataHttpTokens": (tokens,)} if tokens else {})
+
+
+def _profile(request: dict[str, Any]) -> Any:
+    from localcloud import roles
+
+    chosen = request.get("IamInstanceProfile") or {}
+    for profile in roles.iam().instance_profiles.values():
+        if profile.arn == chosen.get("Arn") or profile.name == chosen.get("Name"):
+            return profile
+    return None
+
+
+def _profile_arn(request: dict[str, Any]) -> str | None:
+    profile = _profile(request)
+    return profile.arn if profile else (request.get("IamInstanceProfile") or {}).get("Arn")
+
+
+def _pass_role(request: dict[str, Any]) -> Iterator[Check]:
+    profile = _profile(request)
+    for role in profile.roles if profile else ():
+        yield Check("iam:PassRole", role.arn, {"iam:PassedToService": ("ec2.amazonaws.com",)})
+
+
+def _fleet(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
+    """CreateFleet itself, and each launch that it may make."""
+    specs = {spec["ResourceType"]: spec.get("Tags") or [] for spec in parameters.get("TagSpecifications") or []}
+    fleet_tags = {tag["Key"]: tag.get("Value", "") for tag in specs.get("fleet", [])}
+    fleets = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:fleet/*"
+    yield Check("ec2:CreateFleet", fleets, _request_tags(fleet_tags))
+    instance_specs = [s for s in parameters.get("TagSpecifications") or [] if s["ResourceType"] != "fleet"]
+    for config in parameters.get("LaunchTemplateConfigs") or []:
+        for override in config.get("Overrides") or [{}]:
+            request = {"LaunchTemplate": config["LaunchTemplateSpecification"], "TagSpecifications": instance_specs}
+            if override.get("InstanceType"):
+                request["InstanceType"] = override["InstanceType"]
+            yield from _run(backend, request)

@@ -1,0 +1,44 @@
+"""Work on block devices that may take a while, off the API's back: AWS attaches asynchronously as well.
+
+What is asked of one volume happens in the order in which it was asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+
+from localcloud.runtime import current
+
+_last: dict[str, threading.Thread] = {}
+
+
+def attach(instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
+    _later(volume_id, lambda: current().hypervisor.attach_volume(instance_id, volume_id, size_gib, device))
+
+
+def detach(instance_id: str, volume_id: str) -> None:
+    _later(volume_id, lambda: current().hypervisor.detach_volume(instance_id, volume_id))
+
+
+def delete(volume_id: str) -> None:
+    _later(volume_id, lambda: current().hypervisor.delete_volume(volume_id))
+
+
+def _later(volume_id: str, work: Callable[[], None]) -> None:
+    """The caller holds the runtime's lock."""
+    before = _last.get(volume_id)
+
+    def run() -> None:
+        if before:
+            before.join()
+        try:
+            work()
+        except Exception:  # nobody waits for it: the server's log is where it is told
+            print(f"volume {volume_id}:", file=sys.stderr)
+            traceback.print_exc(file=sys.stderr)
+
+    _last[volume_id] = threading.Thread(target=run, name=f"volume {volume_id}", daemon=True)
+    _last[volume_id].start()

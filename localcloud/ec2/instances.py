@@ -1,0 +1,81 @@
+"""The instance actions of the EC2 API, on the hypervisor's states."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+from moto.core.utils import utcnow
+from moto.ec2.models import EC2Backend
+from moto.ec2.responses import EC2Response
+
+from localcloud.ec2 import kept, launch, lifecycle
+from localcloud.ec2.errors import Ec2Error, unsupported
+from localcloud.runtime import current
+
+_TOKENS = "client tokens"
+
+
+def once(backend: EC2Backend, action: str, request: dict[str, Any], make: Callable[[], Any]) -> Any:
+    """`make()`'s answer, the same one again for the same ClientToken; a failed call leaves no token."""
+    token = request.get("ClientToken")
+    if not token:
+        return make()
+    tokens = kept.of(backend, f"{_TOKENS} {action}")
+    fingerprint = json.dumps(request, sort_keys=True, default=str)
+    if token in tokens:
+        if tokens[token]["request"] != fingerprint:
+            raise Ec2Error(
+                "IdempotentParameterMismatch",
+                "The client token you have provided is associated with a resource whose parameters do not match "
+                "this request.",
+            )
+        return tokens[token]["answer"]
+    answer = make()
+    tokens[token] = {"request": fingerprint, "answer": answer}
+    return answer
+
+
+class InstanceActions(EC2Response):
+    def run_instances(self) -> ActionResult:
+        request, backend = dict(self.params), self.ec2_backend
+        dry_run = bool(request.pop("DryRun", False))
+        reservation = once(backend, "RunInstances", request, lambda: launch.run(backend, request, dry_run=dry_run))
+        return ActionResult(reservation)
+
+    def terminate_instances(self) -> ActionResult:
+        instances = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
+        self.error_on_dryrun()
+        before = [(instance, dict(Name=instance.state, Code=instance.state_code)) for instance in instances]
+        for instance in instances:
+            lifecycle.terminate(instance)
+        return ActionResult(
+            {
+                "TerminatingInstances": [
+                    {
+                        "InstanceId": instance.id,
+                        "PreviousState": previous,
+                        "CurrentState": {"Name": instance.state, "Code": instance.state_code},
+                    }
+                    for instance, previous in before
+                ]
+            }
+        )
+
+    def get_console_output(self) -> ActionResult:
+        instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+        text = current().hypervisor.console_output(instance.id).encode()
+        output = base64.b64encode(text[-65536:]).decode()  # AWS keeps the last 64 KiB
+        return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": output})
+
+    def reboot_instances(self) -> EmptyResult:
+        raise unsupported("RebootInstances")
+
+    def stop_instances(self) -> ActionResult:
+        raise unsupported("StopInstances")
+
+    def start_instances(self) -> ActionResult:
+        raise unsupported("StartInstances")

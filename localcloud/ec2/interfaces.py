@@ -1,0 +1,170 @@
+"""Network interfaces of a launch: EC2's rules for cards, indexes and EFA, and their place in moto's model.
+
+moto keys an instance's interfaces by device index alone; EC2 by (network card, device). `slot` makes one number
+of both while moto builds the instance; `settle` gives each interface its real indexes and type afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from moto.ec2.models import elastic_network_interfaces as moto_interfaces
+from moto.ec2.models.elastic_network_interfaces import NetworkInterface
+from moto.ec2.models.instances import Instance
+
+from localcloud.ec2 import catalogue
+from localcloud.ec2.errors import Ec2Error
+
+Nic = dict[str, Any]  # a NetworkInterface of RunInstances, as the API spells it
+_CARD = 100  # no instance type has as many devices on a card
+TYPES = ("interface", "efa", "efa-only")
+
+
+def card(nic: Nic) -> int:
+    return int(nic.get("NetworkCardIndex") or 0)
+
+
+def device(nic: Nic) -> int:
+    return int(nic.get("DeviceIndex") or 0)
+
+
+def slot(nic: Nic) -> int:
+    return card(nic) * _CARD + device(nic)
+
+
+def kind(nic: Nic) -> str:
+    return str(nic.get("InterfaceType") or "interface")
+
+
+def check(instance_type: str, nics: list[Nic]) -> None:
+    """Raise the error that RunInstances answers for a layout that the instance type cannot have."""
+    network = catalogue.network(instance_type)
+    for check_rule in (_check_types, _check_efa, _check_cards, _check_primary, _check_public):
+        check_rule(instance_type, network, nics)
+
+
+def _check_types(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> None:
+    for nic in nics:
+        if kind(nic) not in TYPES:
+            raise Ec2Error(
+                "InvalidParameterValue",
+                f"Value ({kind(nic)}) for parameter interfaceType is invalid. Allowed values: {', '.join(TYPES)}.",
+            )
+
+
+def _check_efa(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> None:
+    wanted, allowed = sum(kind(nic) != "interface" for nic in nics), catalogue.max_efa_interfaces(instance_type)
+    if wanted and not allowed:
+        raise Ec2Error(
+            "InvalidParameterCombination",
+            f"EFA interfaces are not supported on {instance_type}. Specify an instance type that supports EFA.",
+        )
+    if wanted > allowed:
+        raise Ec2Error(
+            "AttachmentLimitExceeded",
+            f"The instance type {instance_type} supports a maximum of {allowed} EFA interfaces, {wanted} were requested.",
+        )
+
+
+def _check_cards(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> None:
+    cards = {int(entry["NetworkCardIndex"]): entry for entry in network.get("NetworkCards", [])}
+    for index, wanted in Counter(card(nic) for nic in nics).items():
+        if index not in cards:
+            raise Ec2Error(
+                "InvalidParameterValue",
+                f"Network card index {index} is not valid for instance type {instance_type}, "
+                f"which has {len(cards)} network card(s).",
+            )
+        most = int(cards[index]["MaximumNetworkInterfaces"])
+        if wanted > most:
+            raise Ec2Error(
+                "AttachmentLimitExceeded",
+                f"Interface count {wanted} exceeds the limit of {most} for network card {index} of {instance_type}.",
+            )
+        for nic in nics:
+            offered = cards[index].get("InterfaceTypes", TYPES)
+            if card(nic) == index and kind(nic) not in offered:
+                raise Ec2Error(
+                    "InvalidParameterCombination",
+                    f"Network card {index} of {instance_type} does not support interface type {kind(nic)}.",
+                )
+
+
+def _check_primary(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> None:
+    slots = Counter(slot(nic) for nic in nics)
+    if 0 not in slots:
+        raise Ec2Error(
+            "InvalidParameterCombination",
+            "The primary network interface is missing: one network interface must have "
+            "network card index 0 and device index 0.",
+        )
+    if double := [number for number, times in slots.items() if times > 1]:
+        where, which = divmod(double[0], _CARD)
+        raise Ec2Error(
+            "InvalidParameterValue",
+            f"Each network interface requires a unique device index: {which} is used twice on network card {where}.",
+        )
+    if any(slot(nic) == 0 and kind(nic) == "efa-only" for nic in nics):
+        raise Ec2Error(
+            "InvalidParameterCombination",
+            "An efa-only network interface cannot be the primary network interface of an instance.",
+        )
+
+
+def _check_public(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> None:
+    if len(nics) > 1 and any(nic.get("AssociatePublicIpAddress") for nic in nics):
+        raise Ec2Error(
+            "InvalidParameterCombination",
+            "The associatePublicIPAddress parameter cannot be specified when launching with multiple network "
+            "interfaces.",
+        )
+
+
+def for_moto(nics: list[Nic]) -> list[Nic]:
+    """The same interfaces with one-number device indexes and EC2's defaults spelled out."""
+    return [
+        {k: v for k, v in nic.items() if k not in ("NetworkCardIndex", "InterfaceType")}
+        | {"DeviceIndex": slot(nic), "DeleteOnTermination": nic.get("DeleteOnTermination") is not False}
+        for nic in sorted(nics, key=slot)
+    ]
+
+
+def settle(instance: Instance, nics: list[Nic]) -> None:
+    """Give the instance's interfaces their real card, device and type; efa-only ones have no address."""
+    for nic in nics:
+        interface = instance.nics[slot(nic)]
+        interface.device_index = device(nic)
+        interface.network_card_index = card(nic)  # type: ignore[attr-defined]
+        interface.interface_type = kind(nic)
+        if kind(nic) == "efa-only":
+            interface.private_ip_address = None
+            interface.private_ip_addresses = []
+
+
+def of(instance: Instance) -> Iterator[NetworkInterface]:
+    """An instance's interfaces, the primary one first."""
+    for _, interface in sorted(instance.nics.items()):
+        yield interface
+
+
+def install() -> None:
+    """Show the network card of an attachment; hide what a terminated instance no longer has."""
+    plain = moto_interfaces.Attachment.__init__
+
+    def with_card(self: Any, eni: NetworkInterface) -> None:
+        plain(self, eni)
+        self.network_card_index = getattr(eni, "network_card_index", 0)
+
+    moto_interfaces.Attachment.__init__ = with_card  # type: ignore[method-assign]
+    Instance.network_interfaces = property(_shown_interfaces)  # type: ignore[method-assign, assignment]
+    Instance.private_ip_address = property(_shown_address)  # type: ignore[method-assign, assignment]
+
+
+def _shown_interfaces(instance: Instance) -> list[NetworkInterface]:
+    return [] if instance.state == "terminated" else list(of(instance))
+
+
+def _shown_address(instance: Instance) -> str | None:
+    return None if instance.state == "terminated" else instance.private_ip

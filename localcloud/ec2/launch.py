@@ -1,0 +1,267 @@
+"""From a RunInstances request to running instances: merge the template, check the rules, build, start.
+
+One path for RunInstances and CreateFleet. A request is a dictionary as the EC2 API spells it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from moto.core.types import Base64EncodedString
+from moto.ec2.exceptions import DryRunClientError
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.instances import Instance, Reservation
+from moto.ec2.models.subnets import Subnet
+from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
+from moto.iam.models import InstanceProfile
+
+from localcloud.ec2 import block_devices, catalogue, interfaces, placement, spec
+from localcloud.ec2.errors import Ec2Error, insufficient_capacity
+from localcloud.ec2.reservations import check_reservation
+from localcloud.runtime import current
+
+Request = dict[str, Any]
+_RESERVED_ADDRESSES = 5  # AWS keeps the first four and the last of every subnet
+
+
+def run(backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Reservation:
+    """Launch MinCount to MaxCount instances or raise the error that EC2 answers."""
+    request = merged(backend, request)
+    nics = network_interfaces(backend, request)
+    subnet = backend.get_subnet(nics[0]["SubnetId"])
+    profile = _check(backend, request, nics, subnet)
+    if dry_run:
+        raise DryRunClientError()
+    instance_type = request["InstanceType"]
+    if current().faults.no_capacity(instance_type, subnet.availability_zone):
+        raise insufficient_capacity(instance_type, subnet.availability_zone)
+    count = _count(request, nics, subnet)
+    reservation = _build(backend, request, nics, count)
+    for instance in reservation.instances:
+        _complete(backend, instance, request, nics, profile)
+    for instance in reservation.instances:
+        _start(instance)
+    return reservation
+
+
+def merged(backend: EC2Backend, request: Request) -> Request:
+    """The request over its launch template's data; tags of both count, the request's first."""
+    chosen = request.get("LaunchTemplate")
+    if not chosen:
+        return request
+    version = template_version(backend, chosen)
+    data = {key: value for key, value in version.data.items() if value not in (None, "", [], {})}
+    both = data | {key: value for key, value in request.items() if value not in (None, "", [], {})}
+    for key in ("MetadataOptions", "Placement"):
+        if key in data and key in request:
+            both[key] = data[key] | request[key]
+    both["TagSpecifications"] = data.get("TagSpecifications", []) + request.get("TagSpecifications", [])
+    both["_TemplateTags"] = {
+        "aws:ec2launchtemplate:id": version.template.id,
+        "aws:ec2launchtemplate:version": str(version.number),
+    }
+    return both
+
+
+def template_version(backend: EC2Backend, chosen: dict[str, str]) -> Any:
+    if template_id := chosen.get("LaunchTemplateId"):
+        template = backend.get_launch_template(template_id)
+    else:
+        template = backend.get_launch_template_by_name(chosen.get("LaunchTemplateName", ""))
+    wanted = str(chosen.get("Version") or "$Default")
+    if wanted not in ("$Latest", "$Default") and wanted not in {str(v.number) for v in template.versions}:
+        raise Ec2Error(
+            "InvalidLaunchTemplateId.VersionNotFound",
+            f"Could not find launch template version {wanted} for launch template {template.id}",
+        )
+    return template.get_version(wanted)
+
+
+def network_interfaces(backend: EC2Backend, request: Request) -> list[interfaces.Nic]:
+    """The request's interfaces, each with its subnet; one in the request's or the default subnet where none is named."""
+    named = [dict(nic) for nic in request.get("NetworkInterfaces") or []]
+    subnet_id = request.get("SubnetId")
+    if named and subnet_id:
+        raise Ec2Error(
+            "InvalidParameterCombination",
+            "Network interfaces and an instance-level subnet ID may not be specified on the same request",
+        )
+    if named and request.get("SecurityGroupIds"):
+        raise Ec2Error(
+            "InvalidParameterCombination",
+            "Network interfaces and an instance-level security groups may not be specified on the same request",
+        )
+    if not named:
+        address = {"PrivateIpAddress": request["PrivateIpAddress"]} if request.get("PrivateIpAddress") else {}
+        named = [{"DeviceIndex": 0, "Groups": request.get("SecurityGroupIds") or []} | address]
+    for nic in named:
+        if existing := nic.get("NetworkInterfaceId"):
+            nic["SubnetId"] = backend.get_network_interface(existing).subnet.id
+        nic["SubnetId"] = nic.get("SubnetId") or subnet_id or _default_subnet(backend, request)
+    return sorted(named, key=interfaces.slot)
+
+
+def _default_subnet(backend: EC2Backend, request: Request) -> str:
+    zone = (request.get("Placement") or {}).get("AvailabilityZone")
+    subnets: dict[str, Subnet] = backend.get_default_subnets()
+    for name in sorted(subnets):
+        if zone in (None, name):
+            return subnets[name].id
+    raise Ec2Error("MissingInput", "No default VPC for this user: specify a subnet")
+
+
+def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> InstanceProfile | None:
+    """Everything that EC2 refuses before it looks for capacity."""
+    instance_type = request.setdefault("InstanceType", "m1.small")
+    if not catalogue.exists(instance_type):
+        raise Ec2Error("InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType.")
+    if not request.get("ImageId"):
+        raise Ec2Error("MissingParameter", "The request must contain the parameter ImageId")
+    backend.describe_images(ami_ids=[request["ImageId"]])
+    interfaces.check(instance_type, nics)
+    _check_groups(backend, nics, subnet)
+    placement.check(backend, request.get("Placement") or {}, subnet.availability_zone)
+    check_reservation(backend, request, subnet.availability_zone)
+    chosen = request.get("IamInstanceProfile")
+    if not chosen:
+        return None
+    return filter_iam_instance_profiles(
+        backend.account_id,
+        partition=backend.partition,
+        iam_instance_profile_arn=chosen.get("Arn"),
+        iam_instance_profile_name=chosen.get("Name"),
+    )
+
+
+def _check_groups(backend: EC2Backend, nics: list[interfaces.Nic], subnet: Subnet) -> None:
+    for nic in nics:
+        if backend.get_subnet(nic["SubnetId"]).availability_zone != subnet.availability_zone:
+            raise Ec2Error("InvalidParameterCombination", "All network interfaces must be in the same Availability Zone")
+        for group_id in nic.get("Groups") or []:
+            group = backend.get_security_group_from_id(group_id)
+            if group is None:
+                raise Ec2Error("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
+            if group.vpc_id != subnet.vpc_id:
+                raise Ec2Error(
+                    "InvalidParameter",
+                    f"Security group {group_id} and subnet {subnet.id} belong to different networks.",
+                )
+
+
+def _count(request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> int:
+    """How many of MinCount to MaxCount fit in the subnet."""
+    most, least = int(request.get("MaxCount") or 1), int(request.get("MinCount") or 1)
+    used = len(subnet._subnet_ips)
+    size = ipaddress.ip_network(subnet.cidr_block).num_addresses
+    each = sum(interfaces.kind(nic) != "efa-only" for nic in nics)
+    fitting = max(size - _RESERVED_ADDRESSES - used, 0) // each
+    if fitting < least:
+        raise Ec2Error(
+            "InsufficientFreeAddressesInSubnet",
+            f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of instances.",
+        )
+    return min(most, fitting)
+
+
+def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], count: int) -> Reservation:
+    """moto's model objects; moto merges nothing and knows no template."""
+    reservation: Reservation | None = None
+    for index in range(count):
+        made = backend.run_instances(
+            request["ImageId"],
+            1,
+            _user_data(request),
+            [],
+            instance_type=request["InstanceType"],
+            is_instance_type_default=False,
+            region_name=backend.region_name,
+            key_name=request.get("KeyName"),
+            nics=interfaces.for_moto(_with_addresses(backend, nics)),
+            associate_public_ip=None,
+            subnet_id=nics[0]["SubnetId"],
+            tags=_tags(request),
+            block_device_mappings=_volumes(backend, request),
+            ebs_optimized=request.get("EbsOptimized") or False,
+            metadata_options=request.get("MetadataOptions") or {},
+            client_token=request.get("ClientToken"),
+            instance_market_options=(request.get("InstanceMarketOptions") or {}).get("MarketType") == "spot",
+            instance_initiated_shutdown_behavior=request.get("InstanceInitiatedShutdownBehavior"),
+            disable_api_termination=request.get("DisableApiTermination") or False,
+        )
+        if reservation is None:
+            reservation = made
+        else:
+            reservation.instances += made.instances
+            del backend.reservations[made.id]
+        made.instances[-1].ami_launch_index = index
+    if reservation is None:
+        raise Ec2Error("InvalidParameterValue", "MaxCount must be at least 1")
+    return reservation
+
+
+def _user_data(request: Request) -> Base64EncodedString | None:
+    value = request.get("UserData")
+    return value if isinstance(value, Base64EncodedString) else parse_user_data(value)
+
+
+def _with_addresses(backend: EC2Backend, nics: list[interfaces.Nic]) -> list[interfaces.Nic]:
+    """moto draws secondary addresses at random, where they can collide: take them from the subnet instead."""
+    ready = []
+    for nic in nics:
+        if interfaces.slot(nic) and interfaces.kind(nic) != "efa-only" and not nic.get("PrivateIpAddress"):
+            subnet = backend.get_subnet(nic["SubnetId"])
+            nic = nic | {"PrivateIpAddress": subnet.get_available_subnet_ip(instance=None)}  # type: ignore[arg-type]
+        ready.append(nic)
+    return ready
+
+
+def _tags(request: Request) -> dict[str, dict[str, str]]:
+    tags: dict[str, dict[str, str]] = convert_tag_spec(request.get("TagSpecifications") or [])
+    tags["instance"] = tags.get("instance", {}) | request.get("_TemplateTags", {})
+    return tags
+
+
+def _volumes(backend: EC2Backend, request: Request) -> list[dict[str, Any]]:
+    """The request's block devices, with the root device that the image brings."""
+    root = backend.describe_images(ami_ids=[request["ImageId"]])[0].root_device_name or "/dev/sda1"
+    named = {mapping["DeviceName"]: dict(mapping.get("Ebs") or {}) for mapping in request.get("BlockDeviceMappings") or []}
+    volumes = {root: {"VolumeSize": 8, "VolumeType": "gp3"}} | named
+    return [
+        {
+            "DeviceName": name,
+            "Ebs": {"VolumeSize": 8, "VolumeType": "gp3", "DeleteOnTermination": True, "Encrypted": False} | ebs,
+        }
+        for name, ebs in volumes.items()
+    ]
+
+
+def _complete(
+    backend: EC2Backend,
+    instance: Instance,
+    request: Request,
+    nics: list[interfaces.Nic],
+    profile: InstanceProfile | None,
+) -> None:
+    interfaces.settle(instance, nics)
+    instance._state.name, instance._state.code = "pending", 0
+    wanted = request.get("Placement") or {}
+    instance.placement.group_name = placement.group_name(backend, wanted)
+    instance.placement.tenancy = wanted.get("Tenancy") or "default"
+    target = (request.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
+    instance.capacity_reservation_id = target.get("CapacityReservationId")  # type: ignore[attr-defined]
+    tags = _tags(request)
+    for interface in instance.nics.values():
+        interface.add_tags(tags.get("network-interface", {}))
+    if profile is not None:
+        backend.associate_iam_instance_profile(instance.id, iam_instance_profile_arn=profile.arn)
+
+
+def _start(instance: Instance) -> None:
+    tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
+    runtime = current()
+    fault = runtime.faults.boot_fault(instance.id, instance.instance_type, tags)
+    runtime.hypervisor.start(spec.of(instance), fault)
+    for device, block in instance.get_block_device_mapping:
+        if device != instance.root_device_name:
+            block_devices.attach(instance.id, block.volume_id, int(block.size or 8), device)

@@ -1,0 +1,36 @@
+"""The EC2 service: moto's, with our actions in front."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import moto.ec2.urls
+
+from localcloud.ec2 import catalogue, interfaces, lifecycle
+from localcloud.ec2.connect import ConnectEndpointActions
+from localcloud.ec2.fleet import FleetActions
+from localcloud.ec2.groups import GroupActions
+from localcloud.ec2.instances import InstanceActions
+from localcloud.ec2.placement import PlacementActions
+from localcloud.ec2.reservations import CapacityReservationActions
+from localcloud.ec2.volumes import VolumeActions
+
+
+class Ec2(
+    InstanceActions,
+    FleetActions,
+    VolumeActions,
+    GroupActions,
+    PlacementActions,
+    ConnectEndpointActions,
+    CapacityReservationActions,
+):
+    def call_action(self) -> Any:
+        lifecycle.refresh(self.ec2_backend)
+        return super().call_action()
+
+
+def install() -> None:
+    catalogue.install()
+    interfaces.install()
+    moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch

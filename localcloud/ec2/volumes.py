@@ -1,0 +1,54 @@
+"""EBS volumes: moto keeps the records, the hypervisor the block devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ec2.responses import EC2Response
+
+from localcloud.ec2 import block_devices
+from localcloud.ec2.errors import Ec2Error
+
+
+class VolumeActions(EC2Response):
+    def attach_volume(self) -> ActionResult:
+        volume = self.ec2_backend.get_volume(self._get_param("VolumeId"))
+        instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+        device = self._get_param("Device")
+        self._check_attachable(volume, instance, device)
+        result = super().attach_volume()
+        block_devices.attach(instance.id, volume.id, int(volume.size), device)
+        return result
+
+    def _check_attachable(self, volume: Any, instance: Any, device: str) -> None:
+        if volume.attachment:
+            raise Ec2Error("VolumeInUse", f"{volume.id} is already attached to an instance")
+        if instance.state != "running":
+            raise Ec2Error("IncorrectState", f"Instance '{instance.id}' is not 'running'.")
+        if device in instance.block_device_mapping:
+            raise Ec2Error(
+                "InvalidParameterValue",
+                f"Invalid value '{device}' for unixDevice. Attachment point {device} is already in use",
+            )
+        if volume.zone.name != instance.placement.zone:
+            raise Ec2Error(
+                "InvalidVolume.ZoneMismatch",
+                f"The volume '{volume.id}' is not in the same availability zone as instance '{instance.id}'",
+            )
+
+    def detach_volume(self) -> ActionResult:
+        volume = self.ec2_backend.get_volume(self._get_param("VolumeId"))
+        if not volume.attachment:
+            raise Ec2Error("IncorrectState", f"Volume '{volume.id}' is in the 'available' state.")
+        instance_id = volume.attachment.instance.id
+        self.params["InstanceId"] = instance_id
+        result = super().detach_volume()
+        block_devices.detach(instance_id, volume.id)
+        return result
+
+    def delete_volume(self) -> ActionResult:
+        volume_id = self._get_param("VolumeId")
+        result = super().delete_volume()
+        block_devices.delete(volume_id)
+        return result

@@ -1,0 +1,142 @@
+"""Faults on demand: what AWS does to people on bad days, as rules that `localcloud fault add` lays.
+
+capacity      launches of a type (in a zone) fail with InsufficientInstanceCapacity
+throttle      calls of an action fail with RequestLimitExceeded
+slow-boot     matching instances boot `delay_s` later
+failed-boot   matching instances never boot
+broken        a command of matching instances prints a line and exits 1
+interruption  the metadata of matching spot instances announces an interruption
+
+A rule with `count` wears out after so many uses. Instance death is no rule: it happens at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from localcloud.machines.spec import BootFault
+
+KINDS = ("capacity", "throttle", "slow-boot", "failed-boot", "broken", "interruption")
+_BOOT_KINDS = ("slow-boot", "failed-boot", "broken")
+
+
+class FaultError(ValueError):
+    """A rule that cannot mean anything; the message says why."""
+
+
+@dataclass
+class Fault:
+    """One rule; empty fields match everything."""
+
+    kind: str
+    id: str = ""
+    instance_type: str = ""
+    availability_zone: str = ""
+    action: str = ""  # throttle: "RunInstances" or "ec2:RunInstances"
+    tag: str = ""  # "key=value", or "key"
+    instance_id: str = ""
+    command: str = ""
+    message: str = ""
+    delay_s: float = 0.0
+    count: int | None = None  # uses left; None: for good
+
+    def __post_init__(self) -> None:
+        needs = {"throttle": "action", "slow-boot": "delay_s", "broken": "command", "interruption": "instance_id"}
+        if self.kind not in KINDS:
+            raise FaultError(f"unknown fault {self.kind!r}; allowed: {', '.join(KINDS)}")
+        if (needed := needs.get(self.kind)) and not getattr(self, needed):
+            raise FaultError(f"a {self.kind} fault needs {needed}")
+        if self.count is not None and self.count < 1:
+            raise FaultError(f"count must be at least 1, got {self.count}")
+
+
+def parse(values: Mapping[str, Any]) -> Fault:
+    known = {f.name for f in fields(Fault)}
+    if unknown := set(values) - known:
+        raise FaultError(f"unknown field {sorted(unknown)[0]!r} of a fault; allowed: {', '.join(sorted(known))}")
+    if "kind" not in values:
+        raise FaultError(f"a fault needs a kind: {', '.join(KINDS)}")
+    return Fault(**values)
+
+
+class Faults:
+    """The rules in force; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._rules: list[Fault] = []
+        self._lock = threading.Lock()
+        self._added = 0
+
+    def add(self, fault: Fault) -> Fault:
+        with self._lock:
+            self._added += 1
+            fault.id = f"fault-{self._added}"
+            self._rules.append(fault)
+        return fault
+
+    def clear(self, fault_id: str | None = None) -> int:
+        """How many rules went."""
+        with self._lock:
+            kept = [rule for rule in self._rules if fault_id and rule.id != fault_id]
+            gone, self._rules = len(self._rules) - len(kept), kept
+        return gone
+
+    def list(self) -> list[dict[str, Any]]:
+        with self._lock:
+            return [{k: v for k, v in asdict(rule).items() if v not in ("", 0.0, None)} for rule in self._rules]
+
+    def no_capacity(self, instance_type: str, availability_zone: str) -> bool:
+        with self._lock:
+            for rule in self._rules:
+                if (
+                    rule.kind == "capacity"
+                    and rule.instance_type in ("", instance_type)
+                    and rule.availability_zone in ("", availability_zone)
+                ):
+                    self._use(rule)
+                    return True
+        return False
+
+    def throttled(self, service: str, action: str) -> bool:
+        with self._lock:
+            for rule in self._rules:
+                if rule.kind == "throttle" and rule.action in (action, f"{service}:{action}"):
+                    self._use(rule)
+                    return True
+        return False
+
+    def boot_fault(self, instance_id: str, instance_type: str, tags: Mapping[str, str]) -> BootFault:
+        """What every matching rule together does to the boot of a new instance."""
+        delay_s, never, broken = 0.0, False, {}
+        with self._lock:
+            for rule in [r for r in self._rules if r.kind in _BOOT_KINDS]:
+                if not _matches(rule, instance_id, instance_type, tags):
+                    continue
+                self._use(rule)
+                delay_s += rule.delay_s if rule.kind == "slow-boot" else 0
+                never = never or rule.kind == "failed-boot"
+                if rule.kind == "broken":
+                    broken[rule.command] = rule.message or f"{rule.command}: broken by a localcloud fault"
+        return BootFault(delay_s, never, broken)
+
+    def interrupted(self, instance_id: str) -> bool:
+        with self._lock:
+            return any(r.kind == "interruption" and r.instance_id == instance_id for r in self._rules)
+
+    def _use(self, rule: Fault) -> None:
+        if rule.count is not None:
+            rule.count -= 1
+            if rule.count == 0:
+                self._rules.remove(rule)
+
+
+def _matches(rule: Fault, instance_id: str, instance_type: str, tags: Mapping[str, str]) -> bool:
+    key, equals, value = rule.tag.partition("=")
+    return (
+        rule.instance_id in ("", instance_id)
+        and rule.instance_type in ("", instance_type)
+        and (not key or (key in tags and (not equals or tags[key] == value)))
+    )

@@ -1,0 +1,68 @@
+"""A hypervisor that keeps states and boots nothing: the control plane alone."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from dataclasses import dataclass
+
+from localcloud.machines.spec import BootFault, InstanceSpec
+
+PENDING_S = 0.2
+SHUTTING_DOWN_S = 0.2
+
+
+@dataclass
+class _Machine:
+    running_at: float
+    terminated_at: float | None = None
+
+
+class NoBoot:
+    """`localcloud.machines.spec.Hypervisor` without machines; instances turn running after a moment."""
+
+    def __init__(self) -> None:
+        self._machines: dict[str, _Machine] = {}
+        self._lock = threading.Lock()
+
+    def start(self, spec: InstanceSpec, fault: BootFault) -> None:
+        with self._lock:
+            self._machines[spec.instance_id] = _Machine(time.monotonic() + PENDING_S + fault.delay_s)
+
+    def terminate(self, instance_id: str, *, hard: bool = False) -> None:
+        with self._lock:
+            machine = self._machines.get(instance_id)
+            if machine and machine.terminated_at is None:
+                machine.terminated_at = time.monotonic() + (0 if hard else SHUTTING_DOWN_S)
+
+    def state(self, instance_id: str) -> str | None:
+        now = time.monotonic()
+        with self._lock:
+            machine = self._machines.get(instance_id)
+            if machine is None:
+                return None
+            if machine.terminated_at is not None:
+                return "terminated" if now >= machine.terminated_at else "shutting-down"
+            return "running" if now >= machine.running_at else "pending"
+
+    def console_output(self, instance_id: str) -> str:
+        return ""
+
+    def attach_volume(self, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
+        """Nothing to attach to."""
+
+    def detach_volume(self, instance_id: str, volume_id: str) -> None:
+        """Nothing is attached."""
+
+    def delete_volume(self, volume_id: str) -> None:
+        """Nothing was written."""
+
+    def connect(self, private_ip: str, port: int) -> socket.socket:
+        raise ConnectionRefusedError(f"{private_ip}:{port}: this cloud runs with --no-boot, no machine answers")
+
+    def listen(self, address: str, port: int) -> socket.socket:
+        raise OSError(f"{address}:{port}: this cloud runs with --no-boot and has no VPC network")
+
+    def close(self) -> None:
+        self._machines.clear()

@@ -1,0 +1,49 @@
+"""Ports of this machine: listening, and telling who holds one that is taken."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from localcloud.errors import UsageError
+
+_LISTENING = "0A"
+
+
+def listen(port: int) -> socket.socket:
+    """A listening socket on loopback; UsageError names the port and, where it can be seen, its holder."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        by = holder(port)
+        raise UsageError(
+            f"port {port} of 127.0.0.1 is in use{f' by {by}' if by else ''}; choose another with --port"
+            if not isinstance(error, OverflowError)
+            else f"port must be 1 to 65534, got {port}"
+        ) from error
+    listener.listen(128)
+    return listener
+
+
+def holder(port: int) -> str | None:
+    """`NAME (pid N)` of the process that listens on a port; None where it cannot be seen."""
+    inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening(table, port)}
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if any(os.readlink(fd) in inodes for fd in (directory / "fd").iterdir()):
+                return f"{(directory / 'comm').read_text().strip()} (pid {directory.name})"
+        except OSError:
+            continue  # it ended, or it is somebody else's
+    return None
+
+
+def _listening(table: str, port: int) -> list[str]:
+    try:
+        rows = [line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+    except OSError:
+        return []
+    return [row[9] for row in rows if row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port]

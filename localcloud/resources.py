@@ -1,0 +1,136 @@
+"""Which actions, resources and condition keys an API call stands for, as the service authorization reference says.
+
+Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, DynamoDB tables,
+Instance Connect, and EC2 by `localcloud.ec2.authorization`. Any other call is its action on an unknown resource.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.secretsmanager.models import secretsmanager_backends
+
+from localcloud.calls import Call
+from localcloud.clients import ACCOUNT_ID
+from localcloud.permissions import UNKNOWN_RESOURCE
+
+Keys = dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that must be allowed for a call to pass."""
+
+    action: str
+    resource: str = UNKNOWN_RESOURCE
+    keys: Keys = field(default_factory=dict)
+
+
+def checks(call: Call) -> list[Check]:
+    if call.service == "ec2":
+        from localcloud.ec2 import authorization
+
+        return authorization.checks(call)
+    if call.service in _SERVICES:
+        return list(_SERVICES[call.service](call))
+    return [Check(f"{_PREFIXES.get(call.service, call.service)}:{call.action}")]
+
+
+def _json(call: Call) -> dict[str, Any]:
+    try:
+        body = json.loads(call.body or b"{}")
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+# the S3 API's operations that IAM knows by another name
+_S3_ACTIONS = {
+    "HeadObject": "GetObject",
+    "HeadBucket": "ListBucket",
+    "ListObjects": "ListBucket",
+    "ListObjectsV2": "ListBucket",
+    "ListBuckets": "ListAllMyBuckets",
+    "CopyObject": "PutObject",
+    "CreateMultipartUpload": "PutObject",
+    "UploadPart": "PutObject",
+    "CompleteMultipartUpload": "PutObject",
+    "DeleteObjects": "DeleteObject",
+    "ListMultipartUploads": "ListBucketMultipartUploads",
+    "ListParts": "ListMultipartUploadParts",
+    "ListObjectVersions": "ListBucketVersions",
+}
+
+
+def _s3(call: Call) -> Iterator[Check]:
+    bucket, _, key = call.path.lstrip("/").partition("/")
+    action = _S3_ACTIONS.get(call.action, call.action)
+    if not bucket:
+        yield Check(f"s3:{action}", "*")
+    elif key:
+        yield Check(f"s3:{action}", f"arn:aws:s3:::{bucket}/{key}")
+    else:
+        keys: Keys = {"s3:prefix": (call.form["prefix"],)} if "prefix" in call.form else {}
+        within = "/*" if call.action == "DeleteObjects" else ""
+        yield Check(f"s3:{action}", f"arn:aws:s3:::{bucket}{within}", keys)
+
+
+def _ssm(call: Call) -> Iterator[Check]:
+    body = _json(call)
+    names = body.get("Names") or [body.get("Name") or body.get("Path")]
+    for name in names:
+        if isinstance(name, str) and "Parameter" in call.action:
+            bare = name.rpartition("parameter/")[2] if name.startswith("arn:") else name.partition(":")[0].lstrip("/")
+            yield Check(f"ssm:{call.action}", f"arn:aws:ssm:{call.region}:{ACCOUNT_ID}:parameter/{bare}")
+        else:
+            yield Check(f"ssm:{call.action}")
+
+
+def _secrets(call: Call) -> Iterator[Check]:
+    wanted = _json(call).get("SecretId")
+    arn = wanted if isinstance(wanted, str) else UNKNOWN_RESOURCE
+    if arn and not arn.startswith("arn:"):
+        found = secretsmanager_backends[ACCOUNT_ID][call.region].secrets.get(arn)
+        arn = found.arn if found else f"arn:aws:secretsmanager:{call.region}:{ACCOUNT_ID}:secret:{arn}-??????"
+    yield Check(f"secretsmanager:{call.action}", arn)
+
+
+def _route53(call: Call) -> Iterator[Check]:
+    parts = call.path.strip("/").split("/")  # 2013-04-01/hostedzone/Z123/rrset
+    zone = f"arn:aws:route53:::hostedzone/{parts[2]}" if len(parts) > 2 and parts[1] == "hostedzone" else UNKNOWN_RESOURCE
+    yield Check(f"route53:{call.action}", zone)
+
+
+def _logs(call: Call) -> Iterator[Check]:
+    body = _json(call)
+    group, stream = body.get("logGroupName"), body.get("logStreamName")
+    arn = f"arn:aws:logs:{call.region}:{ACCOUNT_ID}:log-group:{group}:log-stream:{stream or ''}" if group else ""
+    yield Check(f"logs:{call.action}", arn or UNKNOWN_RESOURCE)
+
+
+def _dynamodb(call: Call) -> Iterator[Check]:
+    table = _json(call).get("TableName")
+    arn = f"arn:aws:dynamodb:{call.region}:{ACCOUNT_ID}:table/{table}" if isinstance(table, str) else UNKNOWN_RESOURCE
+    yield Check(f"dynamodb:{call.action}", arn)
+
+
+def _connect(call: Call) -> Iterator[Check]:
+    body = _json(call)
+    arn = f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance/{body.get('InstanceId')}"
+    yield Check(f"ec2-instance-connect:{call.action}", arn, {"ec2:osuser": (str(body.get("InstanceOSUser")),)})
+
+
+_SERVICES: dict[str, Callable[[Call], Iterator[Check]]] = {
+    "s3": _s3,
+    "ssm": _ssm,
+    "secretsmanager": _secrets,
+    "route53": _route53,
+    "logs": _logs,
+    "dynamodb": _dynamodb,
+    "ec2-instance-connect": _connect,
+}
+# services whose IAM prefix differs from the name that requests are signed with
+_PREFIXES = {"monitoring": "cloudwatch", "email": "ses"}

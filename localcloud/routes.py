@@ -1,0 +1,101 @@
+"""The cloud's own routes under /_localcloud/: status, faults, calls; loopback only, but for wait handles."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from werkzeug import Request, Response
+
+from localcloud import state
+from localcloud.api_log import ApiLog
+from localcloud.ec2 import lifecycle
+from localcloud.faults import FaultError, parse
+from localcloud.runtime import current
+
+
+class Routes:
+    def __init__(self, cloud: state.Cloud, log: ApiLog) -> None:
+        self._cloud = cloud
+        self._log = log
+
+    def answer(self, request: Request) -> Response:
+        routes = {
+            ("GET", "/_localcloud/status"): self._status,
+            ("GET", "/_localcloud/calls"): self._calls,
+            ("GET", "/_localcloud/credentials"): self._credentials,
+            ("GET", "/_localcloud/faults"): self._faults,
+            ("POST", "/_localcloud/faults"): self._add_fault,
+            ("DELETE", "/_localcloud/faults"): self._clear_faults,
+            ("POST", "/_localcloud/kill"): self._kill,
+        }
+        handler = routes.get((request.method, request.path))
+        if handler is None:
+            return _json({"error": f"no route {request.method} {request.path}"}, status=404)
+        try:
+            return handler(request)
+        except (FaultError, TypeError, ValueError, KeyError) as error:
+            return _json({"error": str(error)}, status=400)
+
+    def _status(self, request: Request) -> Response:
+        with current().lock:
+            instances = [_shown(instance) for backend in _refreshed() for instance in backend.all_instances()]
+        return _json(
+            {
+                "name": self._cloud.name,
+                "id": self._cloud.id,
+                "pid": self._cloud.pid,
+                "endpoint_url": self._cloud.endpoint_url,
+                "boot": self._cloud.boot,
+                "instances": instances,
+            }
+        )
+
+    def _calls(self, request: Request) -> Response:
+        return _json(self._log.since(float(request.args.get("since", 0))))
+
+    def _credentials(self, request: Request) -> Response:
+        """What the instance's metadata service would say; for debugging permissions without a booted guest."""
+        with current().lock:
+            credentials = current().sessions.credentials(request.args["instance_id"])
+        return _json(vars(credentials) if credentials else {"error": "no such instance, or it has no role"})
+
+    def _faults(self, request: Request) -> Response:
+        return _json(current().faults.list())
+
+    def _add_fault(self, request: Request) -> Response:
+        fault = current().faults.add(parse(request.get_json(force=True)))
+        return _json({"id": fault.id})
+
+    def _clear_faults(self, request: Request) -> Response:
+        return _json({"cleared": current().faults.clear(request.args.get("id"))})
+
+    def _kill(self, request: Request) -> Response:
+        """Instance death: the machine is gone at once, nobody was asked."""
+        instance_id = str(request.get_json(force=True)["instance_id"])
+        if current().hypervisor.state(instance_id) is None:
+            raise ValueError(f"no instance {instance_id} runs in this cloud")
+        current().hypervisor.terminate(instance_id, hard=True)
+        return _json({"killed": instance_id})
+
+
+def _refreshed() -> list[Any]:
+    backends = list(lifecycle.all_backends())
+    for backend in backends:
+        lifecycle.refresh(backend)
+    return backends
+
+
+def _shown(instance: Any) -> dict[str, Any]:
+    return {
+        "instance_id": instance.id,
+        "instance_type": instance.instance_type,
+        "state": instance.state,
+        "private_ip": instance.private_ip_address,
+        "vpc_id": instance.vpc_id,
+        "tags": {tag["key"]: tag["value"] for tag in instance.get_tags()},
+    }
+
+
+def _json(value: Any, *, status: int = 200) -> Response:
+    return Response(json.dumps(value) + "\n", status=status, content_type="application/json")

@@ -1,0 +1,123 @@
+"""The websocket of EC2 Instance Connect Endpoints: a TCP connection into a VPC as binary frames.
+
+GET /openTunnel?instanceConnectEndpointId=&privateIpAddress=&remotePort=&maxTunnelDuration=… A request that is wrong
+is closed with 1008 and a reason; a machine that does not answer with 1011.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import threading
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import Server, ServerConnection, serve
+
+from localcloud.ec2 import connect, lifecycle
+from localcloud.runtime import current
+
+MAX_DURATION_S = 3600
+_PORTS = (22, 3389)  # the only ports that AWS lets through
+_CHUNK = 65536
+
+
+class BadRequest(Exception):
+    """Why a tunnel is refused, in one line."""
+
+
+@dataclass(frozen=True)
+class Target:
+    private_ip: str
+    port: int
+    duration_s: int
+
+
+def start(host: str, port: int) -> Server:
+    server = serve(_handle, host, port, compression=None, max_size=None)
+    threading.Thread(target=server.serve_forever, name="tunnel", daemon=True).start()
+    return server
+
+
+def target_of(url: str) -> Target:
+    """Raises BadRequest."""
+    parts = urlsplit(url)
+    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    if parts.path != "/openTunnel":
+        raise BadRequest(f"unknown path {parts.path}; expected /openTunnel")
+    _check_endpoint(query.get("instanceConnectEndpointId", ""), query.get("privateIpAddress", ""))
+    try:
+        port, duration_s = int(query.get("remotePort", "22")), int(query.get("maxTunnelDuration", MAX_DURATION_S))
+    except ValueError as error:
+        raise BadRequest("remotePort and maxTunnelDuration must be numbers") from error
+    if port not in _PORTS:
+        raise BadRequest(f"remotePort {port} is not allowed; allowed: 22, 3389")
+    if not 1 <= duration_s <= MAX_DURATION_S:
+        raise BadRequest(f"maxTunnelDuration must be 1 to {MAX_DURATION_S} seconds, got {duration_s}")
+    return Target(query["privateIpAddress"], port, duration_s)
+
+
+def _check_endpoint(endpoint_id: str, private_ip: str) -> None:
+    try:
+        address = ipaddress.ip_address(private_ip)
+    except ValueError as error:
+        raise BadRequest(f"privateIpAddress {private_ip!r} is not an address") from error
+    with current().lock:
+        for backend in lifecycle.all_backends():
+            if endpoint := connect.endpoints(backend).get(endpoint_id):
+                vpc = backend.get_vpc(endpoint["VpcId"])
+                if address not in ipaddress.ip_network(vpc.cidr_block):
+                    raise BadRequest(f"{private_ip} is not in the endpoint's VPC {vpc.id} ({vpc.cidr_block})")
+                return
+    raise BadRequest(f"the instance connect endpoint {endpoint_id!r} does not exist")
+
+
+def _handle(websocket: ServerConnection) -> None:
+    try:
+        target = target_of(websocket.request.path if websocket.request else "")
+        remote = current().hypervisor.connect(target.private_ip, target.port)
+    except BadRequest as error:
+        websocket.close(1008, _reason(str(error)))
+        return
+    except OSError as error:
+        websocket.close(1011, _reason(f"cannot connect: {error}"))
+        return
+    timer = threading.Timer(target.duration_s, _expire, (websocket, remote))
+    timer.daemon = True
+    timer.start()
+    back = threading.Thread(target=_to_client, args=(remote, websocket), daemon=True)
+    back.start()
+    try:
+        _to_machine(websocket, remote)
+    finally:
+        timer.cancel()
+        with contextlib.suppress(OSError):
+            remote.shutdown(socket.SHUT_RDWR)
+        back.join(5)
+        remote.close()
+
+
+def _reason(text: str) -> str:
+    """A close frame holds 123 bytes."""
+    return text.encode()[:120].decode(errors="ignore")
+
+
+def _expire(websocket: ServerConnection, remote: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        remote.shutdown(socket.SHUT_RDWR)
+    websocket.close(1000, "maxTunnelDuration reached")
+
+
+def _to_machine(websocket: ServerConnection, remote: socket.socket) -> None:
+    with contextlib.suppress(ConnectionClosed, OSError):
+        for frame in websocket:
+            remote.sendall(frame if isinstance(frame, bytes) else frame.encode())
+
+
+def _to_client(remote: socket.socket, websocket: ServerConnection) -> None:
+    with contextlib.suppress(ConnectionClosed, OSError):
+        while data := remote.recv(_CHUNK):
+            websocket.send(data)
+    websocket.close(1000, "")

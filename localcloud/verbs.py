@@ -1,0 +1,134 @@
+"""What each verb of the command line does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from localcloud import daemon, state
+from localcloud.errors import LocalCloudError, UsageError
+
+_RULE = ("instance_type", "availability_zone", "action", "tag", "instance_id", "command", "message", "delay_s", "count")
+
+
+def up(options: argparse.Namespace, arguments: list[str]) -> int:
+    daemon.refuse_second(options.name)
+    if not options.no_boot:
+        _require_machines()
+        if options.image is None:
+            image_build(argparse.Namespace(target=None), arguments)
+    if options.detach:
+        print(daemon.ready_line(daemon.detach([a for a in arguments if a != "--detach"], options.name)))
+        return 0
+    daemon.run(daemon.Options(options.name, options.port, not options.no_boot, options.image, options.wheels))
+    return 0
+
+
+def down(options: argparse.Namespace, _: list[str]) -> int:
+    ended = daemon.end(options.name)
+    removed = daemon.clean_leftovers(state.state_dir(options.name))
+    for thing in removed:
+        print(f"removed: {thing}", file=sys.stderr)
+    if ended or removed:
+        print(f"local cloud {options.name!r} ended", file=sys.stderr)
+    else:
+        print("nothing is running", file=sys.stderr)
+    return 0
+
+
+def status(options: argparse.Namespace, _: list[str]) -> int:
+    cloud = state.read(state.state_dir(options.name))
+    if cloud is None or not cloud.alive():
+        print(json.dumps({"running": False, "name": options.name}) if options.json else "nothing is running")
+        return 0
+    answer = {"running": True} | _call(cloud, "GET", "status")
+    if options.json:
+        print(json.dumps(answer))
+        return 0
+    print(f"local cloud {cloud.name!r}: {cloud.endpoint_url}, pid {cloud.pid}")
+    for instance in answer["instances"]:
+        name = instance["tags"].get("Name", "")
+        print(f"{instance['instance_id']}  {instance['state']:13} {instance['private_ip'] or '-':15} {name}".rstrip())
+    return 0
+
+
+def image_build(options: argparse.Namespace, _: list[str]) -> int:
+    _require_machines()
+    from localcloud.machines import image
+
+    try:
+        path = image.build(options.target, log=lambda line: print(line, file=sys.stderr, flush=True))
+    except image.ImageError as error:
+        raise LocalCloudError(str(error)) from error
+    print(f"image: {path}", file=sys.stderr)
+    return 0
+
+
+def fault_add(options: argparse.Namespace, _: list[str]) -> int:
+    cloud = _running(options.name)
+    if options.kind == "death":
+        if not options.instance_id:
+            raise UsageError("death needs --instance-id")
+        print(json.dumps(_call(cloud, "POST", "kill", {"instance_id": options.instance_id})))
+        return 0
+    rule = {"kind": options.kind} | {key: v for key in _RULE if (v := getattr(options, key)) is not None}
+    print(json.dumps(_call(cloud, "POST", "faults", rule)))
+    return 0
+
+
+def fault_list(options: argparse.Namespace, _: list[str]) -> int:
+    for rule in _call(_running(options.name), "GET", "faults"):
+        print(json.dumps(rule))
+    return 0
+
+
+def fault_clear(options: argparse.Namespace, _: list[str]) -> int:
+    query = f"?id={urllib.parse.quote(options.id)}" if options.id else ""
+    print(json.dumps(_call(_running(options.name), "DELETE", f"faults{query}")))
+    return 0
+
+
+def doctor(options: argparse.Namespace, _: list[str]) -> int:
+    from localcloud.machines import doctor as checks
+
+    findings = checks.findings()
+    for finding in findings:
+        advice = "" if finding.ok else f"; {finding.advice}"
+        print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.found}{advice}")
+    return 0 if all(finding.ok for finding in findings) else UsageError.exit_code
+
+
+def _require_machines() -> None:
+    """Root and packages: without them nothing boots. One line says the first thing to do."""
+    from localcloud.machines import doctor as checks
+
+    for finding in checks.findings():
+        if not finding.ok:
+            raise UsageError(
+                f"instances cannot boot on this machine: {finding.name}: {finding.found}; {finding.advice} "
+                "(the APIs alone need neither: --no-boot)"
+            )
+
+
+def _running(name: str) -> state.Cloud:
+    cloud = state.read(state.state_dir(name))
+    if cloud is None or not cloud.alive():
+        raise UsageError(f"no local cloud named {name!r} runs; start one with `localcloud up --name {name}`")
+    return cloud
+
+
+def _call(cloud: state.Cloud, method: str, route: str, body: dict[str, Any] | None = None) -> Any:
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"{cloud.endpoint_url}/_localcloud/{route}", data, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        raise UsageError(json.load(error)["error"]) from error
+    except OSError as error:
+        raise LocalCloudError(f"local cloud {cloud.name!r} (pid {cloud.pid}) does not answer: {error}") from error
