@@ -67,8 +67,8 @@ def findings(config: ClusterConfig) -> Iterator[Findings]:
 
 def _region(config: ClusterConfig) -> Findings:
     if config.region not in REGIONS:
-        near = get_close_matches(config.region, REGIONS, n=1, cutoff=0.8)
-        hint = f"did you mean {near[0]!r}?" if near else None
+        near = get_close_matches(config.region, REGIONS, n=2, cutoff=0.8)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
         yield Finding(("region",), f"{config.region!r} is not among the regions known here", hint, "warning")
 
 

@@ -1,0 +1,153 @@
+"""The command line: `gpucluster VERB`. One file per verb, imported when it is used.
+
+This file must stay quick to import: `gpucluster --help` loads nothing but it, click and the errors. That is why the help
+line of each verb stands here. To add a verb: a line in VERBS, and a module of that name with a click command `command`.
+
+Exit codes: 0 done, 2 the user's input, 3 AWS or capacity, 4 the job failed, 1 anything else, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from gpucluster.cli.context import CliContext
+from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
+
+VERBS = {
+    "init": "Write a commented cluster.yaml to start from.",
+    "validate": "Check a cluster.yaml: every problem at once, offline.",
+    "render": "Print or write the files that nodes are built from.",
+    "plan": "Show what `up` would create or change.",
+    "up": "Create or update the cluster, on AWS or with --local here.",
+    "status": "Show the cluster, its nodes and its jobs.",
+    "ssh": "Open a shell on the head node, or run a command there.",
+    "submit": "Submit a training job and follow it.",
+    "jobs": "List jobs.",
+    "logs": "Show a job's merged log.",
+    "why": "Explain why a job waits or failed.",
+    "cancel": "Cancel a job.",
+    "doctor": "Check what this machine has and lacks.",
+    "down": "Delete the cluster.",
+}
+
+
+class Verbs(click.Group):
+    """Knows every verb's name and help line without importing it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"gpucluster.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS:
+            raise click.UsageError(_unknown_verb(args[0]), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+def _unknown_verb(got: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(got, VERBS, n=1)
+    return f"no such verb: {got!r}" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if not asked:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        number = version("gpucluster")
+    except PackageNotFoundError:
+        number = "from a source tree"
+    click.echo(f"gpucluster {number}")
+    ctx.exit()
+
+
+@click.command(
+    cls=Verbs, subcommand_metavar="VERB [ARGUMENTS]...", context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option(
+    "-c",
+    "--config",
+    "config_path",
+    metavar="FILE",
+    default="cluster.yaml",
+    envvar="GPUCLUSTER_CONFIG",
+    show_default=True,
+    help="The cluster's file; GPUCLUSTER_CONFIG names it too.",
+)
+@click.option("--debug", is_flag=True, help="Show a traceback where something fails.")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
+)
+@click.pass_obj
+def cli(context: CliContext, config_path: str, debug: bool) -> None:
+    """A GPU training cluster on AWS from one file, and the same cluster on one Linux machine."""
+    context.config_path = Path(config_path)
+    context.debug = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns the exit code. What goes wrong is printed to stderr, as one message."""
+    context = CliContext()
+    try:
+        result = cli.main(args=arguments, prog_name="gpucluster", obj=context, standalone_mode=False)
+        sys.stdout.flush()
+    except BaseException as error:
+        if context.debug and not isinstance(error, (click.ClickException, click.exceptions.Exit)):
+            _print_traceback()
+        return _report(error)
+    return result if isinstance(result, int) else 0
+
+
+def _report(error: BaseException) -> int:
+    match error:
+        case GpuClusterError():
+            click.echo(error.render(), err=True)
+            return error.exit_code
+        case click.ClickException():
+            return _report_usage(error)
+        case click.Abort() | KeyboardInterrupt():
+            click.echo("interrupted", err=True)
+            return INTERRUPTED_EXIT_CODE
+        case BrokenPipeError():
+            # The reader (`| head`) has gone. Python flushes stdout once more at exit: let that go nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else 1
+    click.echo(f"error: unexpected {type(error).__name__}: {error}", err=True)
+    click.echo("hint: `gpucluster --debug …` shows where; please report it with that output", err=True)
+    return GpuClusterError.exit_code
+
+
+def _report_usage(error: click.ClickException) -> int:
+    click.echo(f"error: {error.format_message()}", err=True)
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        click.echo(f"hint: {context.command_path} --help", err=True)
+    return 2
+
+
+def _print_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()

@@ -1,0 +1,9 @@
+"""`python -m gpucluster.cli`, for where the console script is not installed."""
+
+from __future__ import annotations
+
+import sys
+
+from gpucluster.cli import main
+
+sys.exit(main())

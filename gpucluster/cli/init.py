@@ -1,0 +1,45 @@
+"""`gpucluster init [FILE]`: a cluster file to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpucluster.cli.context import CliContext
+from gpucluster.errors import UsageError
+
+STARTER = """\
+# What to build: `gpucluster validate` checks it, `gpucluster up` builds it on AWS, `gpucluster up --local` here.
+name: GpuCluster                      # the CloudFormation stack's name
+region: us-east-1
+
+head_node:
+  instance_type: m6i.large            # runs Slurm's controller and shares /home; trains nothing
+  volume_gib: 50
+
+partitions:
+  - name: train                       # its nodes: train-1, train-2 …
+    instance_types: [g5.12xlarge]     # the first that has capacity is taken; all must have as many GPUs
+    min_nodes: 0                      # always on
+    max_nodes: 4                      # launched when a job needs them
+    idle_minutes: 10                  # and ended when no job used them for so long
+    # efa: required                   # refuse instance types without EFA (default: auto, use what there is)
+"""
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.pass_obj
+def command(context: CliContext, file: Path | None) -> None:
+    """Write a small, commented cluster file to FILE (or to the file that -c names). Overwrites nothing."""
+    path = file or context.config_path
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(STARTER)
+    except FileExistsError:
+        raise UsageError(f"{path} exists already", "name another file: gpucluster init my-cluster.yaml") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    click.echo("next: gpucluster validate, then gpucluster up --local", err=True)
+    click.echo(str(path))
