@@ -1,16 +1,21 @@
 # Tells CloudFormation's wait condition what became of this bundle.
 step_signal() {
-    local mark=/var/lib/gpucluster/signalled
-    if grep -qsxF "$BUNDLE" "$mark"; then return; fi
+    local mark=/var/lib/gpucluster/signalled url
+    url=$(wait_handle_url)
+    if grep -qsxF -- "$url" "$mark"; then return; fi
     signal SUCCESS "$CLUSTER is ready"
-    put_file "$mark" 0644 root:root <<<"$BUNDLE"
+    put_file "$mark" 0600 root:root <<<"$url"
 }
 
-# signal STATUS REASON: the handle is that of this bundle's own deployment.
+# The handle is that of this bundle's own deployment: it came with the bundle.
+wait_handle_url() {
+    json_value "$(<"$BUNDLE/bundle.json")" wait_handle_url
+}
+
+# signal STATUS REASON
 signal() {
-    local url
-    url=$(json_value "$(<"$BUNDLE/bundle.json")" wait_handle_url)
-    signal_body "$@" | curl -sSf --retry 5 --retry-all-errors -X PUT -H 'Content-Type:' --data-binary @- "$url" >/dev/null
+    signal_body "$@" |
+        curl -sSf --retry 5 --retry-all-errors -X PUT -H 'Content-Type:' --data-binary @- "$(wait_handle_url)" >/dev/null
 }
 
 signal_body() {

@@ -1,0 +1,16 @@
+"""AWS and scontrol take so many things a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """itertools.batched came with Python 3.12; machine images have older ones."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch

@@ -1,0 +1,81 @@
+"""What the node programs know of the cluster: fleet.json from the bundle, and SSM parameters from the deployment."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BUNDLE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Partition:
+    name: str
+    min_nodes: int
+    max_nodes: int
+    instance_types: tuple[str, ...]
+    purchase: str
+    gpus_per_node: int
+    idle_minutes: float
+    role: str
+
+
+@dataclass(frozen=True)
+class Fleet:
+    cluster: str
+    region: str
+    zone: str
+    ssm_path: str
+    partitions: tuple[Partition, ...]
+
+    def partition_of(self, node: str) -> Partition | None:
+        """None for a name that is no node of this cluster (any more)."""
+        name, _, number = node.rpartition("-")
+        for partition in self.partitions:
+            if partition.name == name and number.isdecimal() and 1 <= int(number) <= partition.max_nodes:
+                return partition
+        return None
+
+    def always_on(self) -> list[str]:
+        return [f"{partition.name}-{n}" for partition in self.partitions for n in range(1, partition.min_nodes + 1)]
+
+    def is_node_record(self, name: str) -> bool:
+        """Whether the DNS name has the form of a node's, of whatever number."""
+        names = "|".join(re.escape(partition.name) for partition in self.partitions)
+        return re.fullmatch(rf"(?:{names})-\d+\.{re.escape(self.zone)}\.?", name) is not None
+
+
+@dataclass(frozen=True)
+class LaunchTemplate:
+    instance_type: str
+    launch_template_id: str
+    version: str
+
+
+def load(path: Path = BUNDLE / "fleet.json") -> Fleet:
+    return parse(json.loads(path.read_text()))
+
+
+def parse(data: dict[str, Any]) -> Fleet:
+    partitions = tuple(Partition(**{**each, "instance_types": tuple(each["instance_types"])}) for each in data["partitions"])
+    return Fleet(**{**data, "partitions": partitions})
+
+
+def launch_templates(ssm: Any, fleet: Fleet, partition: str) -> tuple[LaunchTemplate, ...]:
+    """In order of preference."""
+    value = parameter(ssm, fleet, f"partitions/{partition}")
+    return tuple(
+        LaunchTemplate(each["instance_type"], each["launch_template_id"], str(each["version"])) for each in value["instance_types"]
+    )
+
+
+def hosted_zone_id(ssm: Any, fleet: Fleet) -> str:
+    return str(parameter(ssm, fleet, "network")["hosted_zone_id"])
+
+
+def parameter(ssm: Any, fleet: Fleet, name: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(ssm.get_parameter(Name=fleet.ssm_path + name)["Parameter"]["Value"])
+    return value

@@ -1,0 +1,151 @@
+"""Keeps Slurm's nodes and EC2's instances in step, for as long as the head runs.
+
+`decide` looks at both and says what to do; `act` does it. What may be only a moment between two steps of another program (a
+node powering up whose instance is not launched yet) counts once it has lasted a while: `Seen` remembers since when.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from gpucluster_node import ec2, fleet, retry, slurm
+from gpucluster_node.aws import AWS_ERRORS, client
+from gpucluster_node.log import start_logging
+
+log = logging.getLogger("reconcile")
+INTERVAL_S = 5
+LAUNCH_GRACE = timedelta(seconds=90)
+"""How long a launch may take to show: longer than RunInstances with its retries."""
+GONE_GRACE = timedelta(seconds=8)
+ORPHAN_GRACE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True)
+class Action:
+    """verb: down | power_up | power_down_force | resume (of a node), terminate (of an instance)."""
+
+    verb: str
+    name: str
+    reason: str = ""
+
+
+@dataclass
+class Seen:
+    """Since when a condition has held without a break."""
+
+    since: dict[str, datetime] = field(default_factory=dict)
+    now: datetime = datetime.min
+    _current: set[str] = field(default_factory=set)
+
+    def begin(self, now: datetime) -> None:
+        self.since = {key: since for key, since in self.since.items() if key in self._current}
+        self._current, self.now = set(), now
+
+    def lasts(self, key: str, grace: timedelta) -> bool:
+        self._current.add(key)
+        return self.now - self.since.setdefault(key, self.now) >= grace
+
+
+def decide(
+    cluster: fleet.Fleet, nodes: Sequence[slurm.Node], instances: Sequence[ec2.Instance], seen: Seen, now: datetime
+) -> list[Action]:
+    """now: in the head's time zone, as Slurm's times are."""
+    seen.begin(now)
+    newest = _newest(instances)
+    actions = [action for node in nodes if (action := _about_node(cluster, node, newest.get(node.name), seen))]
+    return actions + list(_orphans({node.name: node for node in nodes}, instances, newest, seen))
+
+
+def _newest(instances: Sequence[ec2.Instance]) -> dict[str, ec2.Instance]:
+    return {each.node: each for each in sorted(instances, key=lambda each: each.launch_time) if each.node}
+
+
+def _about_node(cluster: fleet.Fleet, node: slurm.Node, instance: ec2.Instance | None, seen: Seen) -> Action | None:
+    if node.has("DOWN"):
+        return _retry(node, seen)
+    if node.has("POWERING_DOWN", "POWER_DOWN"):
+        return None
+    if node.has("POWERED_DOWN"):
+        wanted = node.name in cluster.always_on() and not node.has("POWERING_UP", "POWER_UP", "DRAIN")
+        return Action("power_up", node.name) if wanted else None
+    if instance is None:
+        return _gone(node, seen)
+    # A node that answers got over whatever its boot complained of.
+    if instance.boot_failure and node.has("POWERING_UP", "POWER_UP", "NOT_RESPONDING"):
+        return Action("down", node.name, retry.reason(instance.boot_failure, retry.BOOT_FAILED_S))
+    return None
+
+
+def _retry(node: slurm.Node, seen: Seen) -> Action | None:
+    """First the node is powered down, which ends whatever instance it still has; then Slurm may use it again."""
+    if not retry.is_due(node, seen.now) or node.has("POWERING_DOWN", "POWER_DOWN"):
+        return None
+    return Action("resume" if node.has("POWERED_DOWN") else "power_down_force", node.name)
+
+
+def _gone(node: slurm.Node, seen: Seen) -> Action | None:
+    launching = node.has("POWERING_UP", "POWER_UP")
+    if not seen.lasts(f"no instance for {node.name}", LAUNCH_GRACE if launching else GONE_GRACE):
+        return None
+    return Action("down", node.name, retry.reason("the EC2 instance of this node is gone", retry.INSTANCE_GONE_S))
+
+
+def _orphans(
+    nodes: dict[str, slurm.Node], instances: Sequence[ec2.Instance], newest: dict[str, ec2.Instance], seen: Seen
+) -> Iterator[Action]:
+    for instance in instances:
+        why = _orphan(instance, nodes.get(instance.node or ""), newest)
+        if why and seen.lasts(f"{instance.instance_id} {why}", ORPHAN_GRACE):
+            yield Action("terminate", instance.instance_id, why)
+
+
+def _orphan(instance: ec2.Instance, node: slurm.Node | None, newest: dict[str, ec2.Instance]) -> str | None:
+    """Why nobody needs the instance; None where somebody does."""
+    if instance.node is None:
+        return "has no node's name"
+    if node is None:
+        return f"{instance.node} is no node of this cluster"
+    if newest[instance.node] is not instance:
+        return f"{instance.node} has a newer instance"
+    if node.has("POWERED_DOWN") and not node.has("POWERING_UP", "POWER_UP"):
+        return f"{instance.node} is powered down"
+    return None
+
+
+def act(actions: Sequence[Action]) -> None:
+    """One that fails must not keep the others from being done."""
+    for action in actions:
+        log.info("%s %s %s", action.verb, action.name, action.reason)
+        try:
+            _do(action)
+        except (*AWS_ERRORS, slurm.SlurmError) as error:
+            log.error("%s %s: %s", action.verb, action.name, error)
+
+
+def _do(action: Action) -> None:
+    if action.verb == "terminate":
+        ec2.terminate(client("ec2"), [action.name])
+    elif action.verb == "down":
+        slurm.set_down([action.name], action.reason)
+    else:
+        slurm.set_state([action.name], action.verb)
+
+
+def main() -> None:
+    start_logging()
+    cluster, seen = fleet.load(), Seen()
+    while True:
+        try:
+            instances = ec2.describe(client("ec2"), cluster)
+            act(decide(cluster, slurm.nodes(), instances, seen, datetime.now()))
+        except (*AWS_ERRORS, slurm.SlurmError) as error:
+            log.warning("skipped: %s", error)
+        time.sleep(INTERVAL_S)
+
+
+if __name__ == "__main__":
+    main()

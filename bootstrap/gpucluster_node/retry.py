@@ -1,0 +1,34 @@
+"""When a node that failed may be tried again. The node's reason in Slurm carries it, so that people see it and nothing else
+must remember it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from gpucluster_node.slurm import Node
+
+LAUNCH_REFUSED_S = 120
+BOOT_FAILED_S = 300
+"""Long enough to log in and look: the instance stays until then."""
+INSTANCE_GONE_S = 0
+SLURM_REASONS = {"ResumeTimeout reached": 120, "Not responding": 300}
+"""Slurm's own reasons for DOWN, and after how many seconds a node that it gave up is tried again."""
+_NEXT_TRY = re.compile(r"; next try in (\d+) s$")
+
+
+def reason(why: str, after_s: int) -> str:
+    """Quotes and line ends would end scontrol's argument in its listing."""
+    plain = " ".join(why.replace('"', "'").split())
+    return f"{plain}; next try in {after_s} s"
+
+
+def is_due(node: Node, now: datetime) -> bool:
+    """False also for a node that a person set down: that is theirs to undo."""
+    after_s = _after_s(node.reason)
+    return after_s is not None and node.reason_time is not None and now - node.reason_time >= timedelta(seconds=after_s)
+
+
+def _after_s(text: str) -> int | None:
+    found = _NEXT_TRY.search(text)
+    return int(found[1]) if found else SLURM_REASONS.get(text)

@@ -1,0 +1,105 @@
+"""scontrol: argument lists, the parser of its node listing, and the calls."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpucluster_node.batches import batches
+
+TIMEOUT_S = 30
+NODES_PER_CALL = 100
+_NODE = re.compile(r"NodeName=(?P<name>\S+) .*?\bState=(?P<state>\S+)")
+_REASON = re.compile(r"\bReason=(?P<reason>.*) \[(?P<user>[^@\]]*)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]")
+_RANGES = re.compile(r"(?P<prefix>[^,\[]+)(?:\[(?P<ranges>[^\]]+)\])?(?:,|$)")
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    states: frozenset[str]
+    reason: str = ""
+    reason_time: datetime | None = None
+    """In the head's own time zone, as Slurm writes it."""
+
+    def has(self, *states: str) -> bool:
+        """Whether any of these is set."""
+        return not self.states.isdisjoint(states)
+
+
+def parse_nodes(text: str) -> list[Node]:
+    """Of `scontrol show nodes --oneliner`."""
+    return [node for line in text.splitlines() if (node := _parse_node(line))]
+
+
+def _parse_node(line: str) -> Node | None:
+    found = _NODE.search(line)
+    if not found:
+        return None
+    # A star after the state means that the node does not respond.
+    states = frozenset(found["state"].replace("*", "+NOT_RESPONDING").split("+"))
+    why = _REASON.search(line)
+    if not why:
+        return Node(found["name"], states)
+    return Node(found["name"], states, why["reason"], datetime.fromisoformat(why["time"]))
+
+
+def expand(hostlist: str) -> list[str]:
+    """`train-[1-2,4],ps-1` -> train-1 train-2 train-4 ps-1."""
+    return [name for match in _RANGES.finditer(hostlist) for name in _expand_one(match["prefix"], match["ranges"])]
+
+
+def _expand_one(prefix: str, ranges: str | None) -> Iterator[str]:
+    if ranges is None:
+        yield prefix
+        return
+    for each in ranges.split(","):
+        first, _, last = each.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            yield f"{prefix}{number:0{len(first)}d}"
+
+
+def update_argv(nodes: Sequence[str], **values: str) -> list[str]:
+    return ["scontrol", "update", f"nodename={','.join(nodes)}", *(f"{key}={value}" for key, value in values.items())]
+
+
+def nodes() -> list[Node]:
+    return parse_nodes(_run(["scontrol", "show", "nodes", "--oneliner"]))
+
+
+def set_down(names: Sequence[str], reason: str) -> None:
+    update(names, state="down", reason=reason)
+
+
+def set_state(names: Sequence[str], state: str) -> None:
+    update(names, state=state)
+
+
+def set_addresses(addresses: Mapping[str, str]) -> None:
+    """node -> IPv4 address."""
+    for batch in batches(addresses.items(), NODES_PER_CALL):
+        _run(update_argv([name for name, _ in batch], nodeaddr=",".join(ip for _, ip in batch)))
+
+
+def update(names: Sequence[str], **values: str) -> None:
+    for batch in batches(names, NODES_PER_CALL):
+        _run(update_argv(batch, **values))
+
+
+class SlurmError(Exception):
+    """scontrol failed or did not answer in time."""
+
+
+def _run(argv: Sequence[str]) -> str:
+    environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"`{' '.join(argv)}` did not answer within {TIMEOUT_S} s") from None
+    if done.returncode:
+        raise SlurmError(f"`{' '.join(argv)}` exited with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout

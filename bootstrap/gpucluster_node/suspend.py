@@ -1,0 +1,34 @@
+"""Slurm's SuspendProgram: ends the instances of nodes and removes their DNS records. usage: suspend HOSTLIST"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from gpucluster_node import dns, ec2, fleet, slurm
+from gpucluster_node.aws import client
+from gpucluster_node.log import start_logging
+
+log = logging.getLogger("suspend")
+FILTER_VALUES = 200
+"""DescribeInstances takes that many values in a filter."""
+
+
+def suspend(cluster: fleet.Fleet, nodes: Sequence[str]) -> None:
+    for start in range(0, len(nodes), FILTER_VALUES):
+        instances = ec2.describe(client("ec2"), cluster, nodes[start : start + FILTER_VALUES])
+        ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
+        for instance in instances:
+            log.info("%s ended: %s", instance.node, instance.instance_id)
+    names = {f"{node}.{cluster.zone}." for node in nodes}
+    dns.remove(client("route53"), fleet.hosted_zone_id(client("ssm"), cluster), names.__contains__)
+
+
+def main() -> None:
+    start_logging()
+    suspend(fleet.load(), slurm.expand(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

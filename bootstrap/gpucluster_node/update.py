@@ -1,0 +1,80 @@
+"""Watches the bundle parameter; fetches a new bundle and runs its head.sh.
+
+The new script runs as a unit of its own, because it may restart this program.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import subprocess
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from gpucluster_node import fleet
+from gpucluster_node.aws import AWS_ERRORS, client
+from gpucluster_node.log import start_logging
+
+log = logging.getLogger("update")
+ROOT = Path("/opt/gpucluster")
+BOOT_LOG = "/var/log/gpucluster/boot.log"
+INTERVAL_S = 5
+
+
+def applied(root: Path) -> dict[str, Any]:
+    """The parameter as it was when the bundle in use was fetched."""
+    value: dict[str, Any] = json.loads((root / "bundle/bundle.json").read_text())
+    return value
+
+
+def location(s3_uri: str) -> tuple[str, str]:
+    bucket, _, key = s3_uri.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def unpack(archive: bytes, wanted: dict[str, Any], root: Path) -> Path:
+    """Lay the bundle beside the others, then move the link in one step."""
+    folder = root / f"bundle-{wanted['version']}"
+    with zipfile.ZipFile(io.BytesIO(archive)) as files:
+        files.extractall(folder)
+    (folder / "bundle.json").write_text(json.dumps(wanted) + "\n")
+    link = root / "bundle.new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder)
+    os.replace(link, root / "bundle")
+    return folder
+
+
+def apply_argv(folder: Path) -> list[str]:
+    script = f"exec bash {folder}/head.sh >>{BOOT_LOG} 2>&1"
+    return ["systemd-run", "--collect", "--quiet", f"--unit=gpucluster-apply-{time.time_ns()}", "bash", "-c", script]
+
+
+def poll(cluster: fleet.Fleet, root: Path) -> None:
+    """A changed wait handle alone counts too: somebody waits at the new one."""
+    wanted = fleet.parameter(client("ssm"), cluster, "bundle")
+    if wanted == applied(root):
+        return
+    log.info("bundle %s: applying", wanted["version"])
+    bucket, key = location(wanted["s3_uri"])
+    archive = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    subprocess.run(apply_argv(unpack(archive, wanted, root)), check=True)
+
+
+def main() -> None:
+    start_logging()
+    cluster = fleet.load()
+    while True:
+        try:
+            poll(cluster, ROOT)
+        except (*AWS_ERRORS, OSError, subprocess.SubprocessError) as error:
+            log.warning("could not look for a new bundle: %s", error)
+        time.sleep(INTERVAL_S)
+
+
+if __name__ == "__main__":
+    main()
