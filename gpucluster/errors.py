@@ -3,8 +3,8 @@
     GpuClusterError                 exit code 1
     ├── UserError                   exit code 2: what the user typed or wrote
     │   ├── UsageError              a flag, an argument, a file that is not there
-    │   ├── ConfigError             cluster.yaml: every problem at once
-    │   └── JobSpecError            job.yaml or the flags of `submit`
+    │   └── ConfigError             cluster.yaml: every problem at once
+    │       └── JobSpecError        job.yaml or the flags of `submit`, likewise
     ├── CloudError                  exit code 3: AWS, or what runs there
     │   ├── AwsError                an API call refused or failed
     │   ├── CapacityError           AWS has none of the instance types left
@@ -94,7 +94,7 @@ class ConfigError(UserError):
         return text + (f"\nhint: {self.hint}" if self.hint else "")
 
 
-class JobSpecError(UserError):
+class JobSpecError(ConfigError):
     pass
 
 

@@ -1,0 +1,49 @@
+"""Names that people bring along from other tools, in job.yaml and in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpucluster.config.document import Finding
+
+ALIASES = {
+    "job_name": "name",
+    "num_nodes": "nodes",
+    "tasks_per_node": "ntasks_per_node",
+    "nproc_per_node": "ntasks_per_node",
+    "gpus": "gpus_per_node",
+    "gpu": "gpus_per_node",
+    "accelerators": "gpus_per_node",
+    "timeout_min": "time",
+    "queue": "partition",
+    "envs": "env",
+    "env_vars": "env",
+    "environment": "env",
+    "type": "launcher",
+    "distribution": "launcher",
+    "run": "command",
+    "image": "container_image",
+    "additional_parameters": "sbatch_args",
+}
+
+
+def canonical(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Our names for theirs. A key that is given under two names keeps our name's value; `conflicts` reports it."""
+    renamed = {ALIASES.get(key, key): _meaning(key, value) for key, value in data.items()}
+    return renamed | {key: value for key, value in data.items() if key not in ALIASES}
+
+
+def conflicts(data: Mapping[str, Any]) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for key in data:
+        name = ALIASES.get(key, key)
+        if name in seen:
+            yield Finding((key,), f"means the same as {seen[name]}", "keep one of the two", at="key")
+        seen[name] = key
+
+
+def _meaning(key: str, value: Any) -> Any:
+    if key == "accelerators" and isinstance(value, str) and value.rpartition(":")[2].isdigit():
+        return int(value.rpartition(":")[2])
+    return value

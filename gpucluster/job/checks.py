@@ -1,0 +1,94 @@
+"""Fits a job to its cluster: fills in what was left out, and says everything that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import PurePosixPath
+
+from gpucluster.config.document import Finding
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.job.spec import JobSpec
+from gpucluster.launchers import LAUNCHERS, NOT_BUILT, WITH_SERVERS
+
+Findings = Iterator[Finding]
+
+
+def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
+    """The spec with every default of this cluster in it. A partition that does not exist leaves the GPUs open."""
+    partition = spec.partition or config.partitions[0].name
+    gpus = spec.gpus_per_node
+    if gpus is None and partition in _sizes(config):
+        gpus = config.gpus_per_node(partition)
+    return spec.model_copy(update={"name": spec.name or _name(spec.command), "partition": partition, "gpus_per_node": gpus})
+
+
+def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
+    """What keeps this completed spec from running on this cluster."""
+    yield from _partition(spec, config)
+    yield from _launcher(spec)
+    yield from _servers(spec)
+    yield from _not_built(spec)
+
+
+def _sizes(config: ClusterConfig) -> dict[str, int]:
+    """Partition -> how many nodes it can have."""
+    sizes = {partition.name: partition.max_nodes for partition in config.partitions}
+    if config.parameter_servers:
+        sizes[PARAMETER_SERVERS] = config.parameter_servers.max_nodes
+    return sizes
+
+
+def _partition(spec: JobSpec, config: ClusterConfig) -> Findings:
+    sizes, name = _sizes(config), spec.partition or ""
+    if name not in sizes:
+        yield Finding(("partition",), f"no partition {name!r} in the cluster {config.name}", _near(name, list(sizes)))
+        return
+    if spec.nodes > sizes[name]:
+        most = f"the partition {name} has at most {sizes[name]}, got {spec.nodes}"
+        yield Finding(("nodes",), most, "ask for fewer, or raise max_nodes in cluster.yaml")
+    gpus, types = config.gpus_per_node(name), config.instance_types(name)
+    if (spec.gpus_per_node or 0) > gpus:
+        yield Finding(("gpus_per_node",), f"a node of {name} ({types[0].name}) has {gpus}, got {spec.gpus_per_node}")
+    yield from _efa(spec, config, name)
+
+
+def _efa(spec: JobSpec, config: ClusterConfig, name: str) -> Findings:
+    if spec.efa != "required":
+        return
+    without = [kind.name for kind in config.instance_types(name) if not kind.efa_interfaces]
+    if without:
+        yield Finding(("efa",), f"required, and {', '.join(without)} of the partition {name} has no EFA", "choose another partition, or efa: auto")
+    elif name != PARAMETER_SERVERS and config.partition(name).efa == "off":
+        yield Finding(("efa",), f"required, and the partition {name} has `efa: off`", "set efa: auto for it in cluster.yaml")
+
+
+def _launcher(spec: JobSpec) -> Findings:
+    if spec.launcher in NOT_BUILT:
+        yield Finding(("launcher",), f"{spec.launcher} is not built yet", f"built: {', '.join(LAUNCHERS)}")
+    elif spec.launcher not in LAUNCHERS:
+        yield Finding(("launcher",), f"no launcher {spec.launcher!r}", _near(spec.launcher, [*LAUNCHERS, *NOT_BUILT]))
+
+
+def _servers(spec: JobSpec) -> Findings:
+    if spec.servers and spec.launcher not in WITH_SERVERS:
+        yield Finding(("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "leave it out")
+
+
+def _not_built(spec: JobSpec) -> Findings:
+    """Refused rather than ignored: a job that runs without its data or its container does something else than was asked."""
+    for key in ("container_image", "channels", "metrics"):
+        if getattr(spec, key):
+            yield Finding((key,), "not built yet", "leave it out")
+
+
+def _name(command: tuple[str, ...]) -> str:
+    """`python examples/digits/train.py --epochs 3` is called train."""
+    script = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
+    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in PurePosixPath(script).stem)
+    return kept.strip(".-_")[:64] or "job"
+
+
+def _near(got: str, known: list[str]) -> str:
+    near = get_close_matches(got.lower(), known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

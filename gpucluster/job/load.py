@@ -1,0 +1,92 @@
+"""job.yaml and flags to a JobSpec that fits the cluster, or every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpucluster.config.document import Document, Finding, key_of
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.wording import finding as worded
+from gpucluster.errors import JobSpecError, Notice
+from gpucluster.job.aliases import ALIASES, canonical, conflicts
+from gpucluster.job.checks import check, complete
+from gpucluster.job.spec import JobSpec
+
+
+def load(config: ClusterConfig, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
+    """The file's keys, with the flags over them. `flags` maps keys of JobSpec; Raises JobSpecError."""
+    document = _read(path) if path else Document("the command line")
+    return loads(config, document, dict(flags or {}))
+
+
+def loads(config: ClusterConfig, document: Document, flags: dict[str, Any]) -> JobSpec:
+    given = document.data if isinstance(document.data, dict) else {}
+    problems = list(document.problems)
+    if document.data is not None and not isinstance(document.data, dict):
+        problems.append(document.notice(Finding((), "must be a section of `key: value` lines")))
+    findings = list(conflicts(given))
+    spec, faults = _validate(canonical(given) | flags, config)
+    problems += [_notice(document, given, flags, finding) for finding in (*findings, *faults)]
+    if problems or spec is None:
+        raise JobSpecError(sorted(problems, key=lambda notice: (notice.line, notice.column)))
+    return spec
+
+
+def _validate(data: dict[str, Any], config: ClusterConfig) -> tuple[JobSpec | None, list[Finding]]:
+    """Faulty values are taken out for a second pass, so that the rest is still checked against the cluster."""
+    try:
+        spec, faults = JobSpec.model_validate(data), list[Finding]()
+    except ValidationError as error:
+        faults = [_finding(fault) for fault in error.errors()]
+        faulty = {fault.path[0] for fault in faults if fault.path}
+        sound = {key: value for key, value in data.items() if key not in faulty}
+        spec = JobSpec.model_validate({"command": ["-"], **sound})
+        checked = (found for found in check(complete(spec, config), config) if found.path[0] not in faulty)
+        return None, [*faults, *checked]
+    spec = complete(spec, config)
+    return spec, [*faults, *check(spec, config)]
+
+
+def _finding(fault: Any) -> Finding:
+    path = tuple(part for part in fault["loc"] if part != "[key]")
+    keys = ["nodes"] if path[:1] == ("servers",) else list(JobSpec.model_fields)
+    if path == ("command",) and fault["type"] == "missing":
+        return Finding(path, "is missing: what every rank runs", "put it after --, or write `command: [python, train.py]`")
+    return worded(fault, path, keys)
+
+
+def _notice(document: Document, given: Mapping[str, Any], flags: Mapping[str, Any], finding: Finding) -> Notice:
+    """A flag's fault is the command line's; an alias's fault is shown where the alias stands."""
+    key, *rest = finding.path or ("",)
+    if key in flags or not document.lines:
+        subject = key_of((flag_of(str(key)), *rest)) if key else ""
+        return Notice("error", "command line", 0, 0, subject, finding.message, hint=finding.hint)
+    if key and key not in given:
+        key = next(_spelled(given, str(key)), key)
+    return document.notice(Finding((key, *rest), finding.message, finding.hint, finding.level, finding.at))
+
+
+def _spelled(given: Mapping[str, Any], key: str) -> Iterator[str]:
+    return (alias for alias, name in ALIASES.items() if name == key and alias in given)
+
+
+def flag_of(key: str) -> str:
+    return "command" if key == "command" else f"--{key.replace('_', '-')}"
+
+
+def _read(path: Path) -> Document:
+    from gpucluster.config.parse import parse
+
+    try:
+        return parse(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError:
+        problem = "no such file"
+    except UnicodeDecodeError:
+        problem = "is not UTF-8 text"
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+    raise JobSpecError([Notice("error", str(path), 0, 0, "", problem, hint="examples/digits has a job.yaml to start from")])

@@ -1,0 +1,84 @@
+"""A JobSpec as the script that sbatch takes. Pure: the same request gives the same text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpucluster.config.models import ClusterConfig
+from gpucluster.job.spec import JobSpec
+from gpucluster.launchers import LAUNCHERS, Launcher
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+JOBS = "/home/ubuntu/jobs"
+"""On shared storage; a job's folder lies in it."""
+ENVIRONMENT = "/home/gpucluster/envs/default"
+TEMPLATES = Path(__file__).parents[2] / "templates" / "job"
+EVERY_JOB = ("job.sh", "network.sh", "rank.sh")
+
+
+@dataclass(frozen=True)
+class SbatchRequest:
+    """What Slurm is asked for, computed; `materialize` is the script."""
+
+    folder: str
+    """Absolute, on shared storage."""
+    spec: JobSpec
+    launcher: Launcher
+    cpus_per_task: int | None
+    """None where the job has the nodes to itself: it then has all their CPUs."""
+
+    @classmethod
+    def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
+        """`spec` is one that `load` has completed and found to fit."""
+        launcher = LAUNCHERS[spec.launcher]
+        cpus = None if spec.exclusive else _cpus(spec, config) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
+        return cls(folder, spec, launcher, cpus if cpus is None else max(1, cpus))
+
+    @property
+    def tasks_per_node(self) -> int:
+        """Slurm's tasks, which are ranks only where Slurm starts the ranks."""
+        return self.spec.ranks_per_node if self.launcher.slurm_starts_ranks else 1
+
+    def materialize(self) -> str:
+        variables = " ".join(f"{ours}={theirs}" for ours, theirs in self.launcher.variables.items())
+        return _template(self.launcher.template).render(
+            request=self, spec=self.spec, folder=self.folder, environment=ENVIRONMENT, rank_variables=variables
+        )
+
+    def files(self) -> Mapping[str, str]:
+        """Everything that the script expects in its folder, by relative path."""
+        return {"job.sbatch": self.materialize()} | _programs(self.launcher)
+
+
+def _cpus(spec: JobSpec, config: ClusterConfig) -> int:
+    """A node's share: as many of its CPUs as the job takes of its GPUs."""
+    kind = config.instance_types(spec.partition or "")[0]
+    return kind.vcpus * (spec.gpus_per_node or 0) // kind.gpus if kind.gpus and spec.gpus_per_node else spec.ranks_per_node
+
+
+@cache
+def _template(name: str) -> Template:
+    """Compiled once: the first costs milliseconds, each render microseconds."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["sh"] = shlex.quote
+    return environment.get_template(name)
+
+
+def _programs(launcher: Launcher) -> dict[str, str]:
+    shipped = [program.partition(":") for program in (*EVERY_JOB, *launcher.programs)]
+    return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}

@@ -1,0 +1,146 @@
+"""What a user asks for: one frozen model, the keys of job.yaml and the flags of `submit`.
+
+A field checks its own value. What must agree with the cluster is in `checks`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from gpucluster.config.fields import Count, Whole, refuse
+from gpucluster.launchers import DEFAULT
+
+_TIME = re.compile(r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)")
+_DURATION = re.compile(r"(\d+)\s*([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds_of(time: str) -> int:
+    """Of Slurm's forms: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; and of 90m, 24h, 2d. Raises ValueError."""
+    if short := _DURATION.fullmatch(time):
+        return int(short[1]) * _SECONDS[short[2]]
+    if not (match := _TIME.fullmatch(time)):
+        raise ValueError(time)
+    days, hours, minutes, seconds, *rest = (int(part) if part else 0 for part in match.groups())
+    if match[1] is None:
+        first, second, third = rest
+        hours, minutes, seconds = (first, second, third) if match[7] else (0, first, second)
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def slurm_time(seconds: int) -> str:
+    """`[D-]HH:MM:SS`, as squeue shows it."""
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    return (f"{days}-" if days else "") + f"{hour:02d}:{minute:02d}:{second:02d}"
+
+
+def _time(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        return value
+    try:
+        seconds = seconds_of(value.strip())
+    except ValueError:
+        raise refuse(f"must be a time such as 2:00:00 (hours:minutes:seconds), 1-12:00:00 or 90m, got {value!r}") from None
+    if seconds <= 0:
+        raise refuse(f"must be more than nothing, got {value!r}")
+    return slurm_time(seconds)
+
+
+def _word(value: Any) -> Any:
+    """YAML reads `10` and `0.1` as numbers; a program is given them as text."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _command(value: Any) -> Any:
+    """A line of text is split as a shell splits it, and is refused where only a shell could run it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise refuse(f"cannot be split into words: {error}", "write a list: [python, train.py]") from None
+    shell = next((mark for mark in ("&&", "||", "|", ";", ">", "<", "$", "`", "\n") if mark in value), None)
+    if shell:
+        raise refuse(f"needs a shell for {shell!r}", "write a list: [bash, -c, '…']")
+    return words
+
+
+def _no_nul(value: str) -> str:
+    if "\0" in value:
+        raise refuse("must not contain a NUL character")
+    return value
+
+
+def _matching(pattern: str, what: str, hint: str = "") -> AfterValidator:
+    expression = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not expression.fullmatch(value):
+            raise refuse(f"must be {what}, got {value!r}", hint)
+        return value
+
+    return AfterValidator(check)
+
+
+Word = Annotated[str, BeforeValidator(_word), AfterValidator(_no_nul)]
+Name = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "up to 64 letters, digits, dots, hyphens and underscores")]
+VariableName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name: letters, digits, underscores")]
+Command = Annotated[tuple[Word, ...], BeforeValidator(_command), Field(min_length=1)]
+TimeLimit = Annotated[str, BeforeValidator(_time)]
+Signal = Annotated[str, _matching(r"(B:)?([A-Z]+[0-9]*|[0-9]{1,2})(@[0-9]{1,5})?", "sbatch's [B:]NAME[@seconds], such as USR1@120")]
+# sbatch splits #SBATCH lines by rules of its own; an option without blanks and quotes means the same to it as to us.
+SbatchOption = Annotated[str, _matching(r"--?[A-Za-z][^\s'\"\\#]*", "one option of sbatch without blanks, such as --reservation=mine")]
+
+
+class Servers(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: Count
+
+
+class JobSpec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name | None = None
+    """Left out: from the program's file name."""
+    partition: str | None = None
+    """Left out: the cluster's first."""
+    nodes: Count = 1
+    gpus_per_node: Whole | None = None
+    """Left out: all that a node has."""
+    ntasks_per_node: Count | None = None
+    """Ranks on each node. Left out: one per GPU, or one."""
+    launcher: str = DEFAULT
+    command: Command
+    time: TimeLimit | None = None
+    env: dict[VariableName, Word] = {}
+    secrets: tuple[VariableName, ...] = ()
+    """Names of variables of the submitter's environment. Their values reach the ranks and nothing else."""
+    workdir: str | None = "."
+    """What is copied to the cluster, and where the command runs. Relative to job.yaml, or to the current directory."""
+    servers: Servers | None = None
+    efa: Literal["auto", "required"] = "auto"
+    container_image: str | None = None
+    requeue: bool = True
+    exclusive: bool = True
+    signal: Signal | None = None
+    """What Slurm sends to the ranks before the time limit."""
+    sbatch_args: tuple[SbatchOption, ...] = ()
+    channels: dict[str, Any] = {}
+    metrics: dict[str, str] = {}
+
+    @property
+    def ranks_per_node(self) -> int:
+        return self.ntasks_per_node or self.gpus_per_node or 1
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.ranks_per_node

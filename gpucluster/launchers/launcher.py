@@ -1,0 +1,19 @@
+"""What distinguishes one way of starting ranks from another, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Launcher:
+    name: str
+    template: str
+    """In templates/job/: the lines of the script that start the ranks."""
+    variables: Mapping[str, str]
+    """How user code is told who it is: our variable -> the launcher's own, read in each rank."""
+    slurm_starts_ranks: bool = False
+    """True: one Slurm task is one rank. False: Slurm starts one task per node, and that starts the node's ranks."""
+    programs: tuple[str, ...] = ()
+    """Files of templates/job/ that are shipped with the job, beside those that every job has; `a:b` ships a as b."""

@@ -1,0 +1,156 @@
+# shellcheck shell=bash
+# Sourced by job.sbatch, on the job's first node. `run_job` finds the nodes, runs `launch`, and leaves result.json however it ends.
+
+# shellcheck source=templates/job/network.sh
+source "$GPUCLUSTER_JOB_DIR/network.sh"
+
+EXIT_CODE=1 FAILED_RANK='' FAILED_NODE='' REASON='' STOPPED='' LAUNCHER_PID='' LABELLER_PID=''
+
+now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
+
+run_job() {
+  STARTED_AT=$(now)
+  LOG=$GPUCLUSTER_JOB_DIR/log.txt
+  LOG_START=$(stat --format=%s "$LOG" 2>/dev/null || echo 0)
+  rm -f "$GPUCLUSTER_JOB_DIR/result.json"
+  trap finish EXIT
+  trap stop TERM INT
+  find_nodes
+  label_output
+  launch >&"$OUTPUT" 2>&1 {OUTPUT}>&- &
+  LAUNCHER_PID=$!
+  EXIT_CODE=0
+  await "$LAUNCHER_PID" || EXIT_CODE=$?
+  drain_output
+  exit "$EXIT_CODE"
+}
+
+find_nodes() {
+  mapfile -t NODES < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+  [ "${#NODES[@]}" -eq "$NUM_NODES" ] || give_up "the job has ${#NODES[@]} nodes (${NODES[*]:-none}), expected $NUM_NODES"
+  MASTER_ADDR=$(address_of "${NODES[0]}" 2>&1) || give_up "${MASTER_ADDR#error: }"
+  choose_port 2>&1 || give_up "no free port for the ranks to meet at"
+  WORLD_SIZE=$((NUM_NODES * RANKS_PER_NODE))
+  export MASTER_ADDR WORLD_SIZE
+}
+
+give_up() {
+  REASON=$1
+  exit 1
+}
+
+# Every line of the log says where it is from: ranks label their own, what is left is the launcher's.
+# horovodrun puts a label of its own before each line.
+label_output() {
+  exec {OUTPUT}> >(trap '' TERM INT
+    exec stdbuf -oL sed -E 's/^\[[0-9]+\]<std(out|err)>://; /^\[[0-9]+ [^]]+\] /!s/^/[launcher] /')
+  LABELLER_PID=$!
+}
+
+drain_output() {
+  [ -n "$LABELLER_PID" ] || return 0
+  exec {OUTPUT}>&-
+  # a process that a rank left behind may hold the pipe open: it is not waited for
+  timeout 5 tail --pid="$LABELLER_PID" -s 0.1 -f /dev/null || kill "$LABELLER_PID" 2>/dev/null || true
+  LABELLER_PID=''
+}
+
+# A trap interrupts `wait`: wait again until the process is really gone.
+await() {
+  local code
+  while :; do
+    code=0
+    wait "$1" || code=$?
+    kill -0 "$1" 2>/dev/null || return "$code"
+  done
+}
+
+# scancel and the time limit. Slurm kills what is left KillWait (30 s by default) after this.
+stop() {
+  STOPPED=1
+  [ -n "$LAUNCHER_PID" ] || exit 143
+  kill -TERM "$LAUNCHER_PID" 2>/dev/null || true
+  (sleep 10; kill -KILL "$LAUNCHER_PID" 2>/dev/null) >/dev/null 2>&1 &
+}
+
+finish() {
+  trap '' TERM INT
+  trap - EXIT
+  set +e
+  drain_output
+  [ -z "$STOPPED" ] || [ "$EXIT_CODE" -ne 0 ] || EXIT_CODE=143
+  [ "$EXIT_CODE" -eq 0 ] || explain
+  rm -f "$GPUCLUSTER_JOB_DIR/secrets.sh"
+  write_result
+  exit "$EXIT_CODE"
+}
+
+# Which rank failed, and why; the launcher's own end where no rank says.
+explain() {
+  local code rank node reason
+  if [ -n "$STOPPED" ]; then
+    REASON=$(stop_reason)
+  elif [ -n "$REASON" ]; then
+    :
+  elif IFS=$'\t' read -r _ _ code rank node reason < <(failures | sort -n -k1,1 -k2,2); then
+    EXIT_CODE=$code FAILED_RANK=$rank FAILED_NODE=$node REASON=$reason
+    echo "error: rank $rank on $node exited with $code: $reason"
+    return
+  else
+    REASON="$GPUCLUSTER_LAUNCHER exited with $EXIT_CODE: $(this_run | sed -nE 's/^\[launcher\] +(.*[^ ].*)$/\1/p' | tail -n 1)"
+  fi
+  echo "error: $REASON"
+}
+
+this_run() { tail --bytes="+$((LOG_START + 1))" "$LOG" 2>/dev/null; }
+
+# What rank.sh said of ranks that failed, as: order, time, exit code, rank, node, reason. A rank that lost its peer mostly
+# fails because the peer did, and may be quicker to say so: it comes after the others.
+failures() {
+  this_run | sed -nE 's/^\[([0-9]+) ([^]]+)\] exited with ([0-9]+) at ([0-9.]+): (.*)$/\4\t\3\t\1\t\2\t\5/p' |
+    awk -F'\t' -v OFS='\t' '{
+      print tolower($5) ~ /connection (closed|reset|refused)|broken pipe|peer|horovodinternalerror|nccl|gloo|socket/, $0 }'
+}
+
+stop_reason() {
+  if [ "$(date +%s)" -ge "$((${SLURM_JOB_END_TIME:-9999999999} - 5))" ]; then
+    echo "stopped at its time limit"
+  else
+    echo "cancelled"
+  fi
+}
+
+# As JSON, whatever bytes it holds.
+json_string() {
+  local text=${1//\\/\\\\}
+  printf '"%s"' "$(printf %s "${text//\"/\\\"}" | iconv -c -f UTF-8 -t UTF-8 | tr -d '\000-\037')"
+}
+
+json_list() {
+  local item separator=''
+  printf '['
+  for item; do printf '%s%s' "$separator" "$(json_string "$item")"; separator=', '; done
+  printf ']'
+}
+
+write_result() {
+  local node=null reason=null file=$GPUCLUSTER_JOB_DIR/result.json
+  [ -z "$FAILED_NODE" ] || node=$(json_string "$FAILED_NODE")
+  [ -z "$REASON" ] || reason=$(json_string "$REASON")
+  cat >"$file.new" <<JSON
+{
+  "job_id": "$SLURM_JOB_ID",
+  "exit_code": $EXIT_CODE,
+  "launcher": "$GPUCLUSTER_LAUNCHER",
+  "nodes": $NUM_NODES,
+  "world_size": $((NUM_NODES * RANKS_PER_NODE)),
+  "node_list": $(json_list "${NODES[@]}"),
+  "failed_rank": ${FAILED_RANK:-null},
+  "failed_node": $node,
+  "reason": $reason,
+  "started_at": "$STARTED_AT",
+  "ended_at": "$(now)"
+}
+JSON
+  mv "$file.new" "$file"
+}

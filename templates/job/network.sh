@@ -1,0 +1,44 @@
+# shellcheck shell=bash
+# Who is where, as the other nodes see it. Sourced by job.sh and by what runs on each node.
+
+# The address of a node in the cluster's network. Some images map a host's own name to 127.0.1.1: Slurm knows better then.
+address_of() {
+  local address
+  address=$(getent ahostsv4 "$1" | awk '$1 !~ /^127\./ { print $1; exit }')
+  [ -n "$address" ] || address=$(scontrol show node --oneliner "$1" | sed -nE 's/.* NodeAddr=([0-9.]+) .*/\1/p')
+  case $address in
+    '' | 127.*)
+      echo "error: the name $1 leads to no address in the cluster's network (got '${address}')" >&2
+      return 1
+      ;;
+  esac
+  echo "$address"
+}
+
+# The interface that has this address, on this node.
+interface_of() {
+  local interface
+  interface=$(ip -oneline -4 address show to "$1" | awk '{ print $2; exit }')
+  [ -n "$interface" ] || { echo "error: no network interface of $(hostname) has the address $1" >&2; return 1; }
+  echo "$interface"
+}
+
+# A port for the first node to listen on: the first free one from the job's own place in 20000-29999. That range is below Linux's
+# ephemeral ports (32768 and up), which any connection may hold, and above Slurm's own. Two jobs on one node start at the same
+# place only if their ids differ by a multiple of 10000; and a job keeps the lock file of its port open until it ends, so that
+# another cannot choose the port between our looking and our listening.
+choose_port() {
+  local port=$((20000 + SLURM_JOB_ID % 10000)) tries
+  for ((tries = 0; tries < 100; tries++)); do
+    if { exec {PORT_LOCK}>"/tmp/gpucluster-port-$port"; } 2>/dev/null; then
+      if flock --nonblock "$PORT_LOCK" && ! (exec 3<>"/dev/tcp/$MASTER_ADDR/$port") 2>/dev/null; then
+        export MASTER_PORT=$port
+        return
+      fi
+      exec {PORT_LOCK}>&-
+    fi
+    port=$((port == 29999 ? 20000 : port + 1))
+  done
+  echo "error: no free port on $(hostname) among the 100 before $port" >&2
+  return 1
+}

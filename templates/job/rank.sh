@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Runs one rank, whatever the launcher: tells the program who it is, labels its lines, ends it for certain, says how it failed.
+set -uo pipefail
+
+# shellcheck source=templates/job/network.sh
+source "$GPUCLUSTER_JOB_DIR/network.sh"
+
+for pair in $GPUCLUSTER_RANK_VARIABLES; do
+  from=${pair#*=}
+  export "${pair%%=*}=${!from}"
+done
+NODE=${GPUCLUSTER_NODE:-$(hostname --short)}
+PATH=${PATH#"$GPUCLUSTER_JOB_DIR/bin:"}
+
+# Each node names its own interface: they need not be called the same on every type of the partition.
+use_own_interface() {
+  local interface
+  interface=$(interface_of "$(address_of "$NODE")") || return
+  : "${GLOO_SOCKET_IFNAME:=$interface}"
+  export GLOO_SOCKET_IFNAME
+  [ -z "${HOROVOD_GLOO_IFACE:-}" ] || export HOROVOD_GLOO_IFACE=$interface NCCL_SOCKET_IFNAME=$interface
+}
+
+# shellcheck disable=SC2317 # called by the trap
+stop() {
+  stopped=1
+  kill -TERM -- "-$program" 2>/dev/null
+  (sleep 5; kill -KILL -- "-$program" 2>/dev/null) >/dev/null 2>&1 &
+}
+
+await() {
+  while :; do
+    wait "$1"
+    local code=$?
+    kill -0 "$1" 2>/dev/null || return "$code"
+  done
+}
+
+# The exception's line of the last traceback; without one, the last line that is not blank.
+last_words() {
+  awk '/Traceback \(most recent call last\):$/ { inside = 1; next }
+    inside && /^[^ \t]/ { exception = $0; inside = 0 }
+    /[^ \t]/ { last = $0 }
+    END { print exception != "" ? exception : last }' "$1" | tr '\t' ' ' | cut -c1-1000
+}
+
+reason_of() {
+  local words
+  words=$(last_words "$2")
+  if [ "$1" -gt 128 ]; then
+    words="killed by SIG$(kill -l "$1" 2>/dev/null)${words:+, last line: $words}"
+    [ "$1" -ne 137 ] || words="$words (the kernel does that when memory runs out)"
+  fi
+  echo "${words:-it printed nothing}"
+}
+
+((NUM_NODES == 1)) || use_own_interface || exit 1
+if [ -e "$GPUCLUSTER_JOB_DIR/secrets.sh" ]; then
+  # shellcheck source=/dev/null
+  source "$GPUCLUSTER_JOB_DIR/secrets.sh"
+fi
+
+scratch=$(mktemp --directory)
+trap 'rm -rf "$scratch"' EXIT
+mkfifo "$scratch/copy"
+tail -n 60 <"$scratch/copy" >"$scratch/tail" &
+tail_pid=$!
+# progress bars end their lines with a carriage return
+exec {output}> >(trap '' TERM INT
+  stdbuf -oL tr '\r' '\n' | tee "$scratch/copy" | LC_ALL=C stdbuf -oL sed "s/^/[$RANK $NODE] /; \$a\\")
+labeller=$!
+
+# A session of its own, so that it can be ended with all that it started; and it dies with this script.
+stopped='' program=''
+trap stop TERM INT
+setsid setpriv --pdeathsig KILL -- "$@" >&"$output" 2>&1 {output}>&- </dev/null &
+program=$!
+await "$program"
+code=$?
+at=${EPOCHREALTIME/,/.}
+kill -KILL -- "-$program" 2>/dev/null
+exec {output}>&-
+timeout 5 tail --pid="$labeller" -s 0.05 -f /dev/null || kill "$labeller" "$tail_pid" 2>/dev/null
+wait "$tail_pid"
+
+if [ "$code" -ne 0 ] && [ -z "$stopped" ]; then
+  echo "[$RANK $NODE] exited with $code at $at: $(reason_of "$code" "$scratch/tail")"
+fi
+exit "$code"
