@@ -60,7 +60,8 @@ def pass_refused(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # defer_build: a section's validator is built within ClusterConfig's, once; building each alone too doubles the import.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     _let_through = field_validator("*", mode="wrap")(pass_refused)
 
@@ -156,6 +157,9 @@ class HeadNfs(Section):
     type: Literal["head-nfs"]
 
 
+HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
+
+
 class Efs(Section):
     mount: MountPoint
     type: Literal["efs"]
@@ -196,15 +200,15 @@ class ClusterConfig(Section):
     name: ClusterName
     region: RegionName
     availability_zone: str | None = None
-    network: Network = Network()
-    head_node: HeadNode = HeadNode()
+    network: Network = Network.model_construct()
+    head_node: HeadNode = HeadNode.model_construct()
     partitions: Annotated[tuple[Annotated[Partition, _or_blank(Partition)], ...], Field(min_length=1)]
     parameter_servers: ParameterServers | None = None
-    storage: tuple[Storage, ...] = (HeadNfs(mount="/home", type="head-nfs"),)
-    software: Software = Software()
+    storage: tuple[Storage, ...] = (HOME_ON_HEAD,)
+    software: Software = Software.model_construct()
     accounting: Literal["local", "rds", "off"] = "off"
     budget: Budget | None = None
-    security: Security = Security()
+    security: Security = Security.model_construct()
 
     _document: Document = PrivateAttr(default_factory=Document)
 
@@ -222,7 +226,7 @@ class ClusterConfig(Section):
     def home(self) -> Storage:
         """What holds /home: the head node's NFS unless `storage` says otherwise."""
         at_home = (storage for storage in self.storage if storage.mount == "/home")
-        return next(at_home, HeadNfs(mount="/home", type="head-nfs"))
+        return next(at_home, HOME_ON_HEAD)
 
     def partition(self, name: str) -> Partition:
         """Raises UsageError."""
