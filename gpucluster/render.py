@@ -1,7 +1,7 @@
 """What a node needs, as text: `bundle(config)` gives every file that a head or compute node boots from.
 
-Pure: reads this project's templates once, writes nothing, knows nothing that a deployment decides. Such values lie in SSM
-parameters, which nodes read at boot.
+Pure: reads this project's templates once, writes nothing, knows nothing that a deployment decides. Such values lie in
+SSM parameters, which nodes read at boot.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BOOTSTRAP = ROOT / "bootstrap"
 JOB_USER = "ubuntu"
 USABLE_MEMORY = 0.95
-"""Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than its
-configuration says is refused."""
+"""Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than
+its configuration says is refused."""
 MAX_USER_DATA_BYTES = 1024
 
 Role = Literal["head", "compute"]
@@ -53,8 +53,8 @@ def version(files: Mapping[str, str]) -> str:
 
 
 def user_data(config: ClusterConfig, role: Role) -> str:
-    """What an instance runs at its first boot. It says where the bundle is, never what is in it: a changed user data would
-    replace the head node."""
+    """What an instance runs at its first boot. It says where the bundle is, never what is in it: a changed user data
+    would replace the head node."""
     return _template("bootstrap/user-data.sh.j2").render(_node_values(config), role=role)
 
 
@@ -72,7 +72,9 @@ def fleet(config: ClusterConfig) -> dict[str, Any]:
 def _partitions(config: ClusterConfig) -> list[tuple[str, Partition | ParameterServers]]:
     """The parameter servers come last: Slurm's default partition is the first."""
     servers = config.parameter_servers
-    return [(partition.name, partition) for partition in config.partitions] + ([(PARAMETER_SERVERS, servers)] if servers else [])
+    return [(partition.name, partition) for partition in config.partitions] + (
+        [(PARAMETER_SERVERS, servers)] if servers else []
+    )
 
 
 def _fleet_partition(config: ClusterConfig, name: str, partition: Partition | ParameterServers) -> dict[str, Any]:
@@ -90,7 +92,9 @@ def _fleet_partition(config: ClusterConfig, name: str, partition: Partition | Pa
 
 
 def _idle_minutes(partition: Partition | ParameterServers) -> float:
-    return partition.idle_minutes if isinstance(partition, Partition) else Partition.model_fields["idle_minutes"].default
+    return (
+        partition.idle_minutes if isinstance(partition, Partition) else Partition.model_fields["idle_minutes"].default
+    )
 
 
 def _node_values(config: ClusterConfig) -> dict[str, str]:
@@ -148,8 +152,12 @@ def _gpu_model(types: tuple[InstanceType, ...]) -> str | None:
 
 @cache
 def _verbatim() -> Mapping[str, str]:
-    """Files that nodes get as they are. None of them is a template: bash's own `${#array[@]}` would open a jinja comment."""
-    found = (path for pattern in ("steps/*.sh", "environments/*.txt", "gpucluster_node/*.py") for path in BOOTSTRAP.glob(pattern))
+    """Files that nodes get as they are. None is a template: bash's own `${#array[@]}` would open a jinja comment."""
+    found = (
+        path
+        for pattern in ("steps/*.sh", "environments/*.txt", "gpucluster_node/*.py")
+        for path in BOOTSTRAP.glob(pattern)
+    )
     return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}
 
 

@@ -40,7 +40,7 @@ def run_request(template: LaunchTemplate, count: int, token: str) -> dict[str, A
 
 
 def client_token(attempt: str, nodes: Sequence[str], template: LaunchTemplate) -> str:
-    """One per attempt, group and template: a call repeated after a timeout must not launch twice, the next attempt must."""
+    """One per attempt, group and template: a call repeated after a timeout must not launch twice, a new attempt must."""
     text = "\n".join((attempt, *nodes, template.launch_template_id, template.version))
     return sha256(text.encode()).hexdigest()[:64]
 
@@ -52,7 +52,11 @@ def tag_request(fleet: Fleet, instance_id: str, node: str) -> dict[str, Any]:
 
 def describe_request(fleet: Fleet, nodes: Sequence[str] = ()) -> dict[str, Any]:
     """This cluster's compute instances that are not ended; of those nodes only, where any are named."""
-    filters = {f"tag:{CLUSTER_TAG}": [fleet.cluster], f"tag:{ROLE_TAG}": ["compute"], "instance-state-name": list(LIVE_STATES)}
+    filters = {
+        f"tag:{CLUSTER_TAG}": [fleet.cluster],
+        f"tag:{ROLE_TAG}": ["compute"],
+        "instance-state-name": list(LIVE_STATES),
+    }
     if nodes:
         filters[f"tag:{NODE_TAG}"] = list(nodes)
     return {"Filters": [{"Name": name, "Values": values} for name, values in filters.items()]}
@@ -65,7 +69,9 @@ def launch(ec2: Any, template: LaunchTemplate, count: int, token: str) -> list[I
 
 def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = ()) -> list[Instance]:
     pages = ec2.get_paginator("describe_instances").paginate(**describe_request(fleet, nodes))
-    return [_instance(each) for page in pages for reservation in page["Reservations"] for each in reservation["Instances"]]
+    return [
+        _instance(each) for page in pages for reservation in page["Reservations"] for each in reservation["Instances"]
+    ]
 
 
 def terminate(ec2: Any, instance_ids: Iterable[str]) -> None:

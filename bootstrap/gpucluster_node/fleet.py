@@ -60,7 +60,9 @@ def load(path: Path = BUNDLE / "fleet.json") -> Fleet:
 
 
 def parse(data: dict[str, Any]) -> Fleet:
-    partitions = tuple(Partition(**{**each, "instance_types": tuple(each["instance_types"])}) for each in data["partitions"])
+    partitions = tuple(
+        Partition(**{**each, "instance_types": tuple(each["instance_types"])}) for each in data["partitions"]
+    )
     return Fleet(**{**data, "partitions": partitions})
 
 
@@ -68,7 +70,8 @@ def launch_templates(ssm: Any, fleet: Fleet, partition: str) -> tuple[LaunchTemp
     """In order of preference."""
     value = parameter(ssm, fleet, f"partitions/{partition}")
     return tuple(
-        LaunchTemplate(each["instance_type"], each["launch_template_id"], str(each["version"])) for each in value["instance_types"]
+        LaunchTemplate(each["instance_type"], each["launch_template_id"], str(each["version"]))
+        for each in value["instance_types"]
     )
 
 

@@ -1,7 +1,8 @@
 """Keeps Slurm's nodes and EC2's instances in step, for as long as the head runs.
 
-`decide` looks at both and says what to do; `act` does it. What may be only a moment between two steps of another program (a
-node powering up whose instance is not launched yet) counts once it has lasted a while: `Seen` remembers since when.
+`decide` looks at both and says what to do; `act` does it. What may be only a moment between two steps of another
+program (a node powering up whose instance is not launched yet) counts once it has lasted a while: `Seen` remembers
+since when.
 """
 
 from __future__ import annotations

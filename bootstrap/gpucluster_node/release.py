@@ -1,7 +1,7 @@
 """Ends every compute instance of the cluster and removes their DNS records.
 
-usage: release [--at-power-off]. With the option it does so only while the machine is being powered off for good: a reboot, or
-a unit that is stopped by hand, must not end running jobs.
+usage: release [--at-power-off]. With the option it does so only while the machine is being powered off for good: a
+reboot, or a unit that is stopped by hand, must not end running jobs.
 """
 
 from __future__ import annotations

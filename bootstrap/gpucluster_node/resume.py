@@ -1,7 +1,7 @@
 """Slurm's ResumeProgram: launches the instances of nodes that jobs wait for.
 
-usage: resume HOSTLIST. Which job wants which nodes is in the file that SLURM_RESUME_FILE names. The nodes of a job are launched
-together or not at all. Nodes that could not be launched are set DOWN at once with EC2's code and message.
+usage: resume HOSTLIST. Which job wants which nodes is in the file that SLURM_RESUME_FILE names. The nodes of a job are
+launched together or not at all. Nodes that could not be launched are set DOWN at once with EC2's code and message.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""When a node that failed may be tried again. The node's reason in Slurm carries it, so that people see it and nothing else
-must remember it."""
+"""When a node that failed may be tried again. The node's reason in Slurm carries it, so that people see it and nothing
+else must remember it."""
 
 from __future__ import annotations
 

@@ -101,5 +101,7 @@ def _run(argv: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         raise SlurmError(f"`{' '.join(argv)}` did not answer within {TIMEOUT_S} s") from None
     if done.returncode:
-        raise SlurmError(f"`{' '.join(argv)}` exited with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+        raise SlurmError(
+            f"`{' '.join(argv)}` exited with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
+        )
     return done.stdout
