@@ -17,12 +17,13 @@ from localcloud.clients import ACCOUNT_ID
 
 _DLAMI = "/aws/service/deeplearning/ami/x86_64/{}/latest/ami-id"
 _UBUNTU = "/aws/service/canonical/ubuntu/server/{}/stable/current/amd64/hvm/ebs-gp3/ami-id"
+_BASE = "Deep Learning Base OSS Nvidia Driver GPU AMI ({})"
 _NVIDIA = "base-oss-nvidia-driver-gpu-{}"
 # parameter -> image name
 PUBLIC_IMAGES = {
-    _DLAMI.format(_NVIDIA.format("ubuntu-24.04")): "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)",
-    _DLAMI.format(_NVIDIA.format("ubuntu-22.04")): "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04)",
-    _DLAMI.format(_NVIDIA.format("amazon-linux-2023")): "Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023)",
+    _DLAMI.format(_NVIDIA.format("ubuntu-24.04")): _BASE.format("Ubuntu 24.04"),
+    _DLAMI.format(_NVIDIA.format("ubuntu-22.04")): _BASE.format("Ubuntu 22.04"),
+    _DLAMI.format(_NVIDIA.format("amazon-linux-2023")): _BASE.format("Amazon Linux 2023"),
     _UBUNTU.format("24.04"): "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server",
     _UBUNTU.format("22.04"): "ubuntu/images/hvm-ssd-gp3/ubuntu-jammy-22.04-amd64-server",
 }
@@ -48,7 +49,7 @@ def seed(region: str) -> None:
 
 def _put(ssm: SimpleSystemManagerBackend, region: str, name: str, value: str) -> None:
     ssm._parameters[name].append(
-        Parameter(
+        Parameter(  # type: ignore[abstract]  # moto itself instantiates it so
             account_id=ACCOUNT_ID,
             name=name,
             value=value,

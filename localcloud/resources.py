@@ -100,7 +100,8 @@ def _secrets(call: Call) -> Iterator[Check]:
 
 def _route53(call: Call) -> Iterator[Check]:
     parts = call.path.strip("/").split("/")  # 2013-04-01/hostedzone/Z123/rrset
-    zone = f"arn:aws:route53:::hostedzone/{parts[2]}" if len(parts) > 2 and parts[1] == "hostedzone" else UNKNOWN_RESOURCE
+    named = len(parts) > 2 and parts[1] == "hostedzone"
+    zone = f"arn:aws:route53:::hostedzone/{parts[2]}" if named else UNKNOWN_RESOURCE
     yield Check(f"route53:{call.action}", zone)
 
 

@@ -96,5 +96,5 @@ def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:
 
     address, port = listener.getsockname()[:2]
     server = make_server(address, port, app, threaded=True, request_handler=QuietHandler, fd=listener.fileno())
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name=f"api-{address}", daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.1,), name=f"api-{address}", daemon=True).start()
     return server

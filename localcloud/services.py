@@ -30,7 +30,7 @@ def install() -> None:
     for path, handler in list(moto.route53.urls.url_paths.items()):
         if handler == Route53.dispatch:
             moto.route53.urls.url_paths[path] = PrivateZones.dispatch
-    FakeBucket.get_permission = _bucket_permission  # type: ignore[method-assign]
+    FakeBucket.get_permission = _bucket_permission  # type: ignore[method-assign, assignment]
 
 
 class CloudTrail(CloudTrailResponse):
@@ -86,9 +86,7 @@ class Fsx(FSxResponse):
         ids = request.get("AssociationIds") or []
         for association_id in ids:
             self._association(association_id)
-        wanted = [
-            (f["Name"], f["Values"]) for f in request.get("Filters") or [] if f["Name"] in ("file-system-id",)
-        ]
+        wanted = [(f["Name"], f["Values"]) for f in request.get("Filters") or [] if f["Name"] in ("file-system-id",)]
         found = [
             record
             for record in self._associations.values()
@@ -113,7 +111,7 @@ class Fsx(FSxResponse):
 
 
 def _bucket_permission(bucket: FakeBucket, action: str, resource: str) -> Any:
-    """A bucket policy without the statements that demand TLS: moto ignores their condition and would deny everything."""
+    """Without the statements that demand TLS: moto ignores their condition and would deny everything."""
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
     document = json.loads(bucket.policy.decode())

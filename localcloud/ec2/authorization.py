@@ -17,6 +17,7 @@ from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.utils import get_service_model
 from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.utils import convert_tag_spec
+from werkzeug.datastructures import Headers, MultiDict
 
 from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
@@ -46,8 +47,9 @@ def _parameters(call: Call) -> dict[str, Any]:
     """The call's parameters in the API's structure."""
     operation: OperationModel = get_service_model("ec2").operation_model(call.action)
     parser = PROTOCOL_PARSERS["ec2"](operation)
+    values: MultiDict[str, str] = MultiDict(call.form)
     parsed = parser.parse(
-        {"method": "POST", "values": call.form, "headers": {}, "body": b"", "url_path": "/", "url_params": {}}
+        {"method": "POST", "values": values, "headers": Headers(), "body": b"", "url_path": "/", "url_params": {}}
     )
     return dict(parsed)
 

@@ -77,7 +77,9 @@ def _launch(
     spot: bool,
     fleet_id: str,
 ) -> tuple[list[str], str]:
-    launch_request: Request = {key: override[key] for key in ("InstanceType", "ImageId", "Placement") if override.get(key)}
+    launch_request: Request = {
+        key: override[key] for key in ("InstanceType", "ImageId", "Placement") if override.get(key)
+    }
     launch_request |= {"MinCount": counts[0], "MaxCount": counts[1], "LaunchTemplate": template}
     if override.get("AvailabilityZone"):
         launch_request["Placement"] = launch_request.get("Placement", {}) | {

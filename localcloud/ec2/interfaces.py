@@ -64,7 +64,8 @@ def _check_efa(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> 
     if wanted > allowed:
         raise Ec2Error(
             "AttachmentLimitExceeded",
-            f"The instance type {instance_type} supports a maximum of {allowed} EFA interfaces, {wanted} were requested.",
+            f"The instance type {instance_type} supports a maximum of {allowed} EFA interfaces, "
+            f"{wanted} were requested.",
         )
 
 

@@ -79,7 +79,7 @@ def template_version(backend: EC2Backend, chosen: dict[str, str]) -> Any:
 
 
 def network_interfaces(backend: EC2Backend, request: Request) -> list[interfaces.Nic]:
-    """The request's interfaces, each with its subnet; one in the request's or the default subnet where none is named."""
+    """The request's interfaces, each with its subnet; one in the request's or the default subnet if none is named."""
     named = [dict(nic) for nic in request.get("NetworkInterfaces") or []]
     subnet_id = request.get("SubnetId")
     if named and subnet_id:
@@ -126,18 +126,21 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
     chosen = request.get("IamInstanceProfile")
     if not chosen:
         return None
-    return filter_iam_instance_profiles(
+    profile: InstanceProfile = filter_iam_instance_profiles(
         backend.account_id,
         partition=backend.partition,
         iam_instance_profile_arn=chosen.get("Arn"),
         iam_instance_profile_name=chosen.get("Name"),
     )
+    return profile
 
 
 def _check_groups(backend: EC2Backend, nics: list[interfaces.Nic], subnet: Subnet) -> None:
     for nic in nics:
         if backend.get_subnet(nic["SubnetId"]).availability_zone != subnet.availability_zone:
-            raise Ec2Error("InvalidParameterCombination", "All network interfaces must be in the same Availability Zone")
+            raise Ec2Error(
+                "InvalidParameterCombination", "All network interfaces must be in the same Availability Zone"
+            )
         for group_id in nic.get("Groups") or []:
             group = backend.get_security_group_from_id(group_id)
             if group is None:
@@ -159,7 +162,8 @@ def _count(request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> int:
     if fitting < least:
         raise Ec2Error(
             "InsufficientFreeAddressesInSubnet",
-            f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of instances.",
+            f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of "
+            "instances.",
         )
     return min(most, fitting)
 
@@ -225,7 +229,9 @@ def _tags(request: Request) -> dict[str, dict[str, str]]:
 def _volumes(backend: EC2Backend, request: Request) -> list[dict[str, Any]]:
     """The request's block devices, with the root device that the image brings."""
     root = backend.describe_images(ami_ids=[request["ImageId"]])[0].root_device_name or "/dev/sda1"
-    named = {mapping["DeviceName"]: dict(mapping.get("Ebs") or {}) for mapping in request.get("BlockDeviceMappings") or []}
+    named = {
+        mapping["DeviceName"]: dict(mapping.get("Ebs") or {}) for mapping in request.get("BlockDeviceMappings") or []
+    }
     volumes = {root: {"VolumeSize": 8, "VolumeType": "gp3"}} | named
     return [
         {
@@ -244,6 +250,7 @@ def _complete(
     profile: InstanceProfile | None,
 ) -> None:
     interfaces.settle(instance, nics)
+    instance.security_groups = list(instance.nics[0].group_set)
     instance._state.name, instance._state.code = "pending", 0
     wanted = request.get("Placement") or {}
     instance.placement.group_name = placement.group_name(backend, wanted)

@@ -70,7 +70,9 @@ class PlacementActions(EC2Response):
         for name in names:
             if name not in groups:
                 raise _unknown(name)
-        found = [g for g in groups.values() if (not names or g["GroupName"] in names) and (not ids or g["GroupId"] in ids)]
+        found = [
+            g for g in groups.values() if (not names or g["GroupName"] in names) and (not ids or g["GroupId"] in ids)
+        ]
         return ActionResult({"PlacementGroups": kept.filtered(found, self._filters_from_querystring())})
 
     def delete_placement_group(self) -> EmptyResult:
@@ -80,7 +82,9 @@ class PlacementActions(EC2Response):
             raise _unknown(name)
         living = ("pending", "running", "shutting-down", "stopping", "stopped")
         if any(i.placement.group_name == name and i.state in living for i in self.ec2_backend.all_instances()):
-            raise Ec2Error("InvalidPlacementGroup.InUse", f"The placement group '{name}' is in use and may not be deleted.")
+            raise Ec2Error(
+                "InvalidPlacementGroup.InUse", f"The placement group '{name}' is in use and may not be deleted."
+            )
         self.error_on_dryrun()
         del groups[name]
         return EmptyResult()

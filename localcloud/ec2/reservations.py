@@ -56,9 +56,10 @@ class CapacityReservationActions(EC2Response):
             raise Ec2Error("InvalidParameterValue", f"Value ({count}) for parameter instanceCount is invalid.")
         self.error_on_dryrun()
         reservation_id = f"cr-{secrets.token_hex(8)}0"
+        prefix = f"arn:aws:ec2:{self.region}:{self.current_account}"
         record = {
             "CapacityReservationId": reservation_id,
-            "CapacityReservationArn": f"arn:aws:ec2:{self.region}:{self.current_account}:capacity-reservation/{reservation_id}",
+            "CapacityReservationArn": f"{prefix}:capacity-reservation/{reservation_id}",
             "OwnerId": self.current_account,
             "InstanceType": instance_type,
             "InstancePlatform": self._get_param("InstancePlatform") or "Linux/UNIX",

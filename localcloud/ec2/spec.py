@@ -57,10 +57,10 @@ def _interface(interface: object) -> Interface:
 def _reach(backend: EC2Backend, subnet: Subnet) -> tuple[bool, bool]:
     """Whether the subnet routes to an internet gateway, and whether it reaches the internet at all."""
     tables = [table for table in backend.route_tables.values() if table.vpc_id == subnet.vpc_id]
-    own = [table for table in tables if subnet.id in table.associations.values()]
+    own = [table for table in tables if subnet.id in table._associations.values()]
     main = [table for table in tables if table.main_association_id]
     for table in own or main:
-        for route in table.routes.values():
+        for route in table._routes.values():
             if route.destination_cidr_block == "0.0.0.0/0":
                 public = route.gateway is not None
                 return public, public or route.nat_gateway is not None
