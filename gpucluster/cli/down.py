@@ -1,0 +1,76 @@
+"""`gpucluster down`: the cluster and everything in it, deleted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from gpucluster import local_cloud
+from gpucluster.cli.context import CliContext
+from gpucluster.cli.up import deployment_of, stopwatch
+from gpucluster.config import ClusterConfig
+from gpucluster.deployment import Deployment
+from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
+
+
+@click.command()
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def command(context: CliContext, yes: bool) -> int:
+    """Delete the cluster: its nodes, its network and /home. Says what goes, and asks."""
+    config = context.load()
+    record = local_cloud.read(context.config_path, config.name)
+    if record and not local_cloud.running_at(record.endpoint_url):
+        click.echo(f"the local cloud at {record.endpoint_url} does not answer: the cluster went with it", err=True)
+        _end_local_cloud(context.config_path, config.name, record)
+        return 0
+    deployment = deployment_of(context.config_path, config, tell=stopwatch())
+    if deployment.status() is None:
+        click.echo(f"nothing to take down: no stack {config.name} in {config.region}", err=True)
+    else:
+        _confirm(deployment, config, yes=yes)
+        try:
+            deployment.down(os.environ)
+        except KeyboardInterrupt:
+            return _interrupted(deployment)
+        click.echo(f"{config.name} is deleted", err=True)
+    if record:
+        _end_local_cloud(context.config_path, config.name, record)
+    return 0
+
+
+def _confirm(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> None:
+    for line in what_goes(deployment, config):
+        click.echo(line, err=True)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("down asks before it deletes, and nobody is there to answer", "gpucluster down --yes")
+    click.confirm("Delete all this?", abort=True, err=True)
+
+
+def what_goes(deployment: Deployment, config: ClusterConfig) -> Iterator[str]:
+    compute = len(deployment.instances("compute"))
+    yield f"{config.name} in {config.region}, to be deleted:"
+    yield f"  {compute} compute node{'s' if compute != 1 else ''}, with what runs on them"
+    yield f"  the head node and its volume of {config.head_node.volume_gib} GiB: /home, job folders, Slurm's state"
+    yield "  its network, security groups, roles, parameters and DNS zone"
+    yield "what stays: CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all that CDK deploys"
+
+
+def _interrupted(deployment: Deployment) -> int:
+    status = deployment.status()
+    click.echo(f"\ninterrupted: {deployment.name} is {status or 'deleted'}; CloudFormation goes on without this", err=True)
+    click.echo("hint: `gpucluster down` goes on from here", err=True)
+    return INTERRUPTED_EXIT_CODE
+
+
+def _end_local_cloud(config_file: Path, cluster: str, record: local_cloud.Record) -> None:
+    """The one that `up --local` started. One that ran before goes on."""
+    if record.started:
+        local_cloud.call(local_cloud.down_argv(record.localcloud_name), tell=lambda line: click.echo(line, err=True))
+    local_cloud.forget(config_file, cluster)

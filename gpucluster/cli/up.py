@@ -1,0 +1,135 @@
+"""`gpucluster up [--local]`: the cluster of the file, created or updated."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from gpucluster import local_cloud
+from gpucluster.cli.context import CliContext
+from gpucluster.config import ClusterConfig
+from gpucluster.deployment import Deployment
+from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
+
+
+@click.command()
+@click.option("--local", is_flag=True, help="On this machine, in a local cloud that is started where none runs.")
+@click.option("--port", type=int, help=f"The local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]")
+@click.option("--image", type=click.Path(path_type=Path), help="Root file system that plays the machine image.")
+@click.option(
+    "--wheels",
+    type=click.Path(path_type=Path),
+    default=local_cloud.DEFAULT_WHEELS,
+    show_default=True,
+    help="Python wheels that local nodes install from.",
+)
+@click.pass_obj
+def command(context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path) -> int:
+    """Create the cluster, or change it to what the file says. Without changes it does nothing.
+
+    The last line on stdout is a JSON object: name, region, changed, outputs, seconds.
+    """
+    config = context.load()
+    refuse_what_is_not_built(config)
+    if not local and (port or image):
+        raise UsageError("--port and --image go with --local")
+    tell = stopwatch()
+    if local:
+        start_local_cloud(context.config_path, config, port=port, image=image, wheels=wheels, tell=tell)
+    began = time.monotonic()
+    deployment = deployment_of(context.config_path, config, tell=tell)
+    try:
+        changed = deployment.up(os.environ)
+    except KeyboardInterrupt:
+        return interrupted(deployment)
+    outputs = deployment.outputs()
+    click.echo(_next_commands(config, changed), err=True)
+    result = {"name": config.name, "region": config.region, "changed": changed, "outputs": outputs}
+    click.echo(json.dumps({**result, "seconds": round(time.monotonic() - began, 1)}))
+    return 0
+
+
+def stopwatch() -> Callable[[str], None]:
+    """Tells a line to stderr with the seconds since the verb began."""
+    began = time.monotonic()
+    return lambda line: click.echo(f"[{time.monotonic() - began:4.0f} s] {line}", err=True)
+
+
+def refuse_what_is_not_built(config: ClusterConfig) -> None:
+    notices = config.not_built()
+    if notices:
+        keys = ", ".join(notice.key for notice in notices)
+        raise UsageError(f"{notices[0].file}: not built yet: {keys}", "take these keys out of the file")
+
+
+def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[str], None]) -> Deployment:
+    from gpucluster import aws
+    from gpucluster.deployment import Clients
+
+    cloud = aws.connect(config)
+    return Deployment(
+        name=config.name,
+        region=config.region,
+        config_file=config_file,
+        state_folder=local_cloud.state_folder(config_file),
+        aws=aws.environment(cloud),
+        clients=Clients(
+            cloudformation=cloud.client("cloudformation"),
+            ec2=cloud.client("ec2"),
+            route53=cloud.client("route53"),
+            sts=cloud.client("sts"),
+        ),
+        tell=tell,
+    )
+
+
+def start_local_cloud(
+    config_file: Path,
+    config: ClusterConfig,
+    *,
+    port: int | None,
+    image: Path | None,
+    wheels: Path,
+    tell: Callable[[str], None],
+) -> None:
+    """Or finds one that answers at that port, and leaves that running at the end. Writes the record."""
+    known = local_cloud.read(config_file, config.name)
+    endpoint_url = known.endpoint_url if known and port is None else f"http://127.0.0.1:{port or local_cloud.DEFAULT_PORT}"
+    name = local_cloud.running_at(endpoint_url)
+    if name:
+        tell(f"local cloud {name!r} answers at {endpoint_url}")
+        started = bool(known and known.started and known.endpoint_url == endpoint_url)
+    else:
+        name, started = config.name.lower(), True
+        tell(f"starting local cloud {name!r} at {endpoint_url}")
+        folder = wheels.expanduser()
+        number = int(endpoint_url.rpartition(":")[2])
+        found = folder if folder.is_dir() else None
+        local_cloud.call(local_cloud.up_argv(name=name, port=number, image=image, wheels=found), tell=tell)
+    local_cloud.write(config_file, config.name, local_cloud.Record(endpoint_url, name, started))
+
+
+def interrupted(deployment: Deployment) -> int:
+    status = deployment.status()
+    if status is None:
+        click.echo("\ninterrupted: nothing of the stack was created", err=True)
+    else:
+        click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation goes on without this", err=True)
+    click.echo("hint: `gpucluster up` goes on from here, `gpucluster down` deletes what there is", err=True)
+    return INTERRUPTED_EXIT_CODE
+
+
+def _next_commands(config: ClusterConfig, changed: bool) -> str:
+    state = "is up" if changed else "is up to date: no changes"
+    return (
+        f"{config.name} {state}. Next:\n"
+        "  gpucluster status\n"
+        "  gpucluster submit --nodes 2 -- python train.py\n"
+        "  gpucluster ssh\n"
+        "  gpucluster down"
+    )

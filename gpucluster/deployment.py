@@ -1,0 +1,211 @@
+"""Bringing the cluster's stack up and down with the CDK command line, and telling what it waits for on the way."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucluster import cdk, stack
+from gpucluster.errors import DeployError
+
+Tell = Callable[[str], None]
+
+HEARTBEAT_S = 5.0
+_BOOT_STEP = re.compile(r"step=\S+ status=\S+.*")
+_QUIET = re.compile(r"^\s*$|: (start|success): (Building|Publishing|Built|Published) ")
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The boto3 clients that this takes."""
+
+    cloudformation: Any
+    ec2: Any
+    route53: Any
+    sts: Any
+
+
+@dataclass(frozen=True)
+class Deployment:
+    name: str
+    region: str
+    config_file: Path
+    state_folder: Path
+    aws: Mapping[str, str]
+    """Environment in which the AWS SDKs find region, and endpoint and keys where those are not the user's own."""
+    clients: Clients
+    tell: Tell
+
+    @property
+    def log(self) -> Path:
+        return self.state_folder / f"{self.name}.cdk.log"
+
+    def status(self) -> str | None:
+        return stack.status(self.clients.cloudformation, self.name)
+
+    def up(self, inherited: Mapping[str, str]) -> bool:
+        """False where the stack was as it should be already. Raises DeployError."""
+        self._let_finish()
+        self._bootstrap(inherited)
+        self.tell(f"deploying {self.name} to {self.region}")
+        options = ("--require-approval", "never", "--progress", "events")
+        return not any("(no changes)" in line for line in self._run("deploy", inherited, *options))
+
+    def down(self, inherited: Mapping[str, str]) -> None:
+        """Raises DeployError."""
+        self._let_finish()
+        self._end_nodes()
+        self._remove_records()
+        self.tell(f"deleting the stack {self.name}")
+        self._run("destroy", inherited, "--force", "--progress", "events")
+
+    def _let_finish(self) -> None:
+        """An operation that an earlier run began goes on without it, and no other can begin before it ends."""
+        if stack.in_progress(self.status()):
+            self.tell(f"{self.name} is {self.status()}: waiting for that to end")
+            stack.follow(self.clients.cloudformation, self.name, self._tell_event)
+
+    def _tell_event(self, event: stack.StackEvent) -> None:
+        self.tell(f"{event.status:<20} {event.type} {event.resource} {event.reason}".rstrip())
+
+    def _bootstrap(self, inherited: Mapping[str, str]) -> None:
+        if stack.status(self.clients.cloudformation, stack.BOOTSTRAP_STACK):
+            return
+        account = self.clients.sts.get_caller_identity()["Account"]
+        self.tell(f"preparing account {account} for CDK, once (cdk bootstrap)")
+        command = cdk.argv(
+            "bootstrap",
+            f"aws://{account}/{self.region}",
+            config_file=self.config_file,
+            assembly=self._assembly,
+        )
+        cdk.run(command, cdk.environment(self.aws, inherited), log=self.log)
+
+    @property
+    def _assembly(self) -> Path:
+        return self.state_folder / f"{self.name}.cdk.out"
+
+    def _run(self, verb: str, inherited: Mapping[str, str], *options: str) -> list[str]:
+        """Everything that the CDK command line said. Raises DeployError with CloudFormation's reason."""
+        command = cdk.argv(verb, self.name, *options, config_file=self.config_file, assembly=self._assembly)
+        progress = Progress(self.tell, self._console)
+        with cdk.Run(command, cdk.environment(self.aws, inherited), log=self.log) as process:
+            for line in with_heartbeat(process.lines(), HEARTBEAT_S):
+                progress.heard(line)
+            if process.exit_code() != 0:
+                raise self._failed(verb, progress.said)
+        return progress.said
+
+    def _failed(self, verb: str, said: list[str]) -> DeployError:
+        what = f"{self.name}: {verb} failed"
+        hint = f"all that cdk said is in {self.log}"
+        failure = stack.first_failure(self.clients.cloudformation, self.name) if self.status() else None
+        if failure is None:
+            return DeployError(f"{what}: {cdk.failure(said)}", hint)
+        return DeployError(f"{what}: {failure.resource} ({failure.type}): {failure.reason}", hint)
+
+    def instances(self, role: str) -> list[dict[str, Any]]:
+        """Of the cluster, those that are not terminated; role: head or compute."""
+        filters = [
+            {"Name": "tag:gpucluster:cluster", "Values": [self.name]},
+            {"Name": "tag:gpucluster:role", "Values": [role]},
+            {"Name": "instance-state-name", "Values": ["pending", "running", "shutting-down", "stopping", "stopped"]},
+        ]
+        pages = self.clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)
+        return [found for page in pages for reservation in page["Reservations"] for found in reservation["Instances"]]
+
+    def _end_nodes(self) -> None:
+        ids = [instance["InstanceId"] for instance in self.instances("compute")]
+        if not ids:
+            return
+        self.tell(f"terminating {len(ids)} compute nodes: {' '.join(ids)}")
+        self.clients.ec2.terminate_instances(InstanceIds=ids)
+        while self.instances("compute"):
+            time.sleep(1)
+
+    def _remove_records(self) -> None:
+        """Those of nodes: a zone that still has records of others than CloudFormation's cannot be deleted."""
+        zones = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::Route53::HostedZone")
+        for zone in zones:
+            pages = self.clients.route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=zone)
+            changes = [
+                {"Action": "DELETE", "ResourceRecordSet": record}
+                for page in pages
+                for record in page["ResourceRecordSets"]
+                if record["Type"] == "A" and not record["Name"].startswith("head.")
+            ]
+            if changes:
+                self.clients.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
+
+    def _console(self) -> str:
+        """Of the head node; empty as long as there is none."""
+        heads = self.instances("head")
+        if not heads:
+            return ""
+        output = self.clients.ec2.get_console_output(InstanceId=heads[0]["InstanceId"], Latest=True)
+        return str(output.get("Output", ""))
+
+
+class Progress:
+    """Turns the CDK command line's output into what a person wants to know: what is done, what it waits for."""
+
+    def __init__(self, tell: Tell, console: Callable[[], str]) -> None:
+        self.said: list[str] = []
+        self._tell = tell
+        self._console = console
+        self._waits_for_head = False
+        self._steps_told = 0
+
+    def heard(self, line: str | None) -> None:
+        """None: nothing new for a while."""
+        if line is None:
+            return self._look_at_head() if self._waits_for_head else None
+        self.said.append(line)
+        event = cdk.parse_event(line)
+        if event is None:
+            return None if _QUIET.search(line) else self._tell(line.strip())
+        self._heard_event(event)
+
+    def _heard_event(self, event: cdk.Event) -> None:
+        if event.type == "AWS::CloudFormation::WaitCondition":
+            self._waits_for_head = event.status == "CREATE_IN_PROGRESS"
+            if self._waits_for_head:
+                return self._tell("waiting for the head node: it boots, and says when Slurm is up")
+        slow = event.type == "AWS::EC2::Instance" or "FAILED" in event.status
+        if slow or not event.status.endswith("_IN_PROGRESS"):
+            self._tell(f"{event.status:<20} {event.type} {event.resource}")
+
+    def _look_at_head(self) -> None:
+        steps = _BOOT_STEP.findall(self._console())
+        for step in steps[self._steps_told :]:
+            self._tell(f"head node: {step.strip()}")
+        self._steps_told = max(self._steps_told, len(steps))
+
+
+def with_heartbeat(lines: Iterator[str], interval_s: float) -> Iterator[str | None]:
+    """The lines as they come, and None whenever none has come for a while."""
+    received: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    ended = threading.Event()
+
+    def read() -> None:
+        for line in lines:
+            received.put(line)
+        ended.set()
+        received.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = received.get(timeout=interval_s)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None and ended.is_set():
+            return
+        yield line

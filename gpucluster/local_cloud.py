@@ -1,0 +1,100 @@
+"""Where a cluster lives that is not on AWS, and starting the local cloud for it.
+
+The record beside the cluster file is all that makes a cluster local. It is written here and read by `gpucluster.aws`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpucluster.errors import GpuClusterError, UsageError
+
+DEFAULT_PORT = 5566
+DEFAULT_WHEELS = Path("~/.cache/gpucluster/wheels")
+
+
+@dataclass(frozen=True)
+class Record:
+    endpoint_url: str
+    localcloud_name: str
+    started: bool
+    """Whether `up --local` started that cloud: then `down` ends it."""
+    access_key_id: str = "localcloud"
+    secret_access_key: str = "localcloud"
+
+
+def state_folder(config_file: Path) -> Path:
+    """What this command line keeps of a cluster: beside its file, under a name that git ignores."""
+    return config_file.resolve().parent / ".gpucluster"
+
+
+def record_path(config_file: Path, cluster: str) -> Path:
+    return state_folder(config_file) / f"{cluster}.json"
+
+
+def read(config_file: Path, cluster: str) -> Record | None:
+    try:
+        text = record_path(config_file, cluster).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    fields = json.loads(text)
+    return Record(**{key: fields[key] for key in Record.__dataclass_fields__ if key in fields})
+
+
+def write(config_file: Path, cluster: str, record: Record) -> None:
+    path = record_path(config_file, cluster)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+
+
+def forget(config_file: Path, cluster: str) -> None:
+    record_path(config_file, cluster).unlink(missing_ok=True)
+
+
+def running_at(endpoint_url: str, *, timeout_s: float = 2.0) -> str | None:
+    """The name of the local cloud that answers there; None where nobody does, or somebody else."""
+    try:
+        with urllib.request.urlopen(f"{endpoint_url}/_localcloud/status", timeout=timeout_s) as answer:
+            name: str = json.load(answer)["name"]
+            return name
+    except (urllib.error.URLError, OSError, ValueError, KeyError):
+        return None
+
+
+def up_argv(*, name: str, port: int, image: Path | None, wheels: Path | None) -> list[str]:
+    options = ["--name", name, "--port", str(port)]
+    if image:
+        options += ["--image", str(image)]
+    if wheels:
+        options += ["--wheels", str(wheels)]
+    return [sys.executable, "-m", "localcloud", "up", *options, "--detach"]
+
+
+def down_argv(name: str) -> list[str]:
+    return [sys.executable, "-m", "localcloud", "down", "--name", name]
+
+
+def call(command: Sequence[str], *, tell: Callable[[str], None]) -> None:
+    """Runs a verb of the local cloud and tells what it says on the way. Raises what it reports, with its exit code."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = []
+        for line in map(str.rstrip, process.stderr):
+            said.append(line)
+            if not line.startswith("error: "):
+                tell(line)
+    if process.returncode != 0:
+        raise _reported(process.returncode, said)
+
+
+def _reported(exit_code: int, said: Sequence[str]) -> GpuClusterError:
+    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+    message = (errors or list(said) or ["the local cloud did not start"])[-1]
+    return UsageError(message) if exit_code == 2 else GpuClusterError(message)

@@ -1,0 +1,61 @@
+"""What `up` would create and what that costs by the hour, from the file and the table of instance types alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.instances import INSTANCE_TYPES, InstanceType
+
+
+@dataclass(frozen=True)
+class Line:
+    """Nodes of one kind. Prices are those of the dearest type that a node may get; None where no price is known."""
+
+    name: str
+    instance_types: tuple[str, ...]
+    min_nodes: int
+    max_nodes: int
+    gpus: int
+    """Of all nodes together, at most."""
+    usd_per_node_hour: float | None
+
+    @property
+    def usd_per_hour_min(self) -> float | None:
+        return None if self.usd_per_node_hour is None else self.usd_per_node_hour * self.min_nodes
+
+    @property
+    def usd_per_hour_max(self) -> float | None:
+        return None if self.usd_per_node_hour is None else self.usd_per_node_hour * self.max_nodes
+
+
+def lines(config: ClusterConfig) -> list[Line]:
+    head = INSTANCE_TYPES[config.head_node.instance_type]
+    found = [_line("head", (head,), 1, 1)]
+    for partition in config.partitions:
+        types = config.instance_types(partition)
+        found.append(_line(partition.name, types, partition.min_nodes, partition.max_nodes))
+    servers = config.parameter_servers
+    if servers:
+        types = config.instance_types(PARAMETER_SERVERS)
+        found.append(_line(PARAMETER_SERVERS, types, servers.min_nodes, servers.max_nodes))
+    return found
+
+
+def _line(name: str, types: tuple[InstanceType, ...], min_nodes: int, max_nodes: int) -> Line:
+    prices = [instance_type.price_usd_per_hour for instance_type in types]
+    known = [price for price in prices if price is not None]
+    return Line(
+        name=name,
+        instance_types=tuple(instance_type.name for instance_type in types),
+        min_nodes=min_nodes,
+        max_nodes=max_nodes,
+        gpus=types[0].gpus * max_nodes,
+        usd_per_node_hour=max(known) if len(known) == len(prices) else None,
+    )
+
+
+def total(prices: list[float | None]) -> float | None:
+    """None as soon as one is not known: a sum without it would look like the whole."""
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None

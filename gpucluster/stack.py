@@ -1,0 +1,106 @@
+"""What CloudFormation says of the cluster's stack. Works on a boto3 client that it is given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+BOOTSTRAP_STACK = "CDKToolkit"
+CANCELLED = "cancelled"
+"""In the reason of a resource that failed only because another one had: `Resource creation cancelled`."""
+
+
+@dataclass(frozen=True)
+class StackEvent:
+    id: str
+    resource: str
+    """Logical id; the stack's own events carry its name."""
+    type: str
+    status: str
+    reason: str
+
+
+def status(cloudformation: Any, name: str) -> str | None:
+    """None where there is no such stack."""
+    try:
+        stacks = cloudformation.describe_stacks(StackName=name)["Stacks"]
+    except cloudformation.exceptions.ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    found: str = stacks[0]["StackStatus"]
+    return None if found in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS") else found
+
+
+def outputs(cloudformation: Any, name: str) -> dict[str, str]:
+    stack = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+    return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+
+
+def physical_ids(cloudformation: Any, name: str, resource_type: str) -> list[str]:
+    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
+    return [
+        resource["PhysicalResourceId"]
+        for page in pages
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"] == resource_type and resource.get("PhysicalResourceId")
+    ]
+
+
+def in_progress(stack_status: str | None) -> bool:
+    return bool(stack_status) and str(stack_status).endswith("_IN_PROGRESS")
+
+
+def events(cloudformation: Any, name: str) -> Iterator[StackEvent]:
+    """Of the operation that is under way or was the last; the newest first."""
+    pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=name)
+    for page in pages:
+        for event in map(_event, page["StackEvents"]):
+            yield event
+            if _begins_an_operation(event):
+                return
+
+
+def _event(raw: dict[str, Any]) -> StackEvent:
+    return StackEvent(
+        id=raw["EventId"],
+        resource=raw["LogicalResourceId"],
+        type=raw["ResourceType"],
+        status=raw["ResourceStatus"],
+        reason=raw.get("ResourceStatusReason", ""),
+    )
+
+
+def _begins_an_operation(event: StackEvent) -> bool:
+    begins = event.status in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+    return event.type == "AWS::CloudFormation::Stack" and begins
+
+
+def first_failure(cloudformation: Any, name: str) -> StackEvent | None:
+    """What went wrong first in the last operation: all that failed after it follows from it."""
+    failed = [
+        event
+        for event in events(cloudformation, name)
+        if event.status.endswith("_FAILED") and CANCELLED not in event.reason.lower()
+    ]
+    return failed[-1] if failed else None
+
+
+def follow(
+    cloudformation: Any, name: str, tell: Callable[[StackEvent], None], *, interval_s: float = 2.0
+) -> str | None:
+    """Waits for an operation that somebody else began; tells each event. Returns the stack's final status."""
+    seen: set[str] = set()
+    while True:
+        now = status(cloudformation, name)
+        if now is None:
+            return None
+        for event in reversed(list(events(cloudformation, name))):
+            if event.id not in seen:
+                seen.add(event.id)
+                tell(event)
+        if not in_progress(now):
+            return now
+        time.sleep(interval_s)
