@@ -1,0 +1,235 @@
+"""Stack operations: create, update, delete, and the way back from each failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from localcloud.cloudformation import graph
+from localcloud.cloudformation.intrinsics import Scope, as_text, resolve
+from localcloud.cloudformation.model import Output, Revision, StackResource, now
+from localcloud.cloudformation.operation import Operation, explain
+from localcloud.cloudformation.plan import Planner, ResourceChange, present
+from localcloud.cloudformation.scopes import scope
+
+
+def create(operation: Operation, on_failure: str = "ROLLBACK") -> None:
+    """Creates every resource of the stack's revision. `on_failure`: ROLLBACK | DELETE | DO_NOTHING."""
+    stack = operation.stack
+    names = _scope(operation)
+    needs = graph.dependencies(stack.revision.template, present(stack.revision, names))
+
+    def create_one(logical_id: str) -> None:
+        operation.create(logical_id)
+
+    failures = graph.run(needs, create_one, on_failure=operation.cancelled.set)
+    if operation.abandoned:
+        return
+    reason = _failed_words({name: "create" for name in failures})
+    if not failures:
+        reason = _set_outputs(operation)
+    if not reason:
+        stack.set_status("CREATE_COMPLETE")
+    elif on_failure == "DO_NOTHING":
+        stack.set_status("CREATE_FAILED", reason)
+    else:
+        roll_back_creation(operation, reason, delete=on_failure == "DELETE")
+
+
+def roll_back_creation(operation: Operation, reason: str, delete: bool = False) -> None:
+    stack = operation.stack
+    kind = "DELETE" if delete else "ROLLBACK"
+    stack.set_status(f"{kind}_IN_PROGRESS", f"{reason} {kind.capitalize()} requested by user.")
+    failures = _remove_all(operation, list(stack.resources.values()), creating=True)
+    if failures:
+        stack.set_status(f"{kind}_FAILED", _failed_words({name: "delete" for name in failures}))
+        return
+    if delete:
+        stack.deleted = now()
+    stack.set_status(f"{kind}_COMPLETE")
+
+
+def delete(operation: Operation, retain: Iterable[str] = ()) -> None:
+    stack = operation.stack
+    failures = _remove_all(operation, list(stack.resources.values()), retain=set(retain))
+    if failures:
+        stack.set_status("DELETE_FAILED", _failed_words({name: "delete" for name in failures}))
+        return
+    stack.deleted = now()
+    stack.set_status("DELETE_COMPLETE")
+
+
+def _remove_all(
+    operation: Operation,
+    resources: list[StackResource],
+    *,
+    retain: set[str] | None = None,
+    creating: bool = False,
+) -> dict[str, Exception]:
+    """Removes in reverse dependency order; what was removed leaves the stack."""
+    live = {resource.logical_id: resource for resource in resources if resource.status != "DELETE_COMPLETE"}
+    definitions = replace(
+        operation.stack.revision.template, resources={name: item.definition for name, item in live.items()}
+    )
+    needs = graph.reverse(graph.dependencies(definitions, live))
+
+    def remove_one(logical_id: str) -> None:
+        resource = live[logical_id]
+        policy = resource.policy("DeletionPolicy")
+        if policy == "RetainExceptOnCreate":
+            policy = "Delete" if creating else "Retain"
+        if logical_id in (retain or ()):
+            policy = "Retain"
+        if creating and resource.physical_id is None:
+            policy = "Delete"  # nothing was made: nothing to keep
+        operation.remove(resource, policy)
+
+    return graph.run(needs, remove_one)
+
+
+class Update:
+    """An update and what it takes to undo it."""
+
+    def __init__(self, operation: Operation, revision: Revision) -> None:
+        self.operation = operation
+        self.stack = operation.stack
+        self.revision = revision
+        self.old_revision = self.stack.revision
+        self.before = {name: replace(item) for name, item in self.stack.resources.items()}
+        self.old_outputs = list(self.stack.outputs)
+        self.touched: set[str] = set()
+        self.obsolete: list[StackResource] = []
+
+    def run(self, roll_back: bool = True) -> None:
+        reason = self._apply(self._plan())
+        if not reason:
+            self._clean_up("UPDATE_COMPLETE", self.obsolete, "UpdateReplacePolicy")
+        elif roll_back:
+            self.roll_back(reason)
+        else:
+            self.stack.undo = self.roll_back
+            self.stack.set_status("UPDATE_FAILED", reason)
+
+    def _plan(self) -> dict[str, ResourceChange]:
+        planner = Planner(self.stack, self.revision, self.operation.clients, self.operation.imported)
+        changes = {change.logical_id: change for change in planner.plan()}
+        self.stack.revision = self.revision
+        return changes
+
+    def _apply(self, changes: dict[str, ResourceChange]) -> str:
+        """Carries out the plan; empty when all went well, else the reason."""
+        needs = graph.dependencies(self.revision.template, present(self.revision, _scope(self.operation)))
+
+        def apply_one(logical_id: str) -> None:
+            change = changes.get(logical_id)
+            if change is not None:
+                self.touched.add(logical_id)
+                self._apply_one(change)
+
+        failures = graph.run(needs, apply_one, on_failure=self.operation.cancelled.set)
+        if failures:
+            verbs = {name: "create" if changes[name].action == "Add" else "update" for name in failures}
+            return _failed_words(verbs)
+        self.obsolete += [self.stack.resources[name] for name, item in changes.items() if item.action == "Remove"]
+        return _set_outputs(self.operation)
+
+    def _apply_one(self, change: ResourceChange) -> None:
+        resource = self.stack.resources.get(change.logical_id)
+        if change.action == "Add":
+            if resource is not None:
+                self.operation.remove(resource)  # what a failed attempt without rollback left behind
+            self.operation.create(change.logical_id)
+        elif resource is not None:
+            definition = self.revision.template.resources[change.logical_id]
+            if self.operation.update(resource, definition) is not resource:
+                self.obsolete.append(resource)
+
+    def _clean_up(self, status: str, resources: list[StackResource], policy: str) -> None:
+        """Deletes what the update left behind. A failure to does not fail the update, as on AWS."""
+        if resources:
+            self.stack.set_status(f"{status}_CLEANUP_IN_PROGRESS")
+        current = {resource.logical_id: resource for resource in self.stack.resources.values()}
+        replaced = [item for item in resources if current.get(item.logical_id) is not item]
+        removed = [item for item in resources if current.get(item.logical_id) is item]
+        self._remove_replaced(replaced, policy)
+        failed = _remove_all(self.operation, removed, creating=policy == "Delete")
+        for item in removed:
+            if item.logical_id not in failed:
+                self.stack.resources.pop(item.logical_id, None)
+        self.stack.undo = None
+        self.stack.set_status(status)
+
+    def _remove_replaced(self, replaced: list[StackResource], policy: str) -> None:
+        by_name = {item.logical_id: item for item in replaced}
+        template = replace(self.revision.template, resources={name: item.definition for name, item in by_name.items()})
+        # The events of the old physical resource must not become the status of the new one.
+        graph.run(
+            graph.reverse(graph.dependencies(template, by_name)),
+            lambda name: self.operation.remove(
+                by_name[name], "Delete" if policy == "Delete" else by_name[name].policy(policy)
+            ),
+        )
+
+    def roll_back(self, reason: str = "Rollback requested by user.") -> None:
+        self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", reason)
+        self.operation.cancelled.clear()
+        new_resources = dict(self.stack.resources)
+        self.stack.revision = self.old_revision
+        needs = graph.dependencies(self.old_revision.template, set(self.before) & self.touched)
+        failures = graph.run(needs, lambda name: self._restore(name, new_resources[name]))
+        if failures:
+            self.stack.undo = self.roll_back
+            names = ", ".join(sorted(failures))
+            why = "; ".join(explain(error) for error in failures.values())
+            self.stack.set_status(
+                "UPDATE_ROLLBACK_FAILED", f"The following resource(s) failed to update: [{names}]. {why}"
+            )
+            return
+        self.stack.outputs = self.old_outputs
+        unwanted = [
+            item
+            for name, item in new_resources.items()
+            if name in self.touched and self.stack.resources.get(name) is not item or name not in self.before
+        ]
+        self._clean_up("UPDATE_ROLLBACK_COMPLETE", unwanted, "Delete")
+
+    def _restore(self, logical_id: str, current: StackResource) -> None:
+        old = self.before[logical_id]
+        if current.physical_id != old.physical_id or current.resource_type != old.resource_type:
+            self.stack.resources[logical_id] = replace(old)
+            return
+        changed = current.properties != old.properties
+        current.definition = old.definition
+        if changed:
+            self.operation.change_in_place(current, current.properties, old.properties)
+        else:
+            current.status, current.reason = old.status, None
+
+
+def _scope(operation: Operation) -> Scope:
+    return scope(operation.stack, operation.stack.revision, operation.clients, operation.imported)
+
+
+def _failed_words(verbs: dict[str, str]) -> str:
+    parts = []
+    for verb in ("create", "update", "delete"):
+        names = sorted(name for name, done in verbs.items() if done == verb)
+        if names:
+            parts.append(f"The following resource(s) failed to {verb}: [{', '.join(names)}].")
+    return " ".join(parts)
+
+
+def _set_outputs(operation: Operation) -> str:
+    """Empty, or why an output has no value."""
+    names, outputs = _scope(operation), []
+    try:
+        for key, definition in operation.stack.revision.template.outputs.items():
+            if "Condition" in definition and not names.condition(definition["Condition"]):
+                continue
+            export = resolve((definition.get("Export") or {}).get("Name"), names)
+            value = as_text(resolve(definition["Value"], names))
+            outputs.append(Output(key, value, definition.get("Description"), export))
+    except Exception as error:
+        return explain(error)
+    operation.stack.outputs = outputs
+    return ""

@@ -1,0 +1,210 @@
+"""Steps on single resources, with their events: what every stack operation is made of."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from localcloud.cloudformation.errors import CancelledError, CloudFormationError, ResourceError
+from localcloud.cloudformation.intrinsics import resolve
+from localcloud.cloudformation.model import Stack, StackResource
+from localcloud.cloudformation.resources.registry import Call, Made, handler_for, is_gone
+from localcloud.cloudformation.scopes import Clients, scope
+
+_log = logging.getLogger(__name__)
+# Refusals that end once something else has gone; CloudFormation waits for that, too.
+_IN_USE = re.compile(r"DependencyViolation|DeleteConflict|InUse|IncorrectState|ResourceConflict|ScheduledForDeletion")
+_DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?")
+
+
+def explain(error: Exception) -> str:
+    """The reason of an event, in CloudFormation's manner."""
+    if isinstance(error, (ResourceError, CloudFormationError, BotoCoreError)):
+        return str(error)
+    if isinstance(error, ClientError):
+        details = error.response["Error"]
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+        message = details.get("Message") or details["Code"]
+        return (
+            f'Resource handler returned message: "{message} '
+            f'(Operation: {error.operation_name}, Status Code: {status}, Error Code: {details["Code"]})"'
+        )
+    _log.error("resource handler failed", exc_info=error)
+    return f"Internal failure: {type(error).__name__}: {error}"
+
+
+def seconds(duration: str) -> float:
+    """ISO 8601 duration as CreationPolicy writes it: PT15M is 900.0."""
+    match = _DURATION.fullmatch(duration)
+    if match is None:
+        raise ResourceError(f"Invalid Timeout {duration!r} in CreationPolicy: expected e.g. PT15M")
+    hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return float(hours * 3600 + minutes * 60 + rest)
+
+
+class Operation:
+    """One operation on a stack. `cancelled` ends waiting in the resources being made."""
+
+    def __init__(
+        self, stack: Stack, clients: Clients, imported: Callable[[str], Any], in_use_timeout_s: float = 45.0
+    ) -> None:
+        self.stack = stack
+        self.clients = clients
+        self.imported = imported
+        self.in_use_timeout_s = in_use_timeout_s
+        self.cancelled = threading.Event()
+        self.abandoned = False  # the stack is being deleted: neither roll back nor complete
+
+    def properties(self, definition: Mapping[str, Any]) -> dict[str, Any]:
+        names = scope(self.stack, self.stack.revision, self.clients, self.imported)
+        result: dict[str, Any] = resolve(definition.get("Properties") or {}, names)
+        return result
+
+    def call(self, resource: StackResource, cancelled: threading.Event | None = None) -> Call:
+        def announce(physical_id: str) -> None:
+            resource.physical_id = physical_id
+            self.stack.set_resource_status(resource, resource.status, "Resource creation Initiated")
+
+        return Call(
+            clients=self.clients,
+            region=self.stack.region,
+            account_id=self.stack.account_id,
+            stack_name=self.stack.name,
+            stack_id=self.stack.stack_id,
+            logical_id=resource.logical_id,
+            tags=self.stack.revision.tags,
+            cancelled=cancelled or threading.Event(),
+            announce=announce,
+        )
+
+    def create(self, logical_id: str) -> StackResource:
+        definition = self.stack.revision.template.resources[logical_id]
+        resource = StackResource(logical_id, str(definition["Type"]), definition)
+        self.stack.resources[logical_id] = resource
+        self.stack.set_resource_status(resource, "CREATE_IN_PROGRESS")
+        self._make(resource, "CREATE_FAILED")
+        self.stack.set_resource_status(resource, "CREATE_COMPLETE")
+        return resource
+
+    def _make(self, resource: StackResource, status_if_failed: str) -> None:
+        """Creates the resource behind the record; the status afterwards is the caller's."""
+        try:
+            self._check_cancelled("creation")
+            handler = handler_for(resource.resource_type)
+            resource.properties = self.properties(resource.definition)
+            made = handler.create(self.call(resource, self.cancelled), resource.properties)
+            _take(resource, made)
+            self._await_signals(resource)
+        except Exception as error:
+            self.stack.set_resource_status(resource, status_if_failed, explain(error))
+            raise
+
+    def _check_cancelled(self, what: str) -> None:
+        if self.cancelled.is_set():
+            raise CancelledError(f"Resource {what} cancelled")
+
+    def _await_signals(self, resource: StackResource) -> None:
+        policy = (resource.definition.get("CreationPolicy") or {}).get("ResourceSignal")
+        if not policy:
+            return
+        count, deadline = int(policy.get("Count", 1)), time.monotonic() + seconds(policy.get("Timeout", "PT5M"))
+        while True:
+            signals = dict(self.stack.signals.get(resource.logical_id, {}))
+            failed = sorted(unique_id for unique_id, success in signals.items() if not success)
+            if failed:
+                raise ResourceError(f"Received FAILURE signal with UniqueId {failed[0]}")
+            if len(signals) >= count:
+                return
+            if time.monotonic() > deadline:
+                missing = count - len(signals)
+                raise ResourceError(f"Failed to receive {missing} resource signal(s) within the specified duration")
+            if self.cancelled.wait(0.25):
+                raise CancelledError("Resource creation cancelled")
+
+    def update(self, resource: StackResource, definition: Mapping[str, Any]) -> StackResource:
+        """The record after the update: a new one when the resource was replaced.
+
+        Raises with the record left as far as the attempt got.
+        """
+        try:
+            self._check_cancelled("update")
+            properties = self.properties(definition)
+            handler = handler_for(str(definition["Type"]))
+        except Exception as error:
+            self.stack.set_resource_status(resource, "UPDATE_FAILED", explain(error))
+            raise
+        changed = {
+            name
+            for name in {*resource.properties, *properties}
+            if resource.properties.get(name) != properties.get(name)
+        }
+        if str(definition["Type"]) != resource.resource_type or handler.replaces(changed):
+            return self._replace(resource, definition)
+        resource.definition = definition
+        if changed:
+            self.change_in_place(resource, resource.properties, properties)
+        return resource
+
+    def _replace(self, resource: StackResource, definition: Mapping[str, Any]) -> StackResource:
+        reason = "Requested update requires the creation of a new physical resource; hence creating one."
+        fresh = StackResource(resource.logical_id, str(definition["Type"]), definition)
+        self.stack.resources[resource.logical_id] = fresh
+        self.stack.set_resource_status(fresh, "UPDATE_IN_PROGRESS", reason)
+        self._make(fresh, "UPDATE_FAILED")
+        self.stack.set_resource_status(fresh, "UPDATE_COMPLETE")
+        return fresh
+
+    def change_in_place(self, resource: StackResource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        self.stack.set_resource_status(resource, "UPDATE_IN_PROGRESS")
+        resource.properties = dict(new)
+        try:
+            handler = handler_for(resource.resource_type)
+            call = replace(self.call(resource, self.cancelled), announce=lambda physical_id: None)
+            made = handler.update(call, str(resource.physical_id), old, new)
+            _take(resource, made)
+        except Exception as error:
+            self.stack.set_resource_status(resource, "UPDATE_FAILED", explain(error))
+            raise
+        self.stack.set_resource_status(resource, "UPDATE_COMPLETE")
+
+    def remove(self, resource: StackResource, policy: str = "Delete") -> None:
+        """Deletes what is behind the record, or skips it as its policy says."""
+        if policy == "Retain":
+            self.stack.set_resource_status(resource, "DELETE_SKIPPED")
+            return
+        self.stack.set_resource_status(resource, "DELETE_IN_PROGRESS")
+        try:
+            if resource.physical_id is not None:
+                self._delete(resource, policy)
+        except Exception as error:
+            self.stack.set_resource_status(resource, "DELETE_FAILED", explain(error))
+            raise
+        self.stack.set_resource_status(resource, "DELETE_COMPLETE")
+
+    def _delete(self, resource: StackResource, policy: str) -> None:
+        handler, call, physical_id = handler_for(resource.resource_type), self.call(resource), str(resource.physical_id)
+        if policy == "Snapshot":
+            handler.snapshot(call, physical_id)
+        deadline, pause_s = time.monotonic() + self.in_use_timeout_s, 0.5
+        while True:
+            try:
+                handler.delete(call, physical_id, resource.properties)
+                return
+            except ClientError as error:
+                if is_gone(error):
+                    return
+                if not _IN_USE.search(error.response["Error"]["Code"]) or time.monotonic() > deadline:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 3.0)
+
+
+def _take(resource: StackResource, made: Made) -> None:
+    resource.physical_id, resource.attributes = made.physical_id, dict(made.attributes)

@@ -1,0 +1,21 @@
+"""Resource types that the local cloud can make. Importing this package registers all of them."""
+
+from __future__ import annotations
+
+from localcloud.cloudformation.resources import (  # noqa: F401
+    bootstrap,
+    compute,
+    data,
+    identity,
+    launch,
+    monitoring,
+    names,
+    network,
+    routing,
+    security_groups,
+    signals,
+    storage,
+)
+from localcloud.cloudformation.resources.registry import Call, Handler, Made, handler_for, supported_types
+
+__all__ = ["Call", "Handler", "Made", "handler_for", "supported_types"]

@@ -1,0 +1,156 @@
+"""AWS::EC2: launch templates, placement groups, key pairs, capacity reservations, the connect endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localcloud.cloudformation.errors import ResourceError
+from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
+from localcloud.cloudformation.resources.registry import (
+    Call,
+    Handler,
+    Made,
+    Properties,
+    is_gone,
+    only,
+    resource,
+    without,
+)
+
+
+@resource(
+    "AWS::EC2::LaunchTemplate",
+    updatable="LaunchTemplateData VersionDescription TagSpecifications",
+    moving="LatestVersionNumber",
+)
+class LaunchTemplate(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        given = {"LaunchTemplateName": call.name(128), **properties}
+        template = call.api("ec2", "create_launch_template", given)["LaunchTemplate"]
+        return self._made(template)
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        changed = only(new, "LaunchTemplateData", "VersionDescription")
+        if changed != only(old, "LaunchTemplateData", "VersionDescription"):
+            call.api("ec2", "create_launch_template_version", changed, LaunchTemplateId=physical_id)
+        found = call.api("ec2", "describe_launch_templates", LaunchTemplateIds=[physical_id])["LaunchTemplates"]
+        return self._made(found[0])
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("ec2", "delete_launch_template", LaunchTemplateId=physical_id)
+
+    def _made(self, template: Any) -> Made:
+        attributes = {
+            "LaunchTemplateId": template["LaunchTemplateId"],
+            "LatestVersionNumber": str(template["LatestVersionNumber"]),
+            "DefaultVersionNumber": str(template["DefaultVersionNumber"]),
+        }
+        return Made(template["LaunchTemplateId"], attributes)
+
+
+@resource("AWS::EC2::PlacementGroup", updatable="Tags")
+class PlacementGroup(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        name = properties.get("GroupName") or call.name(255)
+        given = {"Strategy": "cluster", **without(properties, "Tags")}
+        specifications = tag_specifications(call, properties, "placement-group")
+        call.api("ec2", "create_placement_group", given, GroupName=name, TagSpecifications=specifications)
+        return Made(name, {"GroupName": name})
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        group = call.api("ec2", "describe_placement_groups", GroupNames=[physical_id])["PlacementGroups"][0]
+        retag(call, group["GroupId"], old, new)
+        return Made(physical_id, {"GroupName": physical_id})
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("ec2", "delete_placement_group", GroupName=physical_id)
+
+
+@resource("AWS::EC2::InstanceConnectEndpoint", updatable="Tags")
+class InstanceConnectEndpoint(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        given = without(properties, "Tags")
+        specifications = tag_specifications(call, properties, "instance-connect-endpoint")
+        made = call.api("ec2", "create_instance_connect_endpoint", given, TagSpecifications=specifications)
+        endpoint_id = made["InstanceConnectEndpoint"]["InstanceConnectEndpointId"]
+        call.announce(endpoint_id)
+        call.wait(lambda: self._complete(call, endpoint_id), f"{endpoint_id} becoming ready")
+        return self._made(call, endpoint_id)
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        retag(call, physical_id, old, new)
+        return self._made(call, physical_id)
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("ec2", "delete_instance_connect_endpoint", InstanceConnectEndpointId=physical_id)
+        call.wait(lambda: self._find(call, physical_id) is None, f"{physical_id} going away")
+
+    def _complete(self, call: Call, endpoint_id: str) -> bool:
+        endpoint = self._find(call, endpoint_id) or {"State": "create-failed", "StateMessage": "it is gone"}
+        if endpoint["State"] == "create-failed":
+            raise ResourceError(f"{endpoint_id} failed: {endpoint.get('StateMessage', 'no reason given')}")
+        return str(endpoint["State"]) == "create-complete"
+
+    def _find(self, call: Call, endpoint_id: str) -> Any | None:
+        try:
+            found = call.api("ec2", "describe_instance_connect_endpoints", InstanceConnectEndpointIds=[endpoint_id])
+        except Exception as error:
+            if is_gone(error):
+                return None
+            raise
+        live = [item for item in found["InstanceConnectEndpoints"] if item["State"] != "delete-complete"]
+        return live[0] if live else None
+
+    def _made(self, call: Call, endpoint_id: str) -> Made:
+        endpoint = self._find(call, endpoint_id) or {}
+        names = ("InstanceConnectEndpointId", "InstanceConnectEndpointArn", "AvailabilityZone", "VpcId", "State")
+        attributes = {"Id": endpoint_id, **{name: str(endpoint.get(name, "")) for name in names}}
+        return Made(endpoint_id, attributes)
+
+
+@resource("AWS::EC2::KeyPair")
+class KeyPair(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        specifications = tag_specifications(call, properties, "key-pair")
+        material = properties.get("PublicKeyMaterial")
+        if material:
+            given = {"KeyName": properties["KeyName"], "PublicKeyMaterial": str(material).encode()}
+            pair = call.api("ec2", "import_key_pair", given, TagSpecifications=specifications)
+        else:
+            pair = call.api("ec2", "create_key_pair", without(properties, "Tags"), TagSpecifications=specifications)
+            call.api(
+                "ssm",
+                "put_parameter",
+                Name=f"/ec2/keypair/{pair['KeyPairId']}",
+                Type="SecureString",
+                Value=pair["KeyMaterial"],
+            )
+        return Made(properties["KeyName"], {"KeyPairId": pair["KeyPairId"], "KeyFingerprint": pair["KeyFingerprint"]})
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        pair = call.api("ec2", "describe_key_pairs", KeyNames=[physical_id])["KeyPairs"][0]
+        call.api("ec2", "delete_key_pair", KeyName=physical_id)
+        if not properties.get("PublicKeyMaterial"):
+            call.api("ssm", "delete_parameter", Name=f"/ec2/keypair/{pair['KeyPairId']}")
+
+
+@resource("AWS::EC2::CapacityReservation", updatable="EndDate EndDateType InstanceCount InstanceMatchCriteria")
+class CapacityReservation(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        made = call.api("ec2", "create_capacity_reservation", properties)["CapacityReservation"]
+        return self._made(made)
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        given = only(new, "EndDate", "EndDateType", "InstanceCount", "InstanceMatchCriteria")
+        call.api("ec2", "modify_capacity_reservation", given, CapacityReservationId=physical_id)
+        found = call.api("ec2", "describe_capacity_reservations", CapacityReservationIds=[physical_id])
+        return self._made(found["CapacityReservations"][0])
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("ec2", "cancel_capacity_reservation", CapacityReservationId=physical_id)
+
+    def _made(self, reservation: Any) -> Made:
+        names = ("AvailabilityZone", "InstanceType", "Tenancy", "TotalInstanceCount", "AvailableInstanceCount")
+        attributes = {"Id": reservation["CapacityReservationId"]}
+        attributes |= {name: reservation[name] for name in names if name in reservation}
+        return Made(reservation["CapacityReservationId"], attributes)

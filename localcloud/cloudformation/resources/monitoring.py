@@ -1,0 +1,194 @@
+"""Logs, CloudWatch, SNS, EventBridge and Budgets."""
+
+from __future__ import annotations
+
+from localcloud.cloudformation.resources.registry import (
+    Call,
+    Handler,
+    Made,
+    Properties,
+    only,
+    resource,
+    tag_list,
+    tag_map,
+    without,
+)
+
+
+@resource("AWS::Logs::LogGroup", updatable="KmsKeyId RetentionInDays Tags DeletionProtectionEnabled")
+class LogGroup(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        name = properties.get("LogGroupName") or call.name(512)
+        given = only(properties, "KmsKeyId", "LogGroupClass")
+        call.api("logs", "create_log_group", given, logGroupName=name, tags=tag_map(call, properties) or None)
+        call.announce(name)
+        return self._configure(call, name, properties)
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        return self._configure(call, physical_id, new)
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("logs", "delete_log_group", logGroupName=physical_id)
+
+    def _configure(self, call: Call, name: str, properties: Properties) -> Made:
+        days = properties.get("RetentionInDays")
+        if days:
+            call.api("logs", "put_retention_policy", logGroupName=name, retentionInDays=days)
+        else:
+            call.api("logs", "delete_retention_policy", logGroupName=name)
+        return Made(name, {"Arn": f"arn:aws:logs:{call.region}:{call.account_id}:log-group:{name}:*"})
+
+
+@resource("AWS::CloudWatch::Alarm")
+class Alarm(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        return self._put(call, properties.get("AlarmName") or call.name(255), properties)
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        return self._put(call, physical_id, new)
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("cloudwatch", "delete_alarms", AlarmNames=[physical_id])
+
+    def replaces(self, changed: set[str]) -> bool:
+        return "AlarmName" in changed
+
+    def _put(self, call: Call, name: str, properties: Properties) -> Made:
+        given = without(properties, "AlarmName", "Tags")
+        call.api("cloudwatch", "put_metric_alarm", given, AlarmName=name, Tags=tag_list(call, properties) or None)
+        return Made(name, {"Arn": f"arn:aws:cloudwatch:{call.region}:{call.account_id}:alarm:{name}"})
+
+
+@resource("AWS::CloudWatch::Dashboard", updatable="DashboardBody")
+class Dashboard(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        name = properties.get("DashboardName") or call.name(255)
+        call.api("cloudwatch", "put_dashboard", DashboardName=name, DashboardBody=properties["DashboardBody"])
+        return Made(name)
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        call.api("cloudwatch", "put_dashboard", DashboardName=physical_id, DashboardBody=new["DashboardBody"])
+        return Made(physical_id)
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("cloudwatch", "delete_dashboards", DashboardNames=[physical_id])
+
+
+@resource("AWS::SNS::Topic", updatable="DisplayName KmsMasterKeyId Subscription Tags")
+class Topic(Handler):
+    _attributes = ("DisplayName", "KmsMasterKeyId")
+
+    def create(self, call: Call, properties: Properties) -> Made:
+        name = properties.get("TopicName") or call.name(256)
+        fifo = {"FifoTopic": "true"} if str(properties.get("FifoTopic", "")).lower() == "true" else {}
+        given = {**fifo, **only(properties, *self._attributes)}
+        arn = call.api("sns", "create_topic", Name=name, Attributes=given, Tags=tag_list(call, properties))["TopicArn"]
+        call.announce(arn)
+        self._subscribe(call, arn, {}, properties)
+        return Made(arn, {"TopicArn": arn, "TopicName": name})
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        for name in self._attributes:
+            if old.get(name) != new.get(name):
+                value = new.get(name, "")
+                call.api("sns", "set_topic_attributes", TopicArn=physical_id, AttributeName=name, AttributeValue=value)
+        self._subscribe(call, physical_id, old, new)
+        return Made(physical_id, {"TopicArn": physical_id, "TopicName": physical_id.rsplit(":", 1)[-1]})
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        found = call.api("sns", "list_subscriptions_by_topic", TopicArn=physical_id)["Subscriptions"]
+        for subscription in found:
+            call.api("sns", "unsubscribe", SubscriptionArn=subscription["SubscriptionArn"])
+        call.api("sns", "delete_topic", TopicArn=physical_id)
+
+    def _subscribe(self, call: Call, arn: str, old: Properties, new: Properties) -> None:
+        for subscription in new.get("Subscription") or []:
+            if subscription not in (old.get("Subscription") or []):
+                call.api("sns", "subscribe", subscription, TopicArn=arn)
+
+
+@resource("AWS::SNS::Subscription", updatable="FilterPolicy RawMessageDelivery DeliveryPolicy RedrivePolicy")
+class Subscription(Handler):
+    _attributes = ("FilterPolicy", "RawMessageDelivery", "DeliveryPolicy", "RedrivePolicy")
+
+    def create(self, call: Call, properties: Properties) -> Made:
+        given = only(properties, "TopicArn", "Protocol", "Endpoint")
+        attributes = only(properties, *self._attributes)
+        arn = call.api("sns", "subscribe", given, Attributes=attributes, ReturnSubscriptionArn=True)["SubscriptionArn"]
+        return Made(arn, {"Arn": arn})
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        for name in self._attributes:
+            if old.get(name) != new.get(name):
+                given = {"AttributeName": name, "AttributeValue": new.get(name, "")}
+                call.api("sns", "set_subscription_attributes", given, SubscriptionArn=physical_id)
+        return Made(physical_id, {"Arn": physical_id})
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("sns", "unsubscribe", SubscriptionArn=physical_id)
+
+
+@resource("AWS::SNS::TopicPolicy", updatable="PolicyDocument Topics")
+class TopicPolicy(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        for arn in properties["Topics"]:
+            given = {"AttributeName": "Policy", "AttributeValue": properties["PolicyDocument"]}
+            call.api("sns", "set_topic_attributes", given, TopicArn=arn)
+        return Made(call.name())
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        self.create(call, new)
+        return Made(physical_id)
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        """A topic's policy goes with its topic; AWS puts the default one back."""
+
+
+@resource("AWS::Events::Rule", updatable="Description EventPattern RoleArn ScheduleExpression State Targets")
+class EventsRule(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        return self._put(call, properties.get("Name") or call.name(64), {}, properties)
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        return self._put(call, physical_id, old, new)
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        self._drop_targets(call, physical_id, properties, set())
+        call.api("events", "delete_rule", Name=physical_id, EventBusName=properties.get("EventBusName"))
+
+    def _put(self, call: Call, name: str, old: Properties, new: Properties) -> Made:
+        arn = call.api("events", "put_rule", without(new, "Name", "Targets", "Tags"), Name=name)["RuleArn"]
+        call.announce(name)
+        targets = new.get("Targets") or []
+        self._drop_targets(call, name, old, {target["Id"] for target in targets})
+        if targets:
+            bus = new.get("EventBusName")
+            call.api("events", "put_targets", Rule=name, EventBusName=bus, Targets=targets)
+        return Made(name, {"Arn": arn})
+
+    def _drop_targets(self, call: Call, name: str, properties: Properties, kept: set[str]) -> None:
+        ids = [target["Id"] for target in properties.get("Targets") or [] if target["Id"] not in kept]
+        if ids:
+            bus = properties.get("EventBusName")
+            call.api("events", "remove_targets", Rule=name, EventBusName=bus, Ids=ids)
+
+
+@resource("AWS::Budgets::Budget")
+class Budget(Handler):
+    def create(self, call: Call, properties: Properties) -> Made:
+        budget = {"BudgetName": call.name(100), **properties["Budget"]}
+        notifications = [
+            {"Notification": item["Notification"], "Subscribers": item.get("Subscribers") or []}
+            for item in properties.get("NotificationsWithSubscribers") or []
+        ]
+        call.api(
+            "budgets",
+            "create_budget",
+            AccountId=call.account_id,
+            Budget=budget,
+            NotificationsWithSubscribers=notifications or None,
+        )
+        return Made(str(budget["BudgetName"]))
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        call.api("budgets", "delete_budget", AccountId=call.account_id, BudgetName=physical_id)
