@@ -69,6 +69,7 @@ class Network:
         vpc.dhcp.add(spec.instance_id, primary.mac, primary.private_ip)
         netns = addressing.guest_netns(self._cloud_id, spec.instance_id)
         run(["ip", "netns", "add", netns])
+        inside(netns, _skip_duplicate_detection)
         ip_batch(guest_commands(spec.instance_id, primary.mac, netns), netns=vpc.netns)
         return netns
 
@@ -183,6 +184,13 @@ def _make_router(netns: str, rules: str) -> None:
 
     inside(netns, forward)
     nft(rules, netns=netns)
+
+
+def _skip_duplicate_detection() -> None:
+    """Addresses are given out once; looking for doubles of the link-local one costs every boot two seconds."""
+    path = Path("/proc/sys/net/ipv6/conf/default/accept_dad")
+    if path.exists():
+        path.write_text("0")
 
 
 def _routes() -> list[str]:
