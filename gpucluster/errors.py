@@ -28,7 +28,7 @@ INTERRUPTED_EXIT_CODE = 130
 
 @dataclass(frozen=True)
 class Notice:
-    """One finding about one place of a file that the user wrote. Lines and columns count from 1; 0 is "the whole file"."""
+    """A finding about a place of a file that the user wrote. Lines and columns count from 1; line 0: the whole file."""
 
     level: Literal["error", "warning"]
     file: str
@@ -79,7 +79,7 @@ class UsageError(UserError):
 
 
 class ConfigError(UserError):
-    """All problems of one file, warnings among them. `message` is their number, `render()` prints each with its place."""
+    """All problems of one file, warnings among them. `message` counts them, `render()` prints each with its place."""
 
     def __init__(self, problems: Sequence[Notice], hint: str | None = None) -> None:
         self.problems = tuple(problems)

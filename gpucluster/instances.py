@@ -1,9 +1,9 @@
 """What each instance type has: one table, and the network interfaces that follow from it.
 
-Sources. GPUs, memory, EFA interfaces, network cards and NVMe: EC2's DescribeInstanceTypes, read through the catalogue that
-moto 5.2.5 ships (a test compares them) and, for P3, which that catalogue no longer has, through Karpenter's VPC limits and
-AWS's P3 page. P3 is being withdrawn by AWS: ask DescribeInstanceTypeOfferings before relying on it. Prices: Linux on
-demand, us-east-1, as Karpenter's price list of PRICES_AS_OF has them; `-` where us-east-1 does not sell the type.
+Sources. GPUs, memory, EFA interfaces, network cards and NVMe: EC2's DescribeInstanceTypes, read through the catalogue
+that moto 5.2.5 ships (a test compares them). P3, which that catalogue no longer has: its cards from Karpenter's list of
+VPC limits, the rest from AWS's P3 page. AWS is withdrawing P3: ask DescribeInstanceTypeOfferings before relying on it.
+Prices: Linux on demand in PRICE_REGION, as in Karpenter's price list of PRICES_AS_OF; `-` where it is not sold there.
 
 To add a type, add a line. Units are those of the API: memory in GiB, GPU memory in MiB, NVMe in GB (10^9 bytes).
 `cards` is "network cards x interfaces that each can hold". `model` is the GPU as Slurm's GRES names it.
@@ -87,9 +87,9 @@ m6i.metal           128         512     0  -            0    1   1x15        0  
 
 EfaMode = Literal["efa-only", "combined", "off"]
 
-# The device index of every EFA interface that is not the primary one. On cards other than card 0 AWS's EC2
-# guide says 0 (or 1 for an ordinary interface); ParallelCluster 3.16 launches efa-only with 1, and with 0 only where the card
-# holds a single interface. This follows ParallelCluster, whose layout is launched on every one of these types.
+# The device index of every EFA interface that is not the primary one. On cards other than card 0, AWS's EC2 guide says
+# 0 (or 1 for an ordinary interface); ParallelCluster 3.16 launches efa-only with 1, and with 0 only where the card holds
+# a single interface. This follows ParallelCluster.
 EFA_DEVICE_INDEX = 1
 
 
@@ -141,9 +141,9 @@ class NetworkInterface:
 def efa_layout(instance_type: InstanceType, mode: EfaMode = "efa-only") -> tuple[NetworkInterface, ...]:
     """Every interface to launch the type with; the first is the primary one, which holds the address.
 
-    `efa-only` (what ParallelCluster does since 3.15): an ordinary primary interface, and beside it one efa-only interface on
-    each card that has EFA. Those take no IP address: a p5.48xlarge uses one, not 32.
-    `combined`: an EFA interface that is an ordinary one as well on each card, as older templates do; one address each.
+    `efa-only`: an ordinary primary interface, and beside it an efa-only interface on each card that has EFA. Those take
+    no IP address: a p5.48xlarge uses one, not 32.
+    `combined`: on each card an EFA interface that is an ordinary one as well, as older templates do; one address each.
     `off`: the primary interface alone.
     """
     if mode == "off" or not instance_type.efa_interfaces:

@@ -1,7 +1,8 @@
 """The command line: `gpucluster VERB`. One file per verb, imported when it is used.
 
-This file must stay quick to import: `gpucluster --help` loads nothing but it, click and the errors. That is why the help
-line of each verb stands here. To add a verb: a line in VERBS, and a module of that name with a click command `command`.
+This file must stay quick to import: `gpucluster --help` loads nothing but it, click and the errors. Therefore the
+help line of each verb stands here. To add a verb: a line in VERBS, and a module of that name with a click command
+`command`.
 
 Exit codes: 0 done, 2 the user's input, 3 AWS or capacity, 4 the job failed, 1 anything else, 130 interrupted.
 """

@@ -99,7 +99,7 @@ def _cdk() -> str | None:
 
 
 def _credentials() -> Check:
-    """Only whether there are some: whether AWS accepts them is for AWS to say. Never asks the instance metadata service."""
+    """Only whether there are some; whether AWS accepts them is for AWS to say. Asks no metadata service."""
     advice = "aws configure, or set AWS_PROFILE; `up --local` needs none"
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return Check("aws credentials", True, "in the environment", advice, "AWS")

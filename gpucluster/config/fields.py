@@ -106,8 +106,8 @@ VpcNetwork = Annotated[str, AfterValidator(_vpc_network)]
 SourceNetwork = Annotated[str, AfterValidator(_source_network)]
 MountPoint = Annotated[str, AfterValidator(_mount_point)]
 
-# CloudFormation takes 128 characters. Slurm's accounting names its tables <cluster>_wckey_usage_month_table, and MariaDB takes
-# 64 characters for a table's name: 40 are left for the cluster's.
+# CloudFormation takes 128 characters. Slurm's accounting names its tables <cluster>_wckey_usage_month_table, and
+# MariaDB takes 64 characters for a table's name: 40 are left for the cluster's.
 ClusterName = Annotated[
     str,
     _text(
@@ -115,12 +115,12 @@ ClusterName = Annotated[
         "up to 40 letters, digits and hyphens, starting with a letter and not ending in a hyphen",
     ),
 ]
-# Node n of partition p is called p-n: a host name, so lower case, and p must not look like a node's name itself.
+# Node n of partition p is p-n: a host name, so lower case, and p must not look like a node's name itself.
 PartitionName = Annotated[
     str,
     _text(
         r"(?=.{1,20}$)(?!.*-[0-9]+$)[a-z]([a-z0-9-]*[a-z0-9])?",
-        "up to 20 lower-case letters, digits and hyphens, starting with a letter and not ending in a hyphen and a number",
+        "up to 20 lower-case letters, digits and hyphens, starting with a letter, not ending in a hyphen and a number",
         "nodes are named after their partition: train-1, train-2 …",
     ),
 ]

@@ -1,8 +1,8 @@
 """cluster.yaml to ClusterConfig, or every problem at once.
 
-Two passes. The first validates the file as it is. If it finds faults, the second validates it again with the faulty values
-taken out (a place holder stands for each), so that the checks across keys still run on everything that is sound: a
-partition with one wrong value and one impossible combination shows both.
+Two passes. The first validates the file as it is. If it finds faults, the second validates it again with the faulty
+values taken out (a place holder stands for each), so that the checks across keys still run on everything that is sound:
+a partition with one wrong value and one impossible combination shows both.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _finding(fault: Any) -> Finding:
 
 
 def _place(loc: Iterable[str | int]) -> tuple[Path, type[BaseModel]]:
-    """Where in the file pydantic's `loc` is, and the section that holds it. `loc` names the member of a union too; a file does not."""
+    """Where in the file pydantic's `loc` is, and the section around it. `loc` also names members of unions."""
     path: Path = ()
     candidates: list[type[BaseModel]] = [ClusterConfig]
     section: type[BaseModel] = ClusterConfig

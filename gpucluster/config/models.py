@@ -1,12 +1,11 @@
 """cluster.yaml as frozen models: one class per section, one field per key, the units in the names.
 
-A field checks its own value; what several fields must satisfy together is in `checks`. `examples/reference.yaml` explains each
-key, and a test holds that file and these models together.
+A field checks its own value; what several fields must satisfy together is in `checks`. `examples/reference.yaml`
+explains each key, and a test holds that file and these models together.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag, WrapValidator, field_validator
@@ -60,7 +59,7 @@ def pass_refused(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 
 
 class Section(BaseModel):
-    # defer_build: a section's validator is built within ClusterConfig's, once; building each alone too doubles the import.
+    # defer_build: a section's validator is built within ClusterConfig's; building each alone too doubles the import.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     _let_through = field_validator("*", mode="wrap")(pass_refused)
@@ -92,16 +91,6 @@ class Network(Section):
     subnet_id: SubnetId | None = None
     ssh_from: tuple[SourceNetwork, ...] = ()
     internet: Literal["nat", "none"] = "nat"
-
-    @property
-    def private_network(self) -> IPv4Network:
-        """Where the nodes are: the upper half of the VPC. The lower half is for what faces the internet."""
-        return list(IPv4Network(self.vpc_cidr).subnets())[1]
-
-    @property
-    def public_network(self) -> IPv4Network:
-        """Where the NAT gateway is: a /28, the smallest that AWS takes, at the start of the VPC."""
-        return next(IPv4Network(self.vpc_cidr).subnets(new_prefix=28))
 
 
 class HeadNode(Section):

@@ -1,4 +1,4 @@
-"""Keys that are part of cluster.yaml and validated, and whose building comes later. Building one removes its line here."""
+"""Keys that are part of cluster.yaml and validated, and whose building comes later. Building one removes its line."""
 
 from __future__ import annotations
 

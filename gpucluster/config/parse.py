@@ -1,7 +1,7 @@
 """YAML text to a Document. Whatever the text, this returns; what is wrong with it is among the document's problems.
 
-ruamel.yaml composes the nodes, which carry line and column; they are turned into values here, because a value alone has lost
-its place. Imported only when a file is read.
+ruamel.yaml composes the nodes, which carry line and column; they are turned into values here, because a value alone has
+lost its place. Imported only when a file is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from gpucluster.config.document import Document, Path, Position
@@ -52,7 +52,7 @@ def _at(document: Document, error: _Malformed) -> Notice:
 def _compose(text: str) -> Node | None:
     yaml = YAML(typ="safe", pure=True)
     try:
-        return yaml.compose(text)
+        node: Node | None = yaml.compose(text)
     except MarkedYAMLError as error:
         raise _malformed(error) from None
     except ReaderError as error:
@@ -62,8 +62,9 @@ def _compose(text: str) -> Node | None:
     except RecursionError:
         raise _Malformed((1, 1), "nested too deeply") from None
     except (YAMLError, ValueError, KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
-        # The parser's own slips on broken text (an unknown %directive, a stray tag handle) are the text's fault as well.
+        # The parser's own slips on broken text (a stray tag handle, an odd directive) are the text's fault as well.
         raise _Malformed((1, 1), f"not valid YAML: {error}") from None
+    return node
 
 
 def _malformed(error: MarkedYAMLError) -> _Malformed:
@@ -136,7 +137,7 @@ class _Reading:
                     else:
                         self._problem(key, "<< merges mappings only")
 
-    def _scalar(self, node: ScalarNode) -> Any:
+    def _scalar(self, node: Node) -> Any:
         kind = str(node.tag).removeprefix(_TAG)
         try:
             match kind:

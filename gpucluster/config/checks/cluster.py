@@ -97,18 +97,18 @@ def _no_existing_and_new(config: ClusterConfig) -> Findings:
 
 
 def _addresses(config: ClusterConfig) -> Findings:
-    """Each node takes one address, whatever its EFA interfaces: those are efa-only and take none."""
+    """Nodes are in a private subnet, half the VPC. Each takes one address: EFA interfaces are efa-only, without one."""
     if config.network.vpc_id:
         return
     nodes = sum(partition.max_nodes for partition in config.partitions)
     nodes += config.parameter_servers.max_nodes if config.parameter_servers else 0
-    available = config.network.private_network.num_addresses - RESERVED_ADDRESSES
+    available = 2 ** (31 - IPv4Network(config.network.vpc_cidr).prefixlen) - RESERVED_ADDRESSES
     if nodes > available:
         larger = next((n for n in range(26, 15, -1) if 2 ** (32 - n - 1) - RESERVED_ADDRESSES >= nodes), None)
         base = IPv4Network(config.network.vpc_cidr).network_address
         yield Finding(
             ("network", "vpc_cidr"),
-            f"{config.network.vpc_cidr} has room for {available} nodes in its private half, and the partitions ask for {nodes}",
+            f"{config.network.vpc_cidr} has room for {available} nodes in its private half; partitions ask for {nodes}",
             f"a /{larger} is large enough, if {base} can start one"
             if larger
             else "a /16 is the largest VPC: lower max_nodes",

@@ -69,7 +69,7 @@ def _same_gpus(partition: Partition, path: Path) -> Findings:
         if other.gpus != first.gpus:
             yield Finding(
                 (*path, "instance_types", index),
-                f"{other.name} has {_gpus(other)} and {first.name} has {_gpus(first)}: in a partition all must have as many",
+                f"{other.name} has {_gpus(other)}, {first.name} has {_gpus(first)}: all must have as many",
                 "make it a partition of its own",
             )
 

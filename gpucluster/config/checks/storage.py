@@ -106,7 +106,7 @@ def _repository_paths(storage: FsxLustre, path: Path) -> Findings:
 
 
 def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int] | None:
-    """The instance types and the least number of nodes of the partition that serves it; None where there is no such partition."""
+    """The instance types and min_nodes of the partition that serves it; None where there is no such partition."""
     if storage.partition == PARAMETER_SERVERS and config.parameter_servers:
         return [config.parameter_servers.instance_type], config.parameter_servers.min_nodes
     for partition in config.partitions:
@@ -129,7 +129,7 @@ def _memory(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Findings:
         if storage.gib_per_node >= type_.memory_gib:
             yield Finding(
                 (*path, "gib_per_node"),
-                f"{storage.gib_per_node} GiB leave nothing of the {type_.memory_gib} GiB of memory that {type_.name} has",
+                f"must be less than the {type_.memory_gib} GiB that {type_.name} has, got {storage.gib_per_node}",
             )
 
 
