@@ -84,7 +84,10 @@ def _disk(state_dir: Path) -> Finding:
 
 def _kernel() -> Iterator[Finding]:
     probes: dict[str, tuple[Callable[[], str], str]] = {
-        "overlay file system": (_probe_overlay, "use a kernel with overlayfs, and a disk that is not itself an overlay"),
+        "overlay file system": (
+            _probe_overlay,
+            "use a kernel with overlayfs, and a disk that is not itself an overlay",
+        ),
         "network namespaces": (_probe_network, "use a kernel with network namespaces, veth and bridge"),
         "nftables": (_probe_nft, "use a kernel with nf_tables and NAT"),
         "loop devices": (_probe_loop, "use a kernel with loop devices (in a container: give it /dev/loop-control)"),

@@ -68,7 +68,11 @@ class NspawnHypervisor:
         """The newest live instance with this address; in a given VPC, the only one."""
         for machine in reversed(list(self._machines.values())):
             spec = machine.spec
-            if spec.interfaces[0].private_ip == private_ip and vpc_id in (None, spec.vpc_id) and not machine.gone.is_set():
+            if (
+                spec.interfaces[0].private_ip == private_ip
+                and vpc_id in (None, spec.vpc_id)
+                and not machine.gone.is_set()
+            ):
                 return machine
         return None
 

@@ -174,7 +174,7 @@ def mmdebstrap_argv(root: Path, host: Host, host_files: Path) -> list[str]:
         '--aptopt=APT::Install-Recommends "false"',
         *(f"--aptopt={option.rstrip(';')}" for option in host.apt_options),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
-        f"--setup-hook=mkdir -p \"$1/etc/apt/preferences.d\" && cp '{host_files / PIN_FILE}' \"$1/{PIN_FILE}\"",
+        f'--setup-hook=mkdir -p "$1/etc/apt/preferences.d" && cp \'{host_files / PIN_FILE}\' "$1/{PIN_FILE}"',
         f"--customize-hook={_copy(GUEST_FILES)}",
         f"--customize-hook={_copy(host_files)}",
         f"--customize-hook='{CUSTOMIZE}' \"$1\"",

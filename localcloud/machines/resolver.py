@@ -63,7 +63,15 @@ def _lookup(name: str, record_type: str, resolve: Resolve) -> list[dns.rrset.RRs
 
 
 def _rrset(name: str, record_type: str, values: Sequence[str]) -> dns.rrset.RRset:
-    return dns.rrset.from_text(f"{name}.", TTL_S, dns.rdataclass.IN, record_type, *values)
+    texts = [_quoted(value) for value in values] if record_type == "TXT" else values
+    return dns.rrset.from_text(f"{name}.", TTL_S, dns.rdataclass.IN, record_type, *texts)
+
+
+def _quoted(text: str) -> str:
+    """A TXT value in zone file form: strings of at most 255 characters."""
+    parts = [text[start : start + 255] for start in range(0, len(text), 255)] or [""]
+    escaped = (part.replace("\\", "\\\\").replace('"', '\\"') for part in parts)
+    return " ".join(f'"{part}"' for part in escaped)
 
 
 def _to_wire(response: dns.message.Message, tcp: bool) -> bytes:

@@ -17,7 +17,13 @@ import pytest
 
 from localcloud.machines import cgroups, doctor, image, leftovers
 from localcloud.machines.hypervisor import NspawnHypervisor
-from localcloud.machines.spec import BootFault, Credentials, Hardware, InstanceSpec, Interface
+from localcloud.machines.spec import (
+    BootFault,
+    Credentials,
+    Hardware,
+    InstanceSpec,
+    Interface,
+)
 
 BOOT_TIMEOUT_S = 60
 VPC, SUBNET, CLOSED_SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60719"
@@ -66,7 +72,9 @@ class StubMetadata:
 
 def spec(number: int, *, user_data: bytes = b"", internet: bool = True) -> InstanceSpec:
     third, subnet = (1, SUBNET) if internet else (2, CLOSED_SUBNET)
-    primary = Interface(f"eni-{number:017x}", f"02:00:0a:00:0{third}:{number:02x}", f"10.0.{third}.{number}", 0, 0, "efa", ("sg-1",))
+    primary = Interface(
+        f"eni-{number:017x}", f"02:00:0a:00:0{third}:{number:02x}", f"10.0.{third}.{number}", 0, 0, "efa", ("sg-1",)
+    )
     second = Interface(f"eni-1{number:016x}", f"02:00:0a:01:0{third}:{number:02x}", None, 1, 1, "efa-only", ("sg-1",))
     return InstanceSpec(
         instance_id=f"i-{third}{number:016x}",
@@ -108,14 +116,16 @@ class Guests:
             self.await_console(one.instance_id, "Reached target")
 
     def await_console(self, instance: str, words: str) -> str:
-        await_true(lambda: words in self.hypervisor.console_output(instance), lambda: self.hypervisor.console_output(instance))
+        await_true(
+            lambda: words in self.hypervisor.console_output(instance), lambda: self.hypervisor.console_output(instance)
+        )
         return self.hypervisor.console_output(instance)
 
     def run(self, instance: str, command: str, *, check: bool = True) -> str:
         """Run a shell command in the guest, as root, past its network."""
         leader = self.hypervisor._machines[instance].leader()
         argv = ["nsenter", "--target", str(leader), "--all", "sh", "-c", command]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
         assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
@@ -166,7 +176,9 @@ def test_user_data_runs_in_a_machine_that_looks_like_ec2(guests: Guests) -> None
 
 def test_metadata_needs_a_token_of_the_same_instance(guests: Guests) -> None:
     server, client = instance_id(SERVER), instance_id(CLIENT)
-    ask = "curl -s -w '%{http_code}' http://169.254.169.254/latest/meta-data/instance-id -H 'X-aws-ec2-metadata-token: '"
+    ask = (
+        "curl -s -w '%{http_code}' http://169.254.169.254/latest/meta-data/instance-id -H 'X-aws-ec2-metadata-token: '"
+    )
     token = "curl -s -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' http://169.254.169.254/latest/api/token"
     granted = guests.run(server, token)
     assert guests.run(server, f"{ask}{granted}") == f"{server}200"
@@ -223,9 +235,13 @@ def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests)
     server, client = instance_id(SERVER), instance_id(CLIENT)
     guests.hypervisor.attach_volume(server, "vol-0456", 1, "/dev/sdg")
     guests.run(server, "mkfs.ext4 -q /dev/sdg && mkdir /export && mount /dev/sdg /export && echo shared >/export/file")
-    early = guests.run(client, "mkdir /shared; mount -t nfs4 -o retry=0 head.zone.internal:/export /shared", check=False)
+    early = guests.run(
+        client, "mkdir /shared; mount -t nfs4 -o retry=0 head.zone.internal:/export /shared", check=False
+    )
     assert "connection refused" in early
-    guests.run(server, "echo '/export 10.0.0.0/16(rw,no_root_squash)' >/etc/exports.d/test.exports; systemctl start nfs-server")
+    guests.run(
+        server, "echo '/export 10.0.0.0/16(rw,no_root_squash)' >/etc/exports.d/test.exports; systemctl start nfs-server"
+    )
     guests.run(client, "mount -t nfs4 -o nfsvers=4.2,hard head.zone.internal:/export /shared && mountpoint -q /shared")
     guests.run(client, "cat /shared/file && echo back >/shared/answer")
     assert guests.run(server, "cat /export/answer") == "back\n"

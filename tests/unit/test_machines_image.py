@@ -1,0 +1,163 @@
+"""What decides about the image, and the commands that stand in for hardware, run as the scripts they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from localcloud.machines import image
+
+GUEST = image.GUEST_FILES
+TARGETS = """\
+http://deb.debian.org/debian-security/ Debian-Security
+http://mirror.example/debian/ Debian
+"""
+DUMP = """\
+APT::Architecture "amd64";
+Acquire::Check-Valid-Until "false";
+Acquire::http::Proxy "http://proxy.example:3128";
+Acquire::https::Verify-Peer "";
+Acquire::Languages "none";
+"""
+
+
+def test_mirror_is_the_hosts_main_archive() -> None:
+    assert image.debian_mirror(TARGETS) == "http://mirror.example/debian"
+    assert image.debian_mirror("http://archive.ubuntu.com/ubuntu/ Ubuntu") == image.DEFAULT_MIRROR
+
+
+def test_apt_options_are_those_that_reach_the_mirror() -> None:
+    assert image.apt_options(DUMP) == (
+        'Acquire::Check-Valid-Until "false";',
+        'Acquire::http::Proxy "http://proxy.example:3128";',
+    )
+
+
+def test_fingerprint_changes_with_whatever_goes_in(tmp_path: Path) -> None:
+    certificate = tmp_path / "own.crt"
+    certificate.write_text("one")
+    plain = image.Host()
+    trusting = dataclasses.replace(plain, certificates=(certificate,))
+    before = image.fingerprint(trusting)
+    certificate.write_text("two")
+    others = [
+        plain,
+        trusting,
+        dataclasses.replace(plain, mirror="http://m"),
+        dataclasses.replace(plain, pip_index="http://i"),
+    ]
+    prints = [before, *map(image.fingerprint, others)]
+    assert len(set(prints)) == len(prints)
+    assert image.fingerprint(plain) == image.fingerprint(image.Host())
+    assert all(len(one) == 16 for one in prints)
+
+
+def test_package_list_has_words_only() -> None:
+    words = image.packages("# none\na b  # note\n\nc\n")
+    assert words == ["a", "b", "c"]
+    assert {"slurmd", "cloud-init", "python3.11"} <= set(image.packages(image.PACKAGE_LIST.read_text()))
+
+
+def test_mmdebstrap_reads_python_from_the_older_suite_only() -> None:
+    argv = image.mmdebstrap_argv(Path("/target"), image.Host(mirror="http://m/debian"), Path("/files"))
+    assert argv[-3:] == [f"deb http://m/debian {suite} main" for suite in ("trixie", "trixie-updates", "bookworm")]
+    assert "Pin-Priority: 50\n" in image.PINS
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    facts = {"vcpus": 48, "gpus": 2, "gpu_name": "NVIDIA A10G", "gpu_memory_mib": 23028, "efa_interfaces": 1}
+    (tmp_path / "hardware.json").write_text(json.dumps(facts))
+    return tmp_path
+
+
+def stand_in(path: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
+    argv = [sys.executable, "-I", str(GUEST / path), *arguments]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_nvidia_smi_lists_the_gpus(run_dir: Path) -> None:
+    code, out, _ = stand_in("usr/bin/nvidia-smi", "-L", LOCALCLOUD_RUN=str(run_dir))
+    assert code == 0
+    assert [line.split(" (")[0] for line in out.splitlines()] == ["GPU 0: NVIDIA A10G", "GPU 1: NVIDIA A10G"]
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("csv", ["index, name, memory.total [MiB]", "0, NVIDIA A10G, 23028 MiB", "1, NVIDIA A10G, 23028 MiB"]),
+        ("csv,noheader,nounits", ["0, NVIDIA A10G, 23028", "1, NVIDIA A10G, 23028"]),
+    ],
+)
+def test_nvidia_smi_answers_queries(run_dir: Path, form: str, lines: list[str]) -> None:
+    arguments = ("--query-gpu=index,name,memory.total", f"--format={form}")
+    assert stand_in("usr/bin/nvidia-smi", *arguments, LOCALCLOUD_RUN=str(run_dir)) == (0, "\n".join(lines) + "\n", "")
+
+
+def test_nvidia_smi_refuses_what_it_does_not_know(run_dir: Path) -> None:
+    code, _, err = stand_in("usr/bin/nvidia-smi", "--query-gpu=colour", LOCALCLOUD_RUN=str(run_dir))
+    assert code == 1 and "colour" in err
+
+
+def test_nvidia_smi_table_names_each_gpu(run_dir: Path) -> None:
+    _, out, _ = stand_in("usr/bin/nvidia-smi", LOCALCLOUD_RUN=str(run_dir))
+    assert out.count("NVIDIA A10G") == 2
+
+
+def test_machine_without_gpus_has_none(run_dir: Path) -> None:
+    (run_dir / "hardware.json").write_text('{"gpus": 0, "gpu_name": null, "gpu_memory_mib": 0, "efa_interfaces": 0}')
+    assert stand_in("usr/bin/nvidia-smi", "-L", LOCALCLOUD_RUN=str(run_dir))[:2] == (6, "No devices were found\n")
+    assert stand_in("usr/bin/fi_info", "-p", "efa", LOCALCLOUD_RUN=str(run_dir))[0] == 61
+
+
+def test_fi_info_lists_the_efa_interfaces(run_dir: Path) -> None:
+    code, out, _ = stand_in("usr/bin/fi_info", "-p", "efa", "-t", "FI_EP_RDM", LOCALCLOUD_RUN=str(run_dir))
+    assert code == 0
+    assert out.count("provider: efa") == 1
+
+
+@pytest.fixture
+def nfs_root(tmp_path: Path) -> Path:
+    (tmp_path / "etc/exports.d").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "etc/exports.d/one.exports").write_text("# mine\n/home 10.0.0.0/16(rw,sync) 10.1.0.0/16\n")
+    return tmp_path
+
+
+def etab(root: Path) -> list[str]:
+    return (root / "var/lib/nfs/etab").read_text().splitlines()
+
+
+def test_exportfs_records_what_is_configured_and_forgets_it(nfs_root: Path) -> None:
+    assert stand_in("usr/sbin/exportfs", "-ra", LOCALCLOUD_ROOT=str(nfs_root))[0] == 0
+    assert etab(nfs_root)[0] == "/home\t10.0.0.0/16(rw,sync)"
+    assert etab(nfs_root)[1].startswith("/home\t10.1.0.0/16(sync,")
+    assert stand_in("usr/sbin/exportfs", LOCALCLOUD_ROOT=str(nfs_root))[1] == "/home\t10.0.0.0/16\n/home\t10.1.0.0/16\n"
+    stand_in("usr/sbin/exportfs", "-u", "10.0.0.0/16:/home", LOCALCLOUD_ROOT=str(nfs_root))
+    assert len(etab(nfs_root)) == 1
+    stand_in("usr/sbin/exportfs", "-ua", LOCALCLOUD_ROOT=str(nfs_root))
+    assert etab(nfs_root) == []
+
+
+def test_exportfs_names_a_directory_that_is_not_there(nfs_root: Path) -> None:
+    code, _, err = stand_in("usr/sbin/exportfs", "-o", "rw", "*:/absent", LOCALCLOUD_ROOT=str(nfs_root))
+    assert (code, err) == (1, "exportfs: Failed to stat /absent: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("server:/x", "/absent-mount-point"), 32, "does not exist"),
+        (("no-colon", "/tmp"), 1, "usage"),
+        (("127.0.0.1:/x", "/tmp", "-o", "rw,retry=0"), 32, "the machine below does not answer"),
+    ],
+)
+def test_mount_nfs_fails_with_its_reason(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    status, _, err = stand_in("usr/sbin/mount.nfs", *arguments, LOCALCLOUD_RUN=str(tmp_path))
+    assert status == code and words in err

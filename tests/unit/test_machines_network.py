@@ -1,0 +1,87 @@
+"""Addresses, names, rules and DHCP of the local cloud's network: pure text and arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localcloud.machines import addressing, dhcp, firewall, network
+
+
+@pytest.mark.parametrize(
+    ("cloud_id", "pair"),
+    [
+        ("0000", ("100.64.0.1", "100.64.0.2")),
+        ("0001", ("100.64.0.5", "100.64.0.6")),
+        ("ffff", ("100.67.255.253", "100.67.255.254")),
+    ],
+)
+def test_each_cloud_has_its_own_uplink(cloud_id: str, pair: addressing.Pair) -> None:
+    assert addressing.uplink_pair(cloud_id) == pair
+
+
+def test_uplink_avoids_what_the_host_routes_already() -> None:
+    assert addressing.uplink_pair("0000", ["192.0.2.0/24", "100.64.0.0/14"]) == ("100.68.0.1", "100.68.0.2")
+
+
+def test_uplink_fails_where_the_whole_space_is_routed() -> None:
+    with pytest.raises(ValueError, match="every candidate"):
+        addressing.uplink_pair("0000", ["100.64.0.0/10"])
+
+
+def test_links_to_vpcs_lie_outside_every_uplink() -> None:
+    assert addressing.vpc_pair(0) == ("100.127.0.1", "100.127.0.2")
+    assert addressing.vpc_pair(64) == ("100.127.1.1", "100.127.1.2")
+
+
+def test_link_names_fit_the_kernels_limit() -> None:
+    assert len(addressing.guest_link_name("i-0123456789abcdef0")) <= 15
+    assert len(addressing.uplink_name("abcd")) <= 15
+
+
+@pytest.mark.parametrize(
+    ("region", "domain"), [("us-east-1", "ec2.internal"), ("eu-west-1", "eu-west-1.compute.internal")]
+)
+def test_search_domain_is_the_regions(region: str, domain: str) -> None:
+    assert addressing.search_domain(region) == domain
+
+
+def test_gateway_and_resolver_are_where_ec2_has_them() -> None:
+    assert addressing.gateway("10.0.1.0/24") == "10.0.1.1"
+    assert addressing.vpc_resolver("10.0.0.0/16") == "10.0.0.2"
+
+
+def test_rules_of_a_vpc_drop_what_no_subnet_may_send_out() -> None:
+    rules = firewall.vpc_rules()
+    last = [line.strip() for line in rules.splitlines() if "oifname" in line][-1]
+    assert last == 'oifname "uplink" drop'
+    assert "ip daddr 169.254.169.251 accept" in rules
+
+
+def test_host_rules_carry_the_clouds_id_and_touch_only_its_address() -> None:
+    rules = firewall.host_rules("ab12", "100.64.0.2", "lc-ab12-up")
+    assert "table ip localcloud_ab12" in rules
+    assert 'ip saddr 100.64.0.2 oifname != "lc-ab12-up" masquerade' in rules
+
+
+def test_dhcp_serves_each_subnet_its_own_gateway() -> None:
+    subnets = [dhcp.Subnet("subnet-b", "10.0.2.0/24"), dhcp.Subnet("subnet-a", "10.0.1.0/24")]
+    lines = dhcp.configuration(subnets, "ec2.internal", Path("/state")).splitlines()
+    assert lines[-4:] == [
+        "dhcp-range=set:subnet-a,10.0.1.0,static,255.255.255.0,1h",
+        "dhcp-option=tag:subnet-a,option:router,10.0.1.1",
+        "dhcp-range=set:subnet-b,10.0.2.0,static,255.255.255.0,1h",
+        "dhcp-option=tag:subnet-b,option:router,10.0.2.1",
+    ]
+    assert {"port=0", "dhcp-option=option:mtu,9001", "dhcp-option=option:domain-search,ec2.internal"} <= set(lines)
+
+
+def test_dhcp_host_line_names_the_guest_as_ec2_does() -> None:
+    assert dhcp.host_line("02:00:00:00:00:01", "10.0.1.2") == "02:00:00:00:00:01,10.0.1.2,ip-10-0-1-2,infinite\n"
+
+
+def test_guests_card_is_called_as_on_ec2() -> None:
+    add, up = network.guest_commands("i-0123456789abcdef0", "02:00:00:00:00:01", "lc-ab12-i-0123456789abcdef0")
+    assert "peer name ens5" in add and "address 02:00:00:00:00:01" in add
+    assert up == "link set v56789abcdef0 master br0 up"
