@@ -40,7 +40,7 @@ def run_request(template: LaunchTemplate, count: int, token: str) -> dict[str, A
 
 
 def client_token(attempt: str, nodes: Sequence[str], template: LaunchTemplate) -> str:
-    """One per attempt, group and template: a call repeated after a timeout must not launch twice, a new attempt must."""
+    """One per attempt, group and template: a repeated call must not launch twice, a new attempt must."""
     text = "\n".join((attempt, *nodes, template.launch_template_id, template.version))
     return sha256(text.encode()).hexdigest()[:64]
 

@@ -1,0 +1,81 @@
+"""Every shell script as nodes get it: lints clean, parses, and has no template left in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpucluster import config, render
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = sorted((ROOT / "bootstrap/steps").glob("*.sh"))
+CLUSTERS = sorted([ROOT / "cluster.yaml", *(ROOT / "examples").glob("*.yaml")])
+SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+ROLES: tuple[render.Role, ...] = ("head", "compute")
+
+
+@pytest.fixture(params=CLUSTERS, ids=lambda path: path.stem)
+def rendered(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with the bundle and both user data."""
+    cluster = config.load(request.param)
+    files = {**render.bundle(cluster), **{f"user-data-{role}.sh": render.user_data(cluster, role) for role in ROLES}}
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def shellcheck(*arguments: str | Path) -> str:
+    """What it complains of; empty when it does not."""
+    done = subprocess.run([SHELLCHECK, "--format=gcc", *map(str, arguments)], capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_steps_lint_alone() -> None:
+    """Finds unset lower-case variables, which the pass over whole roles takes for somebody else's."""
+    assert shellcheck("--shell=bash", *STEPS) == ""
+
+
+def test_rendered_scripts_lint(rendered: Path) -> None:
+    """Finds a header value that nobody defines."""
+    scripts = sorted(rendered.glob("*.sh"))
+    found = shellcheck("-x", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", *scripts)
+    assert found == ""
+
+
+def test_lint_sees_a_header_value_that_nobody_defines(rendered: Path) -> None:
+    head = rendered / "head.sh"
+    head.write_text(head.read_text().replace("readonly ZONE=", "readonly ZONES="))
+    found = shellcheck("-x", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", head)
+    assert "ZONE is referenced but not assigned" in found
+
+
+def test_rendered_scripts_parse(rendered: Path) -> None:
+    for script in rendered.rglob("*.sh"):
+        subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_no_template_is_left(rendered: Path) -> None:
+    for path in rendered.rglob("*"):
+        if path.is_file():
+            text = path.read_text()
+            assert not any(mark in text for mark in ("{{", "{%", "${Token[")), path
+
+
+def test_build_wheels_lints() -> None:
+    assert shellcheck("-x", "--source-path=SCRIPTDIR", ROOT / "bootstrap/build-wheels.sh") == ""
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_step_that_runs_has_its_file(rendered: Path, role: str) -> None:
+    lines = (rendered / f"{role}.sh").read_text().splitlines()
+    ran = [line.split()[1] for line in lines if line.startswith("run_step ")]
+    assert ran
+    for step in ran:
+        assert f'source "$BUNDLE/steps/{step}.sh"' in lines
+        assert f"step_{step}() {{" in (rendered / f"steps/{step}.sh").read_text()

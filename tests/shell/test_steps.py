@@ -1,0 +1,202 @@
+"""Steps run for real, below a scratch folder and with stand-ins for the commands that change a machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+STEPS = Path(__file__).resolve().parents[2] / "bootstrap/steps"
+
+
+class Machine:
+    """A folder with stand-in commands that note how they were called, and steps to run there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.bin, self.calls_file = root, root / "bin", root / "calls"
+        self.bin.mkdir()
+        self.calls_file.touch()
+        (root / "bundle/steps").mkdir(parents=True)
+
+    def command(self, name: str, body: str = "") -> None:
+        path = self.bin / name
+        path.write_text(f'#!/bin/bash\necho "{name} $*" >>"{self.calls_file}"\n{body}\n')
+        path.chmod(0o755)
+
+    def step(self, name: str, body: str) -> None:
+        (self.root / f"bundle/steps/{name}.sh").write_text(body)
+
+    def calls(self) -> list[str]:
+        return self.calls_file.read_text().splitlines()
+
+    def run(self, script: str, *sources: str) -> subprocess.CompletedProcess[str]:
+        """Paths of the system that the steps name are below the scratch folder instead."""
+        sourced = "\n".join(self._source(name) for name in sources)
+        path = f"{self.bin}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["bash", "-c", f"set -euo pipefail\nBUNDLE={self.root}/bundle\n{sourced}\n{script}"],
+            capture_output=True,
+            text=True,
+            env={"PATH": path, "ROOT": str(self.root)},
+            timeout=30,
+        )
+
+    def _source(self, name: str) -> str:
+        copy = self.root / f"bundle/steps/{name}.sh"
+        if not copy.exists():
+            text = (STEPS / f"{name}.sh").read_text()
+            copy.write_text(text.replace("/var/lib/gpucluster", f"{self.root}/var").replace("/run/gpucluster", f"{self.root}/run"))
+        return f"source {copy}"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+REPORT = 'report_failure() { echo "REPORTED $1"; }'
+
+
+def test_a_step_that_works_is_logged_with_its_time(machine: Machine) -> None:
+    machine.step("greet", "step_greet() { echo hello; }")
+    done = machine.run(f"{REPORT}\nrun_step greet", "runner", "greet")
+    assert done.returncode == 0
+    assert "hello" in done.stdout
+    assert "step=greet status=ok seconds=0." in done.stdout
+
+
+FAILURES = {
+    "a command of the step": ("step_x() {\n    true\n    ls /nowhere\n}", 3, "ls: cannot access '/nowhere'"),
+    "inside a command substitution": ("step_x() {\n    local a\n    a=$(ls /nowhere)\n}", 3, "ls: cannot access"),
+    "in a function of the step": ("step_x() { inner; }\ninner() {\n    ls /nowhere\n}", 3, "ls: cannot access"),
+    "in another file": ("step_x() {\n    put_file </nowhere\n}", 2, "/nowhere: No such file"),
+    "fail": ("step_x() {\n    fail 'no disk'\n}", 2, "no disk"),
+    "the last line of many": ("step_x() {\n    printf 'first\\nlast\\n\\n' >&2\n    false\n}", 3, "last"),
+    "nothing said": ("step_x() {\n    grep -q x /dev/null\n}", 2, "grep -q x /dev/null exited with status 1"),
+    "a pipe": ("step_x() {\n    ls /nowhere | cat\n}", 2, "ls: cannot access"),
+    "an unset variable": ('step_x() {\n    echo "$nobody"\n}', None, "nobody: unbound variable"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failed_step_says_where_and_why_and_stops(machine: Machine, name: str) -> None:
+    body, line, why = FAILURES[name]
+    machine.step("x", body)
+    machine.step("after", 'step_after() { touch "$ROOT/went-on"; }')
+    done = machine.run(f"{REPORT}\nrun_step x\nrun_step after", "runner", "files", "x", "after")
+    assert done.returncode == 1
+    reported = next(line for line in done.stdout.splitlines() if line.startswith("REPORTED "))
+    assert reported.startswith(f"REPORTED step=x line={line or '?'}: ")
+    assert why in reported
+    assert reported.endswith(" (log /var/log/gpucluster/boot.log)")
+    assert "step=x status=failed" in done.stdout
+    assert not (machine.root / "went-on").exists()
+
+
+def test_a_long_reason_fits_a_tag(machine: Machine) -> None:
+    machine.step("x", "step_x() { fail \"$(printf 'e%.0s' {1..900})\"; }")
+    done = machine.run(f"{REPORT}\nrun_step x", "runner", "x")
+    reported = next(line for line in done.stdout.splitlines() if line.startswith("REPORTED "))
+    assert len(reported.removeprefix("REPORTED ")) <= 250
+
+
+def test_a_step_leaves_no_variable_behind(machine: Machine) -> None:
+    machine.step("x", "step_x() { leaked=yes; }")
+    done = machine.run(f'{REPORT}\nrun_step x\necho "leaked=${{leaked:-no}}"', "runner", "x")
+    assert "leaked=no" in done.stdout
+
+
+OWNER = f"{subprocess.getoutput('id -un')}:{subprocess.getoutput('id -gn')}"
+
+
+def test_put_file_writes_only_what_differs(machine: Machine) -> None:
+    put = f'put_file "$ROOT/etc/x.conf" 0640 {OWNER}'
+    path = machine.root / "etc/x.conf"
+    machine.run(f"{put} <<<one", "files").check_returncode()
+    first = path.stat()
+    assert (path.read_text(), first.st_mode & 0o777) == ("one\n", 0o640)
+    machine.run(f"{put} <<<one", "files").check_returncode()
+    assert path.stat() == first
+    machine.run(f"{put} <<<two", "files").check_returncode()
+    assert path.read_text() == "two\n"
+
+
+def test_put_file_mends_the_mode(machine: Machine) -> None:
+    path = machine.root / "x"
+    path.write_text("one\n")
+    path.chmod(0o600)
+    machine.run(f'put_file "$ROOT/x" 0644 {OWNER} <<<one', "files").check_returncode()
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_put_line_adds_it_once(machine: Machine) -> None:
+    (machine.root / "fstab").write_text("other\n")
+    machine.run('for _ in 1 2; do put_line "$ROOT/fstab" "a b"; done', "files").check_returncode()
+    assert (machine.root / "fstab").read_text() == "other\na b\n"
+
+
+def restarts(machine: Machine) -> int:
+    return machine.calls().count("systemctl restart unit")
+
+
+def test_service_up_restarts_only_after_a_change(machine: Machine) -> None:
+    machine.command("systemctl")
+    conf = machine.root / "unit.conf"
+    conf.write_text("one")
+    up = 'service_up unit "$ROOT/unit.conf"; echo "restarted=$RESTARTED"'
+    assert "restarted=yes" in machine.run(up, "runner", "services").stdout
+    assert restarts(machine) == 1
+    assert "restarted=no" in machine.run(up, "runner", "services").stdout
+    assert restarts(machine) == 1
+    conf.write_text("two")
+    assert "restarted=yes" in machine.run(up, "runner", "services").stdout
+    assert restarts(machine) == 2
+
+
+def test_service_up_starts_what_has_stopped(machine: Machine) -> None:
+    machine.command("systemctl", '[ "$1" != is-active ]')
+    machine.run("service_up unit; service_up unit", "runner", "services").check_returncode()
+    assert restarts(machine) == 2
+
+
+def test_a_service_that_does_not_start_says_what_the_program_said(machine: Machine) -> None:
+    machine.command("systemctl", '[ "$1" != restart ]')
+    machine.command("journalctl", 'case "$*" in *_SYSTEMD_UNIT=*) echo "slurm.conf: no such key";; *) echo "Main process exited";; esac')
+    machine.step("x", "step_x() {\n    service_up unit /dev/null\n}")
+    machine.command("is-newer")
+    done = machine.run(f"{REPORT}\nrun_step x", "runner", "files", "services", "x")
+    assert "REPORTED step=x line=2: unit does not start: slurm.conf: no such key" in done.stdout
+
+
+IMAGE = {
+    "the image brings its own": ("Key=image\n", "Key=image\n"),
+    "an earlier bundle wrote it": ("# written by GpuCluster: old\n", "# written by GpuCluster: new\n"),
+    "there is none": (None, "# written by GpuCluster: new\n"),
+}
+
+
+@pytest.mark.parametrize("name", IMAGE)
+def test_image_file_leaves_the_image_its_own(machine: Machine, name: str) -> None:
+    before, after = IMAGE[name]
+    (machine.root / "bundle/slurm").mkdir()
+    (machine.root / "bundle/slurm/image.conf").write_text("# written by GpuCluster: new\n")
+    path = machine.root / "image.conf"
+    if before:
+        path.write_text(before)
+    text = (STEPS / "slurm_files.sh").read_text().replace("/etc/slurm/", f"{machine.root}/").replace("root:root", OWNER)
+    machine.step("slurm_files", text)
+    machine.run("image_file image.conf", "files", "slurm_files").check_returncode()
+    assert path.read_text() == after
+
+
+def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
+    for command in ("munged", "nft", "mount.nfs4", "scontrol", "mpirun", "slurmd", "python3"):
+        machine.command(command)
+    machine.command("apt-get")
+    machine.run("ROLE=compute; step_packages", "packages").check_returncode()
+    assert not [call for call in machine.calls() if call.startswith("apt-get")]
+    (machine.bin / "munged").unlink()
+    machine.run("ROLE=compute; step_packages", "packages").check_returncode()
+    assert any("install" in call and call.endswith(" munge") for call in machine.calls())
