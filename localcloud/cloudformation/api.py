@@ -9,9 +9,9 @@ import uuid
 from typing import Any
 from xml.sax.saxutils import escape
 
-import botocore.session
 from moto.core.parse import QueryParser, RequestDict
 from moto.core.serialize import QuerySerializer, SerializationContext
+from moto.core.utils import get_service_model
 from werkzeug import Request, Response
 from werkzeug.datastructures import MultiDict
 
@@ -35,7 +35,7 @@ def default_service() -> Service:
 
 @functools.cache
 def _model() -> Any:
-    return botocore.session.get_session().get_service_model("cloudformation")
+    return get_service_model("cloudformation")
 
 
 def handle(request: Request, service: Service | None = None) -> Response:

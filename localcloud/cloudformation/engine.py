@@ -198,12 +198,12 @@ class Update:
         if current.physical_id != old.physical_id or current.resource_type != old.resource_type:
             self.stack.resources[logical_id] = replace(old)
             return
-        changed = current.properties != old.properties
+        changed = current.properties != old.properties and not current.refused
         current.definition = old.definition
         if changed:
             self.operation.change_in_place(current, current.properties, old.properties)
         else:
-            current.status, current.reason = old.status, None
+            current.properties, current.status, current.reason = old.properties, old.status, None
 
 
 def _scope(operation: Operation) -> Scope:

@@ -47,3 +47,7 @@ class ResourceError(Exception):
 
 class CancelledError(ResourceError):
     """Another resource failed first."""
+
+
+class UnchangedError(ResourceError):
+    """An update was refused before it changed anything: there is nothing to undo."""

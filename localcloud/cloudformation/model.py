@@ -30,6 +30,7 @@ class StackResource:
     status: str = "CREATE_IN_PROGRESS"
     reason: str | None = None
     updated: datetime.datetime = field(default_factory=now)
+    refused: bool = False  # the last update was refused before it changed anything
 
     def policy(self, name: str) -> str:
         return str(self.definition.get(name, "Delete"))
@@ -124,20 +125,15 @@ class Stack:
         properties: Mapping[str, Any] | None = None,
     ) -> None:
         with self.lock:
+            time = now()
+            if self.events:  # clients sort by milliseconds: no two events of a stack may share one
+                time = max(time, self.events[-1].time + datetime.timedelta(milliseconds=1))
             event_id = f"{logical_id}-{status}-{uuid.uuid4().hex[:12]}"
-            self.events.append(
-                Event(
-                    logical_id,
-                    physical_id,
-                    resource_type,
-                    status,
-                    reason,
-                    properties,
-                    self.operation_id,
-                    event_id,
-                    now(),
-                )
+            operation_id = self.operation_id
+            event = Event(
+                logical_id, physical_id, resource_type, status, reason, properties, operation_id, event_id, time
             )
+            self.events.append(event)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.cloudformation.errors import CancelledError, CloudFormationError, ResourceError
+from localcloud.cloudformation.errors import CancelledError, CloudFormationError, ResourceError, UnchangedError
 from localcloud.cloudformation.intrinsics import resolve
 from localcloud.cloudformation.model import Stack, StackResource
 from localcloud.cloudformation.resources.registry import Call, Made, handler_for, is_gone
@@ -163,13 +163,14 @@ class Operation:
 
     def change_in_place(self, resource: StackResource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         self.stack.set_resource_status(resource, "UPDATE_IN_PROGRESS")
-        resource.properties = dict(new)
+        resource.properties, resource.refused = dict(new), False
         try:
             handler = handler_for(resource.resource_type)
             call = replace(self.call(resource, self.cancelled), announce=lambda physical_id: None)
             made = handler.update(call, str(resource.physical_id), old, new)
             _take(resource, made)
         except Exception as error:
+            resource.refused = isinstance(error, UnchangedError)
             self.stack.set_resource_status(resource, "UPDATE_FAILED", explain(error))
             raise
         self.stack.set_resource_status(resource, "UPDATE_COMPLETE")

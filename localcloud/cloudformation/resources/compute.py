@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from localcloud.cloudformation.errors import ResourceError
+from botocore.exceptions import ClientError
+
+from localcloud.cloudformation.errors import ResourceError, UnchangedError
 from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
 from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, resource, tag_list, without
 
@@ -107,7 +109,11 @@ class Instance(Handler):
         call.api("ec2", "modify_instance_attribute", attribute, InstanceId=instance_id)
 
     def _change_stopped(self, call: Call, instance_id: str, changed: Properties) -> None:
-        call.api("ec2", "stop_instances", InstanceIds=[instance_id])
+        try:
+            call.api("ec2", "stop_instances", InstanceIds=[instance_id])
+        except ClientError as error:
+            names = ", ".join(sorted(changed.keys() & set(_STOPPED)))
+            raise UnchangedError(f"changing {names} needs the instance stopped: {error}") from None
         call.wait(lambda: self._is(call, instance_id, "stopped"), f"{instance_id} stopped")
         for name in _STOPPED:
             value = changed.get(name)
