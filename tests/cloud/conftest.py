@@ -1,0 +1,70 @@
+"""A control plane that the tests of this folder share: one process for the session, nothing boots."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    endpoint_url: str
+    state_dir: Path
+    environment: dict[str, str]
+
+    def client(self, service: str, region: str = "us-east-1", **credentials: str) -> Any:
+        """A client of the administrator, or of whoever the credentials stand for. Nothing is retried."""
+        keys = credentials or {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+        once = Config(retries={"total_max_attempts": 1})
+        return boto3.client(service, region_name=region, endpoint_url=self.endpoint_url, config=once, **keys)
+
+
+def _two_free_ports() -> tuple[int, int]:
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port, port + 1
+
+
+@pytest.fixture
+def ports() -> tuple[int, int]:
+    """Of an API and of its tunnel: neighbours, both free."""
+    return _two_free_ports()
+
+
+@pytest.fixture(scope="session")
+def localcloud_command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "localcloud", *arguments]
+        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=90, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    tmp_path_factory: pytest.TempPathFactory, localcloud_command: Callable[..., subprocess.CompletedProcess[str]]
+) -> Iterator[ControlPlane]:
+    environment = {**os.environ, "LOCALCLOUD_ROOT": str(tmp_path_factory.mktemp("localcloud"))}
+    up = localcloud_command(environment, "up", "--no-boot", "--detach", "--port", str(_two_free_ports()[0]))
+    assert up.returncode == 0, up.stderr
+    started = json.loads(up.stdout)
+    yield ControlPlane(started["endpoint_url"], Path(started["state_dir"]), environment)
+    down = localcloud_command(environment, "down")
+    assert down.returncode == 0, down.stderr

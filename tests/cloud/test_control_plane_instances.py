@@ -1,0 +1,344 @@
+"""Launching: RunInstances, CreateFleet, launch templates, interfaces, EC2's rules, faults and states."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+DLAMI = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
+ZONE = "us-east-1a"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A VPC to launch into."""
+
+    cloud: Any
+    ec2: Any
+    vpc_id: str
+    subnet_id: str
+    group_id: str
+    image_id: str
+
+    def run(self, **request: Any) -> list[str]:
+        launch = {"ImageId": self.image_id, "InstanceType": "m5.large", "SubnetId": self.subnet_id, "MinCount": 1}
+        if "NetworkInterfaces" in request:
+            del launch["SubnetId"]
+        reservation = self.ec2.run_instances(**({"MaxCount": 1} | launch | request))
+        return [instance["InstanceId"] for instance in reservation["Instances"]]
+
+    def describe(self, *ids: str) -> list[dict[str, Any]]:
+        found = self.ec2.describe_instances(InstanceIds=list(ids))["Reservations"]
+        return [instance for reservation in found for instance in reservation["Instances"]]
+
+    def await_state(self, state: str, *ids: str) -> None:
+        deadline = time.monotonic() + 10
+        while {instance["State"]["Name"] for instance in self.describe(*ids)} != {state}:
+            assert time.monotonic() < deadline, f"{ids} never became {state}"
+            time.sleep(0.05)
+
+    def efa(self, count: int, **more: Any) -> list[dict[str, Any]]:
+        where = {"SubnetId": self.subnet_id, "Groups": [self.group_id]}
+        return [
+            {"DeviceIndex": min(card, 1), "NetworkCardIndex": card, "InterfaceType": "efa"} | where | more
+            for card in range(count)
+        ]
+
+    def template(self, name: str, **data: Any) -> str:
+        made = self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
+        return str(made["LaunchTemplate"]["LaunchTemplateId"])
+
+    def fleet(self, template_id: str, count: int, *overrides: dict[str, Any], **request: Any) -> dict[str, Any]:
+        configs = {
+            "LaunchTemplateSpecification": {"LaunchTemplateId": template_id, "Version": "1"},
+            "Overrides": list(overrides),
+        }
+        capacity = {"TotalTargetCapacity": count, "DefaultTargetCapacityType": "on-demand"}
+        answer: dict[str, Any] = self.ec2.create_fleet(
+            **({"Type": "instant", "TargetCapacitySpecification": capacity, "LaunchTemplateConfigs": [configs]} | request)
+        )
+        return answer
+
+
+@pytest.fixture(scope="module")
+def place(control_plane: Any) -> Iterator[Place]:
+    ec2 = control_plane.client("ec2")
+    vpc_id = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc_id, CidrBlock="10.0.0.0/20", AvailabilityZone=ZONE)["Subnet"]
+    group_id = ec2.create_security_group(GroupName="nodes", Description="nodes", VpcId=vpc_id)["GroupId"]
+    image_id = control_plane.client("ssm").get_parameter(Name=DLAMI)["Parameter"]["Value"]
+    place = Place(control_plane, ec2, vpc_id, subnet["SubnetId"], group_id, image_id)
+    yield place
+    left = ec2.describe_instances(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["Reservations"]
+    ids = [i["InstanceId"] for r in left for i in r["Instances"] if i["State"]["Name"] != "terminated"]
+    if ids:
+        ec2.terminate_instances(InstanceIds=ids)
+        place.await_state("terminated", *ids)
+    assert ec2.describe_network_interfaces(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["NetworkInterfaces"] == []
+    ec2.delete_security_group(GroupId=group_id)
+    ec2.delete_subnet(SubnetId=place.subnet_id)
+    ec2.delete_vpc(VpcId=vpc_id)
+
+
+@pytest.fixture
+def own(control_plane: Any) -> Iterator[Callable[..., Any]]:
+    """The cloud's own routes; faults are lifted afterwards."""
+
+    def call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{control_plane.endpoint_url}/_localcloud/{route}", data, method=method)
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)
+
+    yield call
+    call("DELETE", "faults")
+
+
+def code(error: pytest.ExceptionInfo[ClientError]) -> str:
+    return str(error.value.response["Error"]["Code"])
+
+
+def test_an_instance_lives_and_leaves_nothing(place: Place) -> None:
+    disks = [{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 20, "VolumeType": "gp3", "Encrypted": True}}]
+    tags = [{"ResourceType": kind, "Tags": [{"Key": "Name", "Value": "one"}]} for kind in ("instance", "volume")]
+    (instance_id,) = place.run(
+        BlockDeviceMappings=disks, TagSpecifications=tags, SecurityGroupIds=[place.group_id],
+        MetadataOptions={"HttpTokens": "required", "InstanceMetadataTags": "enabled"},
+    )  # fmt: skip
+    (instance,) = place.describe(instance_id)
+    assert instance["State"]["Name"] == "pending"
+    assert instance["SecurityGroups"] == [{"GroupId": place.group_id, "GroupName": "nodes"}]
+    assert instance["MetadataOptions"]["HttpTokens"] == "required"
+    assert instance["PrivateDnsName"] == f"ip-{instance['PrivateIpAddress'].replace('.', '-')}.ec2.internal"
+    assert {m["DeviceName"] for m in instance["BlockDeviceMappings"]} == {"/dev/sda1", "/dev/sdf"}
+    volumes = [m["Ebs"]["VolumeId"] for m in instance["BlockDeviceMappings"]]
+    assert all(v["Tags"] for v in place.ec2.describe_volumes(VolumeIds=volumes)["Volumes"])
+
+    place.await_state("running", instance_id)
+    ending = place.ec2.terminate_instances(InstanceIds=[instance_id])["TerminatingInstances"][0]
+    assert (ending["PreviousState"]["Name"], ending["CurrentState"]["Name"]) == ("running", "shutting-down")
+    place.await_state("terminated", instance_id)
+    with pytest.raises(ClientError) as error:
+        place.ec2.describe_volumes(VolumeIds=volumes)
+    assert code(error) == "InvalidVolume.NotFound"
+    (instance,) = place.describe(instance_id)
+    assert "PrivateIpAddress" not in instance
+    assert instance["NetworkInterfaces"] == []
+
+
+@pytest.mark.parametrize(("instance_type", "cards"), [("p5.48xlarge", 32), ("p4d.24xlarge", 4)])
+def test_every_efa_interface_has_its_card_and_device(place: Place, instance_type: str, cards: int) -> None:
+    place.ec2.create_placement_group(GroupName=instance_type, Strategy="cluster")
+    template_id = place.template(
+        f"efa-{instance_type}", ImageId=place.image_id, InstanceType=instance_type, NetworkInterfaces=place.efa(cards),
+        Placement={"GroupName": instance_type}, UserData=base64.b64encode(b"#!/bin/sh").decode(),
+    )  # fmt: skip
+    fleet = place.fleet(template_id, 2)
+    assert fleet["Errors"] == []
+    (pool,) = fleet["Instances"]
+    assert (len(pool["InstanceIds"]), pool["InstanceType"]) == (2, instance_type)
+    place.await_state("running", *pool["InstanceIds"])
+    addresses = set()
+    for instance in place.describe(*pool["InstanceIds"]):
+        interfaces = instance["NetworkInterfaces"]
+        shown = {(i["Attachment"]["NetworkCardIndex"], i["Attachment"]["DeviceIndex"]) for i in interfaces}
+        assert shown == {(card, min(card, 1)) for card in range(cards)}
+        assert {i["InterfaceType"] for i in interfaces} == {"efa"}
+        assert instance["Placement"]["GroupName"] == instance_type
+        addresses |= {i["PrivateIpAddress"] for i in interfaces}
+    assert len(addresses) == 2 * cards
+    topology = place.ec2.describe_instance_topology(InstanceIds=pool["InstanceIds"])["Instances"]
+    assert topology[0]["NetworkNodes"] == topology[1]["NetworkNodes"]
+    with pytest.raises(ClientError) as error:
+        place.ec2.delete_placement_group(GroupName=instance_type)
+    assert code(error) == "InvalidPlacementGroup.InUse"
+    place.ec2.terminate_instances(InstanceIds=pool["InstanceIds"])
+    place.await_state("terminated", *pool["InstanceIds"])
+    place.ec2.delete_placement_group(GroupName=instance_type)
+
+
+def test_efa_only_interfaces_take_no_address(place: Place) -> None:
+    nics = [place.efa(1)[0] | {"InterfaceType": "interface"}]
+    nics += [nic | {"InterfaceType": "efa-only", "DeviceIndex": 1} for nic in place.efa(32)]
+    (instance_id,) = place.run(InstanceType="p5.48xlarge", NetworkInterfaces=nics)
+    (instance,) = place.describe(instance_id)
+    shown = [(i["InterfaceType"], "PrivateIpAddress" in i) for i in instance["NetworkInterfaces"]]
+    assert sorted(set(shown)) == [("efa-only", False), ("interface", True)]
+    assert len(shown) == 33
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (lambda p: {"InstanceType": "p99.large"}, "InvalidParameterValue"),
+        (lambda p: {"ImageId": "ami-00000000000000000"}, "InvalidAMIID.NotFound"),
+        (lambda p: {"Placement": {"GroupName": "nowhere"}}, "InvalidPlacementGroup.Unknown"),
+        (lambda p: {"SecurityGroupIds": ["sg-00000000000000000"]}, "InvalidGroup.NotFound"),
+        (lambda p: {"IamInstanceProfile": {"Name": "nobody"}}, "NoSuchEntity"),
+        (lambda p: {"NetworkInterfaces": p.efa(1)}, "InvalidParameterCombination"),
+        (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(5)}, "AttachmentLimitExceeded"),
+        (lambda p: {"InstanceType": "g5.12xlarge", "NetworkInterfaces": p.efa(2)}, "AttachmentLimitExceeded"),
+        (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(2, AssociatePublicIpAddress=True)},
+         "InvalidParameterCombination"),
+        (lambda p: {"NetworkInterfaces": p.efa(1, InterfaceType="eaf")}, "InvalidParameterValue"),
+        (lambda p: {"NetworkInterfaces": p.efa(1, InterfaceType="interface", NetworkCardIndex=3)},
+         "InvalidParameterValue"),
+        (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(4)[1:]}, "InvalidParameterCombination"),
+        (lambda p: {"MinCount": 5000, "MaxCount": 5000}, "InsufficientFreeAddressesInSubnet"),
+        (lambda p: {"DryRun": True}, "DryRunOperation"),
+        (lambda p: {"CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-1"}}},
+         "InvalidCapacityReservationId.NotFound"),
+    ],
+)  # fmt: skip
+def test_what_ec2_refuses(place: Place, request_: Callable[[Place], dict[str, Any]], expected: str) -> None:
+    before = len(place.ec2.describe_instances()["Reservations"])
+    with pytest.raises(ClientError) as error:
+        place.run(**request_(place))
+    assert code(error) == expected
+    assert len(place.ec2.describe_instances()["Reservations"]) == before
+
+
+def test_launch_templates_are_merged_by_explicit_version(place: Place) -> None:
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "from", "Value": "template"}, {"Key": "a", "Value": "1"}]}]
+    template_id = place.template(
+        "merge", ImageId=place.image_id, InstanceType="m5.large", TagSpecifications=tags,
+        NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": place.subnet_id, "Groups": [place.group_id]}],
+    )  # fmt: skip
+    place.ec2.create_launch_template_version(
+        LaunchTemplateId=template_id, SourceVersion="1", LaunchTemplateData={"InstanceType": "m5.4xlarge"}
+    )
+    own_tags = [{"ResourceType": "instance", "Tags": [{"Key": "from", "Value": "request"}]}]
+    chosen = {"LaunchTemplateId": template_id, "Version": "1"}
+    run = place.ec2.run_instances(LaunchTemplate=chosen, TagSpecifications=own_tags, MinCount=2, MaxCount=2)
+    first, second = run["Instances"]
+    assert (first["InstanceType"], first["AmiLaunchIndex"], second["AmiLaunchIndex"]) == ("m5.large", 0, 1)
+    shown = {tag["Key"]: tag["Value"] for tag in first["Tags"]}
+    assert (shown["from"], shown["a"], shown["aws:ec2launchtemplate:version"]) == ("request", "1", "1")
+    with pytest.raises(ClientError) as error:
+        place.ec2.run_instances(LaunchTemplate=chosen | {"Version": "9"}, MinCount=1, MaxCount=1)
+    assert code(error) == "InvalidLaunchTemplateId.VersionNotFound"
+    place.ec2.terminate_instances(InstanceIds=[first["InstanceId"], second["InstanceId"]])
+
+
+def test_a_client_token_launches_once(place: Place) -> None:
+    (first,) = place.run(ClientToken="resume-1")
+    assert place.run(ClientToken="resume-1") == [first]
+    with pytest.raises(ClientError) as error:
+        place.run(ClientToken="resume-1", InstanceType="m5.xlarge")
+    assert code(error) == "IdempotentParameterMismatch"
+    place.ec2.terminate_instances(InstanceIds=[first])
+
+
+def test_a_failed_launch_does_not_burn_its_client_token(place: Place, own: Callable[..., Any]) -> None:
+    own("POST", "faults", {"kind": "capacity", "count": 1})
+    with pytest.raises(ClientError) as error:
+        place.run(ClientToken="resume-2")
+    assert code(error) == "InsufficientInstanceCapacity"
+    place.ec2.terminate_instances(InstanceIds=place.run(ClientToken="resume-2"))
+
+
+def test_a_fleet_falls_back_to_the_next_type_and_tells_why(place: Place, own: Callable[..., Any]) -> None:
+    own("POST", "faults", {"kind": "capacity", "instance_type": "m5.4xlarge", "availability_zone": ZONE})
+    template_id = place.template("fallback", ImageId=place.image_id, InstanceType="m5.4xlarge")
+    subnet = {"SubnetId": place.subnet_id}
+    fleet = place.fleet(
+        template_id, 3, {"InstanceType": "m5.4xlarge"} | subnet, {"InstanceType": "m5.2xlarge"} | subnet
+    )
+    (error,) = fleet["Errors"]
+    assert error["ErrorCode"] == "InsufficientInstanceCapacity"
+    assert error["LaunchTemplateAndOverrides"]["Overrides"]["InstanceType"] == "m5.4xlarge"
+    (pool,) = fleet["Instances"]
+    assert (pool["InstanceType"], len(pool["InstanceIds"])) == ("m5.2xlarge", 3)
+    place.ec2.terminate_instances(InstanceIds=pool["InstanceIds"])
+
+
+def test_throttling_wears_out(place: Place, own: Callable[..., Any]) -> None:
+    own("POST", "faults", {"kind": "throttle", "action": "ec2:DescribeVpcs", "count": 1})
+    with pytest.raises(ClientError) as error:
+        place.ec2.describe_vpcs()
+    assert code(error) == "RequestLimitExceeded"
+    place.ec2.describe_vpcs()
+
+
+def test_instance_death_needs_no_request_of_its_owner(place: Place, own: Callable[..., Any]) -> None:
+    (instance_id,) = place.run()
+    place.await_state("running", instance_id)
+    assert own("POST", "kill", {"instance_id": instance_id}) == {"killed": instance_id}
+    place.await_state("terminated", instance_id)
+
+
+def test_faults_by_the_command_line(
+    control_plane: Any, own: Callable[..., Any], localcloud_command: Callable[..., Any]
+) -> None:
+    run = lambda *words: localcloud_command(control_plane.environment, "fault", *words)  # noqa: E731
+    added = run("add", "broken", "--command", "mount", "--message", "no such device", "--tag", "role=compute")
+    assert json.loads(added.stdout)["id"]
+    listed = json.loads(run("list").stdout)
+    assert (listed["kind"], listed["command"], listed["tag"]) == ("broken", "mount", "role=compute")
+    wrong = run("add", "throttle")
+    assert (wrong.returncode, wrong.stderr) == (2, "error: a throttle fault needs action\n")
+    assert json.loads(run("clear", listed["id"]).stdout) == {"cleared": 1}
+
+
+def test_volumes_attach_to_running_instances_of_their_zone(place: Place) -> None:
+    volume = place.ec2.create_volume(AvailabilityZone=ZONE, Size=10, Encrypted=True)["VolumeId"]
+    (instance_id,) = place.run()
+    place.await_state("running", instance_id)
+    attach = {"VolumeId": volume, "InstanceId": instance_id, "Device": "/dev/sdf"}
+    place.ec2.attach_volume(**attach)
+    with pytest.raises(ClientError) as error:
+        place.ec2.attach_volume(**attach)
+    assert code(error) == "VolumeInUse"
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+    place.await_state("terminated", instance_id)
+    (kept,) = place.ec2.describe_volumes(VolumeIds=[volume])["Volumes"]
+    assert kept["State"] == "available"
+    place.ec2.delete_volume(VolumeId=volume)
+
+
+def test_stopping_is_refused_clearly(place: Place) -> None:
+    with pytest.raises(ClientError, match="terminate and launch again") as error:
+        place.ec2.stop_instances(InstanceIds=["i-00000000000000000"])
+    assert code(error) == "UnsupportedOperation"
+
+
+def test_spot_is_shown(place: Place) -> None:
+    (instance_id,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
+    assert place.describe(instance_id)[0]["InstanceLifecycle"] == "spot"
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+
+
+def test_capacity_reservations_hold_what_they_hold(place: Place) -> None:
+    made = place.ec2.create_capacity_reservation(
+        InstanceType="m5.large", InstancePlatform="Linux/UNIX", AvailabilityZone=ZONE, InstanceCount=1
+    )["CapacityReservation"]
+    reservation_id = made["CapacityReservationId"]
+    (found,) = place.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
+    assert (found["State"], found["TotalInstanceCount"]) == ("active", 1)
+    target = {"CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}}
+    (instance_id,) = place.run(**target)
+    with pytest.raises(ClientError) as error:
+        place.run(**target)
+    assert code(error) == "ReservationCapacityExceeded"
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+    place.ec2.cancel_capacity_reservation(CapacityReservationId=reservation_id)
+    (found,) = place.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
+    assert found["State"] == "cancelled"
+
+
+@pytest.mark.parametrize(("name", "gpus", "vcpus"), [("p3.2xlarge", 1, 8), ("p3.8xlarge", 4, 32), ("p3.16xlarge", 8, 64)])
+def test_p3_is_in_the_catalogue(place: Place, name: str, gpus: int, vcpus: int) -> None:
+    (found,) = place.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
+    assert (found["GpuInfo"]["Gpus"][0]["Count"], found["VCpuInfo"]["DefaultVCpus"]) == (gpus, vcpus)
+    filters = [{"Name": "instance-type", "Values": [name]}]
+    offered = place.ec2.describe_instance_type_offerings(LocationType="availability-zone", Filters=filters)
+    assert offered["InstanceTypeOfferings"]

@@ -1,0 +1,136 @@
+"""The process of a cloud: up, down, twice, killed, port in use; each with a server of its own, without instances."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from localcloud.state import process_start_time
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    variables = {**os.environ, "LOCALCLOUD_ROOT": str(tmp_path)}
+    yield variables
+    for record in tmp_path.glob("*/cloud.json"):
+        _run(variables, "down", "--name", record.parent.name)
+
+
+def _run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "localcloud", *arguments]
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=90, check=False)
+
+
+def _up(environment: dict[str, str], port: int, name: str = "default") -> subprocess.CompletedProcess[str]:
+    return _run(environment, "up", "--no-boot", "--detach", "--port", str(port), "--name", name)
+
+
+def _alive(pid: int) -> bool:
+    return process_start_time(pid) is not None
+
+
+def test_up_answers_and_down_ends_it_and_down_again_says_so(environment: dict[str, str], ports: tuple[int, int]) -> None:
+    up = _up(environment, ports[0])
+    started = json.loads(up.stdout)
+    assert up.returncode == 0
+    assert set(started) == {"endpoint_url", "pid", "state_dir", "name"}
+    sts = boto3.client("sts", endpoint_url=started["endpoint_url"], region_name="us-east-1",
+                       aws_access_key_id="localcloud", aws_secret_access_key="localcloud")  # fmt: skip
+    assert sts.get_caller_identity()["Account"] == "123456789012"
+    status = json.loads(_run(environment, "status", "--json").stdout)
+    assert (status["running"], status["pid"], status["instances"]) == (True, started["pid"], [])
+
+    down = _run(environment, "down")
+    assert (down.returncode, down.stderr) == (0, "local cloud 'default' ended\n")
+    assert not _alive(started["pid"])
+    assert not (Path(started["state_dir"]) / "cloud.json").exists()
+    again = _run(environment, "down")
+    assert (again.returncode, again.stderr) == (0, "nothing is running\n")
+    assert json.loads(_run(environment, "status", "--json").stdout)["running"] is False
+
+
+def test_up_twice_names_the_one_that_runs(environment: dict[str, str], ports: tuple[int, int]) -> None:
+    pid = json.loads(_up(environment, ports[0]).stdout)["pid"]
+    second = _up(environment, ports[0])
+    assert second.returncode == 2
+    assert second.stderr.startswith("error: local cloud 'default' runs already")
+    assert f"pid {pid}" in second.stderr
+    assert second.stderr.count("\n") == 1
+    assert _alive(pid)
+
+
+@pytest.mark.parametrize("taken", [0, 1], ids=["api", "tunnel"])
+def test_a_port_in_use_is_named_with_its_holder(
+    environment: dict[str, str], ports: tuple[int, int], taken: int
+) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", ports[taken]))
+        holder.listen()
+        up = _up(environment, ports[0])
+    assert up.returncode == 2
+    assert up.stderr.startswith(f"error: port {ports[taken]} of 127.0.0.1")
+    assert "in use" in up.stderr
+    assert taken or f"(pid {os.getpid()})" in up.stderr
+    assert up.stderr.count("\n") == 1
+
+
+def test_killed_and_started_again(environment: dict[str, str], ports: tuple[int, int]) -> None:
+    first = json.loads(_up(environment, ports[0]).stdout)
+    os.kill(first["pid"], signal.SIGKILL)
+    second = _up(environment, ports[0])
+    assert second.returncode == 0, second.stderr
+    assert json.loads(second.stdout)["pid"] != first["pid"]
+
+
+def test_killed_and_ended(environment: dict[str, str], ports: tuple[int, int]) -> None:
+    first = json.loads(_up(environment, ports[0]).stdout)
+    os.kill(first["pid"], signal.SIGKILL)
+    assert _run(environment, "down").returncode == 0
+    assert not (Path(first["state_dir"]) / "cloud.json").exists()
+
+
+def test_another_process_with_the_same_pid_is_left_alone(environment: dict[str, str], ports: tuple[int, int]) -> None:
+    started = json.loads(_up(environment, ports[0]).stdout)
+    record = Path(started["state_dir"]) / "cloud.json"
+    recorded = json.loads(record.read_text())
+    record.write_text(json.dumps(recorded | {"start_time": recorded["start_time"] - 1}))
+    assert _run(environment, "down").stderr == "nothing is running\n"
+    assert _alive(started["pid"])
+    record.write_text(json.dumps(recorded))
+
+
+def test_ctrl_c_in_the_foreground_ends_it_cleanly(environment: dict[str, str], ports: tuple[int, int]) -> None:
+    argv = [sys.executable, "-m", "localcloud", "up", "--no-boot", "--port", str(ports[0])]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        started = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+    assert not (Path(started["state_dir"]) / "cloud.json").exists()
+
+
+def test_a_verb_that_needs_a_cloud_says_how_to_start_one(environment: dict[str, str]) -> None:
+    listed = _run(environment, "fault", "list", "--name", "nobody")
+    assert listed.returncode == 2
+    assert listed.stderr == "error: no local cloud named 'nobody' runs; start one with `localcloud up --name nobody`\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_booting_without_root_is_refused_in_one_line(tmp_path: Path) -> None:
+    argv = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "localcloud", "up", "--detach"]
+    tmp_path.chmod(0o777)
+    variables = {**os.environ, "LOCALCLOUD_ROOT": str(tmp_path), "HOME": str(tmp_path)}
+    up = subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert up.returncode == 2, up.stderr
+    assert "root" in up.stderr
+    assert up.stderr.count("\n") == 1
