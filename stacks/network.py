@@ -29,12 +29,12 @@ class Network(Construct):
         self.endpoint = self._instance_connect_endpoint()
 
     def _vpc(self, network: IPv4Network) -> ec2.Vpc:
-        private = ec2.SubnetConfiguration(
-            name="Private", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=network.prefixlen + 1
-        )
         # The public one holds the NAT gateway alone; /28 is the smallest that a VPC can have.
         public = ec2.SubnetConfiguration(
             name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=min(network.prefixlen + 4, 28)
+        )
+        private = ec2.SubnetConfiguration(
+            name="Private", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=network.prefixlen + 1
         )
         return ec2.Vpc(
             self,
@@ -42,7 +42,7 @@ class Network(Construct):
             ip_addresses=ec2.IpAddresses.cidr(str(network)),
             availability_zones=[self.availability_zone],
             nat_gateways=1,
-            subnet_configuration=[private, public],
+            subnet_configuration=[public, private],
             gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
             restrict_default_security_group=False,  # would take a Lambda function; nothing uses that group
         )

@@ -1,0 +1,116 @@
+"""What a person is told while CDK deploys, and what is told when it fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpucluster import cdk, stack
+from gpucluster.deployment import Progress, with_heartbeat
+
+VPC_DONE = "GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB7348F) "
+VPC_BEGINS = "GpuCluster |  2/47 | 12:05:50 PM | CREATE_IN_PROGRESS   | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB7348F) "
+WAITS = (
+    "GpuCluster | 46/47 | 12:06:10 PM | CREATE_IN_PROGRESS   | AWS::CloudFormation::WaitCondition "
+    "| Bundle/Live0123 (BundleLive0123) "
+)
+FAILED = (
+    "GpuCluster | 46/47 | 12:07:10 PM | CREATE_FAILED        | AWS::CloudFormation::WaitCondition "
+    "| Bundle/Live0123 (BundleLive0123) step=slurm line=42: no such file (log /var/log/gpucluster/boot.log)"
+)
+
+
+def heard(*lines: str | None, console: str = "") -> list[str]:
+    told: list[str] = []
+    progress = Progress(told.append, lambda: console)
+    for line in lines:
+        progress.heard(line)
+    return told
+
+
+def test_an_event_line_is_read() -> None:
+    event = cdk.parse_event(FAILED)
+    assert event is not None
+    assert (event.status, event.type) == ("CREATE_FAILED", "AWS::CloudFormation::WaitCondition")
+    assert event.resource.endswith("step=slurm line=42: no such file (log /var/log/gpucluster/boot.log)")
+
+
+@pytest.mark.parametrize("line", ["", " ✅  GpuCluster", "GpuCluster: deploying... [1/1]", "Outputs:"])
+def test_another_line_is_no_event(line: str) -> None:
+    assert cdk.parse_event(line) is None
+
+
+def test_done_and_failed_resources_are_told_and_begun_ones_are_not() -> None:
+    told = heard(VPC_BEGINS, VPC_DONE, FAILED)
+    assert [line.split()[0] for line in told] == ["CREATE_COMPLETE", "CREATE_FAILED"]
+    assert "step=slurm line=42" in told[1]
+
+
+def test_the_head_nodes_boot_steps_are_told_once_while_it_is_waited_for() -> None:
+    console = "cloud-init: x\nstep=name status=ok seconds=1\nstep=slurm status=started\n"
+    told = heard(None, WAITS, None, None, console=console)
+    assert told == [
+        "waiting for the head node: it boots, and says when Slurm is up",
+        "head node: step=name status=ok seconds=1",
+        "head node: step=slurm status=started",
+    ]
+
+
+def test_a_silence_is_noticed_and_no_line_is_lost() -> None:
+    def slow() -> Iterator[str]:
+        yield "a"
+        time.sleep(0.3)
+        yield "b"
+
+    received = list(with_heartbeat(slow(), 0.1))
+    assert [line for line in received if line is not None] == ["a", "b"]
+    assert None in received
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        (["✨  Synthesis", "❌ GpuCluster failed: no credentials", "more"], "GpuCluster failed: no credentials"),
+        (["Traceback", "ConfigError: cluster.yaml: 2 problems"], "ConfigError: cluster.yaml: 2 problems"),
+        (["only this"], "only this"),
+        ([], "no output"),
+    ],
+)
+def test_what_cdk_says_went_wrong(said: list[str], wanted: str) -> None:
+    assert cdk.failure(said) == wanted
+
+
+def raw(number: int, resource: str, status: str, reason: str = "", type_: str = "AWS::EC2::VPC") -> dict[str, str]:
+    return {
+        "EventId": str(number),
+        "LogicalResourceId": resource,
+        "ResourceType": type_,
+        "ResourceStatus": status,
+        "ResourceStatusReason": reason,
+        "StackId": "arn:aws:cloudformation:us-east-1:123456789012:stack/GpuCluster/1",
+        "StackName": "GpuCluster",
+        "Timestamp": "2026-01-01T00:00:00Z",
+    }
+
+
+def test_the_first_failure_of_the_last_operation_is_the_reason() -> None:
+    import boto3
+    from botocore.stub import Stubber
+
+    whole = "AWS::CloudFormation::Stack"
+    newest_first = [
+        raw(9, "GpuCluster", "ROLLBACK_COMPLETE", type_=whole),
+        raw(8, "Subnet", "CREATE_FAILED", "Resource creation Cancelled"),
+        raw(7, "Route", "CREATE_FAILED", "followed from it"),
+        raw(6, "Live", "CREATE_FAILED", "step=slurm line=42: no such file"),
+        raw(5, "GpuCluster", "CREATE_IN_PROGRESS", type_=whole),
+        raw(4, "Old", "CREATE_FAILED", "of an earlier attempt"),
+    ]
+    client = boto3.client("cloudformation", "us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    with Stubber(client) as stubber:
+        stubber.add_response("describe_stack_events", {"StackEvents": newest_first}, {"StackName": "GpuCluster"})
+        failure = stack.first_failure(client, "GpuCluster")
+        stubber.assert_no_pending_responses()
+    assert failure is not None and failure.reason == "step=slurm line=42: no such file"

@@ -1,0 +1,195 @@
+"""The head node and the launch templates, as CloudFormation gets them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Template = dict[str, Any]
+
+CLUSTER = """
+name: GpuCluster
+region: us-east-1
+availability_zone: us-east-1b
+head_node: {{instance_type: m6i.large, volume_gib: 77}}
+partitions:
+  - {{name: train, instance_types: [{types}], max_nodes: {max_nodes}, efa: {efa}, placement_group: {placement_group}}}
+"""
+
+
+def cluster(
+    types: str = "p4d.24xlarge", *, max_nodes: int = 4, efa: str = "auto", placement_group: str = "cluster"
+) -> str:
+    return CLUSTER.format(types=types, max_nodes=max_nodes, efa=efa, placement_group=placement_group)
+
+
+def properties(template: Template, kind: str) -> list[dict[str, Any]]:
+    return [found["Properties"] for found in template["Resources"].values() if found["Type"] == kind]
+
+
+def only(template: Template, kind: str) -> dict[str, Any]:
+    (found,) = [found for found in template["Resources"].values() if found["Type"] == kind]
+    return found
+
+
+def launch_data(template: Template) -> dict[str, Any]:
+    return properties(template, "AWS::EC2::LaunchTemplate")[0]["LaunchTemplateData"]
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "efa_interfaces", "cards"),
+    [("p4d.24xlarge", 4, 4), ("p5.48xlarge", 32, 32), ("p5en.48xlarge", 16, 16), ("g5.12xlarge", 1, 1), ("g5.xlarge", 0, 1)],
+)
+def test_every_efa_interface_is_at_its_card(
+    template_of: Callable[[str], Template], instance_type: str, efa_interfaces: int, cards: int
+) -> None:
+    interfaces = launch_data(template_of(cluster(instance_type)))["NetworkInterfaces"]
+    efa = [found for found in interfaces if found["InterfaceType"] in ("efa", "efa-only")]
+    assert len(efa) == efa_interfaces
+    assert {found["NetworkCardIndex"] for found in interfaces} == set(range(cards))
+    places = [(found["NetworkCardIndex"], found["DeviceIndex"]) for found in interfaces]
+    assert len(set(places)) == len(places)
+    assert places.count((0, 0)) == 1
+    for found in interfaces:
+        assert found["SubnetId"] and found["Groups"], "EC2 takes groups and subnet in the interface only"
+        assert "AssociatePublicIpAddress" not in found
+    assert "SecurityGroupIds" not in launch_data(template_of(cluster(instance_type)))
+
+
+def test_efa_off_leaves_one_interface(template_of: Callable[[str], Template]) -> None:
+    interfaces = launch_data(template_of(cluster(efa="'off'")))["NetworkInterfaces"]
+    assert [found["InterfaceType"] for found in interfaces] == ["interface"]
+
+
+def test_each_instance_type_has_a_template_in_order_of_preference(template_of: Callable[[str], Template]) -> None:
+    template = template_of(cluster("p4d.24xlarge, p4de.24xlarge"))
+    types = {
+        logical_id: found["Properties"]["LaunchTemplateData"]["InstanceType"]
+        for logical_id, found in template["Resources"].items()
+        if found["Type"] == "AWS::EC2::LaunchTemplate"
+    }
+    assert sorted(types.values()) == ["p4d.24xlarge", "p4de.24xlarge"]
+    value = json.dumps(parameter(template, "partitions/train"))
+    assert value.index("p4d.24xlarge") < value.index("p4de.24xlarge")
+    for logical_id in types:
+        assert f'"Ref": "{logical_id}"' in value
+        assert f'["{logical_id}", "LatestVersionNumber"]' in value
+
+
+def parameter(template: Template, name: str) -> Any:
+    found = {each["Name"]: each["Value"] for each in properties(template, "AWS::SSM::Parameter")}
+    return found[f"/gpucluster/GpuCluster/{name}"]
+
+
+def test_launched_nodes_are_known_by_their_tags(template: Template) -> None:
+    specifications = launch_data(template)["TagSpecifications"]
+    assert [each["ResourceType"] for each in specifications] == ["instance", "volume"]
+    for each in specifications:
+        tags = {tag["Key"]: tag["Value"] for tag in each["Tags"]}
+        assert tags == {
+            "gpucluster:cluster": "GpuCluster",
+            "gpucluster:role": "compute",
+            "gpucluster:partition": "train",
+        }
+
+
+def test_no_metadata_without_a_token_and_no_disk_unencrypted(template: Template) -> None:
+    head = only(template, "AWS::EC2::Instance")["Properties"]
+    for machine in (head, launch_data(template)):
+        assert machine["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}
+        assert [each["Ebs"]["Encrypted"] for each in machine["BlockDeviceMappings"]] == [True]
+    assert properties(template, "AWS::EC2::Volume")[0]["Encrypted"] is True
+
+
+@pytest.mark.parametrize(
+    ("wish", "groups", "named"), [("cluster", 1, {"Ref"}), ("none", 0, None), ("my group", 0, "my group")]
+)
+def test_placement(template_of: Callable[[str], Template], wish: str, groups: int, named: Any) -> None:
+    template = template_of(cluster(placement_group=wish))
+    strategies = [each["Strategy"] for each in properties(template, "AWS::EC2::PlacementGroup")]
+    assert strategies == ["cluster"] * groups
+    placement = launch_data(template).get("Placement")
+    name = placement and placement["GroupName"]
+    assert (set(name) if isinstance(name, dict) else name) == named
+
+
+def test_the_head_is_in_the_zone_asked_for_with_its_volume(template_of: Callable[[str], Template]) -> None:
+    template = template_of(cluster())
+    assert {each["AvailabilityZone"] for each in properties(template, "AWS::EC2::Subnet")} == {"us-east-1b"}
+    volume = properties(template, "AWS::EC2::Volume")[0]
+    assert (volume["AvailabilityZone"], volume["Size"]) == ("us-east-1b", 77)
+
+
+def test_the_head_is_tagged_as_the_head(template: Template) -> None:
+    tags = {tag["Key"]: tag["Value"] for tag in only(template, "AWS::EC2::Instance")["Properties"]["Tags"]}
+    assert tags == {"gpucluster:cluster": "GpuCluster", "gpucluster:role": "head", "Name": "GpuCluster-head"}
+
+
+def test_the_head_ends_before_anything_that_its_shutdown_needs(template: Template) -> None:
+    needed = (
+        "AWS::IAM::Policy",
+        "AWS::Route53::HostedZone",
+        "AWS::EC2::Route",
+        "AWS::EC2::NatGateway",
+        "AWS::EC2::Volume",
+        "AWS::SSM::Parameter",
+        "AWS::SecretsManager::Secret",
+    )
+    after = only(template, "AWS::EC2::Instance")["DependsOn"]
+    of_others = {"ComputeRole"}  # a policy that the head does not use
+    for logical_id, found in template["Resources"].items():
+        if found["Type"] in needed and not logical_id.startswith(tuple(of_others)):
+            assert logical_id in after, f"the head does not depend on {logical_id}"
+
+
+def test_a_mounted_volume_is_not_detached_under_the_head(template: Template) -> None:
+    assert only(template, "AWS::EC2::VolumeAttachment")["DeletionPolicy"] == "Retain"
+    assert only(template, "AWS::EC2::Volume")["DeletionPolicy"] == "Delete"
+
+
+def test_creation_ends_when_the_head_says_so(template: Template) -> None:
+    condition = only(template, "AWS::CloudFormation::WaitCondition")
+    assert condition["Properties"]["Timeout"] == "1800"
+    kinds = {template["Resources"][logical_id]["Type"] for logical_id in condition["DependsOn"]}
+    assert kinds >= {
+        "AWS::EC2::Instance",
+        "AWS::EC2::VolumeAttachment",
+        "AWS::SSM::Parameter",
+        "AWS::Route53::RecordSet",
+    }
+
+
+def test_more_nodes_change_the_bundle_and_nothing_else(template_of: Callable[[str], Template]) -> None:
+    before, after = (template_of(cluster(max_nodes=count))["Resources"] for count in (4, 5))
+    changed = {logical_id for logical_id in before.keys() & after if before[logical_id] != after[logical_id]}
+    assert {before[logical_id]["Properties"]["Name"] for logical_id in changed} == {"/gpucluster/GpuCluster/bundle"}
+    new = {found["Type"] for logical_id, found in after.items() if logical_id not in before}
+    assert new == {"AWS::CloudFormation::WaitConditionHandle", "AWS::CloudFormation::WaitCondition"}
+
+
+def test_deploy_parameters(template: Template) -> None:
+    names = {each["Name"].removeprefix("/gpucluster/GpuCluster/") for each in properties(template, "AWS::SSM::Parameter")}
+    assert names == {"bundle", "network", "head", "host-key", "partitions/train"}
+    assert parameter(template, "host-key") == "pending"
+    assert re.search(r'"version\\":\\"[0-9a-f]{16}\\"', json.dumps(parameter(template, "bundle")))
+
+
+def test_outputs(template: Template) -> None:
+    assert set(template["Outputs"]) == {
+        "HeadInstanceId",
+        "HeadPrivateIp",
+        "InstanceConnectEndpointId",
+        "Zone",
+        "SsmPath",
+        "BundleVersion",
+    }
+    assert template["Outputs"]["Zone"]["Value"] == "gpucluster.internal"
+
+
+def test_partitions_may_have_the_names_of_other_parts(template_of: Callable[[str], Template]) -> None:
+    text = cluster().replace("name: train", "name: home")
+    assert parameter(template_of(text), "partitions/home")

@@ -1,0 +1,163 @@
+"""What nodes may do on AWS, and what they may not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+Template = dict[str, Any]
+
+WITHOUT_SCOPE = {"ec2:DescribeInstances", "ec2:DescribeTags"}
+"""Actions for which AWS knows no resource."""
+
+INSTANCES = "instance/*"
+OURS = {"aws:ResourceTag/gpucluster:cluster": "GpuCluster", "aws:ResourceTag/gpucluster:role": "compute"}
+
+
+def statements(template: Template, role: str) -> list[dict[str, Any]]:
+    return [
+        statement
+        for found in template["Resources"].values()
+        if found["Type"] == "AWS::IAM::Policy" and found["Properties"]["Roles"][0]["Ref"].startswith(role)
+        for statement in found["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def actions(statement: dict[str, Any]) -> set[str]:
+    found = statement["Action"]
+    return {found} if isinstance(found, str) else set(found)
+
+
+def allowing(template: Template, role: str, action: str) -> list[dict[str, Any]]:
+    return [statement for statement in statements(template, role) if action in actions(statement)]
+
+
+def one(template: Template, role: str, action: str) -> dict[str, Any]:
+    (found,) = allowing(template, role, action)
+    return found
+
+
+def resources(statement: dict[str, Any]) -> list[str]:
+    """As text: what only CloudFormation knows shows as ${LogicalId}."""
+    found = statement["Resource"]
+    return [flat(each) for each in (found if isinstance(found, list) else [found])]
+
+
+def flat(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if "Fn::Join" in value:
+        return "".join(flat(part) for part in value["Fn::Join"][1])
+    return "${" + str(value.get("Ref") or ".".join(value["Fn::GetAtt"])) + "}"
+
+
+@pytest.mark.parametrize("role", ["HeadRole", "ComputeRole"])
+def test_everything_that_can_have_a_scope_has_one(template: Template, role: str) -> None:
+    found = statements(template, role)
+    assert found
+    for statement in found:
+        assert statement["Effect"] == "Allow"
+        assert not [action for action in actions(statement) if "*" in action]
+        if "*" in resources(statement):
+            assert actions(statement) <= WITHOUT_SCOPE, statement
+
+
+def test_the_heads_calls_are_these(template: Template) -> None:
+    assert {action for statement in statements(template, "HeadRole") for action in actions(statement)} == {
+        "s3:GetObject",
+        "ssm:GetParameter",
+        "ssm:PutParameter",
+        "secretsmanager:GetSecretValue",
+        "ec2:DescribeInstances",
+        "ec2:RunInstances",
+        "ec2:CreateTags",
+        "ec2:TerminateInstances",
+        "iam:PassRole",
+        "route53:ChangeResourceRecordSets",
+        "route53:ListResourceRecordSets",
+    }
+
+
+def test_a_compute_nodes_calls_are_these(template: Template) -> None:
+    assert {action for statement in statements(template, "ComputeRole") for action in actions(statement)} == {
+        "s3:GetObject",
+        "ssm:GetParameter",
+        "secretsmanager:GetSecretValue",
+        "ec2:DescribeTags",
+        "ec2:CreateTags",
+    }
+
+
+def test_the_head_launches_from_our_templates_alone(template: Template) -> None:
+    statement = one(template, "HeadRole", "ec2:RunInstances")
+    templates = [
+        logical_id for logical_id, found in template["Resources"].items() if found["Type"] == "AWS::EC2::LaunchTemplate"
+    ]
+    wanted = statement["Condition"]["ArnEquals"]["ec2:LaunchTemplate"]
+    shown = [flat(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
+    assert [each.rpartition("/")[2] for each in shown] == [f"${{{logical_id}}}" for logical_id in templates]
+    assert statement["Condition"]["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
+    used = [each.partition(":ec2:")[2] for each in resources(statement)]
+    assert not [each for each in used if each.endswith(("subnet/*", "security-group/*", "image/*", "launch-template/*"))]
+    assert "us-east-1::image/ami-0123456789abcdef0" in used
+
+
+def test_the_head_passes_the_compute_role_alone(template: Template) -> None:
+    statement = one(template, "HeadRole", "iam:PassRole")
+    (passed,) = resources(statement)
+    assert passed.startswith("${ComputeRole") and passed.endswith(".Arn}")
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+
+
+def test_the_head_ends_the_clusters_compute_nodes_alone(template: Template) -> None:
+    statement = one(template, "HeadRole", "ec2:TerminateInstances")
+    assert statement["Condition"] == {"StringEquals": OURS}
+    assert [each.rpartition(":")[2] for each in resources(statement)] == [INSTANCES]
+
+
+def test_tags_are_set_at_launch_and_names_after_it(template: Template) -> None:
+    at_launch, after = allowing(template, "HeadRole", "ec2:CreateTags")
+    assert at_launch["Condition"]["StringEquals"] == {
+        "ec2:CreateAction": "RunInstances",
+        "aws:RequestTag/gpucluster:cluster": "GpuCluster",
+    }
+    assert after["Condition"]["StringEquals"] == OURS
+    assert after["Condition"]["ForAllValues:StringEquals"] == {"aws:TagKeys": ["Name", "gpucluster:node"]}
+
+
+def test_a_compute_node_tags_nothing_but_its_failure(template: Template) -> None:
+    statement = one(template, "ComputeRole", "ec2:CreateTags")
+    assert statement["Condition"]["ForAllValues:StringEquals"] == {"aws:TagKeys": ["gpucluster:boot-failure"]}
+    assert statement["Condition"]["StringEquals"]["aws:ResourceTag/gpucluster:cluster"] == "GpuCluster"
+
+
+def test_the_head_writes_no_parameter_but_its_host_key(template: Template) -> None:
+    (written,) = resources(one(template, "HeadRole", "ssm:PutParameter"))
+    logical_id = written.rpartition("${")[2].rstrip("}")
+    assert template["Resources"][logical_id]["Properties"]["Name"] == "/gpucluster/GpuCluster/host-key"
+
+
+@pytest.mark.parametrize("role", ["HeadRole", "ComputeRole"])
+def test_nodes_read_this_clusters_bundles_parameters_and_key(template: Template, role: str) -> None:
+    (bundles,) = resources(one(template, role, "s3:GetObject"))
+    assert bundles.endswith(":s3:::cdk-hnb659fds-assets-123456789012-us-east-1/GpuCluster/*")
+    (parameters,) = resources(one(template, role, "ssm:GetParameter"))
+    assert parameters.endswith(":parameter/gpucluster/GpuCluster/*")
+    (secret,) = resources(one(template, role, "secretsmanager:GetSecretValue"))
+    assert secret.startswith("${MungeKey")
+    bundle = next(
+        found["Properties"]["Value"]
+        for found in template["Resources"].values()
+        if found["Type"] == "AWS::SSM::Parameter" and found["Properties"]["Name"].endswith("/bundle")
+    )
+    assert "s3://cdk-hnb659fds-assets-123456789012-us-east-1/GpuCluster/" in json.dumps(bundle)
+
+
+def test_records_of_nodes_alone_are_changed(template: Template) -> None:
+    statement = one(template, "HeadRole", "route53:ChangeResourceRecordSets")
+    assert statement["Condition"] == {
+        "ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A"]}
+    }
+    assert resources(statement)[0].rpartition("/")[2].startswith("${NetworkZone")
