@@ -74,15 +74,17 @@ class Application:
             return Response(b"".join(body), status, headers)
 
     def _record(self, call: calls.Call, session: Session | None, response: Response) -> None:
-        body = b"" if response.status_code < 400 and call.action not in _LAUNCHES else response.get_data()
+        failed = response.status_code >= 400
+        body = response.get_data() if failed or call.action in _LAUNCHES else b""
         named = "\n".join(call.form.values()).encode() + call.body
+        made = b"" if failed else body  # an error's text may name the caller
         self._log.add(
             service=call.service,
             action=call.action,
             caller=session.instance_id if session else call.access_key_id,
             status=response.status_code,
             error=answers.error_code(response.status_code, body),
-            instance_ids=answers.instance_ids(named + b"\n" + body),
+            instance_ids=answers.instance_ids(named + b"\n" + made),
         )
 
 

@@ -63,7 +63,10 @@ class Place:
         }
         capacity = {"TotalTargetCapacity": count, "DefaultTargetCapacityType": "on-demand"}
         answer: dict[str, Any] = self.ec2.create_fleet(
-            **({"Type": "instant", "TargetCapacitySpecification": capacity, "LaunchTemplateConfigs": [configs]} | request)
+            **(
+                {"Type": "instant", "TargetCapacitySpecification": capacity, "LaunchTemplateConfigs": [configs]}
+                | request
+            )
         )
         return answer
 
@@ -324,7 +327,9 @@ def test_capacity_reservations_hold_what_they_hold(place: Place) -> None:
     reservation_id = made["CapacityReservationId"]
     (found,) = place.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
     assert (found["State"], found["TotalInstanceCount"]) == ("active", 1)
-    target = {"CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}}
+    target = {
+        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}
+    }
     (instance_id,) = place.run(**target)
     with pytest.raises(ClientError) as error:
         place.run(**target)
@@ -335,7 +340,9 @@ def test_capacity_reservations_hold_what_they_hold(place: Place) -> None:
     assert found["State"] == "cancelled"
 
 
-@pytest.mark.parametrize(("name", "gpus", "vcpus"), [("p3.2xlarge", 1, 8), ("p3.8xlarge", 4, 32), ("p3.16xlarge", 8, 64)])
+@pytest.mark.parametrize(
+    ("name", "gpus", "vcpus"), [("p3.2xlarge", 1, 8), ("p3.8xlarge", 4, 32), ("p3.16xlarge", 8, 64)]
+)
 def test_p3_is_in_the_catalogue(place: Place, name: str, gpus: int, vcpus: int) -> None:
     (found,) = place.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
     assert (found["GpuInfo"]["Gpus"][0]["Count"], found["VCpuInfo"]["DefaultVCpus"]) == (gpus, vcpus)

@@ -38,7 +38,9 @@ def _alive(pid: int) -> bool:
     return process_start_time(pid) is not None
 
 
-def test_up_answers_and_down_ends_it_and_down_again_says_so(environment: dict[str, str], ports: tuple[int, int]) -> None:
+def test_up_answers_and_down_ends_it_and_down_again_says_so(
+    environment: dict[str, str], ports: tuple[int, int]
+) -> None:
     up = _up(environment, ports[0])
     started = json.loads(up.stdout)
     assert up.returncode == 0

@@ -49,7 +49,9 @@ def test_a_rule_with_a_count_wears_out() -> None:
     assert faults.list() == []
 
 
-@pytest.mark.parametrize(("named", "hits"), [("RunInstances", True), ("ec2:RunInstances", True), ("s3:PutObject", False)])
+@pytest.mark.parametrize(
+    ("named", "hits"), [("RunInstances", True), ("ec2:RunInstances", True), ("s3:PutObject", False)]
+)
 def test_throttling_names_an_action_with_or_without_its_service(named: str, hits: bool) -> None:
     faults = Faults()
     faults.add(Fault("throttle", action=named))

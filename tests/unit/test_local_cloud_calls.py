@@ -13,7 +13,9 @@ from localcloud.calls import Call, identify
 SIGNED = "AWS4-HMAC-SHA256 Credential={key}/20260101/{region}/{service}/aws4_request, SignedHeaders=host, Signature=0"
 
 
-def environ(service: str, *, method: str = "POST", path: str = "/", body: bytes = b"", **headers: str) -> dict[str, Any]:
+def environ(
+    service: str, *, method: str = "POST", path: str = "/", body: bytes = b"", **headers: str
+) -> dict[str, Any]:
     return {
         "REQUEST_METHOD": method,
         "PATH_INFO": path,
