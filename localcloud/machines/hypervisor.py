@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import http.server
-import json
+import shutil
 import socket
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
-from localcloud.machines import cgroups, imds, resolver, shares
+from localcloud.machines import cgroups, imds, leftovers, ownership, resolver, shares
 from localcloud.machines.addressing import METADATA_ADDRESS
 from localcloud.machines.agent import Agent
 from localcloud.machines.machine import Machine
@@ -20,12 +20,7 @@ from localcloud.machines.rootfs import Root
 from localcloud.machines.spec import BootFault, InstanceSpec, Metadata
 from localcloud.machines.volumes import Volumes
 
-OWNER_RECORD = "hypervisor.json"
 LEADER_TIMEOUT_S = 20.0
-
-
-def cloud_cgroup(cloud_id: str) -> str:
-    return f"lc-{cloud_id}"
 
 
 class NspawnHypervisor:
@@ -39,17 +34,19 @@ class NspawnHypervisor:
         self._wheels = wheels
         self._machines: dict[str, Machine] = {}
         self._tokens = imds.Tokens()
-        self._metadata_servers: list[http.server.HTTPServer] = []
-        state_dir.mkdir(parents=True, exist_ok=True)
-        # before anything is made: whoever cleans up after us finds all by this id
-        (state_dir / OWNER_RECORD).write_text(json.dumps({"cloud_id": cloud_id}))
+        ownership.claim(state_dir, cloud_id)
+        shutil.rmtree(state_dir / "machines", ignore_errors=True)  # an earlier cloud's consoles
         self._volumes = Volumes(state_dir / "volumes")
         self._resolver = resolver.Resolver(resolver.forward_to(resolver.host_nameservers()))
-        plumbing = cgroups.create(f"{cloud_cgroup(cloud_id)}/network")
-        self._network = Network(cloud_id, state_dir / "network", plumbing, self._serve_vpc)
+        plumbing = cgroups.create(f"{ownership.cgroup(cloud_id)}/network")
+        try:
+            self._network = Network(cloud_id, state_dir / "network", plumbing, self._serve_vpc)
+        except BaseException:
+            leftovers.clean(state_dir)
+            raise
 
-    def _serve_vpc(self, vpc: Vpc) -> None:
-        """Metadata and names, on the addresses that EC2 gives them in every VPC."""
+    def _serve_vpc(self, vpc: Vpc) -> Callable[[], None]:
+        """Metadata and names, on the addresses that EC2 gives them in every VPC, until the returned call."""
 
         def lookup(address: str) -> InstanceSpec | None:
             machine = self._machine_at(address, vpc.vpc_id)
@@ -59,10 +56,18 @@ class NspawnHypervisor:
             return self._metadata.resolve(vpc.vpc_id, name, record_type)
 
         listener = listen_tcp(vpc.netns, METADATA_ADDRESS, 80)
-        self._metadata_servers.append(imds.serve(listener, lookup, self._metadata, self._tokens))
-        for address in vpc.addresses:
-            self._resolver.serve(bind_udp(vpc.netns, address, 53), resolve)
-            self._resolver.serve(listen_tcp(vpc.netns, address, 53), resolve)
+        server = imds.serve(listener, lookup, self._metadata, self._tokens)
+        bound = [make(vpc.netns, address, 53) for address in vpc.addresses for make in (bind_udp, listen_tcp)]
+        for one in bound:
+            self._resolver.serve(one, resolve)
+
+        def stop() -> None:
+            server.shutdown()
+            server.server_close()
+            for one in bound:
+                self._resolver.leave(one)
+
+        return stop
 
     def _machine_at(self, private_ip: str, vpc_id: str | None = None) -> Machine | None:
         """The newest live instance with this address; in a given VPC, the only one."""
@@ -78,7 +83,7 @@ class NspawnHypervisor:
 
     def start(self, spec: InstanceSpec, fault: BootFault) -> None:
         root = Root(self._state_dir / "machines" / spec.instance_id)
-        machine = Machine(spec, fault, root, f"{cloud_cgroup(self._cloud_id)}/{spec.instance_id}")
+        machine = Machine(spec, fault, root, f"{ownership.cgroup(self._cloud_id)}/{spec.instance_id}")
         root.folder.mkdir(parents=True, exist_ok=True)
         self._machines[spec.instance_id] = machine
         threading.Thread(target=self._live, args=(machine,), name=spec.instance_id, daemon=True).start()
@@ -170,11 +175,10 @@ class NspawnHypervisor:
             self.terminate(machine.spec.instance_id, hard=True)
         for machine in machines:
             machine.gone.wait(30)
-        for server in self._metadata_servers:
-            server.shutdown()
-            server.server_close()
-        self._resolver.close()
         self._network.close()
-        cgroups.kill(cloud_cgroup(self._cloud_id))
-        cgroups.remove(cloud_cgroup(self._cloud_id))
-        (self._state_dir / OWNER_RECORD).unlink(missing_ok=True)
+        self._resolver.close()
+        cgroups.kill(ownership.cgroup(self._cloud_id))
+        cgroups.remove(ownership.cgroup(self._cloud_id))
+        for folder in ("network", "volumes"):  # the consoles stay, for whoever asks what happened
+            shutil.rmtree(self._state_dir / folder, ignore_errors=True)
+        ownership.release(self._state_dir)

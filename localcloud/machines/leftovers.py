@@ -7,14 +7,12 @@ depends on what the cloud last managed to write down.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from localcloud.machines import cgroups, firewall
-from localcloud.machines.hypervisor import OWNER_RECORD, cloud_cgroup
+from localcloud.machines import cgroups, firewall, ownership
 from localcloud.machines.processes import MachineError, run
 from localcloud.machines.volumes import loops_below
 
@@ -27,40 +25,32 @@ def clean(state_dir: Path) -> list[str]:
 
     Only for a cloud whose server is dead: a live one would lose its machines.
     """
-    cloud_id = owner(state_dir)
+    cloud_id = ownership.owner(state_dir)
     removed = list(_end(cloud_id)) if cloud_id else []
     removed.extend(_unmount(state_dir))
     removed.extend(_detach(state_dir))
     if cloud_id:
         removed.extend(_remove_network(cloud_id))
-        if cgroups.remove(cloud_cgroup(cloud_id)):
-            removed.append(f"control group {cloud_cgroup(cloud_id)}")
+        if cgroups.remove(ownership.cgroup(cloud_id)):
+            removed.append(f"control group {ownership.cgroup(cloud_id)}")
     for folder in ("machines", "volumes", "network"):
         shutil.rmtree(state_dir / folder, ignore_errors=True)
-    (state_dir / OWNER_RECORD).unlink(missing_ok=True)
+    ownership.release(state_dir)
     return removed
 
 
 def found(state_dir: Path) -> list[str]:
     """What `clean` would find, without touching it."""
-    cloud_id = owner(state_dir)
+    cloud_id = ownership.owner(state_dir)
     mounts = [f"mount {path}" for path in mounts_below(state_dir, Path("/proc/self/mountinfo").read_text())]
     loops = [f"loop device {loop}" for loop in loops_below(state_dir)]
     if cloud_id is None:
         return mounts + loops
-    processes = [f"process {pid}" for pid in cgroups.pids(cloud_cgroup(cloud_id))]
+    processes = [f"process {pid}" for pid in cgroups.pids(ownership.cgroup(cloud_id))]
     names = [f"network namespace {name}" for name in _names(NETNS_FOLDER, cloud_id)]
     links = [f"network link {name}" for name in _names(LINKS_FOLDER, cloud_id)]
-    groups = [f"control group {root / cloud_cgroup(cloud_id)}" for root in cgroups.hierarchies()]
+    groups = [f"control group {root / ownership.cgroup(cloud_id)}" for root in cgroups.hierarchies()]
     return processes + mounts + loops + names + links + [group for group in groups if Path(group[14:]).exists()]
-
-
-def owner(state_dir: Path) -> str | None:
-    try:
-        cloud_id = json.loads((state_dir / OWNER_RECORD).read_text())["cloud_id"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return str(cloud_id)
 
 
 def mounts_below(folder: Path, mountinfo: str) -> list[str]:
@@ -75,7 +65,7 @@ def _unescape(path: str) -> str:
 
 
 def _end(cloud_id: str) -> Iterator[str]:
-    killed = cgroups.kill(cloud_cgroup(cloud_id))
+    killed = cgroups.kill(ownership.cgroup(cloud_id))
     if killed:
         yield f"{len(killed)} processes"
 

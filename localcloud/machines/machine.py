@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import threading
 import time
@@ -44,12 +43,6 @@ class Machine:
         binds = self.root.binds(self.spec, wheels)
         command = nspawn.argv(self.spec.instance_id, self.root.path, netns, binds, boots=boots)
         self.process = nspawn.start(command, groups, self.root.console)
-        self._record()
-
-    def _record(self) -> None:
-        assert self.process is not None
-        facts = {"pid": self.process.pid, "started": processes.start_time(self.process.pid)}
-        (self.root.folder / "process.json").write_text(json.dumps(facts))
 
     def leader(self) -> int | None:
         return nspawn.leader(self.process.pid) if self.process else None

@@ -28,13 +28,21 @@ class Vpc:
     netns: str
     addresses: tuple[str, ...]  # on which names are answered
     dhcp: DhcpServer
+    index: int
     subnets: dict[str, Subnet] = field(default_factory=dict)
+    guests: set[str] = field(default_factory=set)
+    stop: Callable[[], None] = lambda: None  # ends what answers inside it
 
 
 class Network:
-    """Owns the namespaces and links of one cloud. `on_vpc` is called once for each new VPC."""
+    """Owns the namespaces and links of one cloud. A VPC is there from its first guest to its last.
 
-    def __init__(self, cloud_id: str, folder: Path, cgroups: Iterable[Path], on_vpc: Callable[[Vpc], None]) -> None:
+    `on_vpc` starts what answers in a new VPC and returns what ends it.
+    """
+
+    def __init__(
+        self, cloud_id: str, folder: Path, cgroups: Iterable[Path], on_vpc: Callable[[Vpc], Callable[[], None]]
+    ) -> None:
         self._cloud_id = cloud_id
         self._folder = folder
         self._cgroups = tuple(cgroups)
@@ -62,6 +70,7 @@ class Network:
         """Make the guest's namespace with its card in the VPC; returns the namespace's name."""
         with self._lock:
             vpc = self._vpcs.get(spec.vpc_id) or self._make_vpc(spec)
+            vpc.guests.add(spec.instance_id)
             self._ensure_subnet(vpc, spec)
         primary = spec.interfaces[0]
         if primary.private_ip is None:
@@ -75,15 +84,27 @@ class Network:
 
     def leave(self, spec: InstanceSpec) -> None:
         """The guest's card goes with its namespace."""
-        if vpc := self._vpcs.get(spec.vpc_id):
-            vpc.dhcp.remove(spec.instance_id)
-            run(["ip", "-n", vpc.netns, "link", "del", addressing.guest_link_name(spec.instance_id)], check=False)
-        run(["ip", "netns", "del", addressing.guest_netns(self._cloud_id, spec.instance_id)], check=False)
+        with self._lock:
+            vpc = self._vpcs.get(spec.vpc_id)
+            if vpc:
+                vpc.dhcp.remove(spec.instance_id)
+                run(["ip", "-n", vpc.netns, "link", "del", addressing.guest_link_name(spec.instance_id)], check=False)
+                vpc.guests.discard(spec.instance_id)
+            run(["ip", "netns", "del", addressing.guest_netns(self._cloud_id, spec.instance_id)], check=False)
+            if vpc and not vpc.guests:
+                self._close_vpc(vpc)
+
+    def _close_vpc(self, vpc: Vpc) -> None:
+        del self._vpcs[vpc.vpc_id]
+        vpc.stop()
+        vpc.dhcp.close()
+        run(["ip", "-n", self.hub, "link", "del", f"vpc{vpc.index}"], check=False)
+        run(["ip", "netns", "del", vpc.netns], check=False)
 
     def _make_vpc(self, spec: InstanceSpec) -> Vpc:
         netns = addressing.vpc_netns(self._cloud_id, spec.vpc_id)
         resolver = addressing.vpc_resolver(spec.vpc_cidr)
-        index = len(self._vpcs)
+        index = self._free_index()
         hub_address, vpc_address = addressing.vpc_pair(index)
         run(["ip", "netns", "add", netns])
         ip_batch(vpc_link_commands(index, hub_address, netns, self._mtu), netns=self.hub)
@@ -91,10 +112,14 @@ class Network:
         _make_router(netns, firewall.vpc_rules())
         domain = addressing.search_domain(spec.region)
         server = DhcpServer(self._folder / spec.vpc_id, netns, domain, self._cgroups)
-        vpc = Vpc(spec.vpc_id, netns, (addressing.RESOLVER_ADDRESS, resolver), server)
+        vpc = Vpc(spec.vpc_id, netns, (addressing.RESOLVER_ADDRESS, resolver), server, index)
         self._vpcs[spec.vpc_id] = vpc
-        self._on_vpc(vpc)
+        vpc.stop = self._on_vpc(vpc)
         return vpc
+
+    def _free_index(self) -> int:
+        used = {vpc.index for vpc in self._vpcs.values()}
+        return next(index for index in range(len(used) + 1) if index not in used)
 
     def _ensure_subnet(self, vpc: Vpc, spec: InstanceSpec) -> None:
         """Whether a subnet has a way out may change between launches: the last launch's word counts."""
@@ -108,10 +133,8 @@ class Network:
         vpc.dhcp.serve(vpc.subnets.values())
 
     def close(self) -> None:
-        for vpc in self._vpcs.values():
-            vpc.dhcp.close()
-            run(["ip", "netns", "del", vpc.netns], check=False)
-        self._vpcs.clear()
+        for vpc in list(self._vpcs.values()):
+            self._close_vpc(vpc)
         run(["ip", "link", "del", addressing.uplink_name(self._cloud_id)], check=False)
         run(["ip", "netns", "del", self.hub], check=False)
         run(["nft", "delete", "table", "ip", firewall.host_table(self._cloud_id)], check=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import socket
 import struct
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -154,6 +156,11 @@ class Resolver:
         bound.setblocking(False)
         self._selector.register(bound, selectors.EVENT_READ, resolve)
 
+    def leave(self, bound: socket.socket) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(bound)
+        bound.close()
+
     def _listen(self) -> None:
         while not self._closing.is_set():
             for key, _ in self._selector.select(timeout=0.5):
@@ -173,22 +180,28 @@ class Resolver:
             return
 
     def _reply_udp(self, bound: socket.socket, wire: bytes, sender: tuple[str, int], resolve: Resolve) -> None:
-        reply = answer(wire, resolve, self._forward)
+        reply = self._answer(wire, resolve, tcp=False)
         if reply is not None:
-            bound.sendto(reply, sender)
+            with contextlib.suppress(OSError):  # the VPC may have ended meanwhile
+                bound.sendto(reply, sender)
 
     def _reply_tcp(self, connection: socket.socket, resolve: Resolve) -> None:
-        with connection:
+        with connection, contextlib.suppress(OSError):  # the asker may have gone
             connection.settimeout(UPSTREAM_TIMEOUT_S)
-            reply = answer(_read_message(connection), resolve, self._forward, tcp=True)
+            reply = self._answer(_read_message(connection), resolve, tcp=True)
             if reply is not None:
                 connection.sendall(struct.pack("!H", len(reply)) + reply)
+
+    def _answer(self, wire: bytes, resolve: Resolve, *, tcp: bool) -> bytes | None:
+        """A fault of the control plane is a SERVFAIL to the guest, which asks again, and a traceback in our log."""
+        try:
+            return answer(wire, resolve, self._forward, tcp=tcp)
+        except Exception:  # noqa: BLE001 - whatever it is, the guest must hear something
+            traceback.print_exc()
+            return failure(wire)
 
     def close(self) -> None:
         self._closing.set()
         self._thread.join()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for key in list(self._selector.get_map().values()):
-            assert isinstance(key.fileobj, socket.socket)
-            key.fileobj.close()
         self._selector.close()

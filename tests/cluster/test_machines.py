@@ -152,7 +152,7 @@ def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
     finally:
         guests.hypervisor.close()
         left = leftovers.clean(state_dir)
-        state_dir.rmdir() if not any(state_dir.iterdir()) else None
+        state_dir.rmdir()
         assert left == []
 
 

@@ -11,6 +11,7 @@ from localcloud.machines import (
     cgroups,
     leftovers,
     nspawn,
+    ownership,
     rootfs,
     shares,
     volumes,
@@ -110,6 +111,6 @@ def test_mounts_are_taken_off_from_the_deepest_up() -> None:
 
 
 def test_owner_of_an_empty_folder_is_nobody(tmp_path: Path) -> None:
-    assert leftovers.owner(tmp_path) is None
+    assert ownership.owner(tmp_path) is None
     (tmp_path / "hypervisor.json").write_text('{"cloud_id": "ab12"}')
-    assert leftovers.owner(tmp_path) == "ab12"
+    assert ownership.owner(tmp_path) == "ab12"
