@@ -20,7 +20,9 @@ def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
     gpus = spec.gpus_per_node
     if gpus is None and partition in _sizes(config):
         gpus = config.gpus_per_node(partition)
-    return spec.model_copy(update={"name": spec.name or _name(spec.command), "partition": partition, "gpus_per_node": gpus})
+    return spec.model_copy(
+        update={"name": spec.name or _name(spec.command), "partition": partition, "gpus_per_node": gpus}
+    )
 
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
@@ -58,9 +60,15 @@ def _efa(spec: JobSpec, config: ClusterConfig, name: str) -> Findings:
         return
     without = [kind.name for kind in config.instance_types(name) if not kind.efa_interfaces]
     if without:
-        yield Finding(("efa",), f"required, and {', '.join(without)} of the partition {name} has no EFA", "choose another partition, or efa: auto")
+        yield Finding(
+            ("efa",),
+            f"required, and {', '.join(without)} of the partition {name} has no EFA",
+            "choose another partition, or efa: auto",
+        )
     elif name != PARAMETER_SERVERS and config.partition(name).efa == "off":
-        yield Finding(("efa",), f"required, and the partition {name} has `efa: off`", "set efa: auto for it in cluster.yaml")
+        yield Finding(
+            ("efa",), f"required, and the partition {name} has `efa: off`", "set efa: auto for it in cluster.yaml"
+        )
 
 
 def _launcher(spec: JobSpec) -> Findings:
@@ -72,11 +80,13 @@ def _launcher(spec: JobSpec) -> Findings:
 
 def _servers(spec: JobSpec) -> Findings:
     if spec.servers and spec.launcher not in WITH_SERVERS:
-        yield Finding(("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "leave it out")
+        yield Finding(
+            ("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "leave it out"
+        )
 
 
 def _not_built(spec: JobSpec) -> Findings:
-    """Refused rather than ignored: a job that runs without its data or its container does something else than was asked."""
+    """Refused rather than ignored: without its data or its container a job does something else than was asked."""
     for key in ("container_image", "channels", "metrics"):
         if getattr(spec, key):
             yield Finding((key,), "not built yet", "leave it out")
@@ -85,7 +95,10 @@ def _not_built(spec: JobSpec) -> Findings:
 def _name(command: tuple[str, ...]) -> str:
     """`python examples/digits/train.py --epochs 3` is called train."""
     script = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
-    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in PurePosixPath(script).stem)
+    kept = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-"
+        for letter in PurePosixPath(script).stem
+    )
     return kept.strip(".-_")[:64] or "job"
 
 

@@ -55,7 +55,9 @@ def _finding(fault: Any) -> Finding:
     path = tuple(part for part in fault["loc"] if part != "[key]")
     keys = ["nodes"] if path[:1] == ("servers",) else list(JobSpec.model_fields)
     if path == ("command",) and fault["type"] == "missing":
-        return Finding(path, "is missing: what every rank runs", "put it after --, or write `command: [python, train.py]`")
+        return Finding(
+            path, "is missing: what every rank runs", "put it after --, or write `command: [python, train.py]`"
+        )
     return worded(fault, path, keys)
 
 
@@ -89,4 +91,6 @@ def _read(path: Path) -> Document:
         problem = "is not UTF-8 text"
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    raise JobSpecError([Notice("error", str(path), 0, 0, "", problem, hint="examples/digits has a job.yaml to start from")])
+    raise JobSpecError(
+        [Notice("error", str(path), 0, 0, "", problem, hint="examples/digits has a job.yaml to start from")]
+    )

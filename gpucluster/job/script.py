@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,13 +40,22 @@ class SbatchRequest:
     def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
         """`spec` is one that `load` has completed and found to fit."""
         launcher = LAUNCHERS[spec.launcher]
-        cpus = None if spec.exclusive else _cpus(spec, config) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
+        cpus = (
+            None
+            if spec.exclusive
+            else _cpus(spec, config) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
+        )
         return cls(folder, spec, launcher, cpus if cpus is None else max(1, cpus))
 
     @property
     def tasks_per_node(self) -> int:
         """Slurm's tasks, which are ranks only where Slurm starts the ranks."""
         return self.spec.ranks_per_node if self.launcher.slurm_starts_ranks else 1
+
+    @property
+    def summary(self) -> str:
+        ranks, nodes = self.spec.world_size, self.spec.nodes
+        return f"{ranks} rank{'s' * (ranks > 1)} on {nodes} node{'s' * (nodes > 1)} of {self.spec.partition}"
 
     def materialize(self) -> str:
         variables = " ".join(f"{ours}={theirs}" for ours, theirs in self.launcher.variables.items())
@@ -57,10 +68,21 @@ class SbatchRequest:
         return {"job.sbatch": self.materialize()} | _programs(self.launcher)
 
 
+def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
+    """`digits-20261121-120000-4f1a`: sorts by time, and two submissions in one second differ."""
+    return f"{spec.name}-{(now or datetime.now(UTC)):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def folder_path(name: str) -> str:
+    return f"{JOBS}/{name}"
+
+
 def _cpus(spec: JobSpec, config: ClusterConfig) -> int:
     """A node's share: as many of its CPUs as the job takes of its GPUs."""
     kind = config.instance_types(spec.partition or "")[0]
-    return kind.vcpus * (spec.gpus_per_node or 0) // kind.gpus if kind.gpus and spec.gpus_per_node else spec.ranks_per_node
+    return (
+        kind.vcpus * (spec.gpus_per_node or 0) // kind.gpus if kind.gpus and spec.gpus_per_node else spec.ranks_per_node
+    )
 
 
 @cache

@@ -48,7 +48,9 @@ def _time(value: Any) -> Any:
     try:
         seconds = seconds_of(value.strip())
     except ValueError:
-        raise refuse(f"must be a time such as 2:00:00 (hours:minutes:seconds), 1-12:00:00 or 90m, got {value!r}") from None
+        raise refuse(
+            f"must be a time such as 2:00:00 (hours:minutes:seconds), 1-12:00:00 or 90m, got {value!r}"
+        ) from None
     if seconds <= 0:
         raise refuse(f"must be more than nothing, got {value!r}")
     return slurm_time(seconds)
@@ -91,13 +93,19 @@ def _matching(pattern: str, what: str, hint: str = "") -> AfterValidator:
 
 
 Word = Annotated[str, BeforeValidator(_word), AfterValidator(_no_nul)]
-Name = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "up to 64 letters, digits, dots, hyphens and underscores")]
+Name = Annotated[
+    str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "up to 64 letters, digits, dots, hyphens and underscores")
+]
 VariableName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name: letters, digits, underscores")]
 Command = Annotated[tuple[Word, ...], BeforeValidator(_command), Field(min_length=1)]
 TimeLimit = Annotated[str, BeforeValidator(_time)]
-Signal = Annotated[str, _matching(r"(B:)?([A-Z]+[0-9]*|[0-9]{1,2})(@[0-9]{1,5})?", "sbatch's [B:]NAME[@seconds], such as USR1@120")]
+Signal = Annotated[
+    str, _matching(r"(B:)?([A-Z]+[0-9]*|[0-9]{1,2})(@[0-9]{1,5})?", "sbatch's [B:]NAME[@seconds], such as USR1@120")
+]
 # sbatch splits #SBATCH lines by rules of its own; an option without blanks and quotes means the same to it as to us.
-SbatchOption = Annotated[str, _matching(r"--?[A-Za-z][^\s'\"\\#]*", "one option of sbatch without blanks, such as --reservation=mine")]
+SbatchOption = Annotated[
+    str, _matching(r"--?[A-Za-z][^\s'\"\\#]*", "one option of sbatch without blanks, such as --reservation=mine")
+]
 
 
 class Servers(BaseModel):

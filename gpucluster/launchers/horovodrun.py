@@ -1,4 +1,4 @@
-"""horovodrun on Gloo: it runs on the first node and starts every rank, those on other nodes through what it takes for ssh."""
+"""horovodrun on Gloo: runs on the first node and starts every rank, those elsewhere through what it takes for ssh."""
 
 from __future__ import annotations
 

@@ -1,0 +1,28 @@
+"""`gpucluster cancel`: ends a job."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from gpucluster import jobs, slurm
+from gpucluster.cli.connection import head
+from gpucluster.cli.context import CliContext
+
+
+@click.command()
+@click.argument("job_ids", nargs=-1, required=True, metavar="JOB_ID...")
+@click.pass_obj
+def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
+    """Cancel jobs. One that has ended already is left as it is."""
+    with head(context) as remote:
+        for job_id in job_ids:
+            job = jobs.require(remote, job_id)
+            if job is None or job.phase == "done":
+                click.echo(f"job {job_id} had ended already", err=True)
+                continue
+            remote.run(slurm.scancel_argv(job_id)).check(f"cannot cancel job {job_id}")
+            click.echo(f"job {job_id} cancelled", err=True)
+    click.echo(json.dumps({"cancelled": list(job_ids)}))
+    return 0

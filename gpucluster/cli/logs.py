@@ -1,0 +1,29 @@
+"""`gpucluster logs`: a job's merged log, every line with its rank and node."""
+
+from __future__ import annotations
+
+import click
+
+from gpucluster import jobs
+from gpucluster.cli import following
+from gpucluster.cli.connection import head
+from gpucluster.cli.context import CliContext
+
+
+@click.command()
+@click.argument("job_id", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends. Ctrl-C detaches; the job goes on.")
+@click.pass_obj
+def command(context: CliContext, job_id: str | None, follow: bool) -> int:
+    """Show the log of JOB_ID, or of the newest job.
+
+    Exit code 0, also after Ctrl-C; with --follow 4 where the job failed.
+    """
+    with head(context) as remote:
+        job_id = job_id or jobs.latest(remote)
+        jobs.require(remote, job_id)
+        if not follow:
+            click.echo(jobs.log(remote, job_id), nl=False)
+        elif ending := following.follow(remote, job_id):
+            ending.check(job_id)
+    return 0

@@ -1,0 +1,109 @@
+"""`gpucluster status`: the stack, the head node, each partition's nodes with what is wrong with them, the jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from gpucluster import jobs, slurm
+from gpucluster.cli.columns import columns
+from gpucluster.cli.context import CliContext
+from gpucluster.cli.jobs import live
+from gpucluster.config import ClusterConfig
+from gpucluster.errors import CloudError
+from gpucluster.remote import Remote
+
+Report = dict[str, Any]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+@click.pass_obj
+def command(context: CliContext, as_json: bool) -> int:
+    """Show the cluster: head node, partitions, why nodes are down, jobs and why they wait.
+
+    Exit code 3 where the cluster is not there, or its head node cannot be reached.
+    """
+    report = gather(context, context.load())
+    click.echo(json.dumps(report) if as_json else "\n".join(lines(report)))
+    if report["problem"]:
+        raise CloudError(report["problem"], report["hint"])
+    return 0
+
+
+def gather(context: CliContext, config: ClusterConfig) -> Report:
+    """What can be found out; `problem` says where that ended."""
+    from gpucluster import aws
+    from gpucluster.remote import SshRemote
+
+    cloud = aws.connect(config, context.config_path)
+    report: Report = {"cluster": config.name, "region": config.region, "stack": cloud.stack_status(), "head": None}
+    report |= {"slurm": None, "partitions": [], "jobs": [], "problem": None, "hint": None}
+    try:
+        head = cloud.head()
+        report["head"] = {"instance_id": head.instance_id, "state": head.state, "private_ip": head.private_ip}
+        remote = SshRemote(cloud.door())
+        try:
+            report |= on_head(remote)
+        finally:
+            remote.close()
+    except CloudError as error:
+        report |= {"problem": error.message, "hint": error.hint}
+    return report
+
+
+def on_head(remote: Remote) -> Report:
+    """Raises CloudError."""
+    ping = slurm.parse_ping(remote.run(slurm.scontrol_ping_argv()).stdout)
+    if not any(ping.values()):
+        raise CloudError("slurmctld does not answer on the head node", "`gpucluster ssh -- systemctl status slurmctld`")
+    nodes = jobs.nodes(remote)
+    names = list(dict.fromkeys(node.partition for node in nodes))
+    partitions = [{"name": name, "nodes": [_node(node) for node in nodes if node.partition == name]} for name in names]
+    return {"slurm": "UP", "partitions": partitions, "jobs": [live(job) for job in jobs.current(remote)]}
+
+
+def _node(node: slurm.Node) -> Report:
+    return {
+        "name": node.name,
+        "state": node.state,
+        "words": node.words,
+        "available": node.available,
+        "reason": node.reason,
+        "since": node.since,
+    }
+
+
+def lines(report: Report) -> Iterator[str]:
+    yield f"cluster {report['cluster']} in {report['region']}: stack {report['stack'] or 'not there'}"
+    if head := report["head"]:
+        yield f"head {head['instance_id']} {head['state']} at {head['private_ip']}" + (
+            ", Slurm is up" if report["slurm"] else ""
+        )
+    for partition in report["partitions"]:
+        yield from _partition(partition)
+    active = [job for job in report["jobs"] if slurm.job_state(job["state"]).phase in ("waiting", "running")]
+    if active:
+        yield "jobs:"
+        yield from columns([_job(job) for job in active])
+    elif report["slurm"]:
+        yield "no jobs running or waiting"
+
+
+def _partition(partition: Report) -> Iterator[str]:
+    nodes = partition["nodes"]
+    states: dict[str, int] = {}
+    for node in nodes:
+        states[node["words"]] = states.get(node["words"], 0) + 1
+    yield f"partition {partition['name']}: " + ", ".join(f"{count} {words}" for words, count in states.items())
+    for node in nodes:
+        if node["reason"]:
+            yield f"  {node['name']} is {node['words']} since {node['since']}: {node['reason']}"
+
+
+def _job(job: Report) -> list[str]:
+    where = job["reason"] or job["node_list"]
+    return [f"  {job['job_id']}", job["name"], job["state"], f"{job['nodes']} nodes", job["elapsed"], where]

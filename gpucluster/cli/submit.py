@@ -1,0 +1,138 @@
+"""`gpucluster submit`: a job from job.yaml, from flags, or from both; the flags win.
+
+`--dry-run` must stay quick: nothing here imports boto3, paramiko or rich before it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpucluster.cli.context import CliContext
+from gpucluster.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucluster.job import JobSpec, SbatchRequest
+
+
+def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
+    wrong = next((value for value in values if "=" not in value), None)
+    if wrong is not None:
+        raise click.BadParameter(f"must be NAME=VALUE, got {wrong!r}", ctx, parameter)
+    return dict(value.split("=", 1) for value in values) or None
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
+@click.option("-J", "--name", "--job-name", "name", help="Left out: from the program's file name.")
+@click.option("-p", "--partition", help="Left out: the cluster's first.")
+@click.option("-N", "--nodes", type=int, help="How many nodes.")
+@click.option("--gpus-per-node", type=int, help="Left out: all that a node has.")
+@click.option("--ntasks-per-node", type=int, help="Ranks on each node. Left out: one per GPU.")
+@click.option("--launcher", help="torchrun (the default), horovodrun or srun.")
+@click.option("-t", "--time", help="Time limit: 2:00:00, 1-12:00:00, 90m.")
+@click.option(
+    "--env", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="A variable for the ranks; repeatable."
+)
+@click.option(
+    "--secrets",
+    multiple=True,
+    metavar="NAME",
+    help="A variable of your environment whose value only the ranks get; repeatable.",
+)
+@click.option("--workdir", help="The directory that is copied to the cluster. Left out: this one, or job.yaml's.")
+@click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail rather than fall back to TCP.")
+@click.option("--requeue/--no-requeue", default=None, help="Run again after a node failure.")
+@click.option("--exclusive/--no-exclusive", default=None, help="Have the nodes alone.")
+@click.option("--signal", help="Sent to the ranks before the time limit: USR1@120.")
+@click.option("--sbatch-args", multiple=True, metavar="OPTION", help="One more option of sbatch; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Print the script to stdout and stop. Needs no cluster.")
+@click.option(
+    "--emit-only", type=click.Path(path_type=Path), metavar="DIR", help="Write the job's folder to DIR and stop."
+)
+@click.option("-f", "--follow", is_flag=True, help="Show the log until the job ends; fail if it fails.")
+@click.pass_obj
+def command(
+    context: CliContext, /, words: tuple[str, ...], dry_run: bool, emit_only: Path | None, follow: bool, **flags: Any
+) -> int:
+    """Submit a training job: `submit job.yaml`, `submit --nodes 2 -- python train.py`, or both together.
+
+    Prints one JSON line last: job_id and folder. With --follow the log comes before it, Ctrl-C detaches and the
+    job goes on, and the exit code is 4 where the job failed.
+    """
+    file, given = _split(words)
+    spec, request, config = _request(
+        context, file, {key: value for key, value in flags.items() if value not in (None, ())} | given
+    )
+    if dry_run:
+        click.echo(request.materialize(), nl=False)
+        return 0
+    workdir = _workdir(spec, file)
+    if emit_only:
+        return _emit(request, workdir, emit_only)
+    return _submit(context, config, request, workdir, follow)
+
+
+def _split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
+    """Click has taken the `--` out: a first word that names a YAML file is one, the rest is the command."""
+    file = Path(words[0]) if words and words[0].endswith((".yaml", ".yml")) else None
+    rest = words[1:] if file else words
+    return file, {"command": rest} if rest else {}
+
+
+def _request(context: CliContext, file: Path | None, flags: dict[str, Any]) -> tuple[JobSpec, SbatchRequest, Any]:
+    from gpucluster.job import SbatchRequest, load
+    from gpucluster.job.script import folder_name, folder_path
+
+    config = context.load()
+    spec = load(config, file, flags)
+    return spec, SbatchRequest.from_spec(spec, config, folder_path(folder_name(spec))), config
+
+
+def _workdir(spec: JobSpec, file: Path | None) -> Path | None:
+    if spec.workdir is None:
+        return None
+    return (file.parent if file else Path()) / Path(spec.workdir).expanduser()
+
+
+def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
+    """The folder as it would be on the cluster, without secrets."""
+    import io
+    import tarfile
+
+    from gpucluster.submission import pack
+
+    if target.exists():
+        raise UsageError(f"--emit-only {target}: exists already", "name a new directory")
+    packed = pack(request, {}, workdir)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        for member in tar:
+            member.name = str(target.name + member.name.removeprefix(Path(request.folder).name))
+            tar.extract(member, target.parent, filter="data")
+    click.echo(json.dumps({"folder": str(target), "for": request.folder}))
+    return 0
+
+
+def _submit(context: CliContext, config: Any, request: SbatchRequest, workdir: Path | None, follow: bool) -> int:
+    from gpucluster import submission
+    from gpucluster.cli import following
+    from gpucluster.cli.connection import head
+
+    packed = submission.pack(request, submission.secret_values(request.spec, os.environ), workdir)
+    with head(context, config) as remote:
+        job_id = submission.submit(remote, request, packed)
+        line: dict[str, Any] = {"job_id": job_id, "folder": request.folder, "name": request.spec.name}
+        following.tell(f"job {job_id} submitted: {request.summary}")
+        if not follow:
+            click.echo(json.dumps(line))
+            return 0
+        ending = following.follow(remote, job_id)
+        outcome = {"state": ending.state, "result": ending.result} if ending else {"state": "DETACHED"}
+        click.echo(json.dumps(line | outcome))
+        if ending:
+            ending.check(job_id)
+    return 0

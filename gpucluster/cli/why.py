@@ -1,0 +1,38 @@
+"""`gpucluster why`: why a job waits, or how it ended, with the evidence."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from gpucluster import jobs, why
+from gpucluster.cli.connection import head
+from gpucluster.cli.context import CliContext
+from gpucluster.remote import Remote
+
+LOG_LINES = 15
+
+
+@click.command()
+@click.argument("job_id", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+@click.pass_obj
+def command(context: CliContext, job_id: str | None, as_json: bool) -> int:
+    """Explain why JOB_ID, or the newest job, waits or how it ended."""
+    with head(context) as remote:
+        job_id = job_id or jobs.latest(remote)
+        lines = explain(remote, job_id)
+    click.echo(json.dumps({"job_id": job_id, "explanation": lines}) if as_json else "\n".join(lines))
+    return 0
+
+
+def explain(remote: Remote, job_id: str) -> list[str]:
+    job = jobs.require(remote, job_id)
+    if job and job.phase != "done":
+        return list(why.waiting(job, jobs.nodes(remote, job.partition)))
+    ending = jobs.ending(remote, job_id)
+    if ending is None:
+        return [f"job {job_id} has just started again: ask again"]
+    tail = remote.run(["tail", "-n", str(LOG_LINES), f"{jobs.folder_of(job_id)}/log.txt"]).stdout.splitlines()
+    return list(why.ended(job_id, ending, tail))

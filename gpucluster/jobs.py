@@ -1,0 +1,186 @@
+"""What the cluster knows of its jobs and nodes.
+
+Slurm forgets a job minutes after its end, and there may be no slurmdbd: then the job's own result.json decides.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpucluster import slurm
+from gpucluster.errors import JobFailedError, RemoteError, UsageError
+from gpucluster.job.script import JOBS
+from gpucluster.remote import Remote
+from gpucluster.slurm import Job, Node
+
+POLL_S = 2.0
+
+# job id, folder, result.json in one line, for the newest jobs
+_HISTORY = """
+cd "$1/by-id" 2>/dev/null || exit 0
+for id in $(ls | sort -n | tail -n "$2"); do
+  printf '%s\\t%s\\t' "$id" "$(readlink -f "$id")"
+  cat "$id/result.json" 2>/dev/null | tr -d '\\n' || :
+  echo
+done
+"""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A job that has, or had, a folder."""
+
+    job_id: str
+    folder: str
+    result: dict[str, Any] | None
+    """result.json; None while the job has not ended, or where its first node died with it."""
+
+
+def folder_of(job_id: str) -> str:
+    return f"{JOBS}/by-id/{job_id}"
+
+
+def current(remote: Remote) -> list[Job]:
+    return slurm.parse_jobs(remote.run(slurm.squeue_argv()).check("cannot list jobs").stdout)
+
+
+def find(remote: Remote, job_id: str) -> Job | None:
+    """None where Slurm does not know it, or no longer."""
+    done = remote.run(slurm.squeue_argv(job_id))
+    if done.exit_code != 0 and "Invalid job id" in done.stderr:
+        return None
+    found = slurm.parse_jobs(done.check(f"cannot ask for job {job_id}").stdout)
+    return found[0] if found else None
+
+
+def nodes(remote: Remote, partition: str | None = None) -> list[Node]:
+    return slurm.parse_nodes(remote.run(slurm.sinfo_argv(partition)).check("cannot list nodes").stdout)
+
+
+def past(remote: Remote, count: int = 20) -> list[Past]:
+    """Jobs with a folder, oldest first."""
+    lines = (
+        remote.run(["sh", "-c", _HISTORY, "sh", JOBS, str(count)]).check("cannot list job folders").stdout.splitlines()
+    )
+    fields = (line.split("\t", 2) for line in lines if line.count("\t") >= 2)
+    return [Past(job_id, folder, _json(text)) for job_id, folder, text in fields]
+
+
+def latest(remote: Remote) -> str:
+    """The id of the newest job. Raises UsageError."""
+    found = past(remote, 1)
+    if not found:
+        raise UsageError("there is no job yet", "`gpucluster submit -- python train.py` submits one")
+    return found[-1].job_id
+
+
+def result(remote: Remote, job_id: str) -> dict[str, Any] | None:
+    done = remote.run(["cat", f"{folder_of(job_id)}/result.json"])
+    return _json(done.stdout) if done.exit_code == 0 else None
+
+
+def require(remote: Remote, job_id: str) -> Job | None:
+    """The job in Slurm, if it is still there. Raises UsageError where it never was."""
+    job = find(remote, job_id)
+    if job is None and remote.run(["test", "-d", folder_of(job_id)]).exit_code != 0:
+        raise UsageError(f"there is no job {job_id}", "`gpucluster jobs` lists them")
+    return job
+
+
+@dataclass(frozen=True)
+class Ending:
+    state: str
+    result: dict[str, Any]
+
+    @property
+    def failed(self) -> bool:
+        return self.state != "COMPLETED"
+
+    @property
+    def reason(self) -> str:
+        rank, node = self.result.get("failed_rank"), self.result.get("failed_node")
+        reason = str(self.result.get("reason") or slurm.job_state(self.state).meaning)
+        if rank is None:
+            return reason
+        return f"rank {rank} on {node} exited with {self.result.get('exit_code')}: {reason}"
+
+    def check(self, job_id: str) -> None:
+        """Raises JobFailedError."""
+        if self.failed:
+            raise JobFailedError(
+                f"job {job_id} {_verb(self.state)}: {self.reason}", f"`gpucluster logs {job_id}` shows its log"
+            )
+
+
+def ending(remote: Remote, job_id: str) -> Ending | None:
+    """None while it has not ended. Slurm's word goes first, as long as it has one."""
+    job = find(remote, job_id)
+    if job and job.phase in ("waiting", "running"):
+        return None
+    found = result(remote, job_id)
+    if job:
+        return Ending(slurm.base_state(job.state), found or {})
+    if found is None:
+        return Ending(
+            "NODE_FAIL", {"reason": "Slurm forgot it and it left no result: its first node was probably lost"}
+        )
+    return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found)
+
+
+class Watch:
+    """Asked whether a job has ended, as often as one likes: asks Slurm every POLL_S, and tells what changed."""
+
+    def __init__(self, remote: Remote, job_id: str, tell: Callable[[str], None]) -> None:
+        self._remote, self._job_id, self._tell = remote, job_id, tell
+        self._asked, self._told = 0.0, ""
+
+    def ended(self) -> bool:
+        if time.monotonic() - self._asked < POLL_S:
+            return False
+        self._asked = time.monotonic()
+        job = find(self._remote, self._job_id)
+        if job is None or job.phase == "done":
+            return True
+        self._tell_once(describe(job))
+        return False
+
+    def _tell_once(self, text: str) -> None:
+        if text != self._told:
+            self._told = text
+            self._tell(text)
+
+
+def describe(job: Job) -> str:
+    """One line: its state, and while it waits why."""
+    state = slurm.job_state(job.state)
+    if slurm.base_state(job.state) == "PENDING":
+        return f"job {job.job_id} {state.meaning}: {slurm.pending_reason(job.reason)}"
+    where = f" on {job.node_list}" if job.node_list else ""
+    return f"job {job.job_id} {state.meaning}{where}"
+
+
+def follow(remote: Remote, job_id: str, tell: Callable[[str], None]) -> Iterator[str]:
+    """The lines of its log until it has ended. Raises RemoteError."""
+    return remote.follow(f"{folder_of(job_id)}/log.txt", stop=Watch(remote, job_id, tell).ended)
+
+
+def log(remote: Remote, job_id: str) -> str:
+    return remote.get(f"{folder_of(job_id)}/log.txt").decode(errors="replace")
+
+
+def _verb(state: str) -> str:
+    return slurm.job_state(state).meaning
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    if not text.strip():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise RemoteError(f"a result.json cannot be read: {error}") from None
+    return found

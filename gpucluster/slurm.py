@@ -1,0 +1,231 @@
+"""Slurm's commands as argument lists, and what they print as values. Runs nothing.
+
+Formats are spelled out: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd. A
+field that people write (a name, a reason) is the last of its line, because it may hold the separator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Phase = Literal["waiting", "running", "done", "unknown"]
+
+_JOB_FIELDS = "%i|%T|%P|%D|%N|%M|%l|%V|%S|%j|%r"
+_NODE_FIELDS = "%N|%R|%T|%H|%E"
+
+
+@dataclass(frozen=True)
+class JobState:
+    phase: Phase
+    meaning: str
+
+
+JOB_STATES = {
+    "PENDING": JobState("waiting", "waits for nodes"),
+    "CONFIGURING": JobState("waiting", "its nodes are starting"),
+    "REQUEUED": JobState("waiting", "is queued again"),
+    "REQUEUE_FED": JobState("waiting", "is queued again"),
+    "REQUEUE_HOLD": JobState("waiting", "is queued again, and held"),
+    "SPECIAL_EXIT": JobState("waiting", "is queued again with a special exit code, and held"),
+    "RESV_DEL_HOLD": JobState("waiting", "is held: its reservation is gone"),
+    "RUNNING": JobState("running", "runs"),
+    "COMPLETING": JobState("running", "is ending"),
+    "RESIZING": JobState("running", "is changing its size"),
+    "SIGNALING": JobState("running", "is being signalled"),
+    "STAGE_OUT": JobState("running", "is writing its data back"),
+    "STOPPED": JobState("running", "is stopped and keeps its nodes"),
+    "SUSPENDED": JobState("running", "is suspended"),
+    "COMPLETED": JobState("done", "ended well"),
+    "FAILED": JobState("done", "failed"),
+    "CANCELLED": JobState("done", "was cancelled"),
+    "TIMEOUT": JobState("done", "reached its time limit"),
+    "DEADLINE": JobState("done", "reached its deadline"),
+    "NODE_FAIL": JobState("done", "lost a node"),
+    "BOOT_FAIL": JobState("done", "had a node that did not boot"),
+    "OUT_OF_MEMORY": JobState("done", "ran out of memory"),
+    "PREEMPTED": JobState("done", "was preempted"),
+    "REVOKED": JobState("done", "was revoked"),
+}
+UNKNOWN = JobState("unknown", "is in a state that this version does not know")
+
+# What squeue's reason means for somebody who waits. By prefix: Slurm appends details.
+PENDING_REASONS = {
+    "None": "the scheduler has not looked at it yet",
+    "Resources": "it is next, and its nodes are busy or starting",
+    "Priority": "other jobs are before it",
+    "Dependency": "it waits for another job to end",
+    "BeginTime": "its begin time has not come; after a node failure Slurm waits about two minutes",
+    "JobHeldUser": "you hold it: `scontrol release` lets it go",
+    "JobHeldAdmin": "an administrator holds it",
+    "launch failed requeued held": "its start failed, and Slurm holds it: `scontrol release` tries again",
+    "job requeued in held state": "it was requeued and is held: `scontrol release` lets it go",
+    "ReqNodeNotAvail": "a node that it needs is down, drained or reserved",
+    "Nodes required for job are DOWN": "nodes that it needs are down or drained",
+    "NodeDown": "a node that it needs is down",
+    "PartitionNodeLimit": "it asks for more nodes than the partition allows",
+    "PartitionTimeLimit": "it asks for more time than the partition allows",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition takes no jobs now",
+    "PartitionConfig": "the partition cannot give what it asks for",
+    "BadConstraints": "no node can ever give what it asks for",
+    "Reservation": "it waits for its reservation",
+    "Licenses": "it waits for a licence",
+    "QOS": "a limit of its quality of service holds it",
+    "Assoc": "a limit of its account holds it",
+    "Prolog": "the prolog runs on its nodes",
+    "Cleaning": "its last run is still being cleaned up",
+}
+
+# The mark after a node's state in sinfo.
+NODE_MARKS = {
+    "*": "does not respond",
+    "~": "powered off, starts when a job needs it",
+    "#": "is starting",
+    "%": "is powering off",
+    "!": "will be powered off",
+    "$": "reserved for maintenance",
+    "@": "will reboot",
+    "^": "is rebooting",
+    "-": "kept for a planned job",
+    "+": "",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    job_id: str
+    state: str
+    partition: str
+    nodes: int
+    node_list: str
+    elapsed: str
+    time_limit: str
+    submitted: str
+    start: str
+    """Expected while it waits; N/A where Slurm cannot tell."""
+    name: str
+    reason: str
+
+    @property
+    def phase(self) -> Phase:
+        return job_state(self.state).phase
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    partition: str
+    state: str
+    """Without its mark: idle, allocated, mixed, down, drained …"""
+    mark: str
+    reason: str
+    """Why it is down, in the words of whoever set it so; empty where there is none."""
+    since: str
+
+    @property
+    def available(self) -> bool:
+        return not self.state.startswith(("down", "drain", "fail", "error"))
+
+    @property
+    def words(self) -> str:
+        note = NODE_MARKS.get(self.mark, "")
+        return f"{self.state} ({note})" if note else self.state
+
+
+def job_state(name: str) -> JobState:
+    """`CANCELLED by 1000` and `CANCELLED+` are the same state."""
+    return JOB_STATES.get(base_state(name), UNKNOWN)
+
+
+def base_state(name: str) -> str:
+    word = re.match(r"[A-Z_]*", name)
+    return word[0] if word else ""
+
+
+def pending_reason(reason: str) -> str:
+    """In plain words; Slurm's own where we have none."""
+    text = reason.strip("()")
+    found = [words for prefix, words in PENDING_REASONS.items() if text.startswith(prefix)]
+    return found[0] if found else text
+
+
+def sbatch_argv(script: str) -> list[str]:
+    return ["sbatch", "--parsable", script]
+
+
+def squeue_argv(job_id: str | None = None) -> list[str]:
+    """Jobs that Slurm still remembers: it forgets one MinJobAge (5 minutes by default) after its end."""
+    return [
+        "squeue",
+        "--noheader",
+        "--states=all",
+        f"--format={_JOB_FIELDS}",
+        *([f"--jobs={job_id}"] if job_id else []),
+    ]
+
+
+def scancel_argv(job_id: str) -> list[str]:
+    return ["scancel", job_id]
+
+
+def sinfo_argv(partition: str | None = None) -> list[str]:
+    return [
+        "sinfo",
+        "--noheader",
+        "--Node",
+        f"--format={_NODE_FIELDS}",
+        *([f"--partition={partition}"] if partition else []),
+    ]
+
+
+def scontrol_ping_argv() -> list[str]:
+    return ["scontrol", "ping"]
+
+
+def parse_job_id(text: str) -> str:
+    """Of `sbatch --parsable`: `123` or `123;cluster`, after whatever a plug-in said. Raises ValueError."""
+    lines = text.split()
+    job_id = lines[-1].partition(";")[0] if lines else ""
+    if not job_id.isdigit():
+        raise ValueError(f"sbatch printed no job id: {text.strip()!r}")
+    return job_id
+
+
+def parse_jobs(text: str) -> list[Job]:
+    return list(_jobs(text))
+
+
+def _jobs(text: str) -> Iterator[Job]:
+    for line in text.splitlines():
+        fields = line.split("|", 9)
+        if len(fields) == 10:
+            job_id, state, partition, nodes, node_list, elapsed, limit, submitted, start, rest = fields
+            name, _, reason = rest.rpartition("|")
+            yield Job(job_id, state, partition, int(nodes), node_list, elapsed, limit, submitted, start, name, reason)
+
+
+def parse_nodes(text: str) -> list[Node]:
+    """One entry for each node and partition."""
+    fields = (line.split("|", 4) for line in text.splitlines() if line.count("|") >= 4)
+    return [_node(*field) for field in fields]
+
+
+def _node(name: str, partition: str, state: str, since: str, reason: str) -> Node:
+    word = state.rstrip("".join(NODE_MARKS))
+    given = reason.strip() not in ("", "none")
+    return Node(
+        name,
+        partition.rstrip("*"),
+        word,
+        state[len(word) : len(word) + 1],
+        reason.strip() if given else "",
+        since if given else "",
+    )
+
+
+def parse_ping(text: str) -> dict[str, bool]:
+    """Host -> whether slurmctld answers there: `Slurmctld(primary) at head is UP`."""
+    return {host: state == "UP" for host, state in re.findall(r"Slurmctld\(\w+\) at (\S+) is (\w+)", text)}

@@ -1,0 +1,106 @@
+"""What travels with a job: the files of a working directory, as git sees them, and the job's own, in one archive."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucluster.errors import UsageError
+
+MAX_BYTES = 200 * 2**20
+"""Before compression. A data set belongs on shared storage, not into every job's folder."""
+_SKIPPED = {".git", ".gpucluster", "__pycache__"}
+
+
+@dataclass(frozen=True)
+class File:
+    """One small file that we write ourselves."""
+
+    text: str
+    mode: int = 0o644
+
+
+def code_files(workdir: Path) -> list[Path]:
+    """Relative paths: what git tracks, or does not know and does not ignore; without git, all. Raises UsageError."""
+    if not workdir.is_dir():
+        raise UsageError(
+            f"workdir {workdir}: no such directory", "it is relative to job.yaml, or to the current directory"
+        )
+    tracked = _git_files(workdir)
+    names = tracked if tracked is not None else list(_all_files(workdir))
+    found = sorted(name for name in names if os.path.lexists(workdir / name))
+    _check_size(workdir, found)
+    return found
+
+
+def archive(root: str, files: Mapping[str, File], workdir: Path | None) -> bytes:
+    """A gzipped tar with everything under `root`/; the working directory becomes `root`/code. Raises UsageError."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for folder in _folders(root, files):
+            tar.addfile(_entry(folder, 0o755, kind=tarfile.DIRTYPE))
+        for name, file in files.items():
+            content = file.text.encode()
+            tar.addfile(_entry(f"{root}/{name}", file.mode, size=len(content)), io.BytesIO(content))
+        for path in code_files(workdir) if workdir else []:
+            tar.add(workdir / path if workdir else path, f"{root}/code/{path}", recursive=False, filter=_anonymous)
+    return packed.getvalue()
+
+
+def _folders(root: str, files: Mapping[str, File]) -> list[str]:
+    inner = {str(Path(name).parent) for name in files} - {"."}
+    return [root, f"{root}/code", *(f"{root}/{folder}" for folder in sorted(inner))]
+
+
+def _entry(name: str, mode: int, *, size: int = 0, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.mode, entry.size, entry.type = mode, size, kind
+    return entry
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Users differ between here and there."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def _git_files(workdir: Path) -> list[Path] | None:
+    """None where there is no git, or no repository."""
+    command = ["git", "-C", str(workdir), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        return None
+    if done.returncode != 0:
+        return None
+    return [Path(os.fsdecode(name)) for name in done.stdout.split(b"\0") if name]
+
+
+def _all_files(workdir: Path) -> Iterator[Path]:
+    for folder, subfolders, names in os.walk(workdir):
+        subfolders[:] = [name for name in subfolders if name not in _SKIPPED]
+        yield from (Path(folder, name).relative_to(workdir) for name in names)
+
+
+def _check_size(workdir: Path, files: list[Path]) -> None:
+    sizes = {path: (workdir / path).lstat().st_size for path in files}
+    total = sum(sizes.values())
+    if total <= MAX_BYTES:
+        return
+    largest = sorted(sizes, key=lambda path: -sizes[path])[:3]
+    named = ", ".join(f"{path} ({sizes[path] / 2**20:.0f} MiB)" for path in largest)
+    size = f"{total / 2**20:.0f} MiB in {len(files)} files"
+    raise UsageError(
+        f"workdir {workdir} holds {size}, allowed are {MAX_BYTES // 2**20} MiB; largest: {named}",
+        "name a smaller workdir, or list data in .gitignore and put it on shared storage",
+    )

@@ -1,0 +1,74 @@
+"""The websocket of an EC2 Instance Connect Endpoint, as something that paramiko takes for a socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpucluster.errors import RemoteError
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+# AWS's own client sends no more in one frame.
+_MAX_FRAME_BYTES = 65_000
+
+
+def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
+    """`url` is signed, so no message repeats it. Raises RemoteError."""
+    from websockets.exceptions import InvalidStatus, WebSocketException
+    from websockets.sync.client import connect
+
+    try:
+        # AWS's endpoint is not known to answer pings; SSH has its own.
+        websocket = connect(url, compression=None, open_timeout=timeout_s, ping_interval=None, max_size=None)
+    except InvalidStatus as error:
+        status = error.response.status_code
+        hint = "your AWS identity needs ec2-instance-connect:OpenTunnel" if status in (401, 403) else None
+        raise RemoteError(f"the Instance Connect Endpoint refuses the tunnel: HTTP {status}", hint) from None
+    except (WebSocketException, OSError) as error:
+        reason = str(error) or type(error).__name__
+        raise RemoteError(
+            f"the Instance Connect Endpoint cannot be reached: {reason}", "is the cluster up? `gpucluster status`"
+        ) from None
+    return TunnelSocket(websocket)
+
+
+class TunnelSocket:
+    def __init__(self, websocket: ClientConnection) -> None:
+        self._websocket = websocket
+        self._buffer = b""
+        self._timeout_s: float | None = None
+        self.close_reason = ""
+        """What the endpoint said when it closed the tunnel."""
+
+    def settimeout(self, timeout_s: float | None) -> None:
+        self._timeout_s = timeout_s
+
+    def gettimeout(self) -> float | None:
+        return self._timeout_s
+
+    def recv(self, size: int) -> bytes:
+        """Empty at the end of the tunnel. Raises TimeoutError."""
+        from websockets.exceptions import ConnectionClosed
+
+        if not self._buffer:
+            try:
+                self._buffer = self._websocket.recv(timeout=self._timeout_s, decode=False)
+            except ConnectionClosed as error:
+                self.close_reason = error.rcvd.reason if error.rcvd else "the tunnel broke"
+                return b""
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    def send(self, data: bytes) -> int:
+        from websockets.exceptions import ConnectionClosed
+
+        frame = bytes(data[:_MAX_FRAME_BYTES])
+        try:
+            self._websocket.send(frame)
+        except ConnectionClosed as error:
+            raise OSError(f"the tunnel is closed: {error}") from None
+        return len(frame)
+
+    def close(self) -> None:
+        self._websocket.close()

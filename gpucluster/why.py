@@ -1,0 +1,41 @@
+"""Why a job waits, or how it ended, in plain words with the evidence. Pure: takes what was read from Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpucluster import slurm
+from gpucluster.jobs import Ending, describe
+from gpucluster.slurm import Job, Node
+
+
+def waiting(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
+    """`nodes` are those of its partition."""
+    yield describe(job)
+    if slurm.base_state(job.state) == "PENDING":
+        yield f"Slurm says: {job.reason.strip('()')}"
+        yield from _nodes(job, nodes)
+        if job.start not in ("", "N/A"):
+            yield f"expected to start at {job.start}"
+        elif "Dependency" not in job.reason and "Held" not in job.reason:
+            yield "Slurm cannot tell yet when it starts"
+
+
+def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
+    usable = [node for node in nodes if node.available]
+    idle = [node for node in usable if node.state == "idle" and node.mark in ("", "~")]
+    counts = f"{len(idle)} free, {len(usable) - len(idle)} busy or starting, {len(nodes) - len(usable)} out of service"
+    yield f"it needs {job.nodes} of the {len(nodes)} nodes of {job.partition}: {counts}"
+    for node in nodes:
+        if not node.available or node.reason:
+            yield f"  {node.name} is {node.words}: {node.reason or 'no reason given'}"
+    if len(usable) < job.nodes:
+        back = "`sudo scontrol update nodename=NAME state=resume` on the head takes one back"
+        yield f"it cannot start until enough nodes are back: {back}"
+
+
+def ended(job_id: str, ending: Ending, log_tail: Sequence[str]) -> Iterator[str]:
+    yield f"job {job_id} {slurm.job_state(ending.state).meaning}" + (f": {ending.reason}" if ending.failed else "")
+    if ending.failed and log_tail:
+        yield "the end of its log:"
+        yield from (f"  {line}" for line in log_tail)
