@@ -141,6 +141,9 @@ def _report(error: BaseException) -> int:
 
 
 def _report_usage(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return 2
     click.echo(f"error: {error.format_message()}", err=True)
     context = getattr(error, "ctx", None)
     if context is not None:

@@ -57,7 +57,7 @@ class Document:
             if place:
                 return place
             path = path[:-1]
-        return (1, 1) if self.lines else (0, 0)
+        return self.values.get((), (1, 1) if self.lines else (0, 0))
 
 
 def key_of(path: Path) -> str:

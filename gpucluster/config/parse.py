@@ -71,6 +71,9 @@ def _malformed(error: MarkedYAMLError) -> _Malformed:
     mark = error.problem_mark or error.context_mark
     position = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     reason = " ".join(str(part) for part in (error.problem, error.context) if part)
+    start = error.context_mark
+    if start and error.problem_mark and start.line != error.problem_mark.line:
+        reason += f" that starts in line {start.line + 1}"
     hint = "indent with spaces: YAML takes no tabs" if "\\t" in reason else None
     return _Malformed(position, f"not valid YAML: {reason}", hint)
 

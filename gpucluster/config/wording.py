@@ -18,7 +18,7 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
     kind, context, got = error["type"], error.get("ctx", {}), error["input"]
     name = str(path[-1]) if path else ""
     if kind == "missing":
-        return Finding(path, "is missing: it has no default")
+        return Finding(path, "missing, and it has no default")
     if kind == "extra_forbidden":
         return Finding(
             path, "unknown key", _did_you_mean(name, allowed_keys) or f"known: {', '.join(allowed_keys)}", at="key"
@@ -33,7 +33,7 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
     if kind == "union_tag_not_found":
         return Finding(
             (*path, "type"),
-            "is missing: it says what kind of storage this is",
+            "missing: it says what kind of storage this is",
             "fsx-lustre, beegfs-ram, head-nfs or efs",
         )
     if kind == "refused":

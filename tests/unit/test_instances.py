@@ -1,0 +1,147 @@
+"""The table of instance types, against EC2's own description of them as moto ships it."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from gpucluster.instances import EFA_DEVICE_INDEX, INSTANCE_TYPES, EfaMode, InstanceType, efa_layout, near_misses
+from moto.ec2.models.instance_types import INSTANCE_TYPES as CATALOGUE
+
+TYPES = list(INSTANCE_TYPES.values())
+DESCRIBED = [type_ for type_ in TYPES if type_.name in CATALOGUE]
+
+NOT_IN_THE_CATALOGUE = {"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"}
+"""AWS no longer describes them in the region that moto's catalogue was taken from."""
+
+WHOLE_FAMILIES = ("g4dn", "g5", "g6", "g6e", "gr6", "m4", "m6i", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en")
+
+
+def by_name(type_: InstanceType) -> str:
+    return type_.name
+
+
+def test_the_catalogue_lacks_only_what_is_known() -> None:
+    assert {type_.name for type_ in TYPES if type_.name not in CATALOGUE} == NOT_IN_THE_CATALOGUE
+
+
+@pytest.mark.parametrize("family", WHOLE_FAMILIES)
+def test_families_are_complete(family: str) -> None:
+    described = {name for name in CATALOGUE if name.partition(".")[0] == family}
+    assert {type_.name for type_ in TYPES if type_.name.partition(".")[0] == family} == described
+
+
+@pytest.mark.parametrize("type_", DESCRIBED, ids=by_name)
+def test_the_table_says_what_ec2_says(type_: InstanceType) -> None:
+    described = CATALOGUE[type_.name]
+    network = described["NetworkInfo"]
+    gpu = described.get("GpuInfo", {"Gpus": [{}]})["Gpus"][0]
+    assert type_ == InstanceType(
+        name=described["InstanceType"],
+        vcpus=described["VCpuInfo"]["DefaultVCpus"],
+        memory_gib=described["MemoryInfo"]["SizeInMiB"] // 1024,
+        gpus=gpu.get("Count", 0),
+        gpu_model=gpu["Name"].lower() if gpu else None,
+        gpu_memory_mib=gpu["MemoryInfo"]["SizeInMiB"] if gpu else 0,
+        efa_interfaces=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+        cards=tuple(card["MaximumNetworkInterfaces"] for card in network["NetworkCards"]),
+        nvme_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+        price_usd_per_hour=type_.price_usd_per_hour,
+    )
+
+
+@pytest.mark.parametrize("type_", DESCRIBED, ids=by_name)
+@pytest.mark.parametrize("mode", ["efa-only", "combined", "off"])
+def test_every_card_takes_the_interfaces_of_the_layout(type_: InstanceType, mode: EfaMode) -> None:
+    cards: list[dict[str, Any]] = CATALOGUE[type_.name]["NetworkInfo"]["NetworkCards"]
+    layout = efa_layout(type_, mode)
+    for interface in layout:
+        card = cards[interface.network_card_index]
+        assert interface.interface_type in card["InterfaceTypes"]
+        on_card = [other for other in layout if other.network_card_index == interface.network_card_index]
+        assert len(on_card) <= card["MaximumNetworkInterfaces"]
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=by_name)
+@pytest.mark.parametrize("mode", ["efa-only", "combined"])
+def test_the_layout_uses_every_efa_interface_once(type_: InstanceType, mode: EfaMode) -> None:
+    layout = efa_layout(type_, mode)
+    assert sum("efa" in interface.interface_type for interface in layout) == type_.efa_interfaces
+    places = [(interface.network_card_index, interface.device_index) for interface in layout]
+    assert places[0] == (0, 0)
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=by_name)
+def test_off_is_one_ordinary_interface(type_: InstanceType) -> None:
+    assert [interface.interface_type for interface in efa_layout(type_, "off")] == ["interface"]
+
+
+def layout(name: str, mode: EfaMode = "efa-only") -> list[tuple[int, int, str]]:
+    return [
+        (interface.network_card_index, interface.device_index, interface.interface_type)
+        for interface in efa_layout(INSTANCE_TYPES[name], mode)
+    ]
+
+
+def test_p4d_has_a_primary_interface_and_four_efa_only() -> None:
+    others = [(card, EFA_DEVICE_INDEX, "efa-only") for card in (1, 2, 3)]
+    assert layout("p4d.24xlarge") == [(0, 0, "interface"), (0, 1, "efa-only"), *others]
+
+
+def test_p4d_combined_has_four_interfaces() -> None:
+    assert layout("p4d.24xlarge", "combined") == [
+        (0, 0, "efa"),
+        *((card, EFA_DEVICE_INDEX, "efa") for card in (1, 2, 3)),
+    ]
+
+
+def test_p5_uses_its_32_cards_and_one_address() -> None:
+    interfaces = layout("p5.48xlarge")
+    assert len(interfaces) == 33
+    assert {card for card, _, kind in interfaces if kind == "efa-only"} == set(range(32))
+    assert [kind for _, _, kind in interfaces].count("interface") == 1
+
+
+def test_card_0_of_p6_b300_has_no_efa() -> None:
+    interfaces = layout("p6-b300.48xlarge")
+    assert [entry for entry in interfaces if entry[0] == 0] == [(0, 0, "interface")]
+    assert {card for card, _, kind in interfaces if kind == "efa-only"} == set(range(1, 17))
+
+
+def test_a_single_card_holds_both() -> None:
+    assert layout("g5.12xlarge") == [(0, 0, "interface"), (0, 1, "efa-only")]
+
+
+def test_a_card_with_room_for_one_interface_makes_the_primary_one_efa() -> None:
+    narrow = InstanceType("x1.large", 2, 8, 1, "h100", 1024, 2, (1, 1), 0, None)
+    kinds = [(i.network_card_index, i.device_index, i.interface_type) for i in efa_layout(narrow)]
+    assert kinds == [(0, 0, "efa"), (1, 0, "efa-only")]
+
+
+def test_gpu_models_are_names_that_slurm_takes() -> None:
+    assert all(re.fullmatch(r"[a-z][a-z0-9]*", type_.gpu_model) for type_ in TYPES if type_.gpu_model)
+    assert all((type_.gpus > 0) is (type_.gpu_model is not None) for type_ in TYPES)
+
+
+def test_a_larger_size_never_costs_less_per_family_of_cpus() -> None:
+    """Would catch a slipped column or decimal point."""
+    for family in ("m4", "m6i", "p3"):
+        sizes = sorted((t for t in TYPES if t.name.startswith(f"{family}.")), key=lambda t: t.vcpus)
+        for small, large in pairwise(sizes):
+            assert small.price_usd_per_hour is not None and large.price_usd_per_hour is not None
+            per_cpu = small.price_usd_per_hour / small.vcpus, large.price_usd_per_hour / large.vcpus
+            assert per_cpu[0] == pytest.approx(per_cpu[1], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("p4.24xlarge", "p4d.24xlarge"), ("g5.12xlrge", "g5.12xlarge"), ("P5.48xlarge", "p5.48xlarge")]
+)
+def test_near_misses(typed: str, meant: str) -> None:
+    assert near_misses(typed)[0] == meant
+
+
+def test_nothing_is_near_nonsense() -> None:
+    assert near_misses("quantum.huge") == []
