@@ -47,7 +47,9 @@ class Machine:
         copy = self.root / f"bundle/steps/{name}.sh"
         if not copy.exists():
             text = (STEPS / f"{name}.sh").read_text()
-            copy.write_text(text.replace("/var/lib/gpucluster", f"{self.root}/var").replace("/run/gpucluster", f"{self.root}/run"))
+            copy.write_text(
+                text.replace("/var/lib/gpucluster", f"{self.root}/var").replace("/run/gpucluster", f"{self.root}/run")
+            )
         return f"source {copy}"
 
 
@@ -163,7 +165,10 @@ def test_service_up_starts_what_has_stopped(machine: Machine) -> None:
 
 def test_a_service_that_does_not_start_says_what_the_program_said(machine: Machine) -> None:
     machine.command("systemctl", '[ "$1" != restart ]')
-    machine.command("journalctl", 'case "$*" in *_SYSTEMD_UNIT=*) echo "slurm.conf: no such key";; *) echo "Main process exited";; esac')
+    machine.command(
+        "journalctl",
+        'case "$*" in *_SYSTEMD_UNIT=*) echo "slurm.conf: no such key";; *) echo "Main process exited";; esac',
+    )
     machine.step("x", "step_x() {\n    service_up unit /dev/null\n}")
     machine.command("is-newer")
     done = machine.run(f"{REPORT}\nrun_step x", "runner", "files", "services", "x")

@@ -1,0 +1,124 @@
+"""What reconcile decides, for each state that a node and its instance can be in together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from gpucluster_node import ec2, fleet, retry, slurm
+from gpucluster_node.reconcile import Action, Seen, decide
+
+NOW = datetime(2026, 11, 21, 12, 0, 0)
+CLUSTER = fleet.parse(
+    {
+        "cluster": "c",
+        "region": "us-east-1",
+        "zone": "c.internal",
+        "ssm_path": "/gpucluster/c/",
+        "partitions": [
+            {
+                "name": "train",
+                "min_nodes": 1,
+                "max_nodes": 3,
+                "instance_types": ["g5.xlarge"],
+                "purchase": "on-demand",
+                "gpus_per_node": 1,
+                "idle_minutes": 10,
+                "role": "compute",
+            }
+        ],
+    }
+)
+
+
+def node(states: str, name: str = "train-2", reason: str = "", age_s: int = 0) -> slurm.Node:
+    return slurm.Node(name, frozenset(states.split("+")), reason, NOW - timedelta(seconds=age_s) if reason else None)
+
+
+def instance(name: str | None = "train-2", number: int = 1, boot_failure: str | None = None) -> ec2.Instance:
+    launched = datetime(2026, 11, 21, 11, number, tzinfo=UTC)
+    return ec2.Instance(f"i-{number}", "running", "10.0.0.1", launched, name, boot_failure)
+
+
+def decided(nodes: list[slurm.Node], instances: list[ec2.Instance], *, after_s: int = 0) -> list[Action]:
+    """Of the first look, or of one `after_s` later at a world that has not changed."""
+    seen = Seen()
+    if after_s:
+        decide(CLUSTER, nodes, instances, seen, NOW - timedelta(seconds=after_s))
+    return decide(CLUSTER, nodes, instances, seen, NOW)
+
+
+FAILED = "step=mpi line=5: no mpirun"
+REFUSED = retry.reason("InsufficientInstanceCapacity: none left", 120)
+
+
+@pytest.mark.parametrize(
+    ("what", "states", "reason", "age_s", "has_instance", "verbs"),
+    [
+        ("idle and up", "IDLE+CLOUD", "", 0, True, []),
+        ("idle and off", "IDLE+CLOUD+POWERED_DOWN", "", 0, False, []),
+        ("going down", "IDLE+CLOUD+POWERING_DOWN", "", 0, True, []),
+        ("just refused", "DOWN+CLOUD+POWERING_UP", REFUSED, 119, False, []),
+        ("refused a while ago", "DOWN+CLOUD+POWERING_UP", REFUSED, 120, False, ["power_down_force"]),
+        ("on its way down", "DOWN+CLOUD+POWERING_DOWN", REFUSED, 200, False, []),
+        ("down and off", "DOWN+CLOUD+POWERED_DOWN", REFUSED, 200, False, ["resume"]),
+        ("set down by a person", "DOWN+CLOUD", "bad GPU", 9999, True, []),
+    ],
+)
+def test_one_node(what: str, states: str, reason: str, age_s: int, has_instance: bool, verbs: list[str]) -> None:
+    actions = decided([node(states, reason=reason, age_s=age_s)], [instance()] if has_instance else [])
+    assert [action.verb for action in actions] == verbs, what
+
+
+def test_a_failed_boot_becomes_the_nodes_reason() -> None:
+    actions = decided([node("ALLOCATED+CLOUD+POWERING_UP")], [instance(boot_failure=FAILED)])
+    assert actions == [Action("down", "train-2", f"{FAILED}; next try in {retry.BOOT_FAILED_S} s")]
+
+
+def test_a_node_that_answers_got_over_a_failed_boot() -> None:
+    assert decided([node("IDLE+CLOUD")], [instance(boot_failure=FAILED)]) == []
+
+
+@pytest.mark.parametrize(
+    ("states", "after_s", "verbs"),
+    [
+        ("ALLOCATED+CLOUD", 0, []),
+        ("ALLOCATED+CLOUD", 10, ["down"]),
+        ("ALLOCATED+CLOUD+POWERING_UP", 10, []),
+        ("ALLOCATED+CLOUD+POWERING_UP", 100, ["down"]),
+    ],
+)
+def test_an_instance_that_is_gone(states: str, after_s: int, verbs: list[str]) -> None:
+    assert [action.verb for action in decided([node(states)], [], after_s=after_s)] == verbs
+
+
+def test_always_on_nodes_are_powered_up() -> None:
+    nodes = [node("IDLE+CLOUD+POWERED_DOWN", "train-1"), node("IDLE+CLOUD+POWERED_DOWN", "train-2")]
+    assert decided(nodes, []) == [Action("power_up", "train-1")]
+
+
+ORPHANS = {
+    "no name": (node("IDLE+CLOUD+POWERED_DOWN"), [instance(None)], ["i-1"]),
+    "no such node": (node("IDLE+CLOUD+POWERED_DOWN"), [instance("train-9")], ["i-1"]),
+    "powered down": (node("IDLE+CLOUD+POWERED_DOWN"), [instance()], ["i-1"]),
+    "powering up": (node("IDLE+CLOUD+POWERED_DOWN+POWERING_UP"), [instance()], []),
+    "an older one": (node("IDLE+CLOUD"), [instance(number=2), instance(number=1)], ["i-1"]),
+}
+
+
+@pytest.mark.parametrize("name", ORPHANS)
+def test_orphans_end_once_they_have_lasted(name: str) -> None:
+    one, instances, ended = ORPHANS[name]
+    assert decided([one], instances) == []
+    actions = decided([one], instances, after_s=61)
+    assert [action.name for action in actions if action.verb == "terminate"] == ended
+
+
+def test_a_condition_that_breaks_off_starts_anew() -> None:
+    seen, key = Seen(), timedelta(seconds=8)
+    for second, lasts in ((0, False), (5, False), (10, True)):
+        seen.begin(NOW + timedelta(seconds=second))
+        assert seen.lasts("x", key) is lasts
+    seen.begin(NOW + timedelta(seconds=15))
+    seen.begin(NOW + timedelta(seconds=20))
+    assert seen.lasts("x", key) is False

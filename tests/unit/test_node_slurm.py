@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from gpucluster_node import retry, slurm
+
+LINE = (
+    "NodeName=train-1 Arch=x86_64 CoresPerSocket=1 CPUAlloc=0 CPUTot=48 Gres=gpu:a10g:4 NodeAddr=10.0.1.5 "
+    "NodeHostName=train-1 State=DOWN+CLOUD+POWERING_UP ThreadsPerCore=1 Partitions=train "
+    "Reason=step=mpi line=5: no mpirun (log /var/log/gpucluster/boot.log); next try in 300 s [root@2026-11-21T12:00:00]"
+)
+
+
+def test_parse_nodes_reads_states_and_reason() -> None:
+    (node,) = slurm.parse_nodes(LINE + "\n\n")
+    assert node.name == "train-1"
+    assert node.states == {"DOWN", "CLOUD", "POWERING_UP"}
+    why = "step=mpi line=5: no mpirun (log /var/log/gpucluster/boot.log); next try in 300 s"
+    assert node.reason == why
+    assert node.reason_time == datetime(2026, 11, 21, 12, 0, 0)
+
+
+def test_parse_nodes_without_reason() -> None:
+    (node,) = slurm.parse_nodes("NodeName=ps-2 Arch=x86_64 State=IDLE*+CLOUD+POWERED_DOWN Partitions=ps")
+    assert node == slurm.Node("ps-2", frozenset({"IDLE", "NOT_RESPONDING", "CLOUD", "POWERED_DOWN"}))
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "names"),
+    [
+        ("train-1", ["train-1"]),
+        ("train-[1-3]", ["train-1", "train-2", "train-3"]),
+        ("train-[1,3-4],ps-1", ["train-1", "train-3", "train-4", "ps-1"]),
+        ("gpu-large-[9-11],ps-[1-2]", ["gpu-large-9", "gpu-large-10", "gpu-large-11", "ps-1", "ps-2"]),
+        ("n[08-10]", ["n08", "n09", "n10"]),
+        ("", []),
+    ],
+)
+def test_expand(hostlist: str, names: list[str]) -> None:
+    assert slurm.expand(hostlist) == names
+
+
+def test_update_argv() -> None:
+    argv = slurm.update_argv(["train-1", "train-2"], state="down", reason="a b")
+    assert argv == ["scontrol", "update", "nodename=train-1,train-2", "state=down", "reason=a b"]
+
+
+def at(reason: str, seconds_ago: int) -> tuple[slurm.Node, datetime]:
+    return slurm.Node("train-1", frozenset({"DOWN"}), reason, datetime(2026, 1, 1)), datetime(
+        2026, 1, 1, 0, 0, seconds_ago
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "seconds_ago", "due"),
+    [
+        (retry.reason("no capacity", 30), 29, False),
+        (retry.reason("no capacity", 30), 30, True),
+        ("bad GPU, do not touch", 59, False),
+        ("Not responding", 59, False),
+    ],
+)
+def test_a_failed_node_is_due_when_its_reason_says_so(reason: str, seconds_ago: int, due: bool) -> None:
+    node, now = at(reason, seconds_ago)
+    assert retry.is_due(node, now) is due
+
+
+def test_slurms_own_reasons_are_due_in_the_end() -> None:
+    node = slurm.Node("train-1", frozenset({"DOWN"}), "ResumeTimeout reached", datetime(2026, 1, 1))
+    assert retry.is_due(node, datetime(2026, 1, 1, 1))
+
+
+def test_a_reason_is_one_line_without_quotes() -> None:
+    assert retry.reason('no "x"\nhere', 5) == "no 'x' here; next try in 5 s"
