@@ -231,6 +231,24 @@ def test_volume_keeps_its_files_from_one_attachment_to_the_next(guests: Guests) 
     assert leftovers.loops_below(guests.state_dir) == []
 
 
+def test_reboot_keeps_files_address_and_volumes(guests: Guests) -> None:
+    one = spec(50)
+    guests.boot(one)
+    guests.hypervisor.attach_volume(one.instance_id, "vol-0999", 1, "/dev/sdf")
+    guests.await_console(one.instance_id, "Reached target \x1b[0;1;39mcloud-init.target")
+    before = guests.run(
+        one.instance_id, "touch /root/kept; cat /proc/sys/kernel/random/boot_id >/dev/null; systemctl reboot"
+    )
+    assert before == ""
+    await_true(
+        lambda: guests.hypervisor.console_output(one.instance_id).count("cloud-init.target") > 1, lambda: "no reboot"
+    )
+    after = guests.run(one.instance_id, "ls /root/kept; test -b /dev/sdf && echo disk; hostname; hostname -I")
+    assert after.split() == ["/root/kept", "disk", "ip-10-0-1-50", "10.0.1.50"]
+    end(guests, one.instance_id, hard=True)
+    guests.hypervisor.delete_volume("vol-0999")
+
+
 def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests) -> None:
     server, client = instance_id(SERVER), instance_id(CLIENT)
     guests.hypervisor.attach_volume(server, "vol-0456", 1, "/dev/sdg")
