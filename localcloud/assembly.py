@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from pathlib import Path
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -74,9 +73,6 @@ def _hypervisor(cloud: state.Cloud, directory: Path, image: Path | None, wheels:
     if not cloud.boot:
         return NoBoot()
     from localcloud.machines.hypervisor import NspawnHypervisor
-    from localcloud.machines.image import build, default_path
+    from localcloud.machines.image import default_path
 
-    root = image or default_path()
-    if image is None:
-        build(log=lambda line: print(line, file=sys.stderr, flush=True))  # nothing to do where it exists
-    return NspawnHypervisor(cloud.id, directory, root, CloudMetadata(), wheels)
+    return NspawnHypervisor(cloud.id, directory, image or default_path(), CloudMetadata(), wheels)

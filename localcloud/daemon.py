@@ -38,8 +38,7 @@ def run(options: Options) -> None:
     refuse_second(options.name)
     stop = _stop_on_signals()
     with contextlib.closing(ports.listen(options.port)) as listener:
-        for removed in clean_leftovers(directory):
-            print(f"removed of an earlier cloud that did not end well: {removed}", file=sys.stderr)
+        say_leftovers(directory)
         cloud = _record(options)
         state.write(directory, cloud)
         try:
@@ -105,6 +104,11 @@ def clean_leftovers(directory: Path) -> list[str]:
     removed = leftovers.clean(directory)
     (directory / "cloud.json").unlink(missing_ok=True)
     return removed
+
+
+def say_leftovers(directory: Path) -> None:
+    if removed := clean_leftovers(directory):
+        print(f"an earlier cloud did not end well; removed what it left: {', '.join(removed)}", file=sys.stderr)
 
 
 def detach(arguments: list[str], name: str) -> state.Cloud:

@@ -8,6 +8,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 from localcloud import daemon, state
@@ -21,8 +22,9 @@ def up(options: argparse.Namespace, arguments: list[str]) -> int:
     if not options.no_boot:
         _require_machines()
         if options.image is None:
-            image_build(argparse.Namespace(target=None), arguments)
+            options.image = _build_image(None)
     if options.detach:
+        daemon.say_leftovers(state.state_dir(options.name))
         print(daemon.ready_line(daemon.detach([a for a in arguments if a != "--detach"], options.name)))
         return 0
     daemon.run(daemon.Options(options.name, options.port, not options.no_boot, options.image, options.wheels))
@@ -59,14 +61,18 @@ def status(options: argparse.Namespace, _: list[str]) -> int:
 
 def image_build(options: argparse.Namespace, _: list[str]) -> int:
     _require_machines()
+    print(f"image: {_build_image(options.target)}", file=sys.stderr)
+    return 0
+
+
+def _build_image(target: Path | None) -> Path:
+    """Where it is; says so on stderr when it has to be built."""
     from localcloud.machines import image
 
     try:
-        path = image.build(options.target, log=lambda line: print(line, file=sys.stderr, flush=True))
+        return image.build(target, log=lambda line: print(line, file=sys.stderr, flush=True))
     except image.ImageError as error:
         raise LocalCloudError(str(error)) from error
-    print(f"image: {path}", file=sys.stderr)
-    return 0
 
 
 def fault_add(options: argparse.Namespace, _: list[str]) -> int:

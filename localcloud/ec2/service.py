@@ -11,6 +11,7 @@ from localcloud.ec2.connect import ConnectEndpointActions
 from localcloud.ec2.fleet import FleetActions
 from localcloud.ec2.groups import GroupActions
 from localcloud.ec2.instances import InstanceActions
+from localcloud.ec2.nat_gateways import NatGatewayActions
 from localcloud.ec2.placement import PlacementActions
 from localcloud.ec2.reservations import CapacityReservationActions
 from localcloud.ec2.volumes import VolumeActions
@@ -21,6 +22,7 @@ class Ec2(
     FleetActions,
     VolumeActions,
     GroupActions,
+    NatGatewayActions,
     PlacementActions,
     ConnectEndpointActions,
     CapacityReservationActions,

@@ -109,6 +109,12 @@ def code(error: pytest.ExceptionInfo[ClientError]) -> str:
     return str(error.value.response["Error"]["Code"])
 
 
+def reserved(reservation_id: str) -> dict[str, Any]:
+    return {
+        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}
+    }
+
+
 def test_an_instance_lives_and_leaves_nothing(place: Place) -> None:
     disks = [{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 20, "VolumeType": "gp3", "Encrypted": True}}]
     tags = [{"ResourceType": kind, "Tags": [{"Key": "Name", "Value": "one"}]} for kind in ("instance", "volume")]
@@ -198,8 +204,7 @@ def test_efa_only_interfaces_take_no_address(place: Place) -> None:
         (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(4)[1:]}, "InvalidParameterCombination"),
         (lambda p: {"MinCount": 5000, "MaxCount": 5000}, "InsufficientFreeAddressesInSubnet"),
         (lambda p: {"DryRun": True}, "DryRunOperation"),
-        (lambda p: {"CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-1"}}},
-         "InvalidCapacityReservationId.NotFound"),
+        (lambda p: reserved("cr-1"), "InvalidCapacityReservationId.NotFound"),
     ],
 )  # fmt: skip
 def test_what_ec2_refuses(place: Place, request_: Callable[[Place], dict[str, Any]], expected: str) -> None:
@@ -327,9 +332,7 @@ def test_capacity_reservations_hold_what_they_hold(place: Place) -> None:
     reservation_id = made["CapacityReservationId"]
     (found,) = place.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
     assert (found["State"], found["TotalInstanceCount"]) == ("active", 1)
-    target = {
-        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}
-    }
+    target = reserved(reservation_id)
     (instance_id,) = place.run(**target)
     with pytest.raises(ClientError) as error:
         place.run(**target)

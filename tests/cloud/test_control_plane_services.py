@@ -306,9 +306,9 @@ def test_tunnels_are_refused_with_a_reason(
         "privateIpAddress": node.private_ip, "remotePort": "22", "maxTunnelDuration": "60",
     } | changes  # fmt: skip
     query = "&".join(f"{key}={value}" for key, value in asked.items())
-    with connect(f"ws://{endpoint['DnsName']}/openTunnel?{query}", proxy=None) as websocket:
-        with pytest.raises(ConnectionClosed) as closed:
-            websocket.recv(timeout=10)
+    url = f"ws://{endpoint['DnsName']}/openTunnel?{query}"
+    with connect(url, proxy=None) as websocket, pytest.raises(ConnectionClosed) as closed:
+        websocket.recv(timeout=10)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == close_code
     assert reason in closed.value.rcvd.reason

@@ -1,0 +1,47 @@
+"""Which actions and resources calls stand for, outside EC2."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from localcloud.calls import Call
+from localcloud.resources import checks
+
+A = "123456789012"
+
+
+def call(service: str, action: str, path: str = "/", **body: Any) -> Call:
+    return Call(service, "us-east-1", action, "ASIA1", body=json.dumps(body).encode(), path=path)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (call("s3", "GetObject", "/b/k/l"), [("s3:GetObject", "arn:aws:s3:::b/k/l")]),
+        (call("s3", "HeadObject", "/b/k"), [("s3:GetObject", "arn:aws:s3:::b/k")]),
+        (call("s3", "ListObjectsV2", "/b"), [("s3:ListBucket", "arn:aws:s3:::b")]),
+        (call("s3", "ListBuckets", "/"), [("s3:ListAllMyBuckets", "*")]),
+        (call("s3", "UploadPart", "/b/k"), [("s3:PutObject", "arn:aws:s3:::b/k")]),
+        (call("s3", "DeleteObjects", "/b"), [("s3:DeleteObject", "arn:aws:s3:::b/*")]),
+        (call("ssm", "GetParameter", Name="/a/b"), [("ssm:GetParameter", f"arn:aws:ssm:us-east-1:{A}:parameter/a/b")]),
+        (call("ssm", "GetParameter", Name="a:3"), [("ssm:GetParameter", f"arn:aws:ssm:us-east-1:{A}:parameter/a")]),
+        (call("ssm", "GetParameters", Names=["/a", "/b"]),
+         [("ssm:GetParameters", f"arn:aws:ssm:us-east-1:{A}:parameter/{name}") for name in "ab"]),
+        (call("ssm", "GetParametersByPath", Path="/a/"),
+         [("ssm:GetParametersByPath", f"arn:aws:ssm:us-east-1:{A}:parameter/a/")]),
+        (call("ssm", "SendCommand"), [("ssm:SendCommand", "")]),
+        (call("secretsmanager", "GetSecretValue", SecretId="arn:x"), [("secretsmanager:GetSecretValue", "arn:x")]),
+        (call("route53", "ChangeResourceRecordSets", "/2013-04-01/hostedzone/Z1/rrset"),
+         [("route53:ChangeResourceRecordSets", "arn:aws:route53:::hostedzone/Z1")]),
+        (call("dynamodb", "PutItem", TableName="t"), [("dynamodb:PutItem", f"arn:aws:dynamodb:us-east-1:{A}:table/t")]),
+        (call("logs", "PutLogEvents", logGroupName="g", logStreamName="s"),
+         [("logs:PutLogEvents", f"arn:aws:logs:us-east-1:{A}:log-group:g:log-stream:s")]),
+        (call("monitoring", "PutMetricData"), [("cloudwatch:PutMetricData", "")]),
+        (call("sqs", "ListQueues"), [("sqs:ListQueues", "")]),
+    ],
+)  # fmt: skip
+def test_checks(made: Call, expected: list[tuple[str, str]]) -> None:
+    assert [(check.action, check.resource) for check in checks(made)] == expected
