@@ -82,7 +82,8 @@ def _parse(operation: Any, request: Request) -> dict[str, Any]:
         "url_path": "/",
         "values": MultiDict(request.values),
     }
-    return QueryParser(operation).parse(body)
+    given: dict[str, Any] = QueryParser(operation).parse(body)
+    return given
 
 
 def _region(request: Request) -> str:

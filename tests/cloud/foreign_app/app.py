@@ -26,7 +26,8 @@ nohup python3 -m http.server 80 > /var/log/page.log 2>&1 &
 for _ in $(seq 50); do curl -sf http://127.0.0.1/ && break; sleep 0.2; done
 {check}
 status=$([ "$reason" = ok ] && echo SUCCESS || echo FAILURE)
-printf '{{"Status": "%s", "Reason": "%s", "UniqueId": "web", "Data": "%s"}}' "$status" "$reason" "$(hostname)" > /tmp/signal
+signal='{{"Status": "%s", "Reason": "%s", "UniqueId": "web", "Data": "%s"}}'
+printf "$signal" "$status" "$reason" "$(hostname)" > /tmp/signal
 curl -sS -X PUT -H 'Content-Type:' --data-binary @/tmp/signal '{handle}'
 """
 

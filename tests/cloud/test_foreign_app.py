@@ -1,0 +1,141 @@
+"""Somebody else's CDK app, deployed by the unmodified CDK command line; the test plays the instance's part."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.cloud import cdk_project
+from tests.cloud.cdk_project import Project
+
+_missing = cdk_project.missing()
+pytestmark = [pytest.mark.skipif(_missing is not None, reason=str(_missing)), pytest.mark.timeout(300)]
+
+
+class ControlPlane(Protocol):
+    endpoint_url: str
+
+    def client(self, service: str) -> Any: ...
+
+
+@pytest.fixture(scope="module")
+def bootstrapped(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> ControlPlane:
+    folder = tmp_path_factory.mktemp("bootstrap") / "app"
+    done = cdk_project.project(folder, control_plane.endpoint_url, "Unused").bootstrap()
+    assert done.returncode == 0, done.stdout
+    return control_plane
+
+
+@pytest.fixture
+def web(bootstrapped: ControlPlane, tmp_path: Path) -> Iterator[Project]:
+    yield cdk_project.project(tmp_path / "app", bootstrapped.endpoint_url, "ForeignWeb")
+    bootstrapped.client("cloudformation").delete_stack(StackName="ForeignWeb")
+
+
+def _deploy_and_signal(cloud: ControlPlane, project: Project, status: str, reason: str) -> tuple[int, str]:
+    process: subprocess.Popen[str] = project.start_deploy()
+    try:
+        handle = cdk_project.wait_for_handle(cloud.client("cloudformation"), project.stack)
+        message = {"Status": status, "Reason": reason, "UniqueId": "web", "Data": "10.20.1.4"}
+        assert cdk_project.send_signal(project.endpoint_url, handle, message) == 200
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, output
+
+
+def _census(cloud: ControlPlane) -> dict[str, set[str]]:
+    """Everything that the app makes, as the API shows it."""
+    ec2 = cloud.client("ec2")
+    live = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}]
+    reservations = ec2.describe_instances(Filters=live)["Reservations"]
+    gateways = ec2.describe_nat_gateways()["NatGateways"]
+    return {
+        "instances": {item["InstanceId"] for group in reservations for item in group["Instances"]},
+        "vpcs": {item["VpcId"] for item in ec2.describe_vpcs()["Vpcs"]},
+        "subnets": {item["SubnetId"] for item in ec2.describe_subnets()["Subnets"]},
+        "route tables": {item["RouteTableId"] for item in ec2.describe_route_tables()["RouteTables"]},
+        "interfaces": {item["NetworkInterfaceId"] for item in ec2.describe_network_interfaces()["NetworkInterfaces"]},
+        "gateways": {item["InternetGatewayId"] for item in ec2.describe_internet_gateways()["InternetGateways"]},
+        "nat gateways": {item["NatGatewayId"] for item in gateways if item["State"] != "deleted"},
+        "addresses": {item["AllocationId"] for item in ec2.describe_addresses()["Addresses"]},
+        "volumes": {item["VolumeId"] for item in ec2.describe_volumes()["Volumes"]},
+        "groups": {item["GroupId"] for item in ec2.describe_security_groups()["SecurityGroups"]},
+        "roles": {item["RoleName"] for item in cloud.client("iam").list_roles()["Roles"]},
+        "profiles": {
+            item["InstanceProfileName"] for item in cloud.client("iam").list_instance_profiles()["InstanceProfiles"]
+        },
+        "parameters": {
+            item["Name"]
+            for item in cloud.client("ssm").describe_parameters()["Parameters"]
+            if item["Name"].startswith("/ForeignWeb/")
+        },
+    }
+
+
+def _parameter(cloud: ControlPlane, name: str) -> str:
+    return str(cloud.client("ssm").get_parameter(Name=f"/ForeignWeb/{name}")["Parameter"]["Value"])
+
+
+def test_deploy_diff_update_failed_update_and_destroy(bootstrapped: ControlPlane, web: Project) -> None:
+    before = _census(bootstrapped)
+    cloudformation = bootstrapped.client("cloudformation")
+
+    exit_code, output = _deploy_and_signal(bootstrapped, web, "SUCCESS", "serving")
+    assert exit_code == 0, output
+    made = cdk_project.outputs(cloudformation, web.stack)
+    assert made["WaitData"] == '{"web": "10.20.1.4"}'
+    ec2 = bootstrapped.client("ec2")
+    server = ec2.describe_instances(InstanceIds=[made["ServerId"]])["Reservations"][0]["Instances"][0]
+    assert server["State"]["Name"] == "running"
+    assert server["PrivateIpAddress"] == made["ServerAddress"]
+
+    diff = web.diff()
+    assert diff.returncode == 0, diff.stdout
+    assert "There were no differences" in diff.stdout
+    again = web.deploy()
+    assert again.returncode == 0, again.stdout
+    assert "(no changes)" in again.stdout
+
+    updated = web.deploy(size="2", note="second", extra="yes")
+    assert updated.returncode == 0, updated.stdout
+    assert (_parameter(bootstrapped, "note"), _parameter(bootstrapped, "extra")) == ("second", "extra")
+    assert ec2.describe_volumes(VolumeIds=[made["VolumeId"]])["Volumes"][0]["Size"] == 2
+    assert cdk_project.outputs(cloudformation, web.stack)["ServerId"] == made["ServerId"]
+
+    refused = web.deploy(size="2", note="third", fail="yes")
+    assert refused.returncode == 1, refused.stdout
+    assert "192.168.77.0/24' is invalid" in refused.stdout
+    assert (_parameter(bootstrapped, "note"), _parameter(bootstrapped, "extra")) == ("second", "extra")
+    assert cloudformation.describe_stacks(StackName=web.stack)["Stacks"][0]["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+
+    retried = web.deploy(size="2", note="third")
+    assert retried.returncode == 0, retried.stdout
+    assert _parameter(bootstrapped, "note") == "third"
+    assert "/ForeignWeb/extra" not in _census(bootstrapped)["parameters"]
+
+    destroyed = web.destroy()
+    assert destroyed.returncode == 0, destroyed.stdout
+    assert _census(bootstrapped) == before
+
+
+def test_failed_boot_rolls_back_with_its_reason_and_a_retry_works(bootstrapped: ControlPlane, web: Project) -> None:
+    before = _census(bootstrapped)
+    reason = "step=page line=7: python3: not found (log /var/log/page.log)"
+    exit_code, output = _deploy_and_signal(bootstrapped, web, "FAILURE", reason)
+    assert exit_code == 1, output
+    said = " ".join(output.split())  # the CLI folds long lines
+    assert f"WaitCondition received failed message: '{reason}' for uniqueId: web" in said
+    assert _census(bootstrapped) == before
+    stack = bootstrapped.client("cloudformation").describe_stacks(StackName=web.stack)["Stacks"][0]
+    assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
+
+    exit_code, output = _deploy_and_signal(bootstrapped, web, "SUCCESS", "serving")
+    assert exit_code == 0, output
+    destroyed = web.destroy()
+    assert destroyed.returncode == 0, destroyed.stdout
+    assert _census(bootstrapped) == before
