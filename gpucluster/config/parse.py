@@ -22,6 +22,8 @@ from gpucluster.errors import Notice
 MAX_VALUES = 10_000
 """More than any cluster has; an alias of aliases of aliases reaches it soon, and is stopped there."""
 
+MAX_DEPTH = 50
+
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _TAG = "tag:yaml.org,2002:"
 
@@ -91,6 +93,8 @@ class _Reading:
     def value(self, node: Node, path: Path) -> Any:
         if node in self._open:
             raise _Malformed(_position(node), "this alias stands for something that it is itself a part of")
+        if len(self._open) >= MAX_DEPTH:
+            raise _Malformed(_position(node), "nested too deeply")
         if len(self.values) >= MAX_VALUES:
             raise _Malformed(_position(node), f"more than {MAX_VALUES} values, aliases counted each time")
         self.values[path] = _position(node)

@@ -1,4 +1,4 @@
-"""The command line's frame: what it prints where, with which exit code, and that it stays quick and without tracebacks."""
+"""The command line's frame: what is printed where, the exit codes, no tracebacks, and that it stays quick."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import click
 import pytest
+
 from gpucluster import errors
 from gpucluster.cli import VERBS, main
 from gpucluster.config import load, loads

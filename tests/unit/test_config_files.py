@@ -1,6 +1,7 @@
 """Whole cluster files: what is accepted, and every word of what is said about the rest.
 
-An `invalid-*.yaml` is a user's file, the `.txt` beside it what `gpucluster validate` prints. UPDATE_GOLDEN=1 writes those anew.
+An `invalid-*.yaml` is a user's file, the `.txt` beside it what `gpucluster validate` prints. `GOLDEN=rewrite` writes
+those anew.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from gpucluster.config import ClusterConfig, load, loads
 from gpucluster.errors import ConfigError
 
@@ -30,7 +32,7 @@ def test_every_problem_is_told_in_these_words(path: Path, monkeypatch: pytest.Mo
         load(path.name)
     printed = caught.value.render() + "\n"
     golden = path.with_suffix(".txt")
-    if os.environ.get("UPDATE_GOLDEN"):
+    if os.environ.get("GOLDEN") == "rewrite":
         golden.write_text(printed)
     assert printed == golden.read_text()
 

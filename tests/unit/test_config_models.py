@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
 from gpucluster.config import ClusterConfig, load, loads
 from gpucluster.config.checks.storage import STEP_GIB, TIERS_MBPS_PER_TIB
 from gpucluster.config.models import FsxLustre
 from gpucluster.errors import ConfigError, UsageError
-from pydantic import ValidationError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -223,6 +224,13 @@ def test_the_availability_zone_is_of_the_region(zone: str, fine: bool) -> None:
 def test_a_new_region_is_a_warning_only() -> None:
     config = loads(BASE.replace("us-east-1", "eu-north-9"))
     assert [(notice.key, notice.line) for notice in config.warnings()] == [("region", 2)]
+
+
+def test_plain_p3_is_valid_with_a_warning() -> None:
+    config = load(ROOT / "tests" / "data" / "config" / "valid-v100.yaml")
+    assert [(notice.key, notice.level) for notice in config.warnings()] == [
+        ("partitions[0].instance_types[0]", "warning")
+    ]
 
 
 def test_the_default_cluster_is_the_one_of_the_readme() -> None:

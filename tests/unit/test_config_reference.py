@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+
 from gpucluster.config import ClusterConfig, load
 from gpucluster.config.models import Section
 from gpucluster.config.parse import parse

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpucluster.config import ClusterConfig, load, loads
-from gpucluster.config.parse import MAX_VALUES, parse
-from gpucluster.errors import ConfigError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+
+from gpucluster.config import ClusterConfig, load, loads
+from gpucluster.config.parse import MAX_VALUES, parse
+from gpucluster.errors import ConfigError
 
 FIELDS = sorted(ClusterConfig.model_fields)
 PARTITION = ["name", "instance_types", "min_nodes", "max_nodes", "efa", "purchase", "placement_group", "image", "tag"]
@@ -83,9 +84,12 @@ def test_aliases_of_aliases_are_stopped() -> None:
         loads("\n".join(lines))
 
 
-def test_deep_nesting_is_stopped() -> None:
+@pytest.mark.parametrize("depth", [51, 300, 500, 5000])
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_deep_nesting_is_stopped(pair: str, depth: int) -> None:
+    opening, closing = ("[", "]") if pair == "[]" else ("{a: ", "}")
     with pytest.raises(ConfigError, match="nested too deeply"):
-        loads("[" * 5000)
+        loads("name: " + opening * depth + closing * depth)
 
 
 @pytest.mark.parametrize(
@@ -131,5 +135,6 @@ def test_places_count_lines_as_editors_do(text: str, place: list[str]) -> None:
 
 def test_values_are_those_that_yaml_means() -> None:
     """Our own walk over the nodes gives what ruamel.yaml's loader gives, for every kind of plain value."""
-    text = "a: 1\nb: 0x1f\nc: 0o17\nd: 1.5\ne: 1e3\nf: .inf\ng: true\nh: null\ni: ~\nj: off\nk: 'q'\nl: |\n  x\n  y\nm: [1, {n: 2}]\n"
+    text = "a: 1\nb: 0x1f\nc: 0o17\nd: 1.5\ne: 1e3\nf: .inf\ng: true\nh: null\ni: ~\nj: off\n"
+    text += "k: 'q'\nl: |\n  x\n  y\nm: [1, {n: 2}]\n"
     assert parse(text, "x").data == YAML(typ="safe", pure=True).load(text)

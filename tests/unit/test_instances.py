@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from gpucluster.instances import EFA_DEVICE_INDEX, INSTANCE_TYPES, EfaMode, InstanceType, efa_layout, near_misses
 from moto.ec2.models.instance_types import INSTANCE_TYPES as CATALOGUE
+
+from gpucluster.instances import EFA_DEVICE_INDEX, INSTANCE_TYPES, EfaMode, InstanceType, efa_layout, near_misses
 
 TYPES = list(INSTANCE_TYPES.values())
 DESCRIBED = [type_ for type_ in TYPES if type_.name in CATALOGUE]

@@ -22,11 +22,15 @@ DLAMI_LACKS = {"v100": "its driver no longer supports V100"}
 """GPU models that the Deep Learning AMIs of today cannot drive (NVIDIA's open kernel module needs Turing or newer)."""
 
 
+LEAVING = ("p3",)
+"""Families that AWS is withdrawing: still sold here and there."""
+
+
 def findings(config: ClusterConfig) -> Iterator[Findings]:
     yield _unique_names(config)
     for index, partition in enumerate(config.partitions):
         path: Path = ("partitions", index)
-        for rule in (_name, _types, _same_gpus, _nodes, _efa, _reservation, _targeted, _one_type):
+        for rule in (_name, _types, _leaving, _same_gpus, _nodes, _efa, _reservation, _targeted, _one_type):
             yield rule(partition, path)
         yield _image(config, partition, path)
 
@@ -60,6 +64,15 @@ def _types(partition: Partition, path: Path) -> Findings:
         if type_.name in seen:
             yield Finding((*path, "instance_types", index), f"{type_.name} is in the list already")
         seen.add(type_.name)
+
+
+def _leaving(partition: Partition, path: Path) -> Findings:
+    for index, type_ in _known_types(partition):
+        if type_.name.partition(".")[0] in LEAVING:
+            hint = "before `up`: aws ec2 describe-instance-type-offerings --location-type availability-zone"
+            yield Finding(
+                (*path, "instance_types", index), f"AWS is withdrawing {type_.name}: it may not launch", hint, "warning"
+            )
 
 
 def _same_gpus(partition: Partition, path: Path) -> Findings:
