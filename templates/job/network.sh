@@ -31,7 +31,7 @@ choose_port() {
   local port=$((20000 + SLURM_JOB_ID % 10000)) tries
   for ((tries = 0; tries < 100; tries++)); do
     if { exec {PORT_LOCK}>"/tmp/gpucluster-port-$port"; } 2>/dev/null; then
-      if flock --nonblock "$PORT_LOCK" && ! (exec 3<>"/dev/tcp/$MASTER_ADDR/$port") 2>/dev/null; then
+      if flock --nonblock "$PORT_LOCK" && [ -z "$(ss --no-header --listening --tcp --numeric "sport = :$port")" ]; then
         export MASTER_PORT=$port
         return
       fi
