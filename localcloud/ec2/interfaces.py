@@ -159,8 +159,18 @@ def install() -> None:
         self.network_card_index = getattr(eni, "network_card_index", 0)
 
     moto_interfaces.Attachment.__init__ = with_card  # type: ignore[method-assign]
+    NetworkInterface.association = property(_shown_association)  # type: ignore[method-assign, assignment]
     Instance.network_interfaces = property(_shown_interfaces)  # type: ignore[method-assign, assignment]
     Instance.private_ip_address = property(_shown_address)  # type: ignore[method-assign, assignment]
+
+
+_association = NetworkInterface.association
+
+
+def _shown_association(interface: NetworkInterface) -> dict[str, Any] | None:
+    """Absent, not empty, where there is no public address."""
+    found: dict[str, Any] = _association.fget(interface)  # type: ignore[attr-defined]
+    return found or None
 
 
 def _shown_interfaces(instance: Instance) -> list[NetworkInterface]:

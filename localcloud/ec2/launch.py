@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+from moto.core.exceptions import ServiceException
 from moto.core.types import Base64EncodedString
 from moto.ec2.exceptions import DryRunClientError
 from moto.ec2.models import EC2Backend
@@ -123,15 +124,29 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
     _check_groups(backend, nics, subnet)
     placement.check(backend, request.get("Placement") or {}, subnet.availability_zone)
     check_reservation(backend, request, subnet.availability_zone)
-    chosen = request.get("IamInstanceProfile")
+    key_name = request.get("KeyName")
+    if key_name and key_name not in backend.key_pairs:
+        raise Ec2Error("InvalidKeyPair.NotFound", f"The key pair '{key_name}' does not exist")
+    return _instance_profile(backend, request.get("IamInstanceProfile") or {})
+
+
+def _instance_profile(backend: EC2Backend, chosen: dict[str, str]) -> InstanceProfile | None:
     if not chosen:
         return None
-    profile: InstanceProfile = filter_iam_instance_profiles(
-        backend.account_id,
-        partition=backend.partition,
-        iam_instance_profile_arn=chosen.get("Arn"),
-        iam_instance_profile_name=chosen.get("Name"),
-    )
+    try:
+        profile: InstanceProfile = filter_iam_instance_profiles(
+            backend.account_id,
+            partition=backend.partition,
+            iam_instance_profile_arn=chosen.get("Arn"),
+            iam_instance_profile_name=chosen.get("Name"),
+        )
+    except ServiceException as error:
+        key, value = next(iter(chosen.items()))
+        raise Ec2Error(
+            "InvalidParameterValue",
+            f"Value ({value}) for parameter iamInstanceProfile.{key.lower()} is invalid. "
+            f"Invalid IAM Instance Profile {key.lower()}",
+        ) from error
     return profile
 
 
