@@ -47,7 +47,7 @@ image: | system $(VENV)/.installed ## the root file system that local nodes boot
 	@if [ "$$(id -u)" = 0 ]; then python -m localcloud image build; fi
 
 demo: ## cluster.yaml to a trained model and back to nothing, on this machine
-	@python3 examples/demo.py
+	@$(PYTHON) examples/demo
 
 test: ## every tier that this machine can run; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory setup
@@ -69,7 +69,7 @@ bench: python ## speed, each figure beside its peer or floor
 	python -m bench
 
 down: ## end the demo's cluster and local cloud, whatever is left of them
-	@if [ -x $(BIN)/python ]; then gpucluster down --yes; else echo "nothing is set up here"; fi
+	@$(PYTHON) examples/demo down
 
 clean: ## what make setup put into this folder; caches in ~/.cache stay
 	rm -rf $(VENV) node_modules cdk.out *.egg-info
