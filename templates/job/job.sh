@@ -70,7 +70,7 @@ stop() {
   STOPPED=1
   [ -n "$LAUNCHER_PID" ] || exit 143
   kill -TERM "$LAUNCHER_PID" 2>/dev/null || true
-  (sleep 10; kill -KILL "$LAUNCHER_PID" 2>/dev/null) >/dev/null 2>&1 &
+  (sleep 10; kill -KILL "$LAUNCHER_PID" 2>/dev/null) >/dev/null 2>&1 {OUTPUT}>&- &
 }
 
 finish() {

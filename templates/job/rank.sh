@@ -25,7 +25,8 @@ use_own_interface() {
 stop() {
   stopped=1
   kill -TERM -- "-$program" 2>/dev/null
-  (sleep 5; kill -KILL -- "-$program" 2>/dev/null) >/dev/null 2>&1 &
+  (sleep 5; kill -KILL -- "-$program" 2>/dev/null) >/dev/null 2>&1 {output}>&- &
+  killer=$!
 }
 
 await() {
@@ -71,7 +72,7 @@ exec {output}> >(trap '' TERM INT
 labeller=$!
 
 # A session of its own, so that it can be ended with all that it started; and it dies with this script.
-stopped='' program=''
+stopped='' program='' killer=''
 trap stop TERM INT
 setsid setpriv --pdeathsig KILL -- "$@" >&"$output" 2>&1 {output}>&- </dev/null &
 program=$!
@@ -79,6 +80,7 @@ await "$program"
 code=$?
 at=${EPOCHREALTIME/,/.}
 kill -KILL -- "-$program" 2>/dev/null
+[ -z "$killer" ] || kill "$killer" 2>/dev/null
 exec {output}>&-
 timeout 5 tail --pid="$labeller" -s 0.05 -f /dev/null || kill "$labeller" "$tail_pid" 2>/dev/null
 wait "$tail_pid"
