@@ -98,11 +98,17 @@ def _idle_minutes(partition: Partition | ParameterServers) -> float:
 
 
 def _node_values(config: ClusterConfig) -> dict[str, str]:
-    return {"cluster": config.name, "region": config.region, "zone": config.zone, "ssm_path": config.ssm_path}
+    return {
+        "cluster": config.name,
+        "region": config.region,
+        "zone": config.zone,
+        "ssm_path": config.ssm_path,
+        "job_user": JOB_USER,
+    }
 
 
 def _head_values(config: ClusterConfig) -> dict[str, Any]:
-    return {**_node_values(config), "job_user": JOB_USER, "partitions": [name for name, _ in _partitions(config)]}
+    return {**_node_values(config), "partitions": [name for name, _ in _partitions(config)]}
 
 
 def _slurm(config: ClusterConfig) -> dict[str, str]:

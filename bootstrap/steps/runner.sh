@@ -1,6 +1,9 @@
 # Runs steps one after another; the first that fails ends the boot and says where and why.
 # The role script defines BUNDLE and report_failure REASON.
 
+# Without it a command that fails inside $(…) does not end what stands there.
+shopt -s inherit_errexit
+
 say() {
     echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) $*"
 }

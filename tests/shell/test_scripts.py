@@ -44,14 +44,14 @@ def test_steps_lint_alone() -> None:
 def test_rendered_scripts_lint(rendered: Path) -> None:
     """Finds a header value that nobody defines."""
     scripts = sorted(rendered.glob("*.sh"))
-    found = shellcheck("-x", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", *scripts)
+    found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", *scripts)
     assert found == ""
 
 
 def test_lint_sees_a_header_value_that_nobody_defines(rendered: Path) -> None:
     head = rendered / "head.sh"
     head.write_text(head.read_text().replace("readonly ZONE=", "readonly ZONES="))
-    found = shellcheck("-x", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", head)
+    found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", head)
     assert "ZONE is referenced but not assigned" in found
 
 

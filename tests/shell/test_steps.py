@@ -72,6 +72,11 @@ def test_a_step_that_works_is_logged_with_its_time(machine: Machine) -> None:
 FAILURES = {
     "a command of the step": ("step_x() {\n    true\n    ls /nowhere\n}", 3, "ls: cannot access '/nowhere'"),
     "inside a command substitution": ("step_x() {\n    local a\n    a=$(ls /nowhere)\n}", 3, "ls: cannot access"),
+    "in a command substitution, not last": (
+        "step_x() {\n    local a\n    a=$(inner)\n}\ninner() {\n    ls /nowhere\n    echo late\n}",
+        6,
+        "ls: cannot access",
+    ),
     "in a function of the step": ("step_x() { inner; }\ninner() {\n    ls /nowhere\n}", 3, "ls: cannot access"),
     "in another file": ("step_x() {\n    put_file </nowhere\n}", 2, "/nowhere: No such file"),
     "fail": ("step_x() {\n    fail 'no disk'\n}", 2, "no disk"),

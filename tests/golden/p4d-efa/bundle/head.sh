@@ -12,8 +12,12 @@ readonly PARTITIONS=(train)
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 export AWS_DEFAULT_REGION=$REGION
-# cloud-init leaves HOME out, and Open MPI and pip look for it.
-export HOME=/root
+# The machine's own environment, which sudo leaves out, and HOME, which cloud-init leaves out.
+set -a
+# shellcheck source=/dev/null
+if [ -e /etc/environment ]; then source /etc/environment; fi
+HOME=/root
+set +a
 
 source "$BUNDLE/steps/runner.sh"
 source "$BUNDLE/steps/files.sh"
