@@ -38,6 +38,7 @@ class TunnelSocket:
         self._websocket = websocket
         self._buffer = b""
         self._timeout_s: float | None = None
+        self._closed = False  # paramiko reads this name of the standard library's sockets when it stops
         self.close_reason = ""
         """What the endpoint said when it closed the tunnel."""
 
@@ -71,4 +72,5 @@ class TunnelSocket:
         return len(frame)
 
     def close(self) -> None:
+        self._closed = True
         self._websocket.close()
