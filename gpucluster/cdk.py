@@ -21,8 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
 
 # `GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB7348F) reason`
+# While a stack is deleted, only what is done is counted: `GpuCluster |  9 | …`.
 _EVENT = re.compile(
-    r"^\S+ \| *(?:(?P<done>\d+)/(?P<total>\d+) *\|)? *[\d:]+ *(?:[AP]M)? *\| "
+    r"^\S+ \| *\d+(?:/\d+)? *\| *\d+:[\d:]+ *(?:[AP]M)? *\| "
     r"*(?P<status>[A-Z_]+) *\| *(?P<type>\S+) *\| *(?P<resource>.*)$"
 )
 
@@ -35,6 +36,10 @@ class Event:
     type: str
     resource: str
     """Its path among the constructs, its logical id, and CloudFormation's reason."""
+
+    @property
+    def construct(self) -> str:
+        return self.resource.partition(" (")[0]
 
 
 def parse_event(line: str) -> Event | None:
@@ -63,15 +68,16 @@ def argv(verb: str, *options: str, config_file: Path, assembly: Path) -> list[st
     return [str(node_folder() / "node"), str(ROOT / CLI), verb, *options, *context, "--output", str(assembly), *quiet]
 
 
-def environment(aws: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
-    """`aws`: region, and where the cluster is not on AWS its endpoint and keys.
+def environment(aws: Mapping[str, str | None], inherited: Mapping[str, str]) -> dict[str, str]:
+    """`aws`: region, and where the cluster is not on AWS its endpoint and keys; None takes a variable away.
 
     The app runs under this Python and this Node.js, whatever else is on the path.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), str(node_folder()), inherited.get("PATH", os.defpath)])
     # The template is validated in this project's own checks and by CloudFormation: a third time costs 5 CPU seconds.
     ours = {"PATH": path, "CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_VALIDATION": "false"}
-    return {**inherited, **ours, **aws}
+    merged = {**inherited, **ours, **aws}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 class Run:
@@ -123,6 +129,6 @@ def run(command: list[str], env: Mapping[str, str], *, log: Path) -> None:
 
 def failure(lines: list[str]) -> str:
     """What the CDK command line says went wrong: its last error line, or else its last line."""
-    errors = [line for line in lines if "❌" in line or re.match(r"\s*(\w*Error|\[Error)", line)]
+    errors = [line for line in lines if re.match(r"\s*(❌|‣|\w*Error\b|\[Error)", line)]
     text = (errors or lines or ["no output"])[-1]
-    return text.replace("❌", "").strip()
+    return text.strip(" ❌‣")

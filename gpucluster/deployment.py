@@ -18,7 +18,10 @@ Tell = Callable[[str], None]
 
 HEARTBEAT_S = 5.0
 _BOOT_STEP = re.compile(r"step=\S+ status=\S+.*")
-_QUIET = re.compile(r"^\s*$|: (start|success): (Building|Publishing|Built|Published) ")
+# What the verbs print themselves, at the end, or what tells nobody anything.
+_QUIET = re.compile(
+    r"^\s*$|(start|success): (Building|Publishing|Built|Published) |^(Outputs|Stack ARN):|^\S+\.\w+ = |^arn:|Total time"
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Deployment:
     region: str
     config_file: Path
     state_folder: Path
-    aws: Mapping[str, str]
+    aws: Mapping[str, str | None]
     """Environment in which the AWS SDKs find region, and endpoint and keys where those are not the user's own."""
     clients: Clients
     tell: Tell
@@ -45,6 +48,9 @@ class Deployment:
     @property
     def log(self) -> Path:
         return self.state_folder / f"{self.name}.cdk.log"
+
+    def outputs(self) -> dict[str, str]:
+        return stack.outputs(self.clients.cloudformation, self.name)
 
     def status(self) -> str | None:
         return stack.status(self.clients.cloudformation, self.name)
@@ -177,9 +183,9 @@ class Progress:
             self._waits_for_head = event.status == "CREATE_IN_PROGRESS"
             if self._waits_for_head:
                 return self._tell("waiting for the head node: it boots, and says when Slurm is up")
-        slow = event.type == "AWS::EC2::Instance" or "FAILED" in event.status
-        if slow or not event.status.endswith("_IN_PROGRESS"):
-            self._tell(f"{event.status:<20} {event.type} {event.resource}")
+        failed = "FAILED" in event.status
+        if failed or not ("_IN_PROGRESS" in event.status or "_CLEANUP" in event.status):
+            self._tell(f"{event.status:<20} {event.type} {event.resource if failed else event.construct}")
 
     def _look_at_head(self) -> None:
         steps = _BOOT_STEP.findall(self._console())

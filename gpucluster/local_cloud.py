@@ -17,6 +17,7 @@ from pathlib import Path
 from gpucluster.errors import GpuClusterError, UsageError
 
 DEFAULT_PORT = 5566
+ENDED = ".ended"
 DEFAULT_WHEELS = Path("~/.cache/gpucluster/wheels")
 
 
@@ -54,8 +55,33 @@ def write(config_file: Path, cluster: str, record: Record) -> None:
     path.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
 
 
+def environment(record: Record | None, *, region: str) -> dict[str, str | None]:
+    """For a program that calls AWS: where, and as whom. None takes a variable away: the user's own profile must not mix
+    with the local cloud's keys."""
+    if record is None:
+        return {"AWS_REGION": region}
+    return {
+        "AWS_REGION": region,
+        "AWS_ENDPOINT_URL": record.endpoint_url,
+        "AWS_ACCESS_KEY_ID": record.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": record.secret_access_key,
+        "AWS_SESSION_TOKEN": None,
+        "AWS_PROFILE": None,
+        "AWS_DEFAULT_PROFILE": None,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }
+
+
 def forget(config_file: Path, cluster: str) -> None:
-    record_path(config_file, cluster).unlink(missing_ok=True)
+    """The cluster is no more. That it was here is kept, so that nobody is sent to AWS to look for it."""
+    record = record_path(config_file, cluster)
+    record.replace(record.with_suffix(ENDED))
+
+
+def ended(config_file: Path, cluster: str) -> bool:
+    """Whether the cluster was here and was taken down."""
+    return record_path(config_file, cluster).with_suffix(ENDED).exists()
 
 
 def running_at(endpoint_url: str, *, timeout_s: float = 2.0) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
@@ -59,3 +61,15 @@ def total(prices: list[float | None]) -> float | None:
     """None as soon as one is not known: a sum without it would look like the whole."""
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None
+
+
+def zones_with(ec2: Any, instance_types: Collection[str]) -> list[str]:
+    """Zones of the client's region that offer all of these types, by name. Takes a boto3 client."""
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": sorted(instance_types)}]
+    )
+    offered: dict[str, set[str]] = {}
+    for page in pages:
+        for offering in page["InstanceTypeOfferings"]:
+            offered.setdefault(offering["Location"], set()).add(offering["InstanceType"])
+    return sorted(zone for zone, types in offered.items() if types >= set(instance_types))

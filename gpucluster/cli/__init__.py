@@ -23,8 +23,8 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
 VERBS = {
     "init": "Write a commented cluster.yaml to start from.",
     "validate": "Check a cluster.yaml: every problem at once, offline.",
-    "render": "Print or write the files that nodes are built from.",
-    "plan": "Show what `up` would create or change.",
+    "render": "Write the files that nodes are built from into a folder.",
+    "plan": "Show what `up` would create, and its price by the hour.",
     "up": "Create or update the cluster, on AWS or with --local here.",
     "status": "Show the cluster, its nodes and its jobs.",
     "ssh": "Open a shell on the head node, or run a command there.",

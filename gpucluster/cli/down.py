@@ -22,24 +22,42 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
 @click.pass_obj
 def command(context: CliContext, yes: bool) -> int:
     """Delete the cluster: its nodes, its network and /home. Says what goes, and asks."""
+    from gpucluster.aws import aws_errors
+
     config = context.load()
     record = local_cloud.read(context.config_path, config.name)
+    if record is None and _went_with_the_local_cloud(context.config_path, config):
+        click.echo(f"nothing to take down: {config.name} ran on this machine and is gone already", err=True)
+        return 0
     if record and not local_cloud.running_at(record.endpoint_url):
         click.echo(f"the local cloud at {record.endpoint_url} does not answer: the cluster went with it", err=True)
+        exit_code = 0
+    else:
+        deployment = deployment_of(context.config_path, config, tell=stopwatch())
+        with aws_errors():
+            exit_code = _take_down(deployment, config, yes=yes)
+    if record and exit_code == 0:
         _end_local_cloud(context.config_path, config.name, record)
-        return 0
-    deployment = deployment_of(context.config_path, config, tell=stopwatch())
+    return exit_code
+
+
+def _went_with_the_local_cloud(config_file: Path, config: ClusterConfig) -> bool:
+    """Who has an account on AWS may have the cluster there too: then it is asked."""
+    from gpucluster import aws
+
+    return local_cloud.ended(config_file, config.name) and aws.connect(config).session.get_credentials() is None
+
+
+def _take_down(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> int:
     if deployment.status() is None:
         click.echo(f"nothing to take down: no stack {config.name} in {config.region}", err=True)
-    else:
-        _confirm(deployment, config, yes=yes)
-        try:
-            deployment.down(os.environ)
-        except KeyboardInterrupt:
-            return _interrupted(deployment)
-        click.echo(f"{config.name} is deleted", err=True)
-    if record:
-        _end_local_cloud(context.config_path, config.name, record)
+        return 0
+    _confirm(deployment, config, yes=yes)
+    try:
+        deployment.down(os.environ)
+    except KeyboardInterrupt:
+        return _interrupted(deployment)
+    click.echo(f"{config.name} is deleted", err=True)
     return 0
 
 

@@ -34,6 +34,8 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
 
     The last line on stdout is a JSON object: name, region, changed, outputs, seconds.
     """
+    from gpucluster.aws import aws_errors
+
     config = context.load()
     refuse_what_is_not_built(config)
     if not local and (port or image):
@@ -44,10 +46,11 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
     began = time.monotonic()
     deployment = deployment_of(context.config_path, config, tell=tell)
     try:
-        changed = deployment.up(os.environ)
+        with aws_errors():
+            changed = deployment.up(os.environ)
+            outputs = deployment.outputs()
     except KeyboardInterrupt:
         return interrupted(deployment)
-    outputs = deployment.outputs()
     click.echo(_next_commands(config, changed), err=True)
     result = {"name": config.name, "region": config.region, "changed": changed, "outputs": outputs}
     click.echo(json.dumps({**result, "seconds": round(time.monotonic() - began, 1)}))
@@ -71,13 +74,14 @@ def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[s
     from gpucluster import aws
     from gpucluster.deployment import Clients
 
-    cloud = aws.connect(config)
+    cloud = aws.connect(config, config_file)
+    record = local_cloud.read(config_file, config.name)
     return Deployment(
         name=config.name,
         region=config.region,
         config_file=config_file,
         state_folder=local_cloud.state_folder(config_file),
-        aws=aws.environment(cloud),
+        aws=local_cloud.environment(record, region=config.region),
         clients=Clients(
             cloudformation=cloud.client("cloudformation"),
             ec2=cloud.client("ec2"),

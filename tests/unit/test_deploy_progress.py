@@ -42,6 +42,12 @@ def test_another_line_is_no_event(line: str) -> None:
     assert cdk.parse_event(line) is None
 
 
+def test_an_event_of_a_deletion_is_read() -> None:
+    line = "GpuCluster |   9 | 12:29:59 PM | DELETE_COMPLETE         | AWS::EC2::VPC            | Network/Vpc (NetworkVpc7F)"
+    event = cdk.parse_event(line)
+    assert event is not None and (event.status, event.construct) == ("DELETE_COMPLETE", "Network/Vpc")
+
+
 def test_done_and_failed_resources_are_told_and_begun_ones_are_not() -> None:
     told = heard(VPC_BEGINS, VPC_DONE, FAILED)
     assert [line.split()[0] for line in told] == ["CREATE_COMPLETE", "CREATE_FAILED"]

@@ -1,0 +1,96 @@
+"""`gpucluster plan`: what `up` would create, how many of it, and what an hour costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from gpucluster import plan
+from gpucluster.cli.context import CliContext
+from gpucluster.config import ClusterConfig
+from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+@click.pass_obj
+def command(context: CliContext, as_json: bool) -> int:
+    """Show what `up` would create: nodes, zone, price by the hour. Works without AWS.
+
+    With AWS credentials it also says whether the cluster is there, and which zones offer every instance type.
+    """
+    config = context.load()
+    lines = plan.lines(config)
+    cloud = _cloud(context, config)
+    if as_json:
+        click.echo(json.dumps(_json(config, lines, cloud)))
+    else:
+        _print(config, lines, cloud)
+    return 0
+
+
+def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
+    """What AWS says; None without credentials."""
+    from gpucluster import aws
+
+    cloud = aws.connect(config, context.config_path)
+    if cloud.session.get_credentials() is None:
+        return None
+    wanted = {name for line in plan.lines(config) for name in line.instance_types}
+    with aws.aws_errors():
+        zones = plan.zones_with(cloud.client("ec2"), wanted)
+    return {"stack_status": cloud.stack_status(), "zones": zones}
+
+
+def _json(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, Any] | None) -> dict[str, Any]:
+    prices = [(line.usd_per_hour_min, line.usd_per_hour_max) for line in lines]
+    return {
+        "name": config.name,
+        "region": config.region,
+        "availability_zone": config.availability_zone,
+        "nodes": [
+            {**asdict(line), "usd_per_hour_min": low, "usd_per_hour_max": high}
+            for line, (low, high) in zip(lines, prices, strict=True)
+        ],
+        "usd_per_hour_min": plan.total([low for low, _ in prices]),
+        "usd_per_hour_max": plan.total([high for _, high in prices]),
+        "prices": {"region": PRICE_REGION, "as_of": PRICES_AS_OF},
+        "not_built": [notice.key for notice in config.not_built()],
+        "cloud": cloud,
+    }
+
+
+def _print(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, Any] | None) -> None:
+    zone = config.availability_zone or f"the first zone of {config.region}"
+    click.echo(f"{config.name} in {zone}")
+    click.echo(f"  {'':<14}{'nodes':>8}  {'GPUs':>5}  {'$/hour':>17}  type")
+    for line in lines:
+        nodes = f"{line.min_nodes}" if line.min_nodes == line.max_nodes else f"{line.min_nodes}-{line.max_nodes}"
+        price = _price(line.usd_per_hour_min, line.usd_per_hour_max)
+        types = ", else ".join(line.instance_types)
+        click.echo(f"  {line.name:<14}{nodes:>8}  {line.gpus or '':>5}  {price:>17}  {types}")
+    low = plan.total([line.usd_per_hour_min for line in lines])
+    high = plan.total([line.usd_per_hour_max for line in lines])
+    click.echo(f"  {'together':<14}{'':>8}  {'':>5}  {_price(low, high):>17}")
+    click.echo(f"  {config.head_node.volume_gib} GiB for /home; one private and one public subnet, NAT gateway, DNS zone")
+    click.echo(f"prices: on demand, {PRICE_REGION}, {PRICES_AS_OF}; without disks, NAT gateway and traffic", err=True)
+    _print_cloud(config, cloud)
+
+
+def _print_cloud(config: ClusterConfig, cloud: dict[str, Any] | None) -> None:
+    if cloud is None:
+        click.echo("AWS was not asked: no credentials", err=True)
+        return
+    click.echo(f"stack: {cloud['stack_status'] or 'not there yet'}")
+    zones = ", ".join(cloud["zones"]) or "none"
+    click.echo(f"zones of {config.region} that offer every type: {zones}")
+
+
+def _price(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return "not known"
+    return f"{low:.2f}" if low == high else f"{low:.2f} - {high:.2f}"

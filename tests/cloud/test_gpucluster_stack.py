@@ -1,0 +1,198 @@
+"""Our stack through the command line and the real CDK CLI, against the control plane alone: nothing boots.
+
+The head node's part, saying on the wait handle that a bundle is live, is played here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "UnderTest"
+CLUSTER = """
+name: UnderTest
+region: us-east-1
+head_node: {{instance_type: m6i.large, volume_gib: 20}}
+partitions:
+  - {{name: train, instance_types: [{instance_type}], max_nodes: {max_nodes}}}
+"""
+BUNDLE = f"/gpucluster/{NAME}/bundle"
+
+
+class Head(threading.Thread):
+    """Answers each new bundle on its wait handle, as a head node does."""
+
+    def __init__(self, control_plane: Any, status: str = "SUCCESS", reason: str = "ready") -> None:
+        super().__init__(daemon=True)
+        self._ssm = control_plane.client("ssm")
+        self._endpoint_url = control_plane.endpoint_url
+        self._answer = {"Status": status, "Reason": reason, "UniqueId": "head", "Data": "x"}
+        self._stop = threading.Event()
+        self.versions: list[str] = []
+
+    def __enter__(self) -> Head:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._stop.wait(0.2):
+            try:
+                value = json.loads(self._ssm.get_parameter(Name=BUNDLE)["Parameter"]["Value"])
+            except self._ssm.exceptions.ParameterNotFound:
+                continue
+            if value["version"] not in self.versions:
+                self.versions.append(value["version"])
+                self._signal(value["wait_handle_url"])
+
+    def _signal(self, url: str) -> None:
+        here = url.replace("http://169.254.169.251", self._endpoint_url)
+        body = json.dumps(self._answer).encode()
+        urllib.request.urlopen(urllib.request.Request(here, method="PUT", data=body), timeout=10).close()
+
+
+@dataclass
+class Cluster:
+    file: Path
+    control_plane: Any
+
+    def describe(self, *, max_nodes: int = 4, instance_type: str = "g5.12xlarge") -> None:
+        self.file.write_text(CLUSTER.format(max_nodes=max_nodes, instance_type=instance_type))
+
+    def gpucluster(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self.file), *arguments]
+        return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+
+    def cdk(self, verb: str, *options: str) -> subprocess.CompletedProcess[str]:
+        from gpucluster import cdk, local_cloud
+
+        record = local_cloud.read(self.file, NAME)
+        argv = cdk.argv(verb, NAME, *options, config_file=self.file, assembly=self.file.parent / "cdk.out")
+        environment = cdk.environment(local_cloud.environment(record, region="us-east-1"), os.environ)
+        return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
+
+    def status(self) -> str | None:
+        from gpucluster import stack
+
+        return stack.status(self.control_plane.client("cloudformation"), NAME)
+
+    def resources(self) -> dict[str, str]:
+        pages = self.control_plane.client("cloudformation").get_paginator("list_stack_resources")
+        return {
+            found["LogicalResourceId"]: found["PhysicalResourceId"]
+            for page in pages.paginate(StackName=NAME)
+            for found in page["StackResourceSummaries"]
+        }
+
+
+@pytest.fixture
+def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
+    from gpucluster import local_cloud
+
+    found = Cluster(tmp_path / "cluster.yaml", control_plane)
+    found.describe()
+    local_cloud.write(found.file, NAME, local_cloud.Record(control_plane.endpoint_url, "default", started=False))
+    yield found
+    if found.status():
+        found.gpucluster("down", "--yes")
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.timeout(280)
+def test_a_cluster_comes_up_grows_and_goes(cluster: Cluster) -> None:
+    with Head(cluster.control_plane) as head:
+        first = last_line(cluster.gpucluster("up"))
+        assert first["changed"] is True
+        assert first["outputs"]["BundleVersion"] == head.versions[-1]
+        before = cluster.resources()
+
+        diff = cluster.cdk("diff", "--fail")
+        assert diff.returncode == 0 and "There were no differences" in diff.stdout + diff.stderr
+        again = cluster.gpucluster("up")
+        assert last_line(again)["changed"] is False and "no changes" in again.stderr
+
+        cluster.describe(max_nodes=5)
+        grown = last_line(cluster.gpucluster("up"))
+        assert grown["outputs"]["HeadInstanceId"] == first["outputs"]["HeadInstanceId"]
+        assert grown["outputs"]["BundleVersion"] == head.versions[-1] != first["outputs"]["BundleVersion"]
+        after = cluster.resources()
+        kept = {logical_id for logical_id in before if "Handle" not in logical_id and "Live" not in logical_id}
+        assert {logical_id: before[logical_id] for logical_id in kept} == {each: after.get(each) for each in kept}
+
+    taken_down = cluster.gpucluster("down", "--yes")
+    assert taken_down.returncode == 0, taken_down.stderr
+    assert cluster.status() is None
+    assert nothing_left(cluster.control_plane) == {}
+    twice = cluster.gpucluster("down", "--yes")
+    assert (twice.returncode, "nothing to take down" in twice.stderr) == (0, True), twice.stderr
+
+
+def nothing_left(control_plane: Any) -> dict[str, Any]:
+    """What of ours the cloud still has, by kind."""
+    ec2, tagged = control_plane.client("ec2"), [{"Name": "tag:gpucluster:cluster", "Values": [NAME]}]
+    running = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}
+    named = [{"Name": "tag:Name", "Values": [f"{NAME}*"]}]
+    parameters = control_plane.client("ssm").describe_parameters(
+        ParameterFilters=[{"Key": "Name", "Option": "BeginsWith", "Values": [f"/gpucluster/{NAME}/"]}]
+    )
+    zones = control_plane.client("route53").list_hosted_zones()["HostedZones"]
+    left = {
+        "instances": ec2.describe_instances(Filters=[*tagged, running])["Reservations"],
+        "volumes": ec2.describe_volumes(Filters=named)["Volumes"],
+        "vpcs": ec2.describe_vpcs(Filters=named)["Vpcs"],
+        "groups": ec2.describe_placement_groups()["PlacementGroups"],
+        "templates": ec2.describe_launch_templates()["LaunchTemplates"],
+        "endpoints": ec2.describe_instance_connect_endpoints()["InstanceConnectEndpoints"],
+        "parameters": parameters["Parameters"],
+        "zones": [zone for zone in zones if zone["Name"].startswith(NAME.lower())],
+        "secrets": control_plane.client("secretsmanager").list_secrets()["SecretList"],
+        "roles": [role for role in control_plane.client("iam").list_roles()["Roles"] if NAME in role["RoleName"]],
+    }
+    return {kind: found for kind, found in left.items() if found}
+
+
+@pytest.mark.timeout(120)
+def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_words(cluster: Cluster) -> None:
+    reason = "step=slurm line=42: cannot find slurmctld (log /var/log/gpucluster/boot.log)"
+    with Head(cluster.control_plane, "FAILURE", reason):
+        done = cluster.gpucluster("up")
+    assert done.returncode == 3, done.stderr
+    error = next(line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert reason in error and "WaitCondition" in error
+    assert "Traceback" not in done.stderr
+    assert cluster.status() == "ROLLBACK_COMPLETE"
+    assert cluster.gpucluster("down", "--yes").returncode == 0
+    assert cluster.status() is None
+    assert nothing_left(cluster.control_plane) == {}
+
+
+def test_what_is_not_built_is_refused_before_anything_is_made(cluster: Cluster) -> None:
+    cluster.file.write_text(cluster.file.read_text() + "storage: [{mount: /fsx, type: fsx-lustre}]\n")
+    done = cluster.gpucluster("up")
+    assert (done.returncode, cluster.status()) == (2, None)
+    assert "error: " in done.stderr and "storage[0].type" in done.stderr
+
+
+def test_down_asks_somebody(cluster: Cluster) -> None:
+    """Nobody is at the terminal of this test, and no cluster is there either: it says that first."""
+    done = cluster.gpucluster("down")
+    assert done.returncode == 0 and "nothing to take down" in done.stderr
