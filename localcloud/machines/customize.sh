@@ -26,8 +26,10 @@ ln -sf /usr/bin/fi_info "$root/opt/amazon/efa/bin/fi_info"
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service 2>/dev/null || true
 systemctl --root="$root" mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
     e2scrub_reap.service fstrim.timer logrotate.timer man-db.timer systemd-pstore.service console-getty.service \
-    container-getty@.service getty@.service getty.target systemd-timesyncd.service systemd-logind.service \
+    container-getty@.service getty@.service getty.target systemd-timesyncd.service tmp.mount \
     systemd-userdbd.socket cloud-init-hotplugd.socket xfs_scrub_all.timer systemd-networkd-persistent-storage.service \
     dev-hugepages.mount sys-kernel-debug.mount sys-kernel-tracing.mount >/dev/null 2>&1
+# logind starts when it is asked to power off or reboot, and not before; masked, it would refuse both.
+rm -f "$root/usr/lib/systemd/system/multi-user.target.wants/systemd-logind.service"
 systemctl --root="$root" enable ssh.service systemd-networkd.service systemd-resolved.service >/dev/null 2>&1
 rm -rf "$root"/var/cache/apt/*.bin "$root"/var/log/apt "$root"/usr/share/man/* "$root"/usr/share/doc/*

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from localcloud.machines import cgroups, imds, leftovers, ownership, resolver, shares
+from localcloud.machines import cgroups, imds, leftovers, nspawn, ownership, resolver, shares
 from localcloud.machines.addressing import METADATA_ADDRESS
 from localcloud.machines.agent import Agent
 from localcloud.machines.machine import Machine
@@ -97,7 +97,7 @@ class NspawnHypervisor:
             if not machine.stopping.is_set():
                 machine.state = "running"
                 machine.boot(self._image, netns, self._wheels)
-            machine.wait()
+            machine.wait(lambda leader: self._volumes.show_again(machine.spec.instance_id, leader))
         except Exception as error:  # noqa: BLE001 - the thread is the instance's: its end is told on the console, never lost
             machine.say(f"localcloud: this instance could not run: {error}\n{traceback.format_exc()}")
         finally:
@@ -112,6 +112,7 @@ class NspawnHypervisor:
         self._network.leave(machine.spec)
         machine.root.unmount()
         cgroups.remove(machine.cgroup)
+        nspawn.forget(machine.spec.instance_id)
         machine.state = "terminated"
         machine.gone.set()
 
@@ -145,8 +146,8 @@ class NspawnHypervisor:
     def _await_leader(self, machine: Machine) -> int:
         """The guest's init, once it has its own /dev: a volume may be attached the moment an instance runs."""
         for _ in range(int(LEADER_TIMEOUT_S / 0.1)):
-            leader = machine.leader()
-            if leader is not None and Path(f"/proc/{leader}/root/run/localcloud/hardware.json").exists():
+            leader = machine.ready_leader()
+            if leader is not None:
                 return leader
             if machine.gone.wait(0.1):
                 break

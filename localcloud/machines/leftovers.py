@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from localcloud.machines import cgroups, firewall, ownership
+from localcloud.machines import cgroups, firewall, nspawn, ownership
 from localcloud.machines.processes import MachineError, run
 from localcloud.machines.volumes import loops_below
 
@@ -33,6 +33,8 @@ def clean(state_dir: Path) -> list[str]:
         removed.extend(_remove_network(cloud_id))
         if cgroups.remove(ownership.cgroup(cloud_id)):
             removed.append(f"control group {ownership.cgroup(cloud_id)}")
+    for machine in (state_dir / "machines").glob("i-*"):
+        nspawn.forget(machine.name)
     for folder in ("machines", "volumes", "network"):
         shutil.rmtree(state_dir / folder, ignore_errors=True)
     ownership.release(state_dir)

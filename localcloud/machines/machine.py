@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from localcloud.machines.rootfs import Root
 from localcloud.machines.spec import BootFault, InstanceSpec
 
 GRACE_S = 30.0
+WATCH_INTERVAL_S = 0.25
 NEVER_BOOTS = "localcloud: fault `never-boots`: this instance runs and its operating system never comes up\n"
 
 
@@ -29,6 +31,7 @@ class Machine:
     stopping: threading.Event = field(default_factory=threading.Event)
     gone: threading.Event = field(default_factory=threading.Event)
     process: subprocess.Popen[bytes] | None = None
+    _launch: Callable[[], subprocess.Popen[bytes]] = field(init=False)
 
     def boot(self, image: Path, netns: str, wheels: Path | None) -> None:
         """Start the guest; with a delay in the fault, after that, unless it is ended before."""
@@ -42,7 +45,8 @@ class Machine:
             self.say(NEVER_BOOTS)
         binds = self.root.binds(self.spec, wheels)
         command = nspawn.argv(self.spec.instance_id, self.root.path, netns, binds, boots=boots)
-        self.process = nspawn.start(command, groups, self.root.console)
+        self._launch = lambda: nspawn.start(command, groups, self.root.console)
+        self.process = self._launch()
 
     def leader(self) -> int | None:
         return nspawn.leader(self.process.pid) if self.process else None
@@ -52,12 +56,28 @@ class Machine:
         with self.root.console.open("a") as console:
             console.write(text)
 
-    def wait(self) -> None:
-        """Until the guest has ended, by itself or because `stop` was called."""
+    def ready_leader(self) -> int | None:
+        """The guest's init once it has its own root and /dev, which nspawn lays out first."""
+        leader = self.leader()
+        return leader if leader and Path(f"/proc/{leader}/root/run/localcloud/hardware.json").exists() else None
+
+    def wait(self, on_reboot: Callable[[int], None]) -> None:
+        """Until the guest has ended, by itself or because `stop` was called; a reboot is not an end.
+
+        `on_reboot` is told the new init.
+        """
         if self.process is None:
             return
-        while not self.stopping.is_set() and self.process.poll() is None:
-            self.stopping.wait(0.25)
+        before: int | None = None
+        while not self.stopping.wait(WATCH_INTERVAL_S):
+            if self.process.poll() == nspawn.REBOOT:
+                self.process = self._launch()
+            if self.process.poll() is not None:
+                break
+            leader = self.ready_leader()
+            if leader and before and leader != before:
+                on_reboot(leader)
+            before = leader or before
         if self.process.poll() is None:
             self._shut_down()
         cgroups.kill(self.cgroup)

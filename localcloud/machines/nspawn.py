@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -10,8 +11,17 @@ from pathlib import Path
 
 # Docker and Debian's default plus what mount helpers, Slurm, MPI and network set-up in a guest need.
 CAPABILITIES = "CAP_NET_ADMIN,CAP_NET_RAW,CAP_SYS_NICE,CAP_IPC_LOCK,CAP_SYS_RESOURCE"
+REBOOT = 133  # nspawn's exit status, with --keep-unit, when the guest wants to start again
 GRACEFUL = "SIGRTMIN+3"  # systemd's word for "power off"
-ENVIRONMENT = {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
+ENVIRONMENT = {
+    "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+    "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",  # DHCP clients write below /proc/sys/net
+    "SYSTEMD_NSPAWN_LOCK": "0",  # its lock files would stay in /run
+    "SYSTEMD_NSPAWN_TMPFS_TMP": "0",  # /tmp lies on the root disk, as on Ubuntu's images
+}
+
+
+PROPAGATE = Path("/run/systemd/nspawn/propagate")
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,12 @@ def start(command: Sequence[str], cgroups: Sequence[Path], console: Path) -> sub
             env={**os.environ, **ENVIRONMENT},
             start_new_session=True,
         )
+
+
+def forget(machine: str) -> None:
+    """Remove the folder that nspawn makes for each machine and leaves where /run is on a disk."""
+    with contextlib.suppress(OSError):
+        (PROPAGATE / machine).rmdir()
 
 
 def leader(nspawn_pid: int) -> int | None:

@@ -77,6 +77,13 @@ class Volumes:
                 _hide(attachment, Path(f"/proc/{leader}/root/dev"))
             run(["losetup", "--detach", str(attachment.loop)], check=False)
 
+    def show_again(self, instance_id: str, leader: int) -> None:
+        """After a reboot, which makes the guest a new /dev."""
+        with self._lock:
+            for attachment in self._attached.values():
+                if attachment.instance_id == instance_id:
+                    _show(attachment, Path(f"/proc/{leader}/root/dev"))
+
     def detach_all(self, instance_id: str) -> None:
         for attachment in [a for a in self._attached.values() if a.instance_id == instance_id]:
             self.detach(attachment.volume_id)

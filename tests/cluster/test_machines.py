@@ -235,14 +235,12 @@ def test_reboot_keeps_files_address_and_volumes(guests: Guests) -> None:
     one = spec(50)
     guests.boot(one)
     guests.hypervisor.attach_volume(one.instance_id, "vol-0999", 1, "/dev/sdf")
-    guests.await_console(one.instance_id, "Reached target \x1b[0;1;39mcloud-init.target")
-    before = guests.run(
-        one.instance_id, "touch /root/kept; cat /proc/sys/kernel/random/boot_id >/dev/null; systemctl reboot"
-    )
-    assert before == ""
-    await_true(
-        lambda: guests.hypervisor.console_output(one.instance_id).count("cloud-init.target") > 1, lambda: "no reboot"
-    )
+    booted = "Reached target \x1b[0;1;39mcloud-init.target"
+    guests.await_console(one.instance_id, booted)
+    guests.run(
+        one.instance_id, "touch /root/kept; systemctl reboot", check=False
+    )  # it may lose its bus as it says goodbye
+    await_true(lambda: guests.hypervisor.console_output(one.instance_id).count(booted) == 2, lambda: "no reboot")
     after = guests.run(one.instance_id, "ls /root/kept; test -b /dev/sdf && echo disk; hostname; hostname -I")
     assert after.split() == ["/root/kept", "disk", "ip-10-0-1-50", "10.0.1.50"]
     end(guests, one.instance_id, hard=True)
@@ -337,11 +335,10 @@ def test_what_a_killed_server_leaves_can_be_cleaned(guests: Guests, tmp_path: Pa
     state_dir = Path("/var/lib/localcloud") / f"test-killed-{secrets.token_hex(2)}"
     paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
     script = textwrap.dedent(KILLED_SERVER).format(paths=paths, state_dir=str(state_dir), wheels=str(tmp_path))
-    server = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert server.stdout
-    cloud_id = server.stdout.readline().strip()
-    os.kill(server.pid, signal.SIGKILL)
-    server.wait()
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        cloud_id = server.stdout.readline().strip()
+        os.kill(server.pid, signal.SIGKILL)
     assert len(cloud_id) == 4
     assert cgroups.pids(f"lc-{cloud_id}")
     removed = leftovers.clean(state_dir)
