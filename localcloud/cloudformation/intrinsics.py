@@ -56,7 +56,7 @@ def resolve(value: Any, scope: Scope) -> Any:
         return value
     if len(value) == 1:
         ((name, argument),) = value.items()
-        if name in _FUNCTIONS:
+        if name in _FUNCTIONS and not (name == "Condition" and not isinstance(argument, str)):  # a policy has one, too
             return _FUNCTIONS[name](argument, scope)
         if name.startswith("Fn::"):
             raise ValidationError(f"Template error: {name} is not supported by the local cloud")

@@ -53,7 +53,7 @@ class Operation:
     """One operation on a stack. `cancelled` ends waiting in the resources being made."""
 
     def __init__(
-        self, stack: Stack, clients: Clients, imported: Callable[[str], Any], in_use_timeout_s: float = 45.0
+        self, stack: Stack, clients: Clients, imported: Callable[[str], Any], in_use_timeout_s: float = 120.0
     ) -> None:
         self.stack = stack
         self.clients = clients

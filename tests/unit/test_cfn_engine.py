@@ -1,0 +1,343 @@
+"""Stack operations on resources that live in memory: create, update, roll back, delete."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.cloudformation import change_set_actions, inspect_actions, stack_actions
+from localcloud.cloudformation.errors import ResourceError, UnchangedError, ValidationError
+from localcloud.cloudformation.model import Stack
+from localcloud.cloudformation.resources import registry
+from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties
+from localcloud.cloudformation.service import Service
+
+REGION = "us-east-1"
+Deploy = Callable[..., Stack]
+
+
+class Thing(Handler):
+    """`Size` changes in place, `Kind` replaces; `Refuse` makes whatever is asked fail."""
+
+    resource_type = "Test::Thing"
+    updatable = frozenset({"Size", "Refuse", "Links"})
+    moving = frozenset({"Version"})
+    alive: ClassVar[dict[str, dict[str, Any]]] = {}
+    log: ClassVar[list[str]] = []
+    numbers: ClassVar[Iterator[int]] = itertools.count(1)
+
+    def create(self, call: Call, properties: Properties) -> Made:
+        physical_id = f"{call.logical_id.lower()}-{next(self.numbers)}"
+        if properties.get("Refuse") == "create":
+            raise ResourceError("no more things")
+        self.alive[physical_id] = dict(properties)
+        self.log.append(f"+{call.logical_id}")
+        call.announce(physical_id)
+        if properties.get("Refuse") == "late":
+            raise ResourceError("broke while starting")
+        return Made(physical_id, {"Version": "1", "Arn": f"arn:{physical_id}"})
+
+    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        if new.get("Refuse") == "update":
+            raise UnchangedError("not now")
+        self.alive[physical_id] = dict(new)
+        self.log.append(f"~{call.logical_id}")
+        return Made(physical_id, {"Version": "2", "Arn": f"arn:{physical_id}"})
+
+    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
+        if properties.get("Refuse") == "delete":
+            raise ResourceError("it clings")
+        if physical_id not in self.alive:
+            raise ClientError({"Error": {"Code": "InvalidThing.NotFound", "Message": "gone"}}, "DeleteThing")
+        del self.alive[physical_id]
+        self.log.append(f"-{call.logical_id}")
+
+
+@pytest.fixture
+def things(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Thing]]:
+    monkeypatch.setitem(registry._HANDLERS, "Test::Thing", Thing())
+    Thing.alive.clear()
+    Thing.log.clear()
+    yield Thing
+
+
+@pytest.fixture
+def service(things: type[Thing]) -> Service:
+    def no_clients(name: str, region: str) -> Any:
+        raise AssertionError(f"no AWS here: {name}")
+
+    return Service(no_clients)
+
+
+def _thing(**properties: Any) -> dict[str, Any]:
+    return {"Type": "Test::Thing", "Properties": properties}
+
+
+def _body(resources: dict[str, Any], **sections: Any) -> str:
+    return json.dumps({"Resources": resources, **sections})
+
+
+def _settle(stack: Stack) -> Stack:
+    deadline = time.monotonic() + 10
+    while stack.busy and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not stack.busy, stack.status
+    return stack
+
+
+@pytest.fixture
+def deploy(service: Service) -> Deploy:
+    """Creates or updates the stack S and waits for the end."""
+
+    def run(resources: dict[str, Any], sections: dict[str, Any] | None = None, **given: Any) -> Stack:
+        asked = {"StackName": "S", "TemplateBody": _body(resources, **(sections or {})), **given}
+        exists = service.find(REGION, "S") is not None
+        (stack_actions.update_stack if exists else stack_actions.create_stack)(service, REGION, asked)
+        return _settle(service.get(REGION, "S"))
+
+    return run
+
+
+def _delete(service: Service) -> Stack:
+    stack = service.get(REGION, "S")
+    stack_actions.delete_stack(service, REGION, {"StackName": "S"})
+    return _settle(stack)
+
+
+def _reason(stack: Stack, logical_id: str, status: str) -> str | None:
+    return next(event.reason for event in stack.events if (event.logical_id, event.status) == (logical_id, status))
+
+
+def test_create_and_delete_in_dependency_order(service: Service, things: type[Thing], deploy: Deploy) -> None:
+    outputs = {"Outputs": {"Arn": {"Value": {"Fn::GetAtt": ["B", "Arn"]}, "Export": {"Name": "b-arn"}}}}
+    stack = deploy(
+        {"B": _thing(Links=[{"Ref": "A"}]), "A": _thing(Size="1"), "C": {**_thing(), "DependsOn": "B"}}, outputs
+    )
+    assert stack.status == "CREATE_COMPLETE"
+    assert things.log == ["+A", "+B", "+C"]
+    assert stack.resources["B"].properties == {"Links": [stack.resources["A"].physical_id]}
+    assert stack.outputs[0].value == f"arn:{stack.resources['B'].physical_id}"
+    assert inspect_actions.list_exports(service, REGION, {})["Exports"][0]["Name"] == "b-arn"
+    assert _delete(service).status == "DELETE_COMPLETE"
+    assert things.log[3:] == ["-C", "-B", "-A"]
+    assert things.alive == {}
+    assert service.find(REGION, "S") is None
+
+
+def test_failed_creation_removes_what_was_made(things: type[Thing], deploy: Deploy) -> None:
+    stack = deploy(
+        {"A": _thing(), "B": _thing(Refuse="late", Links=[{"Ref": "A"}]), "C": {**_thing(), "DependsOn": "B"}}
+    )
+    assert stack.status == "ROLLBACK_COMPLETE"
+    assert _reason(stack, "B", "CREATE_FAILED") == "broke while starting"
+    assert _reason(stack, "S", "ROLLBACK_IN_PROGRESS") == (
+        "The following resource(s) failed to create: [B]. Rollback requested by user."
+    )
+    assert things.alive == {}
+    assert "C" not in stack.resources
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [("Retain", ["a"]), ("RetainExceptOnCreate", []), ("Delete", [])],
+)
+def test_rollback_honours_the_deletion_policy(
+    things: type[Thing], deploy: Deploy, policy: str, left: list[str]
+) -> None:
+    deploy({"A": {**_thing(), "DeletionPolicy": policy}, "B": _thing(Refuse="create", Links=[{"Ref": "A"}])})
+    assert [name.split("-")[0] for name in things.alive] == left
+
+
+@pytest.mark.parametrize("policy", ["Retain", "RetainExceptOnCreate"])
+def test_deletion_keeps_what_is_to_be_retained(
+    service: Service, things: type[Thing], deploy: Deploy, policy: str
+) -> None:
+    deploy({"A": {**_thing(), "DeletionPolicy": policy}, "B": _thing()})
+    stack = _delete(service)
+    assert stack.status == "DELETE_COMPLETE"
+    assert [name.split("-")[0] for name in things.alive] == ["a"]
+
+
+def test_without_rollback_the_failure_stays_and_can_be_mended(things: type[Thing], deploy: Deploy) -> None:
+    stack = deploy({"A": _thing(), "B": _thing(Refuse="late", Links=[{"Ref": "A"}])}, DisableRollback=True)
+    assert stack.status == "CREATE_FAILED"
+    mended = deploy({"A": _thing(), "B": _thing(Links=[{"Ref": "A"}])})
+    assert mended.status == "UPDATE_COMPLETE"
+    assert sorted(name.split("-")[0] for name in things.alive) == ["a", "b"]
+
+
+def test_update_in_place_replacement_addition_and_removal(things: type[Thing], deploy: Deploy) -> None:
+    first = deploy({"A": _thing(Size="1"), "B": _thing(Kind="x"), "D": _thing(Links=[{"Ref": "B"}]), "Old": _thing()})
+    ids = {name: resource.physical_id for name, resource in first.resources.items()}
+    things.log.clear()
+    stack = deploy({"A": _thing(Size="2"), "B": _thing(Kind="y"), "D": _thing(Links=[{"Ref": "B"}]), "New": _thing()})
+    assert stack.status == "UPDATE_COMPLETE"
+    assert stack.resources["A"].physical_id == ids["A"]
+    assert stack.resources["B"].physical_id != ids["B"]
+    assert stack.resources["D"].properties == {"Links": [stack.resources["B"].physical_id]}
+    assert sorted(things.log) == ["+B", "+New", "-B", "-Old", "~A", "~D"]
+    assert set(things.alive) == {resource.physical_id for resource in stack.resources.values()}
+    assert things.log.index("-B") > things.log.index("~D")
+
+
+def test_a_failed_update_restores_what_was(things: type[Thing], deploy: Deploy) -> None:
+    old = {"A": _thing(Size="1"), "B": _thing(Kind="x"), "Old": _thing()}
+    ids = {name: resource.physical_id for name, resource in deploy(old).resources.items()}
+    failing = _thing(Refuse="create", Links=[{"Ref": "A"}, {"Ref": "B"}])
+    stack = deploy({"A": _thing(Size="2"), "B": _thing(Kind="y"), "New": _thing(), "Fails": failing})
+    assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert _reason(stack, "Fails", "CREATE_FAILED") == "no more things"
+    assert {name: resource.physical_id for name, resource in stack.resources.items()} == ids
+    assert things.alive == {ids["A"]: {"Size": "1"}, ids["B"]: {"Kind": "x"}, ids["Old"]: {}}
+    with pytest.raises(ValidationError, match="No updates are to be performed"):
+        deploy(old)
+
+
+def test_a_refused_update_is_not_undone(things: type[Thing], deploy: Deploy) -> None:
+    deploy({"A": _thing(Size="1")})
+    things.log.clear()
+    stack = deploy({"A": _thing(Size="2", Refuse="update")})
+    assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert things.log == []
+
+
+def test_what_cannot_be_deleted_fails_the_deletion_by_name(
+    service: Service, things: type[Thing], deploy: Deploy
+) -> None:
+    deploy({"A": _thing(), "B": _thing(Refuse="delete", Links=[{"Ref": "A"}]), "C": _thing()})
+    stack = _delete(service)
+    assert stack.status == "DELETE_FAILED"
+    assert stack.status_reason == "The following resource(s) failed to delete: [B]."
+    assert _reason(stack, "B", "DELETE_FAILED") == "it clings"
+    assert [name.split("-")[0] for name in things.alive] == ["a", "b"]
+
+
+def test_what_is_gone_already_counts_as_deleted(service: Service, things: type[Thing], deploy: Deploy) -> None:
+    deploy({"A": _thing()})
+    things.alive.clear()
+    assert _delete(service).status == "DELETE_COMPLETE"
+
+
+def test_unknown_types_name_the_supported_ones(deploy: Deploy) -> None:
+    stack = deploy({"A": {"Type": "AWS::Quantum::Computer"}})
+    reason = _reason(stack, "A", "CREATE_FAILED")
+    assert reason is not None
+    assert reason.startswith(
+        "Resource type AWS::Quantum::Computer is not supported by the local cloud; supported: AWS::"
+    )
+
+
+def test_conditions_decide_what_exists(things: type[Thing], deploy: Deploy) -> None:
+    sections = {
+        "Parameters": {"Big": {"Type": "String"}},
+        "Conditions": {"IsBig": {"Fn::Equals": [{"Ref": "Big"}, "y"]}},
+    }
+    resources = {"A": {**_thing(), "Condition": "IsBig"}, "B": _thing()}
+    stack = deploy(resources, sections, Parameters=[{"ParameterKey": "Big", "ParameterValue": "n"}])
+    assert list(stack.resources) == ["B"]
+    deploy(resources, sections, Parameters=[{"ParameterKey": "Big", "ParameterValue": "y"}])
+    assert sorted(stack.resources) == ["A", "B"]
+    deploy(resources, sections, Parameters=[{"ParameterKey": "Big", "ParameterValue": "n"}])
+    assert list(stack.resources) == ["B"]
+
+
+def test_a_creation_policy_waits_for_signals(service: Service, deploy: Deploy) -> None:
+    policy = {"CreationPolicy": {"ResourceSignal": {"Count": 2, "Timeout": "PT5S"}}}
+
+    def signal() -> None:
+        for unique_id in ("one", "two"):
+            given = {"StackName": "S", "LogicalResourceId": "A", "UniqueId": unique_id, "Status": "SUCCESS"}
+            stack_actions.signal_resource(service, REGION, given)
+
+    threading.Timer(0.2, signal).start()
+    assert deploy({"A": {**_thing(), **policy}}).status == "CREATE_COMPLETE"
+
+
+def test_signals_that_do_not_come_fail_the_resource(things: type[Thing], deploy: Deploy) -> None:
+    stack = deploy({"A": {**_thing(), "CreationPolicy": {"ResourceSignal": {"Timeout": "PT0S"}}}})
+    assert stack.status == "ROLLBACK_COMPLETE"
+    expected = "Failed to receive 1 resource signal(s) within the specified duration"
+    assert _reason(stack, "A", "CREATE_FAILED") == expected
+    assert things.alive == {}
+
+
+def test_deleting_a_stack_that_is_being_created(service: Service, things: type[Thing]) -> None:
+    waiting = {**_thing(), "CreationPolicy": {"ResourceSignal": {"Timeout": "PT1H"}}}
+    stack_actions.create_stack(service, REGION, {"StackName": "S", "TemplateBody": _body({"A": waiting})})
+    while not things.alive:
+        time.sleep(0.01)
+    assert _delete(service).status == "DELETE_COMPLETE"
+    assert things.alive == {}
+
+
+def test_termination_protection(service: Service, deploy: Deploy) -> None:
+    deploy({"A": _thing()}, EnableTerminationProtection=True)
+    with pytest.raises(ValidationError, match="cannot be deleted while TerminationProtection is enabled"):
+        _delete(service)
+
+
+def test_an_export_in_use_holds_its_stack(service: Service, deploy: Deploy) -> None:
+    deploy({"A": _thing()}, {"Outputs": {"O": {"Value": "v", "Export": {"Name": "shared"}}}})
+    user = {"StackName": "T", "TemplateBody": _body({"B": _thing(Size={"Fn::ImportValue": "shared"})})}
+    stack_actions.create_stack(service, REGION, user)
+    assert _settle(service.get(REGION, "T")).resources["B"].properties == {"Size": "v"}
+    with pytest.raises(ValidationError, match="Export shared cannot be deleted as it is in use by T"):
+        _delete(service)
+
+
+def _changes(service: Service, resources: dict[str, Any], kind: str = "UPDATE") -> dict[str, Any]:
+    given = {"StackName": "S", "ChangeSetName": "c", "ChangeSetType": kind, "TemplateBody": _body(resources)}
+    change_set_actions.create_change_set(service, REGION, given)
+    found = change_set_actions.describe_change_set(service, REGION, {"StackName": "S", "ChangeSetName": "c"})
+    change_set_actions.delete_change_set(service, REGION, {"StackName": "S", "ChangeSetName": "c"})
+    return found
+
+
+def test_change_sets_tell_in_place_from_replacement(service: Service, deploy: Deploy) -> None:
+    old = {
+        "A": _thing(Size="1"),
+        "B": _thing(Kind="x"),
+        "C": _thing(Kind={"Fn::GetAtt": ["A", "Version"]}),
+        "D": _thing(),
+    }
+    deploy(old)
+    new = {**old, "A": _thing(Size="2"), "B": _thing(Kind="y"), "E": _thing()}
+    del new["D"]
+    found = _changes(service, new)
+    summary = [
+        (
+            item["ResourceChange"]["Action"],
+            item["ResourceChange"]["LogicalResourceId"],
+            item["ResourceChange"]["Replacement"],
+        )
+        for item in found["Changes"]
+    ]
+    assert sorted(summary, key=lambda item: item[1]) == [
+        ("Modify", "A", "False"),
+        ("Modify", "B", "True"),
+        ("Modify", "C", "Conditional"),
+        ("Remove", "D", None),
+        ("Add", "E", None),
+    ]
+
+
+def test_a_change_set_without_changes_fails_in_the_words_that_clients_know(service: Service, deploy: Deploy) -> None:
+    deploy({"A": _thing(Size="1")})
+    found = _changes(service, {"A": _thing(Size="1")})
+    assert (found["Status"], found["ExecutionStatus"]) == ("FAILED", "UNAVAILABLE")
+    assert found["StatusReason"].startswith("The submitted information didn't contain changes.")
+
+
+def test_a_stack_that_only_a_change_set_made_holds_nothing(service: Service, things: type[Thing]) -> None:
+    found = _changes(service, {"A": _thing()}, kind="CREATE")
+    assert found["Status"] == "CREATE_COMPLETE"
+    assert service.get(REGION, "S").status == "REVIEW_IN_PROGRESS"
+    assert _delete(service).status == "DELETE_COMPLETE"
+    assert things.alive == {}
