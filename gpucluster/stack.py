@@ -40,12 +40,15 @@ def outputs(cloudformation: Any, name: str) -> dict[str, str]:
 
 
 def physical_ids(cloudformation: Any, name: str, resource_type: str) -> list[str]:
+    """Without those that a rollback has deleted already."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
     return [
         resource["PhysicalResourceId"]
         for page in pages
         for resource in page["StackResourceSummaries"]
-        if resource["ResourceType"] == resource_type and resource.get("PhysicalResourceId")
+        if resource["ResourceType"] == resource_type
+        and resource.get("PhysicalResourceId")
+        and resource["ResourceStatus"] != "DELETE_COMPLETE"
     ]
 
 
