@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from localcloud.machines import cgroups
@@ -38,7 +39,8 @@ class Finding:
 def findings(state_dir: Path = Path("/var/lib/localcloud")) -> list[Finding]:
     """Every check, in an order in which fixing them makes sense."""
     found = [_linux(), _root(), *_packages(), _cgroups(), _disk(state_dir)]
-    return [*found, *_kernel()] if os.geteuid() == 0 else found
+    ready = os.geteuid() == 0 and not missing_packages()
+    return [*found, *_kernel(), _forwarding()] if ready else found
 
 
 def _linux() -> Finding:
@@ -126,6 +128,16 @@ def _probe_nft() -> str:
     return _in_namespace("--net", f"nft '{rule}'")
 
 
+def _forwarding() -> Finding:
+    """Docker, for one, drops what the host forwards unless a rule of its own lets it pass."""
+    argv = ["nft", "list", "chain", "ip", "filter", "FORWARD"]
+    rules = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    others = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True, check=False).stdout
+    dropped = "policy drop" in rules and '"lc-' not in others
+    advice = "iptables -I FORWARD -i lc-+ -j ACCEPT && iptables -I FORWARD -o lc-+ -j ACCEPT"
+    return Finding("forwarding", not dropped, "the firewall drops forwarded packets" if dropped else "works", advice)
+
+
 def _in_namespace(kind: str, commands: str) -> str:
     """In a namespace of its own, so that nothing stays."""
     return _said(["unshare", kind, "sh", "-c", commands])
@@ -133,3 +145,7 @@ def _in_namespace(kind: str, commands: str) -> str:
 
 def _probe_loop() -> str:
     return _said(["losetup", "--find"])
+
+
+def as_json(found: list[Finding]) -> str:
+    return json.dumps([asdict(finding) for finding in found], indent=2)

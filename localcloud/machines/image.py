@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcloud.errors import LocalCloudError
+
 HERE = Path(__file__).parent
 GUEST_FILES = HERE / "guest"
 CUSTOMIZE = HERE / "customize.sh"
@@ -36,7 +38,7 @@ PINS = (
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
 
 
-class ImageError(Exception):
+class ImageError(LocalCloudError):
     """The image could not be built; the message ends with mmdebstrap's last lines."""
 
 

@@ -9,8 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from localcloud.errors import LocalCloudError
 
-class MachineError(Exception):
+
+class MachineError(LocalCloudError):
     """A command of the host that makes machines run has failed; the message holds its words."""
 
 
