@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import os
 
+import digits
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-
-import digits
 
 
 def run(epochs: int) -> float:
@@ -28,8 +27,8 @@ def main() -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     print(f"rank {rank} of {world_size} on {os.uname().nodename}", flush=True)
     reached = run(digits.arguments().epochs)
-    # The model must be gone before the process group is: a Gloo thread that outlives the interpreter aborts the process at
-    # its exit, after everything went well.
+    # The model must be gone before the process group is: a Gloo thread that outlives the interpreter aborts the process
+    # at its exit, after everything went well.
     gc.collect()
     dist.barrier()
     digits.report(reached, rank, world_size)

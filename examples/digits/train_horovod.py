@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
+import digits
 import horovod.torch as hvd
 import torch
-
-import digits
 
 
 def main() -> None:

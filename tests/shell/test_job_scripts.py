@@ -1,5 +1,7 @@
-"""Generated scripts, executed in bash, with stand-ins for Slurm and the launchers: does the program get what was asked for, and
-does the job say how it ended."""
+"""Generated scripts, executed in bash, with stand-ins for Slurm and the launchers.
+
+Does the program get what was asked for, and does the job say how it ended?
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ CONFIG = loads(
 )
 LAUNCHERS = ["torchrun", "horovodrun", "srun"]
 
-# Starts each task here, one after the other in the background; the first that fails ends the others, as --kill-on-bad-exit does.
+# Starts every task here; the first that fails ends the others, as --kill-on-bad-exit does.
 SRUN = r"""#!/usr/bin/env bash
 echo "srun $*" >>"$STUBS/calls"
 tasks=1 node='' per_node=1
@@ -60,7 +62,8 @@ done
 pids=()
 trap 'kill -TERM "${pids[@]}"' TERM
 for ((i = 0; i < local_size; i++)); do
-  GROUP_RANK=$SLURM_NODEID LOCAL_RANK=$i RANK=$((SLURM_NODEID * local_size + i)) WORLD_SIZE=$((nodes * local_size)) "$@" &
+  GROUP_RANK=$SLURM_NODEID LOCAL_RANK=$i RANK=$((SLURM_NODEID * local_size + i)) \
+    WORLD_SIZE=$((nodes * local_size)) "$@" &
   pids+=($!)
 done
 code=0
@@ -71,7 +74,7 @@ exit "$code"
 """
 
 HOROVODRUN = r"""#!/usr/bin/env python3
-import os, shlex, socket, subprocess, sys
+import os, shlex, subprocess, sys
 with open(os.environ["STUBS"] + "/calls", "a") as calls:
     print("horovodrun", *sys.argv[1:], file=calls)
 arguments = sys.argv[1:]
@@ -84,7 +87,8 @@ for node, (host, slots) in enumerate(hosts):
                 "HOROVOD_HOSTNAME": host, "HOROVOD_GLOO_IFACE": "wrong0"}
         line = "env " + " ".join(f"{k}={shlex.quote(str(v))}" for k, v in told.items()) + " " + shlex.join(command)
         if node:
-            line = f"ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no {host}   -o ConnectTimeout=10 " + shlex.quote(line)
+            ssh = f"ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no {host}   -o ConnectTimeout=10 "
+            line = ssh + shlex.quote(line)
         process = subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         copy = subprocess.Popen(["sed", "-u", f"s/^/[{rank}]<stdout>:/"], stdin=process.stdout)
         running.append((process, copy))
