@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from localcloud.machines import cgroups
+from localcloud.machines.image import KEYRING
 
 WANTED_DISK_GIB = 15
 # command that must be there -> Debian and Ubuntu package that brings it
@@ -25,7 +26,6 @@ COMMANDS = {
     "mkfs.ext4": "e2fsprogs",
     "nsenter": "util-linux",
 }
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 @dataclass(frozen=True)

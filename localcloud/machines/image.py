@@ -10,6 +10,7 @@ import configparser
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +26,7 @@ GUEST_FILES = HERE / "guest"
 CUSTOMIZE = HERE / "customize.sh"
 PACKAGE_LIST = HERE / "packages.txt"
 HOST_CERTIFICATES = Path("/usr/local/share/ca-certificates")
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 SUITE = "trixie"
 # Python 3.11 comes from Debian 12: the wheels that jobs need are built for it.
@@ -50,6 +52,7 @@ class Host:
     apt_options: tuple[str, ...] = ()
     pip_index: str | None = None
     certificates: tuple[Path, ...] = ()
+    debian: bool = True  # else its apt does not know Debian's signatures by itself
 
 
 def packages(text: str) -> list[str]:
@@ -59,7 +62,8 @@ def packages(text: str) -> list[str]:
 
 def inspect_host() -> Host:
     certificates = tuple(sorted(HOST_CERTIFICATES.rglob("*.crt"))) if HOST_CERTIFICATES.is_dir() else ()
-    return Host(debian_mirror(_apt_targets()), apt_options(_apt_configuration()), _pip_index(), certificates)
+    mirror, options = debian_mirror(_apt_targets()), apt_options(_apt_configuration())
+    return Host(mirror, options, _pip_index(), certificates, platform.freedesktop_os_release()["ID"] == "debian")
 
 
 def debian_mirror(targets: str) -> str:
@@ -97,7 +101,7 @@ def _pip_index() -> str | None:
 def fingerprint(host: Host) -> str:
     """16 hex digits over everything that decides what the image holds."""
     digest = hashlib.sha256()
-    for text in (SUITE, PINS, *EXCLUDED, host.mirror, *host.apt_options, host.pip_index or ""):
+    for text in (PINS, *EXCLUDED, *sources(host), *host.apt_options, host.pip_index or ""):
         digest.update(text.encode() + b"\0")
     for path in (*_guest_files(), PACKAGE_LIST, CUSTOMIZE, *host.certificates):
         digest.update(f"{path.name}\0{os.access(path, os.X_OK)}\0".encode())
@@ -182,8 +186,14 @@ def mmdebstrap_argv(root: Path, host: Host, host_files: Path) -> list[str]:
         f"--customize-hook='{CUSTOMIZE}' \"$1\"",
         SUITE,
         str(root),
-        *(f"deb {host.mirror} {suite} main" for suite in (SUITE, f"{SUITE}-updates", PYTHON_SUITE)),
+        *sources(host),
     ]
+
+
+def sources(host: Host) -> list[str]:
+    """apt's lines, for building and later in the guest, which has Debian's keyring at the same place."""
+    signed = "" if host.debian else f"[signed-by={KEYRING}] "
+    return [f"deb {signed}{host.mirror} {suite} main" for suite in (SUITE, f"{SUITE}-updates", PYTHON_SUITE)]
 
 
 def _copy(folder: Path) -> str:

@@ -69,6 +69,12 @@ def test_mmdebstrap_reads_python_from_the_older_suite_only() -> None:
     assert "Pin-Priority: 50\n" in image.PINS
 
 
+def test_sources_name_the_keyring_where_the_host_is_not_debian() -> None:
+    assert image.sources(image.Host(mirror="http://m"))[0] == "deb http://m trixie main"
+    foreign = image.sources(image.Host(mirror="http://m", debian=False))
+    assert foreign[0] == f"deb [signed-by={image.KEYRING}] http://m trixie main"
+
+
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     facts = {"vcpus": 48, "gpus": 2, "gpu_name": "NVIDIA A10G", "gpu_memory_mib": 23028, "efa_interfaces": 1}
