@@ -65,20 +65,22 @@ class Deployment:
 
     def down(self, inherited: Mapping[str, str]) -> None:
         """Raises DeployError."""
-        self._let_finish()
+        if self.status() != "CREATE_IN_PROGRESS":  # which may be cut short
+            self._let_finish()
+        if self.status() is None:
+            return
         self._end_nodes()
         self._remove_records()
         self.tell(f"deleting the stack {self.name}")
-        self._run("destroy", inherited, "--force", "--progress", "events")
+        self._run("destroy", inherited, "--force")
 
     def _let_finish(self) -> None:
         """An operation that an earlier run began goes on without it, and no other can begin before it ends."""
         if stack.in_progress(self.status()):
             self.tell(f"{self.name} is {self.status()}: waiting for that to end")
-            stack.follow(self.clients.cloudformation, self.name, self._tell_event)
-
-    def _tell_event(self, event: stack.StackEvent) -> None:
-        self.tell(f"{event.status:<20} {event.type} {event.resource} {event.reason}".rstrip())
+            progress = Progress(self.tell, self._console)
+            for event in stack.follow(self.clients.cloudformation, self.name):
+                progress.happened(_as_cdk_tells(event) if event else None)
 
     def _bootstrap(self, inherited: Mapping[str, str]) -> None:
         if stack.status(self.clients.cloudformation, stack.BOOTSTRAP_STACK):
@@ -158,6 +160,10 @@ class Deployment:
         return str(output.get("Output", ""))
 
 
+def _as_cdk_tells(event: stack.StackEvent) -> cdk.Event:
+    return cdk.Event(event.status, event.type, f"{event.resource} ({event.reason})")
+
+
 class Progress:
     """Turns the CDK command line's output into what a person wants to know: what is done, what it waits for."""
 
@@ -170,20 +176,22 @@ class Progress:
 
     def heard(self, line: str | None) -> None:
         """None: nothing new for a while."""
-        if line is None:
-            return self._look_at_head() if self._waits_for_head else None
+        event = cdk.parse_event(line) if line is not None else None
+        if line is None or event:
+            return self.happened(event)
         self.said.append(line)
-        event = cdk.parse_event(line)
-        if event is None:
-            return None if _QUIET.search(line) else self._tell(line.strip())
-        self._heard_event(event)
+        if not _QUIET.search(line):
+            self._tell(line.strip())
 
-    def _heard_event(self, event: cdk.Event) -> None:
+    def happened(self, event: cdk.Event | None) -> None:
+        """None: nothing for a while."""
+        if event is None:
+            return self._look_at_head() if self._waits_for_head else None
         if event.type == "AWS::CloudFormation::WaitCondition":
             self._waits_for_head = event.status == "CREATE_IN_PROGRESS"
             if self._waits_for_head:
                 return self._tell("waiting for the head node: it boots, and says when Slurm is up")
-        failed = "FAILED" in event.status
+        failed = "FAILED" in event.status and stack.CANCELLED not in event.resource.lower()
         if failed or not ("_IN_PROGRESS" in event.status or "_CLEANUP" in event.status):
             self._tell(f"{event.status:<20} {event.type} {event.resource if failed else event.construct}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,19 +91,18 @@ def first_failure(cloudformation: Any, name: str) -> StackEvent | None:
     return failed[-1] if failed else None
 
 
-def follow(
-    cloudformation: Any, name: str, tell: Callable[[StackEvent], None], *, interval_s: float = 2.0
-) -> str | None:
-    """Waits for an operation that somebody else began; tells each event. Returns the stack's final status."""
+def follow(cloudformation: Any, name: str, *, interval_s: float = 2.0) -> Iterator[StackEvent | None]:
+    """The events of an operation that somebody else began, until it ends; None whenever there is nothing new."""
     seen: set[str] = set()
     while True:
-        now = status(cloudformation, name)
-        if now is None:
-            return None
-        for event in reversed(list(events(cloudformation, name))):
-            if event.id not in seen:
-                seen.add(event.id)
-                tell(event)
-        if not in_progress(now):
-            return now
+        ended = not in_progress(status(cloudformation, name))
+        try:
+            new = [event for event in events(cloudformation, name) if event.id not in seen]
+        except cloudformation.exceptions.ClientError:
+            return  # deleted: nothing more is told of it by name
+        seen.update(event.id for event in new)
+        yield from reversed(new)
+        if ended:
+            return
+        yield None
         time.sleep(interval_s)

@@ -81,8 +81,8 @@ def what_goes(deployment: Deployment, config: ClusterConfig) -> Iterator[str]:
 
 
 def _interrupted(deployment: Deployment) -> int:
-    status = deployment.status()
-    click.echo(f"\ninterrupted: {deployment.name} is {status or 'deleted'}; CloudFormation goes on without this", err=True)
+    status = deployment.status() or "deleted"
+    click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation goes on without this", err=True)
     click.echo("hint: `gpucluster down` goes on from here", err=True)
     return INTERRUPTED_EXIT_CODE
 

@@ -76,7 +76,7 @@ def _print(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, A
     low = plan.total([line.usd_per_hour_min for line in lines])
     high = plan.total([line.usd_per_hour_max for line in lines])
     click.echo(f"  {'together':<14}{'':>8}  {'':>5}  {_price(low, high):>17}")
-    click.echo(f"  {config.head_node.volume_gib} GiB for /home; one private and one public subnet, NAT gateway, DNS zone")
+    click.echo(f"  {config.head_node.volume_gib} GiB for /home; a private and a public subnet, NAT gateway, DNS zone")
     click.echo(f"prices: on demand, {PRICE_REGION}, {PRICES_AS_OF}; without disks, NAT gateway and traffic", err=True)
     _print_cloud(config, cloud)
 

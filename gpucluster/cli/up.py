@@ -103,7 +103,9 @@ def start_local_cloud(
 ) -> None:
     """Or finds one that answers at that port, and leaves that running at the end. Writes the record."""
     known = local_cloud.read(config_file, config.name)
-    endpoint_url = known.endpoint_url if known and port is None else f"http://127.0.0.1:{port or local_cloud.DEFAULT_PORT}"
+    endpoint_url = f"http://127.0.0.1:{port or local_cloud.DEFAULT_PORT}"
+    if known and port is None:
+        endpoint_url = known.endpoint_url
     name = local_cloud.running_at(endpoint_url)
     if name:
         tell(f"local cloud {name!r} answers at {endpoint_url}")

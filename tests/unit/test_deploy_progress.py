@@ -10,8 +10,8 @@ import pytest
 from gpucluster import cdk, stack
 from gpucluster.deployment import Progress, with_heartbeat
 
-VPC_DONE = "GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB7348F) "
-VPC_BEGINS = "GpuCluster |  2/47 | 12:05:50 PM | CREATE_IN_PROGRESS   | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB7348F) "
+VPC_DONE = "GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB) "
+VPC_BEGINS = "GpuCluster |  2/47 | 12:05:50 PM | CREATE_IN_PROGRESS   | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB) "
 WAITS = (
     "GpuCluster | 46/47 | 12:06:10 PM | CREATE_IN_PROGRESS   | AWS::CloudFormation::WaitCondition "
     "| Bundle/Live0123 (BundleLive0123) "
@@ -43,7 +43,7 @@ def test_another_line_is_no_event(line: str) -> None:
 
 
 def test_an_event_of_a_deletion_is_read() -> None:
-    line = "GpuCluster |   9 | 12:29:59 PM | DELETE_COMPLETE         | AWS::EC2::VPC            | Network/Vpc (NetworkVpc7F)"
+    line = "GpuCluster |   9 | 12:29:59 PM | DELETE_COMPLETE         | AWS::EC2::VPC  | Network/Vpc (NetworkVpc7F)"
     event = cdk.parse_event(line)
     assert event is not None and (event.status, event.construct) == ("DELETE_COMPLETE", "Network/Vpc")
 

@@ -42,7 +42,13 @@ def launch_data(template: Template) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("instance_type", "efa_interfaces", "cards"),
-    [("p4d.24xlarge", 4, 4), ("p5.48xlarge", 32, 32), ("p5en.48xlarge", 16, 16), ("g5.12xlarge", 1, 1), ("g5.xlarge", 0, 1)],
+    [
+        ("p4d.24xlarge", 4, 4),
+        ("p5.48xlarge", 32, 32),
+        ("p5en.48xlarge", 16, 16),
+        ("g5.12xlarge", 1, 1),
+        ("g5.xlarge", 0, 1),
+    ],
 )
 def test_every_efa_interface_is_at_its_card(
     template_of: Callable[[str], Template], instance_type: str, efa_interfaces: int, cards: int
@@ -172,8 +178,8 @@ def test_more_nodes_change_the_bundle_and_nothing_else(template_of: Callable[[st
 
 
 def test_deploy_parameters(template: Template) -> None:
-    names = {each["Name"].removeprefix("/gpucluster/GpuCluster/") for each in properties(template, "AWS::SSM::Parameter")}
-    assert names == {"bundle", "network", "head", "host-key", "partitions/train"}
+    names = {each["Name"] for each in properties(template, "AWS::SSM::Parameter")}
+    assert {name.removeprefix("/gpucluster/GpuCluster/") for name in names} == {"bundle", "network", "head", "host-key", "partitions/train"}
     assert parameter(template, "host-key") == "pending"
     assert re.search(r'"version\\":\\"[0-9a-f]{16}\\"', json.dumps(parameter(template, "bundle")))
 
