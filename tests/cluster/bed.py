@@ -1,0 +1,163 @@
+"""A GpuCluster on this machine for tests: its own folder, its own local cloud, every verb as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cdk_project
+
+ROOT = Path(__file__).resolve().parents[2]
+WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()
+UP_TIMEOUT_S = 420
+
+
+def free_port() -> int:
+    """Of an API; the one after it, for the tunnel, is free as well."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+def wait_for(what: str, probe: Callable[[], Any], timeout_s: float, interval_s: float = 1.0) -> Any:
+    """What `probe` answers as soon as it is true."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := probe()):
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
+        time.sleep(interval_s)
+    return answer
+
+
+@dataclass(frozen=True)
+class Bed:
+    folder: Path
+    name: str  # of the local cloud
+    port: int
+
+    @classmethod
+    def make(cls, folder: Path) -> Bed:
+        """With the default cluster.yaml; nothing is started."""
+        shutil.copy(ROOT / "cluster.yaml", folder / "cluster.yaml")
+        return cls(folder, f"test-{secrets.token_hex(3)}", free_port())
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "cluster.yaml"
+
+    @property
+    def endpoint_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        return {**cdk_project.environment(self.endpoint_url), "GPUCLUSTER_CONFIG": str(self.config)}
+
+    def start(self, verb: str, *arguments: str, cwd: Path = ROOT) -> subprocess.Popen[str]:
+        """A verb in the background, in a process group of its own so that it can be interrupted as by Ctrl-C."""
+        argv = [sys.executable, "-m", "gpucluster.cli", verb, *arguments]
+        return subprocess.Popen(
+            argv, env=self.environment() | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}, cwd=cwd, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+
+    def gpucluster(self, verb: str, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "gpucluster.cli", verb, *arguments]
+        return subprocess.run(
+            argv, env=self.environment() | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL, timeout=timeout_s, check=False,
+        )  # fmt: skip
+
+    def localcloud(self, *words: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "localcloud", *words, "--name", self.name]
+        return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+    def cdk(self, *words: str, timeout_s: float = UP_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+        argv = [str(cdk_project.CLI), *words, "--output", str(self.folder / "cdk.out")]
+        return subprocess.run(
+            argv, env=self.environment(), cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+
+    def open_cloud(self) -> None:
+        wheels = ["--wheels", str(WHEELS)] if WHEELS.is_dir() else []
+        done = self.localcloud("up", "--detach", "--port", str(self.port), *wheels)
+        assert done.returncode == 0, done.stderr
+
+    def up(self) -> dict[str, Any]:
+        done = self.gpucluster("up", "--local", "--port", str(self.port), timeout_s=UP_TIMEOUT_S)
+        assert done.returncode == 0, done.stderr + done.stdout
+        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return result
+
+    def close(self) -> None:
+        """However the test ended: everything that the cloud owns is ended by the cloud's id."""
+        self.localcloud("down")
+
+    def ask(self, what: str) -> Any:
+        with urllib.request.urlopen(f"{self.endpoint_url}/_localcloud/{what}", timeout=30) as answer:
+            return json.load(answer)
+
+    def instances(self, role: str) -> dict[str, dict[str, Any]]:
+        """Instance id -> what the cloud says of it; those that run."""
+        return {
+            each["instance_id"]: each
+            for each in self.ask("status")["instances"]
+            if each["tags"].get("gpucluster:role") == role and each["state"] in ("pending", "running")
+        }
+
+    def launched_since(self, since: float) -> set[str]:
+        calls = self.ask(f"calls?since={since}")
+        launches = [call for call in calls if call["action"] in ("RunInstances", "CreateFleet") and not call["error"]]
+        return {instance_id for call in launches for instance_id in call["instance_ids"]}
+
+    def ssh(self, *command: str, timeout_s: float = 120) -> str:
+        """On the head node, as the job's user."""
+        done = self.gpucluster("ssh", "--", *command, timeout_s=timeout_s)
+        assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def submit(self, *arguments: str, timeout_s: float = 240) -> Submitted:
+        done = self.gpucluster("submit", *arguments, timeout_s=timeout_s)
+        lines = done.stdout.splitlines()
+        assert lines and lines[-1].startswith("{"), done.stderr + done.stdout
+        return Submitted(done.returncode, lines[:-1], done.stderr, json.loads(lines[-1]))
+
+    def status(self) -> dict[str, Any]:
+        done = self.gpucluster("status", "--json")
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+
+@dataclass(frozen=True)
+class Submitted:
+    exit_code: int
+    log: list[str]
+    told: str
+    last: dict[str, Any]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.last["result"]
+        return found
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Ctrl-C: the terminal signals the whole group."""
+    os.killpg(process.pid, signal.SIGINT)

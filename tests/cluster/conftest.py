@@ -1,0 +1,35 @@
+"""One cluster for the session: the default cluster.yaml, deployed by the CDK command line, booted on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "cloud"))
+
+from bed import Bed  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    bed = Bed.make(tmp_path_factory.mktemp("cluster"))
+    try:
+        bed.open_cloud()
+        bed.up()
+        yield bed
+    finally:
+        bed.close()
+
+
+@pytest.fixture
+def empty_cloud(tmp_path: Path) -> Iterator[Bed]:
+    """A local cloud with nothing in it yet, for one test."""
+    bed = Bed.make(tmp_path)
+    try:
+        bed.open_cloud()
+        yield bed
+    finally:
+        bed.close()

@@ -1,0 +1,123 @@
+"""What a user sees when something breaks: one clear message, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from bed import ROOT, Bed, interrupt, wait_for
+
+
+def refused(done: subprocess.CompletedProcess[str], exit_code: int, *words: str) -> None:
+    assert done.returncode == exit_code, done.stderr + done.stdout
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, done.stderr
+    for word in words:
+        assert word in errors[0], done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_head_step_that_fails_fails_the_deploy_and_is_named(empty_cloud: Bed) -> None:
+    message = "munged: Error: the key is not to my taste"
+    laid = empty_cloud.localcloud(
+        "fault", "add", "broken", "--command", "munged", "--message", message, "--tag", "gpucluster:role=head"
+    )
+    assert laid.returncode == 0, laid.stderr
+    done = empty_cloud.gpucluster("up", "--local", "--port", str(empty_cloud.port), timeout_s=300)
+    refused(done, 3, "step=munge", "line=", "boot.log")
+    assert not empty_cloud.instances("head")
+    stacks = subprocess.run(
+        [sys.executable, "-c", _STACK_STATUS, empty_cloud.endpoint_url], capture_output=True, text=True, check=True
+    )
+    assert stacks.stdout.strip() == "ROLLBACK_COMPLETE"
+
+
+_STACK_STATUS = """
+import boto3, sys
+keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+client = boto3.client("cloudformation", region_name="us-east-1", endpoint_url=sys.argv[1], **keys)
+print(client.describe_stacks(StackName="GpuCluster")["Stacks"][0]["StackStatus"])
+"""
+
+
+def test_a_compute_step_that_fails_is_the_reason_that_the_user_reads(cluster: Bed) -> None:
+    rule = cluster.localcloud(
+        "fault", "add", "broken", "--command", "slurmd", "--message", "slurmd: fatal: no such luck",
+        "--tag", "gpucluster:role=compute", "--count", "1",
+    )  # fmt: skip
+    assert rule.returncode == 0, rule.stderr
+    names = len(cluster.instances("compute")) + 1
+    job = cluster.submit("--nodes", str(min(names, 4)), "--launcher", "srun", "--", "true")
+    job_id = job.last["job_id"]
+    try:
+        reason = wait_for("the reason", lambda: _reason(cluster, "step=slurm"), 120)
+        assert "line=" in reason
+        assert "step=slurm" in cluster.gpucluster("status").stdout
+        assert "PD" in cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id)
+    finally:
+        cluster.gpucluster("cancel", job_id)
+        cluster.localcloud("fault", "clear")
+
+
+def _reason(cluster: Bed, word: str) -> str:
+    lines = cluster.ssh("sinfo", "-R", "-h", "-o", "%200E %n").splitlines()
+    return next((line for line in lines if word in line), "")
+
+
+def test_a_launch_that_ec2_refuses_is_the_reason_that_the_user_reads(cluster: Bed) -> None:
+    laid = cluster.localcloud("fault", "add", "insufficient-capacity", "--instance-type", "g5.12xlarge")
+    assert laid.returncode == 0, laid.stderr
+    job = cluster.submit("--nodes", "4", "--launcher", "srun", "--", "true")
+    try:
+        wait_for("the reason", lambda: _reason(cluster, "InsufficientInstanceCapacity"), 60)
+        assert "InsufficientInstanceCapacity" in cluster.gpucluster("status").stdout
+        assert "InsufficientInstanceCapacity" in cluster.gpucluster("why", job.last["job_id"]).stdout
+    finally:
+        cluster.gpucluster("cancel", job.last["job_id"])
+        cluster.localcloud("fault", "clear")
+
+
+def test_interrupted_up_says_how_to_go_on_and_going_on_works_and_down_twice(empty_cloud: Bed) -> None:
+    process = empty_cloud.start("up", "--local", "--port", str(empty_cloud.port))
+    assert process.stdout is not None
+    said = []
+    while "waiting for the head node" not in (line := process.stdout.readline()):
+        assert line, "".join(said)
+        said.append(line)
+    interrupt(process)
+    rest = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, rest
+    assert "gpucluster up" in rest
+    assert "Traceback" not in rest
+    assert empty_cloud.up()["outputs"]["HeadInstanceId"]
+
+    down = empty_cloud.gpucluster("down", "--yes", timeout_s=300)
+    assert down.returncode == 0, down.stderr
+    assert not empty_cloud.instances("head")
+    again = empty_cloud.gpucluster("down", "--yes")
+    assert again.returncode == 0, again.stderr
+    assert "nothing to take down" in again.stderr
+
+
+def test_a_killed_local_cloud_is_cleaned_up_after_and_starts_again(empty_cloud: Bed) -> None:
+    empty_cloud.up()
+    status = json.loads(empty_cloud.localcloud("status", "--json").stdout)
+    os.kill(status["pid"], signal.SIGKILL)
+    lost = empty_cloud.gpucluster("status")
+    refused(lost, 3, "does not answer")
+
+    empty_cloud.open_cloud()
+    assert not empty_cloud.ask("status")["instances"]
+    assert empty_cloud.up()["changed"] is True
+    assert empty_cloud.gpucluster("ssh", "--", "true").returncode == 0
+
+
+def test_a_port_in_use_is_said(empty_cloud: Bed, tmp_path: object) -> None:
+    other = [sys.executable, "-m", "localcloud", "up", "--name", f"{empty_cloud.name}-b", "--port"]
+    done = subprocess.run(
+        [*other, str(empty_cloud.port)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    refused(done, 2, str(empty_cloud.port))

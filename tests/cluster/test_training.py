@@ -1,0 +1,120 @@
+"""Jobs on the session's cluster, from an empty partition to an accuracy."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from bed import Bed, Submitted, interrupt, wait_for
+
+ACCURACY = 0.95
+
+
+def accuracy(job: Submitted) -> float:
+    reports = [line.partition("] ")[2] for line in job.log if line.startswith("[0 ")]
+    return float(json.loads([report for report in reports if report.startswith('{"accuracy"')][-1])["accuracy"])
+
+
+def node_instances(cluster: Bed, nodes: list[str]) -> set[str]:
+    return {id_ for id_, each in cluster.instances("compute").items() if each["tags"].get("gpucluster:node") in nodes}
+
+
+@pytest.fixture(scope="session")
+def horovod(cluster: Bed) -> tuple[float, Submitted]:
+    """When it was submitted, and what became of it: the first job, for a partition without a node."""
+    assert not cluster.instances("compute")
+    began = time.time()
+    return began, cluster.submit("examples/digits/job-horovod.yaml", "--follow")
+
+
+def test_horovodrun_trains_on_nodes_that_did_not_exist(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    _, job = horovod
+    assert job.exit_code == 0, job.told
+    assert job.result["world_size"] == 4
+    assert accuracy(job) >= ACCURACY
+    assert {line.split("]")[0] for line in job.log if " of 4 on " in line} == {
+        "[0 train-1", "[1 train-1", "[2 train-2", "[3 train-2",
+    }  # fmt: skip
+
+
+def test_its_nodes_are_the_instances_that_the_head_launched_for_it(
+    cluster: Bed, horovod: tuple[float, Submitted]
+) -> None:
+    began, job = horovod
+    launched = cluster.launched_since(began)
+    assert launched == node_instances(cluster, job.result["node_list"])
+    assert len(launched) == 2
+    (head,) = cluster.instances("head")
+    callers = {call["caller"] for call in cluster.ask(f"calls?since={began}") if call["action"] == "RunInstances"}
+    assert callers <= {head}
+    for node in job.result["node_list"]:
+        assert "status: done" in cluster.ssh("ssh", node, "cloud-init", "status")
+        instance_id = cluster.ssh("ssh", node, "sudo", "cloud-init", "query", "instance_id").strip()
+        assert instance_id in launched
+        assert instance_id in cluster.ssh("scontrol", "show", "node", node)
+
+
+def test_torchrun_trains_on_the_nodes_that_are_up(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    began = time.time()
+    job = cluster.submit("examples/digits/job-torchrun.yaml", "--follow")
+    assert job.exit_code == 0, job.told
+    assert job.result["world_size"] == 4
+    assert accuracy(job) >= ACCURACY
+    assert not cluster.launched_since(began)
+
+
+def test_the_log_can_be_read_after_the_job_and_status_shows_it(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    _, job = horovod
+    done = cluster.gpucluster("logs", job.last["job_id"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == job.log
+    assert job.last["job_id"] in cluster.gpucluster("jobs").stdout
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
+def test_a_failing_rank_ends_the_job_and_is_named(
+    cluster: Bed, horovod: tuple[float, Submitted], launcher: str
+) -> None:
+    code = (
+        "import os, sys, time\n"
+        "rank = int(os.environ.get('RANK') or os.environ.get('HOROVOD_RANK'))\n"
+        "if rank == 1: print('about to fail', flush=True); sys.exit(3)\n"
+        "time.sleep(300)\n"
+    )
+    began = time.monotonic()
+    job = cluster.submit(
+        "--nodes", "2", "--gpus-per-node", "2", "--launcher", launcher, "--follow", "--", "python", "-c", code
+    )
+    assert job.exit_code == 4, job.told
+    assert time.monotonic() - began < 60, "submission, start and end"
+    assert (job.result["exit_code"], job.result["failed_rank"], job.result["failed_node"]) == (3, 1, "train-1")
+    assert "rank 1 on train-1 exited with 3" in job.told + "\n".join(job.log)
+    assert "Traceback" not in job.told
+    for node in ("train-1", "train-2"):
+        assert not cluster.ssh("ssh", node, "pgrep", "-f", "time.sleep.300", "||", "true").strip()
+
+
+def test_interrupted_following_detaches_and_the_job_goes_on(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    program = ["bash", "-c", "for i in $(seq 15); do echo tick $i; sleep 1; done; echo finished"]
+    job = cluster.submit("--nodes", "1", "--gpus-per-node", "1", "--launcher", "srun", "--", *program)
+    job_id = job.last["job_id"]
+    process = cluster.start("logs", "-f", job_id)
+    assert process.stdout is not None
+    while "tick" not in (line := process.stdout.readline()):
+        assert line, "the log ended before the job said anything"
+    interrupt(process)
+    said = process.communicate(timeout=20)[0]
+    assert "goes on" in said, said
+    assert "Traceback" not in said
+    assert process.returncode == 0
+    wait_for("the job's end", lambda: "finished" in cluster.gpucluster("logs", job_id).stdout, 60)
+
+
+def test_cancel(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    job = cluster.submit("--nodes", "2", "--gpus-per-node", "1", "--launcher", "srun", "--", "sleep", "300")
+    job_id = job.last["job_id"]
+    wait_for("the job's start", lambda: "R" in cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id), 60)
+    assert cluster.gpucluster("cancel", job_id).returncode == 0
+    wait_for("its end", lambda: not cluster.ssh("squeue", "-h", "-t", "R,CG", "-o", "%t"), 60)
+    assert not cluster.ssh("ssh", "train-1", "pgrep", "-x", "sleep", "||", "true").strip()
