@@ -37,9 +37,10 @@ await() {
   done
 }
 
-# The exception's line of the last traceback; without one, the last line that is not blank.
+# The exception's line of the last traceback; without one, the last line that is not blank. torch labels the lines itself.
 last_words() {
-  awk '/Traceback \(most recent call last\):$/ { inside = 1; next }
+  awk '{ sub(/^\[rank[0-9]+\]: ?/, "") }
+    /Traceback \(most recent call last\):$/ { inside = 1; next }
     inside && /^[^ \t]/ { exception = $0; inside = 0 }
     /[^ \t]/ { last = $0 }
     END { print exception != "" ? exception : last }' "$1" | tr '\t' ' ' | cut -c1-1000

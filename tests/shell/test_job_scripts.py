@@ -243,6 +243,13 @@ def test_the_rank_that_failed_is_named_with_its_traceback(run, launcher):
     assert log.splitlines()[-1] == 'error: rank 2 on train-2 exited with 1: ValueError: bad "seed" – 7'
 
 
+def test_a_traceback_that_torch_has_labelled_is_read(run):
+    lines = ["Traceback (most recent call last):", '  File "x.py", line 2, in <module>', "ValueError: boom", ""]
+    program = "".join(f"echo '[rank1]: {line}'\n" for line in lines) + 'echo later; [ "$RANK" != 1 ] || exit 1'
+    _, result, _, _ = run(launcher="torchrun", command=("bash", "-c", program))
+    assert (result["failed_rank"], result["reason"]) == (1, "ValueError: boom")
+
+
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_the_exit_code_is_that_of_the_rank(run, launcher):
     program = 'if [ "$RANK" = 1 ]; then echo "last words"; exit 3; fi'
