@@ -172,7 +172,10 @@ class Progress:
         self._tell = tell
         self._console = console
         self._waits_for_head = False
-        self._steps_told = 0
+        self._steps_told = len(self._steps())  # of an earlier boot, where this is an update
+
+    def _steps(self) -> list[str]:
+        return _BOOT_STEP.findall(self._console())
 
     def heard(self, line: str | None) -> None:
         """None: nothing new for a while."""
@@ -188,17 +191,20 @@ class Progress:
         if event is None:
             return self._look_at_head() if self._waits_for_head else None
         if event.type == "AWS::CloudFormation::WaitCondition":
-            self._waits_for_head = event.status == "CREATE_IN_PROGRESS"
-            if self._waits_for_head:
+            if event.status == "CREATE_IN_PROGRESS":
+                self._waits_for_head = True
                 return self._tell("waiting for the head node: it boots, and says when Slurm is up")
+            self._look_at_head()
+            self._waits_for_head = False
         failed = "FAILED" in event.status and stack.CANCELLED not in event.resource.lower()
         if failed or not ("_IN_PROGRESS" in event.status or "_CLEANUP" in event.status):
             self._tell(f"{event.status:<20} {event.type} {event.resource if failed else event.construct}")
 
     def _look_at_head(self) -> None:
-        steps = _BOOT_STEP.findall(self._console())
-        for step in steps[self._steps_told :]:
-            self._tell(f"head node: {step.strip()}")
+        steps = self._steps()
+        for number, step in enumerate(steps[self._steps_told :], self._steps_told + 1):
+            if "status=started" not in step or number == len(steps):  # begun and ended already: one line is enough
+                self._tell(f"head node: {step.strip()}")
         self._steps_told = max(self._steps_told, len(steps))
 
 

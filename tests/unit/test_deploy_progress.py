@@ -22,9 +22,10 @@ FAILED = (
 )
 
 
-def heard(*lines: str | None, console: str = "") -> list[str]:
+def heard(*lines: str | None, console: str = "", console_before: str = "") -> list[str]:
     told: list[str] = []
-    progress = Progress(told.append, lambda: console)
+    shown = iter([console_before])
+    progress = Progress(told.append, lambda: next(shown, console))
     for line in lines:
         progress.heard(line)
     return told
@@ -55,13 +56,18 @@ def test_done_and_failed_resources_are_told_and_begun_ones_are_not() -> None:
 
 
 def test_the_head_nodes_boot_steps_are_told_once_while_it_is_waited_for() -> None:
-    console = "cloud-init: x\nstep=name status=ok seconds=1\nstep=slurm status=started\n"
+    console = "cloud-init: x\nstep=name status=started\nstep=name status=ok seconds=1\nstep=slurm status=started\n"
     told = heard(None, WAITS, None, None, console=console)
     assert told == [
         "waiting for the head node: it boots, and says when Slurm is up",
         "head node: step=name status=ok seconds=1",
         "head node: step=slurm status=started",
     ]
+
+
+def test_the_steps_of_an_earlier_boot_are_not_told_again() -> None:
+    told = heard(WAITS, None, console="step=name status=ok\nstep=dns status=ok\n", console_before="step=name status=ok\n")
+    assert told[1:] == ["head node: step=dns status=ok"]
 
 
 def test_a_silence_is_noticed_and_no_line_is_lost() -> None:
