@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_image(commands.add_parser("image", help="the root file system that instances boot"))
     _add_fault(commands.add_parser("fault", help="bad days on demand"), named)
     doctor = commands.add_parser("doctor", help="what this machine can and cannot do")
+    doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(verb=verbs.doctor)
     return parser
 

@@ -17,14 +17,10 @@ def listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
-        by = holder(port)
-        raise UsageError(
-            f"port {port} of 127.0.0.1 is in use{f' by {by}' if by else ''}; choose another with --port"
-            if not isinstance(error, OverflowError)
-            else f"port must be 1 to 65534, got {port}"
-        ) from error
+        by = f" by {name}" if (name := holder(port)) else ""
+        raise UsageError(f"port {port} of 127.0.0.1 is in use{by}; choose another with --port") from error
     listener.listen(128)
     return listener
 

@@ -14,10 +14,17 @@ from typing import Any
 from localcloud import daemon, state
 from localcloud.errors import LocalCloudError, UsageError
 
+_LAST_PORT = 65534
 _RULE = ("instance_type", "availability_zone", "action", "tag", "instance_id", "command", "message", "delay_s", "count")
 
 
 def up(options: argparse.Namespace, arguments: list[str]) -> int:
+    if not 1 <= options.port <= _LAST_PORT:
+        raise UsageError(f"--port must be 1 to {_LAST_PORT} (the tunnel takes the port after it), got {options.port}")
+    if options.image and not (options.image / "etc/os-release").exists():
+        raise UsageError(f"--image {options.image}: no root file system there (it has no etc/os-release)")
+    if options.wheels and not options.wheels.is_dir():
+        raise UsageError(f"--wheels {options.wheels}: no such directory")
     daemon.refuse_second(options.name)
     if not options.no_boot:
         _require_machines()
@@ -103,7 +110,9 @@ def doctor(options: argparse.Namespace, _: list[str]) -> int:
     from localcloud.machines import doctor as checks
 
     findings = checks.findings()
-    for finding in findings:
+    if options.json:
+        print(json.dumps([vars(finding) for finding in findings]))
+    for finding in findings if not options.json else ():
         advice = "" if finding.ok else f"; {finding.advice}"
         print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.found}{advice}")
     return 0 if all(finding.ok for finding in findings) else UsageError.exit_code

@@ -17,6 +17,12 @@ def of(backend: EC2Backend, kind: str) -> dict[str, Record]:
     return _kept.setdefault(backend, {}).setdefault(kind, {})
 
 
+def find(backend: EC2Backend, resource_id: str) -> Record | None:
+    """The record that has this id, of whatever kind."""
+    kinds = _kept.get(backend, {}).values()
+    return next((record for kind in kinds for record in kind.values() if resource_id in record.values()), None)
+
+
 def tags(response: EC2Response, resource_type: str) -> list[dict[str, str]]:
     """The request's tags for `resource_type`, as records hold them."""
     given = response._parse_tag_specification().get(resource_type, {})

@@ -14,6 +14,7 @@ from localcloud.ec2.instances import InstanceActions
 from localcloud.ec2.nat_gateways import NatGatewayActions
 from localcloud.ec2.placement import PlacementActions
 from localcloud.ec2.reservations import CapacityReservationActions
+from localcloud.ec2.tags import TagActions
 from localcloud.ec2.volumes import VolumeActions
 
 
@@ -26,6 +27,7 @@ class Ec2(
     PlacementActions,
     ConnectEndpointActions,
     CapacityReservationActions,
+    TagActions,
 ):
     def call_action(self) -> Any:
         lifecycle.refresh(self.ec2_backend)

@@ -127,6 +127,22 @@ def test_a_verb_that_needs_a_cloud_says_how_to_start_one(environment: dict[str, 
     assert listed.stderr == "error: no local cloud named 'nobody' runs; start one with `localcloud up --name nobody`\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["up", "--no-boot", "--port", "65535"], "--port must be 1 to 65534"),
+        (["up", "--image", "/nowhere"], "--image /nowhere: no root file system there"),
+        (["up", "--no-boot", "--wheels", "/nowhere"], "--wheels /nowhere: no such directory"),
+        (["fault", "add", "death"], "no local cloud named 'default' runs"),
+    ],
+)
+def test_wrong_words_are_one_line_and_exit_code_2(environment: dict[str, str], words: list[str], message: str) -> None:
+    done = _run(environment, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {message}")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_booting_without_root_is_refused_in_one_line(tmp_path: Path) -> None:
     argv = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "localcloud", "up", "--detach"]
