@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import logging
 import os
 import shlex
 import subprocess
@@ -238,6 +239,8 @@ def connect(door: Door, user: str) -> paramiko.Transport:
     """A verified, authenticated connection. Raises RemoteError."""
     import paramiko
 
+    # paramiko logs tracebacks of what we report in one line
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
     expected = _host_key(door.host_key())
     key, public_key = _one_time_key()
     door.push_key(public_key)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpucluster.errors import RemoteError
 
 if TYPE_CHECKING:
+    from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import ClientConnection
 
 # AWS's own client sends no more in one frame.
@@ -56,7 +57,7 @@ class TunnelSocket:
             try:
                 self._buffer = self._websocket.recv(timeout=self._timeout_s, decode=False)
             except ConnectionClosed as error:
-                self.close_reason = error.rcvd.reason if error.rcvd else "the tunnel broke"
+                self._note_close(error)
                 return b""
         data, self._buffer = self._buffer[:size], self._buffer[size:]
         return data
@@ -68,8 +69,12 @@ class TunnelSocket:
         try:
             self._websocket.send(frame)
         except ConnectionClosed as error:
-            raise OSError(f"the tunnel is closed: {error}") from None
+            self._note_close(error)
+            raise OSError("the tunnel is closed") from None
         return len(frame)
+
+    def _note_close(self, error: ConnectionClosed) -> None:
+        self.close_reason = error.rcvd.reason if error.rcvd else "the tunnel broke"
 
     def close(self) -> None:
         self._closed = True

@@ -1,0 +1,148 @@
+"""A head node to connect to: a real SSH server (paramiko's) behind a real websocket; commands run on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+
+import paramiko
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
+
+
+def new_key() -> paramiko.Ed25519Key:
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
+    pem = Ed25519PrivateKey.generate().private_bytes(encoding, form, serialization.NoEncryption())
+    return paramiko.Ed25519Key.from_private_key(io.StringIO(pem.decode()))
+
+
+class Head:
+    """A `gpucluster.remote.Door` to itself. Pushed keys are good for `key_valid_s`; `cut()` ends every tunnel."""
+
+    def __init__(self) -> None:
+        self.key = new_key()
+        self.published = f"{self.key.get_name()} {self.key.get_base64()} root@head"
+        self.key_valid_s = 60.0
+        self.refuse_tunnel = ""
+        self.opened = 0
+        self.pushed: list[tuple[float, str]] = []
+        self._sockets: list[socket.socket] = []
+        self._server = serve(self._tunnel, "127.0.0.1", 0, compression=None, max_size=None)
+        self.port = self._server.socket.getsockname()[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def host_key(self) -> str:
+        return self.published
+
+    def push_key(self, public_key: str) -> None:
+        self.pushed.append((time.monotonic() + self.key_valid_s, public_key.split()[1]))
+
+    def tunnel_url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/openTunnel?remotePort=22"
+
+    def takes(self, key: paramiko.PKey) -> bool:
+        return any(until > time.monotonic() and key.get_base64() == pushed for until, pushed in self.pushed)
+
+    def cut(self) -> None:
+        for end in self._sockets:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._sockets.clear()
+
+    def close(self) -> None:
+        self.cut()
+        self._server.shutdown()
+
+    def _tunnel(self, websocket: ServerConnection) -> None:
+        if self.refuse_tunnel:
+            websocket.close(1011, self.refuse_tunnel)
+            return
+        self.opened += 1
+        ours, theirs = socket.socketpair()
+        self._sockets.append(ours)
+        transport = paramiko.Transport(theirs)
+        transport.add_server_key(self.key)
+        transport.start_server(server=_Server(self), event=threading.Event())
+        back = threading.Thread(target=_copy, args=(ours, websocket), daemon=True)
+        back.start()
+        with contextlib.suppress(ConnectionClosed, OSError):
+            for frame in websocket:
+                ours.sendall(frame)
+        with contextlib.suppress(OSError):
+            ours.shutdown(socket.SHUT_RDWR)
+        back.join(5)
+        transport.close()
+        ours.close()
+
+
+def _copy(source: socket.socket, websocket: ServerConnection) -> None:
+    with contextlib.suppress(ConnectionClosed, OSError):
+        while data := source.recv(65536):
+            websocket.send(data)
+    websocket.close(1000, "")
+
+
+class _Server(paramiko.ServerInterface):
+    def __init__(self, head: Head) -> None:
+        self._head = head
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        good = username == "ubuntu" and self._head.takes(key)
+        return paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        threading.Thread(target=_execute, args=(channel, command), daemon=True).start()
+        return True
+
+
+def _execute(channel: paramiko.Channel, command: bytes) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["bash", "-c", command.decode()], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        outputs = [
+            threading.Thread(target=_drain, args=(process.stdout, channel.sendall)),
+            threading.Thread(target=_drain, args=(process.stderr, channel.sendall_stderr)),
+        ]
+        for output in outputs:
+            output.start()
+        with contextlib.suppress(OSError, ValueError):
+            while data := channel.recv(65536):
+                process.stdin.write(data)
+                process.stdin.flush()
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        for output in outputs:
+            output.join()
+        with contextlib.suppress(OSError, EOFError):
+            channel.send_exit_status(process.wait())
+        channel.close()
+
+
+def _drain(stream: io.BufferedReader, send) -> None:
+    with contextlib.suppress(OSError):
+        while data := os.read(stream.fileno(), 65536):
+            send(data)
+
+
+@contextlib.contextmanager
+def running_head() -> Iterator[Head]:
+    head = Head()
+    try:
+        yield head
+    finally:
+        head.close()
+
+

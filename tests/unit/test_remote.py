@@ -1,0 +1,168 @@
+"""Both Remotes against the same expectations, and what only a connection can do: be refused, be spoofed, break."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from ssh_head import new_key, running_head
+
+from gpucluster.errors import RemoteError
+from gpucluster.remote import InProcessRemote, SshRemote
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pytest.fixture
+def head():
+    with running_head() as head:
+        yield head
+
+
+@pytest.fixture
+def ssh(head):
+    remote = SshRemote(head)
+    yield remote
+    remote.close()
+
+
+@pytest.fixture(params=["ssh", "in process"])
+def remote(request):
+    return request.getfixturevalue("ssh") if request.param == "ssh" else InProcessRemote()
+
+
+def test_arguments_arrive_as_they_are(remote):
+    words = ["a b", "it's", '"x"', "$HOME", "`id`", "", "*", "ünï", "two\nlines"]
+    done = remote.run(["printf", "%s|", *words])
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "".join(f"{word}|" for word in words), "")
+
+
+def test_exit_code_and_both_outputs(remote):
+    done = remote.run(["sh", "-c", "echo out; echo err >&2; exit 7"])
+    assert (done.exit_code, done.stdout, done.stderr) == (7, "out\n", "err\n")
+    with pytest.raises(RemoteError, match="it failed: exit code 7: err"):
+        done.check("it failed")
+
+
+def test_much_output_on_both_streams(remote):
+    """More than SSH's window on each: reading one to its end before the other would never end."""
+    command = "head -c 4000000 /dev/zero | tr '\\0' a; head -c 4000000 /dev/zero | tr '\\0' b >&2"
+    done = remote.run(["sh", "-c", command])
+    assert (len(done.stdout), len(done.stderr), done.exit_code) == (4_000_000, 4_000_000, 0)
+
+
+def test_input_reaches_the_command(remote):
+    data = bytes(range(256)) * 8192
+    assert remote.run(["wc", "--bytes"], input=data).stdout.split() == [str(len(data))]
+
+
+def test_put_and_get(remote, tmp_path):
+    path, data = str(tmp_path / "it's here"), bytes(range(256)) * 1000
+    remote.put(data, path, mode=0o600)
+    assert remote.get(path) == data
+    assert (tmp_path / "it's here").stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["it's here"]
+
+
+def test_a_file_that_is_not_there(remote, tmp_path):
+    with pytest.raises(RemoteError, match=r"cannot read .*/none"):
+        remote.get(str(tmp_path / "none"))
+
+
+def test_a_command_that_takes_too_long(remote):
+    started = time.monotonic()
+    with pytest.raises(RemoteError, match="did not end within 1 s"):
+        remote.run(["sleep", "20"], timeout_s=1)
+    assert time.monotonic() - started < 10
+
+
+def test_follow_gives_each_line_once_as_it_comes(remote, tmp_path):
+    log, done = tmp_path / "log.txt", threading.Event()
+    log.write_text("first\n")
+    writer = threading.Thread(target=write_lines, args=(log, 20, done))
+    writer.start()
+    lines = list(remote.follow(str(log), stop=done.is_set))
+    writer.join()
+    assert lines == ["first", *(f"line {number}" for number in range(20)), "no end"]
+
+
+def write_lines(log, count, done, pause_s=0.02):
+    with log.open("a") as file:
+        for number in range(count):
+            file.write(f"line {number}\n")
+            file.flush()
+            time.sleep(pause_s)
+        file.write("no end")
+    done.set()
+
+
+def test_follow_survives_the_end_of_the_tunnel(head, ssh, tmp_path):
+    log, done = tmp_path / "log.txt", threading.Event()
+    log.touch()
+    writer = threading.Thread(target=write_lines, args=(log, 200, done, 0.01))
+    writer.start()
+    seen = []
+    for line in ssh.follow(str(log), stop=done.is_set):
+        seen.append(line)
+        if line in ("line 30", "line 90"):
+            head.cut()
+    writer.join()
+    assert seen == [*(f"line {number}" for number in range(200)), "no end"]
+    assert head.opened == 3
+
+
+def test_a_connection_serves_many_commands(head, ssh):
+    assert [ssh.run(["echo", str(number)]).stdout for number in range(3)] == ["0\n", "1\n", "2\n"]
+    assert (head.opened, len(head.pushed)) == (1, 1)
+
+
+def test_after_the_tunnel_ended_the_key_is_pushed_again(head, ssh):
+    ssh.run(["true"])
+    head.cut()
+    assert ssh.run(["echo", "again"]).stdout == "again\n"
+    assert head.opened == 2
+    assert len({key for _, key in head.pushed}) == 2
+
+
+def test_a_command_is_not_sent_twice(head, ssh, tmp_path):
+    threading.Timer(0.5, head.cut).start()
+    with pytest.raises(RemoteError, match="the connection broke"):
+        ssh.run(["sh", "-c", f"echo ran >>{tmp_path}/runs; sleep 3"])
+    assert (tmp_path / "runs").read_text() == "ran\n"
+
+
+def test_another_host_key_is_refused_before_anything_is_sent(head, ssh):
+    head.key = new_key()
+    with pytest.raises(RemoteError, match="not connecting") as caught:
+        ssh.run(["true"])
+    assert "SHA256:" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("published", "message"),
+    [("pending", "has not booted yet"), ("garbage", "cannot be read"), ("ssh-ed25519 AAAA", "cannot be read")],
+)
+def test_a_host_key_that_is_none(head, ssh, published, message):
+    head.published = published
+    with pytest.raises(RemoteError, match=message):
+        ssh.run(["true"])
+    assert head.opened == 0
+
+
+def test_a_key_that_has_expired(head, ssh):
+    head.key_valid_s = 0
+    with pytest.raises(RemoteError, match="refuses the key"):
+        ssh.run(["true"])
+
+
+def test_a_tunnel_that_is_refused_says_why(head, ssh):
+    head.refuse_tunnel = "cannot connect: 10.0.0.4 is not there"
+    with pytest.raises(RemoteError, match="cannot connect: 10.0.0.4 is not there"):
+        ssh.run(["true"])
+
+
+def test_an_endpoint_that_is_not_there(head, ssh):
+    head.close()
+    with pytest.raises(RemoteError, match="cannot be reached"):
+        ssh.run(["true"])
