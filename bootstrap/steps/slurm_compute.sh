@@ -19,8 +19,14 @@ After=munge.service home.mount
 
 [Service]
 ExecStart=
-ExecStart=$command --conf-server head.$ZONE -N $(hostname)
+ExecStart=$command --conf-server head.$ZONE -N $(hostname)$(slurmd_instance)
 Delegate=yes
 RuntimeDirectory=slurm
 EOF
+}
+
+# So that `scontrol show node` names the instance, where this slurmd can say it (since 23.11).
+slurmd_instance() {
+    if [[ $(slurmd -h 2>&1) != *--instance-id* ]]; then return; fi
+    printf ' --instance-id=%s --instance-type=%s' "$(imds meta-data/instance-id)" "$(imds meta-data/instance-type)"
 }
