@@ -20,8 +20,6 @@ from localcloud.machines.rootfs import Root
 from localcloud.machines.spec import BootFault, InstanceSpec, Metadata
 from localcloud.machines.volumes import Volumes
 
-LEADER_TIMEOUT_S = 20.0
-
 
 class NspawnHypervisor:
     """See `spec.Hypervisor`. Each instance has one thread, which boots it, waits for its end and cleans up."""
@@ -144,14 +142,11 @@ class NspawnHypervisor:
         self._volumes.attach(instance_id, leader, volume_id, size_gib, device)
 
     def _await_leader(self, machine: Machine) -> int:
-        """The guest's init, once it has its own /dev: a volume may be attached the moment an instance runs."""
-        for _ in range(int(LEADER_TIMEOUT_S / 0.1)):
-            leader = machine.ready_leader()
-            if leader is not None:
+        """The guest's init, once it has its own /dev: a volume may be attached before a slow machine has booted."""
+        while not machine.gone.wait(0.1):
+            if leader := machine.ready_leader():
                 return leader
-            if machine.gone.wait(0.1):
-                break
-        raise MachineError(f"instance {machine.spec.instance_id} is {machine.state} and has no running system")
+        raise MachineError(f"instance {machine.spec.instance_id} has ended before it had a running system")
 
     def detach_volume(self, instance_id: str, volume_id: str) -> None:
         if self._volumes.instance_of(volume_id) == instance_id:

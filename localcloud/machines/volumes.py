@@ -50,7 +50,11 @@ class Volumes:
                 raise MachineError(f"volume {volume_id} is attached to {self._attached[volume_id].instance_id}")
             loop = self._loop(volume_id, size_gib)
             attachment = Attachment(instance_id, volume_id, device, self._free_disk(instance_id), loop)
-            _show(attachment, Path(f"/proc/{leader}/root/dev"))
+            try:
+                _show(attachment, Path(f"/proc/{leader}/root/dev"))
+            except OSError:  # the guest has ended meanwhile
+                run(["losetup", "--detach", str(loop)], check=False)
+                raise
             self._attached[volume_id] = attachment
 
     def _loop(self, volume_id: str, size_gib: int) -> Path:
