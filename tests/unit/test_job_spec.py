@@ -1,0 +1,217 @@
+"""What may be asked for, what is refused and in which words, and where it is said to be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpucluster.config import loads
+from gpucluster.errors import JobSpecError
+from gpucluster.job import load
+from gpucluster.job.aliases import ALIASES
+from gpucluster.job.spec import JobSpec, seconds_of, slurm_time
+
+CONFIG = loads(
+    """
+name: Test
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
+  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 8}
+  - {name: old, instance_types: [g5.xlarge], max_nodes: 2}
+  - {name: tcp, instance_types: [p4d.24xlarge], max_nodes: 2, efa: "off"}
+parameter_servers: {instance_type: m4.16xlarge}
+"""
+)
+
+
+def spec(**flags):
+    return load(CONFIG, flags={"command": ("python", "train.py")} | flags)
+
+
+def from_file(tmp_path: Path, text: str, **flags):
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    return load(CONFIG, path, flags)
+
+
+def problems(call, *arguments, **keywords) -> list[str]:
+    with pytest.raises(JobSpecError) as caught:
+        call(*arguments, **keywords)
+    return [f"{notice.key}: {notice.message} | {notice.hint or ''}" for notice in caught.value.problems]
+
+
+def test_defaults_come_from_the_cluster():
+    got = spec()
+    assert (got.name, got.partition, got.nodes, got.gpus_per_node, got.world_size) == ("train", "train", 1, 4, 4)
+    assert (got.launcher, got.efa, got.requeue, got.exclusive) == ("torchrun", "auto", True, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "ranks", "world"),
+    [
+        ({"nodes": 2}, 4, 8),
+        ({"nodes": 2, "gpus_per_node": 2}, 2, 4),
+        ({"nodes": 2, "gpus_per_node": 0}, 1, 2),
+        ({"partition": "ps"}, 1, 1),
+        ({"partition": "big", "nodes": 8}, 8, 64),
+        ({"nodes": 2, "gpus_per_node": 2, "ntasks_per_node": 6}, 6, 12),
+    ],
+)
+def test_ranks(flags, ranks, world):
+    got = spec(**flags)
+    assert (got.ranks_per_node, got.world_size) == (ranks, world)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("python", "examples/digits/train_ddp.py", "--epochs", "3"), "train_ddp"),
+        (("bash", "run me.sh"), "run-me"),
+        (("nvidia-smi",), "nvidia-smi"),
+        (("/opt/ünï/…",), "job"),
+    ],
+)
+def test_name_left_out(command, name):
+    assert spec(command=command).name == name
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [
+        ("90", 5400), ("90:30", 5430), ("2:00:00", 7200), ("1-0", 86400), ("1-2:30", 95400), ("1-12:00:00", 129600),
+        ("90m", 5400), ("24h", 86400), ("2d", 172800), ("30s", 30),
+    ],
+)  # fmt: skip
+def test_time(time, seconds):
+    assert seconds_of(time) == seconds
+    assert seconds_of(slurm_time(seconds)) == seconds
+    assert spec(time=time).time == slurm_time(seconds)
+
+
+@pytest.mark.parametrize("time", ["yesterday", "1:2:3:4", "", "-5", "1-", "2 hours", "0", "1:99:00"])
+def test_time_refused(time):
+    assert problems(spec, time=time)[0].startswith("--time: must be ")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"partition": "trian"}, "--partition: no partition 'trian' in the cluster Test | did you mean 'train'?"),
+        ({"nodes": 5}, "--nodes: the partition train has at most 4, got 5 |"),
+        ({"nodes": 0}, "--nodes: must be at least 1, got 0"),
+        ({"gpus_per_node": 8}, "--gpus-per-node: a node of train (g5.12xlarge) has 4, got 8"),
+        ({"launcher": "torchrn"}, "--launcher: no launcher 'torchrn' | did you mean 'torchrun'?"),
+        ({"launcher": "mpirun"}, "--launcher: mpirun is not built yet | built: torchrun, horovodrun, srun"),
+        ({"launcher": "smddp"}, "--launcher: smddp is not built yet"),
+        ({"launcher": "mxnet-ps"}, "--launcher: mxnet-ps is not built yet"),
+        ({"launcher": "tensorflow-ps"}, "--launcher: tensorflow-ps is not built yet"),
+        ({"partition": "old", "efa": "required"}, "--efa: required, and g5.xlarge of the partition old has no EFA"),
+        ({"partition": "tcp", "efa": "required"}, "--efa: required, and the partition tcp has `efa: off`"),
+        ({"servers": {"nodes": 2}}, "--servers: only for mxnet-ps and tensorflow-ps, got launcher torchrun"),
+        ({"container_image": "x.sqsh"}, "--container-image: not built yet"),
+        ({"channels": {"train": "s3://b"}}, "--channels: not built yet"),
+        ({"name": "a b"}, "--name: must be up to 64 letters"),
+        ({"name": "-x"}, "--name: must be up to 64 letters"),
+        ({"env": {"1A": "x"}}, "--env.1A: must be a variable's name"),
+        ({"env": {"A": "x\0"}}, "--env.A: must not contain a NUL"),
+        ({"env": {"A": True}}, "--env.A: must be text, got true"),
+        ({"command": ()}, "command: must have at least one entry"),
+        ({"command": "a && b"}, "command: needs a shell for '&&' | write a list: [bash, -c, '…']"),
+        ({"sbatch_args": ("--a b",)}, "--sbatch-args[0]: must be one option of sbatch"),
+        ({"sbatch_args": ("--a\n#SBATCH --b",)}, "--sbatch-args[0]: must be one option of sbatch"),
+        ({"signal": "USR1 120"}, "--signal: must be sbatch's [B:]NAME[@seconds]"),
+    ],
+)
+def test_refused(flags, message):
+    got = problems(spec, **flags)
+    assert len(got) == 1
+    assert got[0].startswith(message)
+
+
+def test_every_problem_is_said_at_once():
+    got = problems(spec, time="x", nodes=9, partition="train", launcher="nope")
+    assert [problem.partition(":")[0] for problem in got] == ["--time", "--nodes", "--launcher"]
+
+
+def test_a_command_that_is_missing():
+    assert problems(load, CONFIG, flags={"nodes": 1}) == [
+        "command: is missing: what every rank runs | put it after --, or write `command: [python, train.py]`"
+    ]
+
+
+def test_numbers_in_yaml_become_the_words_that_they_were(tmp_path):
+    got = from_file(tmp_path, "command: [python, train.py, --epochs, 10, --lr, 0.1]\nenv: {N: 4}\ntime: 2:00:00\n")
+    assert got.command == ("python", "train.py", "--epochs", "10", "--lr", "0.1")
+    assert (got.env, got.time) == ({"N": "4"}, "02:00:00")
+
+
+def test_a_command_in_one_line(tmp_path):
+    assert from_file(tmp_path, "command: python 'my train.py' --x=1\n").command == ("python", "my train.py", "--x=1")
+
+
+def test_flags_go_before_the_file(tmp_path):
+    got = from_file(tmp_path, "command: [a]\nnodes: 3\nname: from-file\n", nodes=2)
+    assert (got.nodes, got.name) == (2, "from-file")
+
+
+def test_places_in_the_file(tmp_path):
+    with pytest.raises(JobSpecError) as caught:
+        from_file(tmp_path, "name: x\ncommand: [a]\nnodes: 9\nnodse: 2\nenv:\n  A: [1]\n")
+    found = [(notice.line, notice.column, notice.key, notice.hint) for notice in caught.value.problems]
+    assert found == [
+        (3, 8, "nodes", "ask for fewer, or raise max_nodes in cluster.yaml"),
+        (4, 1, "nodse", "did you mean 'nodes'?"),
+        (6, 6, "env.A", None),
+    ]
+    assert f"{tmp_path}/job.yaml:4:1: error: nodse: unknown key" in caught.value.render()
+
+
+def test_a_flag_that_is_wrong_is_not_blamed_on_the_file(tmp_path):
+    with pytest.raises(JobSpecError) as caught:
+        from_file(tmp_path, "command: [a]\nnodes: 1\n", nodes=9)
+    assert "command line: error: --nodes: the partition train has at most 4, got 9" in caught.value.render()
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("job_name: x", "name", "x"), ("num_nodes: 2", "nodes", 2), ("nproc_per_node: 2", "ntasks_per_node", 2),
+        ("tasks_per_node: 2", "ntasks_per_node", 2), ("gpus: 2", "gpus_per_node", 2), ("gpu: 2", "gpus_per_node", 2),
+        ("accelerators: A10G:2", "gpus_per_node", 2), ("timeout_min: 90", "time", "01:30:00"),
+        ("queue: big", "partition", "big"), ("envs: {A: b}", "env", {"A": "b"}), ("env_vars: {A: b}", "env", {"A": "b"}),
+        ("environment: {A: b}", "env", {"A": "b"}), ("type: srun", "launcher", "srun"),
+        ("distribution: horovodrun", "launcher", "horovodrun"),
+    ],
+)  # fmt: skip
+def test_names_from_other_tools(tmp_path, text, field, value):
+    assert getattr(from_file(tmp_path, f"command: [a]\n{text}\n"), field) == value
+
+
+def test_a_problem_is_shown_where_the_alias_stands(tmp_path):
+    with pytest.raises(JobSpecError) as caught:
+        from_file(tmp_path, "command: [a]\nnum_nodes: 9\n")
+    assert [(notice.line, notice.key) for notice in caught.value.problems] == [(2, "num_nodes")]
+
+
+def test_a_key_and_its_alias_together(tmp_path):
+    with pytest.raises(JobSpecError) as caught:
+        from_file(tmp_path, "command: [a]\nnodes: 1\nnum_nodes: 2\n")
+    assert [notice.message for notice in caught.value.problems] == ["means the same as nodes"]
+
+
+def test_aliases_lead_to_keys():
+    assert set(ALIASES.values()) <= set(JobSpec.model_fields)
+    assert not set(ALIASES) & set(JobSpec.model_fields)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "just text", "a: [", ""])
+def test_a_file_that_is_no_job(tmp_path, text):
+    with pytest.raises(JobSpecError):
+        from_file(tmp_path, text)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(JobSpecError, match="no such file"):
+        load(CONFIG, tmp_path / "none.yaml")
