@@ -126,7 +126,7 @@ class GpuCluster(cdk.Stack):
             network=self.network,
             role=self.head_role,
             home=self.home,
-            after=[self.parameters, self.munge_key],
+            after=[self.parameters, self.munge_key, self.compute_role],
         )
 
     def _image(self, image: str) -> ec2.IMachineImage:

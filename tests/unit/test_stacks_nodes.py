@@ -146,9 +146,8 @@ def test_the_head_ends_before_anything_that_its_shutdown_needs(template: Templat
         "AWS::SecretsManager::Secret",
     )
     after = only(template, "AWS::EC2::Instance")["DependsOn"]
-    of_others = {"ComputeRole"}  # a policy that the head does not use
     for logical_id, found in template["Resources"].items():
-        if found["Type"] in needed and not logical_id.startswith(tuple(of_others)):
+        if found["Type"] in needed:
             assert logical_id in after, f"the head does not depend on {logical_id}"
 
 
