@@ -16,6 +16,7 @@ from localcloud.ec2.placement import PlacementActions
 from localcloud.ec2.reservations import CapacityReservationActions
 from localcloud.ec2.tags import TagActions
 from localcloud.ec2.volumes import VolumeActions
+from localcloud.ec2.vpcs import VpcActions
 
 
 class Ec2(
@@ -28,6 +29,7 @@ class Ec2(
     ConnectEndpointActions,
     CapacityReservationActions,
     TagActions,
+    VpcActions,
 ):
     def call_action(self) -> Any:
         lifecycle.refresh(self.ec2_backend)
