@@ -95,7 +95,9 @@ class Update:
         self.stack = operation.stack
         self.revision = revision
         self.old_revision = self.stack.revision
-        self.before = {name: replace(item) for name, item in self.stack.resources.items()}
+        # The records themselves change in place and are exchanged by replacement; copies keep what was.
+        self.originals = dict(self.stack.resources)
+        self.before = {name: replace(item) for name, item in self.originals.items()}
         self.old_outputs = list(self.stack.outputs)
         self.touched: set[str] = set()
         self.obsolete: list[StackResource] = []
@@ -195,15 +197,26 @@ class Update:
 
     def _restore(self, logical_id: str, current: StackResource) -> None:
         old = self.before[logical_id]
-        if current.physical_id != old.physical_id or current.resource_type != old.resource_type:
+        if current is not self.originals[logical_id]:
             self.stack.resources[logical_id] = replace(old)
             return
         changed = current.properties != old.properties and not current.refused
         current.definition = old.definition
         if changed:
-            self.operation.change_in_place(current, current.properties, old.properties)
+            self._change_back(current, old)
         else:
             current.properties, current.status, current.reason = old.properties, old.status, None
+
+    def _change_back(self, current: StackResource, old: StackResource) -> None:
+        refusal = current.reason if current.status == "UPDATE_FAILED" else None
+        try:
+            self.operation.change_in_place(current, current.properties, old.properties)
+        except Exception as error:
+            if explain(error) != refusal:
+                raise
+            # What refused the update refuses its reversal in the same words: it changed nothing.
+            current.properties = old.properties
+            self.stack.set_resource_status(current, "UPDATE_COMPLETE", "The refused update changed nothing.")
 
 
 def _scope(operation: Operation) -> Scope:

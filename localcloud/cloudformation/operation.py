@@ -181,15 +181,17 @@ class Operation:
             self.stack.set_resource_status(resource, "DELETE_SKIPPED")
             return
         self.stack.set_resource_status(resource, "DELETE_IN_PROGRESS")
+        note = None
         try:
             if resource.physical_id is not None:
-                self._delete(resource, policy)
+                note = self._delete(resource, policy)
         except Exception as error:
             self.stack.set_resource_status(resource, "DELETE_FAILED", explain(error))
             raise
-        self.stack.set_resource_status(resource, "DELETE_COMPLETE")
+        self.stack.set_resource_status(resource, "DELETE_COMPLETE", note)
 
-    def _delete(self, resource: StackResource, policy: str) -> None:
+    def _delete(self, resource: StackResource, policy: str) -> str | None:
+        """A note for the event, if there is something to say."""
         handler, call, physical_id = handler_for(resource.resource_type), self.call(resource), str(resource.physical_id)
         if policy == "Snapshot":
             handler.snapshot(call, physical_id)
@@ -197,10 +199,10 @@ class Operation:
         while True:
             try:
                 handler.delete(call, physical_id, resource.properties)
-                return
+                return None
             except ClientError as error:
                 if is_gone(error):
-                    return
+                    return f"It was gone already: {error}"
                 if not _IN_USE.search(error.response["Error"]["Code"]) or time.monotonic() > deadline:
                     raise
             time.sleep(pause_s)

@@ -10,7 +10,7 @@ from typing import Any
 
 from localcloud.cloudformation import engine
 from localcloud.cloudformation.errors import ValidationError
-from localcloud.cloudformation.model import Output, Revision, Stack
+from localcloud.cloudformation.model import Output, Revision, Stack, now
 from localcloud.cloudformation.operation import Operation
 from localcloud.cloudformation.scopes import Clients
 from localcloud.cloudformation.template import Template
@@ -80,6 +80,7 @@ class Service:
         self._begin(stack, "CREATE_IN_PROGRESS", lambda operation: engine.create(operation, on_failure))
 
     def update(self, stack: Stack, revision: Revision, roll_back: bool) -> None:
+        stack.updated = now()
         self._begin(stack, "UPDATE_IN_PROGRESS", lambda operation: engine.Update(operation, revision).run(roll_back))
 
     def roll_back(self, stack: Stack) -> None:

@@ -19,9 +19,14 @@ def fit(client: Any, method: str, values: Mapping[str, Any]) -> dict[str, Any]:
     operation = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[method])
     if operation.input_shape is None:
         return {}
-    present = {key: value for key, value in values.items() if value is not None}
+    present = {key: value for key, value in values.items() if value is not None and not _no_tags(key, value)}
     result: dict[str, Any] = _structure(operation.input_shape, present, "")
     return result
+
+
+def _no_tags(key: str, value: Any) -> bool:
+    """Several APIs refuse an empty list of tags."""
+    return key.lower() == "tags" and not value
 
 
 def _structure(shape: Any, value: Any, path: str) -> dict[str, Any]:

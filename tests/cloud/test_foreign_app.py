@@ -11,6 +11,7 @@ import pytest
 
 from tests.cloud import cdk_project
 from tests.cloud.cdk_project import Project
+from tests.cloud.census import census
 
 _missing = cdk_project.missing()
 pytestmark = [pytest.mark.skipif(_missing is not None, reason=str(_missing)), pytest.mark.timeout(300)]
@@ -48,41 +49,12 @@ def _deploy_and_signal(cloud: ControlPlane, project: Project, status: str, reaso
     return process.returncode, output
 
 
-def _census(cloud: ControlPlane) -> dict[str, set[str]]:
-    """Everything that the app makes, as the API shows it."""
-    ec2 = cloud.client("ec2")
-    live = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}]
-    reservations = ec2.describe_instances(Filters=live)["Reservations"]
-    gateways = ec2.describe_nat_gateways()["NatGateways"]
-    return {
-        "instances": {item["InstanceId"] for group in reservations for item in group["Instances"]},
-        "vpcs": {item["VpcId"] for item in ec2.describe_vpcs()["Vpcs"]},
-        "subnets": {item["SubnetId"] for item in ec2.describe_subnets()["Subnets"]},
-        "route tables": {item["RouteTableId"] for item in ec2.describe_route_tables()["RouteTables"]},
-        "interfaces": {item["NetworkInterfaceId"] for item in ec2.describe_network_interfaces()["NetworkInterfaces"]},
-        "gateways": {item["InternetGatewayId"] for item in ec2.describe_internet_gateways()["InternetGateways"]},
-        "nat gateways": {item["NatGatewayId"] for item in gateways if item["State"] != "deleted"},
-        "addresses": {item["AllocationId"] for item in ec2.describe_addresses()["Addresses"]},
-        "volumes": {item["VolumeId"] for item in ec2.describe_volumes()["Volumes"]},
-        "groups": {item["GroupId"] for item in ec2.describe_security_groups()["SecurityGroups"]},
-        "roles": {item["RoleName"] for item in cloud.client("iam").list_roles()["Roles"]},
-        "profiles": {
-            item["InstanceProfileName"] for item in cloud.client("iam").list_instance_profiles()["InstanceProfiles"]
-        },
-        "parameters": {
-            item["Name"]
-            for item in cloud.client("ssm").describe_parameters()["Parameters"]
-            if item["Name"].startswith("/ForeignWeb/")
-        },
-    }
-
-
 def _parameter(cloud: ControlPlane, name: str) -> str:
     return str(cloud.client("ssm").get_parameter(Name=f"/ForeignWeb/{name}")["Parameter"]["Value"])
 
 
 def test_deploy_diff_update_failed_update_and_destroy(bootstrapped: ControlPlane, web: Project) -> None:
-    before = _census(bootstrapped)
+    before = census(bootstrapped.client)
     cloudformation = bootstrapped.client("cloudformation")
 
     exit_code, output = _deploy_and_signal(bootstrapped, web, "SUCCESS", "serving")
@@ -116,21 +88,21 @@ def test_deploy_diff_update_failed_update_and_destroy(bootstrapped: ControlPlane
     retried = web.deploy(size="2", note="third")
     assert retried.returncode == 0, retried.stdout
     assert _parameter(bootstrapped, "note") == "third"
-    assert "/ForeignWeb/extra" not in _census(bootstrapped)["parameters"]
+    assert "/ForeignWeb/extra" not in census(bootstrapped.client)["parameters"]
 
     destroyed = web.destroy()
     assert destroyed.returncode == 0, destroyed.stdout
-    assert _census(bootstrapped) == before
+    assert census(bootstrapped.client) == before
 
 
 def test_failed_boot_rolls_back_with_its_reason_and_a_retry_works(bootstrapped: ControlPlane, web: Project) -> None:
-    before = _census(bootstrapped)
+    before = census(bootstrapped.client)
     reason = "step=page line=7: python3: not found (log /var/log/page.log)"
     exit_code, output = _deploy_and_signal(bootstrapped, web, "FAILURE", reason)
     assert exit_code == 1, output
     said = " ".join(output.split())  # the CLI folds long lines
     assert f"WaitCondition received failed message: '{reason}' for uniqueId: web" in said
-    assert _census(bootstrapped) == before
+    assert census(bootstrapped.client) == before
     stack = bootstrapped.client("cloudformation").describe_stacks(StackName=web.stack)["Stacks"][0]
     assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
 
@@ -138,4 +110,4 @@ def test_failed_boot_rolls_back_with_its_reason_and_a_retry_works(bootstrapped: 
     assert exit_code == 0, output
     destroyed = web.destroy()
     assert destroyed.returncode == 0, destroyed.stdout
-    assert _census(bootstrapped) == before
+    assert census(bootstrapped.client) == before

@@ -47,6 +47,8 @@ class Thing(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         if new.get("Refuse") == "update":
             raise UnchangedError("not now")
+        del self.alive[physical_id]
+        physical_id += "+" if new.get("Size") == "moved" else ""  # as a route table association does
         self.alive[physical_id] = dict(new)
         self.log.append(f"~{call.logical_id}")
         return Made(physical_id, {"Version": "2", "Arn": f"arn:{physical_id}"})
@@ -198,6 +200,13 @@ def test_a_failed_update_restores_what_was(things: type[Thing], deploy: Deploy) 
     assert things.alive == {ids["A"]: {"Size": "1"}, ids["B"]: {"Kind": "x"}, ids["Old"]: {}}
     with pytest.raises(ValidationError, match="No updates are to be performed"):
         deploy(old)
+
+
+def test_an_update_that_changes_the_physical_id_is_undone_in_place(things: type[Thing], deploy: Deploy) -> None:
+    deploy({"A": _thing(Size="1")})
+    stack = deploy({"A": _thing(Size="moved"), "B": _thing(Refuse="create", Links=[{"Ref": "A"}])})
+    assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert things.alive == {stack.resources["A"].physical_id: {"Size": "1"}}
 
 
 def test_a_refused_update_is_not_undone(things: type[Thing], deploy: Deploy) -> None:

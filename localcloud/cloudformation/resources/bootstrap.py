@@ -147,7 +147,7 @@ class EcrRepository(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("RepositoryName") or call.name(256, lower=True)
         given = without(properties, *self._separately)
-        call.api("ecr", "create_repository", given, repositoryName=name, tags=tag_list(call, properties) or None)
+        call.api("ecr", "create_repository", given, repositoryName=name, tags=tag_list(call, properties))
         call.announce(name)
         return self._configure(call, name, properties)
 
@@ -181,7 +181,7 @@ class SsmParameter(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("Name") or f"CFN-{call.name()}"
         tags = [{"Key": key, "Value": value} for key, value in tag_map(call, properties).items()]
-        call.api("ssm", "put_parameter", without(properties, "Tags"), Name=name, Tags=tags or None)
+        call.api("ssm", "put_parameter", without(properties, "Tags"), Name=name, Tags=tags)
         return self._made(name, properties)
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:

@@ -63,7 +63,7 @@ class Table(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("TableName") or call.name(255)
         given = self._spelled(without(properties, *self._separately))
-        call.api("dynamodb", "create_table", given, TableName=name, Tags=tag_list(call, properties) or None)
+        call.api("dynamodb", "create_table", given, TableName=name, Tags=tag_list(call, properties))
         call.announce(name)
         call.wait(lambda: self._describe(call, name)["TableStatus"] == "ACTIVE", f"table {name} becoming active")
         self._configure(call, name, properties)

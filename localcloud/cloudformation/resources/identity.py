@@ -42,7 +42,9 @@ class Role(Handler):
         dropped = dropped_tag_keys(call, old, new)
         if dropped:
             call.api("iam", "untag_role", RoleName=physical_id, TagKeys=dropped)
-        call.api("iam", "tag_role", RoleName=physical_id, Tags=tag_list(call, new))
+        tags = tag_list(call, new)
+        if tags:
+            call.api("iam", "tag_role", RoleName=physical_id, Tags=tags)
         return self._made(call, physical_id)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
@@ -189,7 +191,7 @@ class Key(Handler):
         given = only(properties, "Description", "KeySpec", "KeyUsage", "MultiRegion", "Origin")
         tags = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in tag_list(call, properties)]
         policy = properties.get("KeyPolicy")
-        made = call.api("kms", "create_key", given, Policy=policy, Tags=tags or None)["KeyMetadata"]
+        made = call.api("kms", "create_key", given, Policy=policy, Tags=tags)["KeyMetadata"]
         call.announce(made["KeyId"])
         self._set_rotation(call, made["KeyId"], properties)
         return Made(made["KeyId"], {"Arn": made["Arn"], "KeyId": made["KeyId"]})

@@ -20,7 +20,7 @@ class LogGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("LogGroupName") or call.name(512)
         given = only(properties, "KmsKeyId", "LogGroupClass")
-        call.api("logs", "create_log_group", given, logGroupName=name, tags=tag_map(call, properties) or None)
+        call.api("logs", "create_log_group", given, logGroupName=name, tags=tag_map(call, properties))
         call.announce(name)
         return self._configure(call, name, properties)
 
@@ -55,7 +55,7 @@ class Alarm(Handler):
 
     def _put(self, call: Call, name: str, properties: Properties) -> Made:
         given = without(properties, "AlarmName", "Tags")
-        call.api("cloudwatch", "put_metric_alarm", given, AlarmName=name, Tags=tag_list(call, properties) or None)
+        call.api("cloudwatch", "put_metric_alarm", given, AlarmName=name, Tags=tag_list(call, properties))
         return Made(name, {"Arn": f"arn:aws:cloudwatch:{call.region}:{call.account_id}:alarm:{name}"})
 
 

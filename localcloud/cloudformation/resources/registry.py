@@ -19,6 +19,10 @@ Properties = Mapping[str, Any]
 _GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NonExistent|\.Unknown$|InvalidAssociationID")
 
 
+_THROTTLED = re.compile(r"Throttl|RequestLimitExceeded|TooManyRequests")
+_THROTTLING_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
+
+
 @dataclass(frozen=True)
 class Made:
     """A resource after creation or update: what Ref gives, and what GetAtt gives."""
@@ -50,7 +54,7 @@ class Call:
         client = self.client(service)
         if not hasattr(client, method):
             raise ResourceError(f"the AWS API {service}.{method} is unknown to this version of boto3")
-        return getattr(client, method)(**fit(client, method, {**(values or {}), **more}))
+        return _patiently(getattr(client, method), fit(client, method, {**(values or {}), **more}))
 
     def name(self, longest: int = 64, lower: bool = False) -> str:
         """A generated physical name, as CloudFormation makes them: stack-logical id-random."""
@@ -67,6 +71,18 @@ class Call:
                 raise CancelledError("Resource creation cancelled")
             if time.monotonic() > deadline:
                 raise ResourceError(f"{what} did not happen within {timeout_s:.0f} s")
+
+
+def _patiently(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """CloudFormation slows down when an API throttles it; it does not fail the stack."""
+    for pause_s in _THROTTLING_PAUSES_S:
+        try:
+            return method(**values)
+        except ClientError as error:
+            if not _THROTTLED.search(error.response["Error"]["Code"]):
+                raise
+        time.sleep(pause_s)
+    return method(**values)
 
 
 class Handler:

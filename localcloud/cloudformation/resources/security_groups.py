@@ -91,15 +91,15 @@ class _Rule(Handler):
 
     def create(self, call: Call, properties: Properties) -> Made:
         ids = _authorize(call, self.direction, properties["GroupId"], [properties])
-        rule_id = ids[0] if ids else call.name()
-        return Made(rule_id, {"Id": rule_id})
+        return Made(ids[0], {"Id": ids[0]})
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         self.delete(call, physical_id, old)
         return self.create(call, new)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        _revoke(call, self.direction, properties["GroupId"], [permission(properties)])
+        method = f"revoke_security_group_{self.direction}"
+        call.api("ec2", method, GroupId=properties["GroupId"], SecurityGroupRuleIds=[physical_id])
 
 
 @resource("AWS::EC2::SecurityGroupIngress", updatable="Description")

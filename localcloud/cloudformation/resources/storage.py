@@ -167,10 +167,10 @@ class FsxFileSystem(Handler):
 
     def _available(self, call: Call, system_id: str) -> bool:
         system = self._find(call, system_id)
-        if system is None or system["Lifecycle"] == "FAILED":
+        if system is None or system.get("Lifecycle") == "FAILED":
             details = (system or {}).get("FailureDetails", {})
             raise ResourceError(f"{system_id} failed: {details.get('Message', 'no reason given')}")
-        return bool(system["Lifecycle"] == "AVAILABLE")
+        return system.get("Lifecycle", "AVAILABLE") == "AVAILABLE"
 
     def _made(self, call: Call, system_id: str) -> Made:
         system = self._find(call, system_id) or {}
@@ -224,7 +224,7 @@ class FsxDataRepositoryAssociation(Handler):
 class DlmLifecyclePolicy(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         given = {"State": "ENABLED", **without(properties, "Tags")}
-        made = call.api("dlm", "create_lifecycle_policy", given, Tags=tag_map(call, properties) or None)
+        made = call.api("dlm", "create_lifecycle_policy", given, Tags=tag_map(call, properties))
         return self._made(call, made["PolicyId"])
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
