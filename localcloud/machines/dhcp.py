@@ -46,6 +46,12 @@ def host_line(mac: str, private_ip: str) -> str:
     return f"{mac},{private_ip},{host_name(private_ip)},infinite\n"
 
 
+def without_lease_of_others(leases: str, mac: str, private_ip: str) -> str:
+    """`leases`: dnsmasq's file, one `EXPIRY MAC ADDRESS NAME CLIENT` a line."""
+    fields = ((line, line.split()) for line in leases.splitlines(keepends=True))
+    return "".join(line for line, words in fields if words[2:3] != [private_ip] or words[1] == mac)
+
+
 class DhcpServer:
     """dnsmasq in a VPC's namespace. A new subnet restarts it; a new guest is a file that it notices."""
 
@@ -59,14 +65,31 @@ class DhcpServer:
 
     def serve(self, subnets: Iterable[Subnet]) -> None:
         self.close()
-        path = self._folder / "dnsmasq.conf"
-        path.write_text(configuration(subnets, self._domain, self._folder))
+        self._conf.write_text(configuration(subnets, self._domain, self._folder))
+        self._start()
+
+    @property
+    def _conf(self) -> Path:
+        return self._folder / "dnsmasq.conf"
+
+    def _start(self) -> None:
         join = "".join(f"echo $$ > '{group}/cgroup.procs'; " for group in self._cgroups)
-        command = f"{join}exec nsenter --net=/run/netns/{self._netns} dnsmasq -k --conf-file='{path}'"
+        command = f"{join}exec nsenter --net=/run/netns/{self._netns} dnsmasq -k --conf-file='{self._conf}'"
         self._process = subprocess.Popen(["sh", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
 
     def add(self, instance_id: str, mac: str, private_ip: str) -> None:
         (self._folder / "hosts" / instance_id).write_text(host_line(mac, private_ip))
+        self._forget_others(mac, private_ip)
+
+    def _forget_others(self, mac: str, private_ip: str) -> None:
+        """EC2 gives addresses out again; dnsmasq would keep the one of an ended guest for that guest."""
+        path = self._folder / "leases"
+        before = path.read_text() if path.exists() else ""
+        after = without_lease_of_others(before, mac, private_ip)
+        if after != before:
+            self.close()
+            path.write_text(after)
+            self._start()
 
     def remove(self, instance_id: str) -> None:
         (self._folder / "hosts" / instance_id).unlink(missing_ok=True)

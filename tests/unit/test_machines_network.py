@@ -85,3 +85,10 @@ def test_guests_card_is_called_as_on_ec2() -> None:
     add, up = network.guest_commands("i-0123456789abcdef0", "02:00:00:00:00:01", "lc-ab12-i-0123456789abcdef0")
     assert "peer name ens5" in add and "address 02:00:00:00:00:01" in add
     assert up == "link set v56789abcdef0 master br0 up"
+
+
+def test_an_address_that_is_given_out_again_is_free() -> None:
+    leases = "0 02:aa 10.0.1.2 ip-10-0-1-2 ff:01\n0 02:bb 10.0.1.3 ip-10-0-1-3 ff:02\n"
+    assert dhcp.without_lease_of_others(leases, "02:cc", "10.0.1.2") == "0 02:bb 10.0.1.3 ip-10-0-1-3 ff:02\n"
+    assert dhcp.without_lease_of_others(leases, "02:aa", "10.0.1.2") == leases
+    assert dhcp.without_lease_of_others(leases, "02:cc", "10.0.1.20") == leases
