@@ -3,6 +3,6 @@ step_home_export() {
     local exports=/etc/exports.d/gpucluster.exports
     echo "/home $(imds_interface vpc-ipv4-cidr-block)(rw,sync,no_root_squash,no_subtree_check)" |
         put_file "$exports" 0644 root:root
-    service_up nfs-server
-    exportfs -ra
+    # Its start reads the exports anew.
+    service_up nfs-server "$exports"
 }

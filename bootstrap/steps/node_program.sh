@@ -6,6 +6,8 @@ node_program() {
 set -a
 if [ -e /etc/environment ]; then . /etc/environment; fi
 AWS_DEFAULT_REGION=$REGION
+AWS_METADATA_SERVICE_TIMEOUT=5
+AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 PYTHONDONTWRITEBYTECODE=1
 set +a
 cd /opt/gpucluster/bundle || exit
