@@ -170,7 +170,7 @@ class FsxFileSystem(Handler):
         if system is None or system.get("Lifecycle") == "FAILED":
             details = (system or {}).get("FailureDetails", {})
             raise ResourceError(f"{system_id} failed: {details.get('Message', 'no reason given')}")
-        return system.get("Lifecycle", "AVAILABLE") == "AVAILABLE"
+        return bool(system.get("Lifecycle", "AVAILABLE") == "AVAILABLE")
 
     def _made(self, call: Call, system_id: str) -> Made:
         system = self._find(call, system_id) or {}
