@@ -1,0 +1,147 @@
+"""The API with machines behind it: a launch boots, its role and names work inside, a killed cloud leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from websockets.sync.client import connect
+
+from localcloud.machines import leftovers
+
+BOOT_TIMEOUT_S = 60
+IMAGE = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
+USER_DATA = """#!/bin/bash
+echo "resolved: $(getent ahostsv4 head.booted.internal | cut -d' ' -f1 | head -1)"
+echo "caller: $(aws sts get-caller-identity --query Arn --output text)"
+echo "allowed: $(aws ec2 describe-vpcs --region us-east-1 --query 'Vpcs[0].IsDefault' --output text)"
+echo "denied: $(aws ssm put-parameter --region us-east-1 --name x --value 1 --type String 2>&1 | tail -1)"
+for _ in $(seq 50); do disk=$(ls /dev/disk/by-id | grep -m1 Elastic_Block_Store) && break; sleep 0.2; done
+echo "disk: $disk"
+echo "mounted: $(mount.nfs4 a b 2>&1)"
+echo user-data-done
+"""
+ROLE = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*"}]}
+
+
+@dataclass
+class BootedCloud:
+    name: str
+    port: int
+    started: dict[str, Any] = field(default_factory=dict)
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "localcloud", *words, "--name", self.name]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+
+    def up(self) -> subprocess.CompletedProcess[str]:
+        done = self.command("up", "--detach", "--port", str(self.port))
+        assert done.returncode == 0, done.stderr
+        self.started = json.loads(done.stdout)
+        return done
+
+    @property
+    def state_dir(self) -> Path:
+        return Path(self.started["state_dir"])
+
+    def client(self, service: str) -> Any:
+        return boto3.client(
+            service, region_name="us-east-1", endpoint_url=self.started["endpoint_url"],
+            aws_access_key_id="localcloud", aws_secret_access_key="localcloud",
+        )  # fmt: skip
+
+    def image_id(self) -> str:
+        value: str = self.client("ssm").get_parameter(Name=IMAGE)["Parameter"]["Value"]
+        return value
+
+    def state(self, instance_id: str) -> str:
+        found = self.client("ec2").describe_instances(InstanceIds=[instance_id])["Reservations"]
+        return str(found[0]["Instances"][0]["State"]["Name"])
+
+    def console(self, instance_id: str, until: str) -> str:
+        deadline, text = time.monotonic() + BOOT_TIMEOUT_S, ""
+        while until not in text:
+            assert time.monotonic() < deadline, f"{until!r} never came; the console says:\n{text[-3000:]}"
+            time.sleep(0.3)
+            text = self.client("ec2").get_console_output(InstanceId=instance_id).get("Output", "")
+        return text
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[BootedCloud]:
+    cloud = BootedCloud(f"booted-{os.getpid()}", 20000 + os.getpid() % 10000)
+    cloud.up()
+    yield cloud
+    assert cloud.command("down").returncode == 0
+    assert leftovers.found(cloud.state_dir) == []
+
+
+def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud: BootedCloud) -> None:
+    ec2, iam, route53 = cloud.client("ec2"), cloud.client("iam"), cloud.client("route53")
+    subnet = ec2.describe_subnets(Filters=[{"Name": "availability-zone", "Values": ["us-east-1a"]}])["Subnets"][0]
+    zone = route53.create_hosted_zone(
+        Name="booted.internal", CallerReference="1", VPC={"VPCRegion": "us-east-1", "VPCId": subnet["VpcId"]}
+    )["HostedZone"]["Id"]
+    record = {"Name": "head.booted.internal", "Type": "A", "TTL": 5, "ResourceRecords": [{"Value": "172.31.9.9"}]}
+    changes = [{"Action": "UPSERT", "ResourceRecordSet": record}]
+    route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
+    iam.create_role(RoleName="node", AssumeRolePolicyDocument="{}")
+    iam.put_role_policy(RoleName="node", PolicyName="node", PolicyDocument=json.dumps(ROLE))
+    iam.create_instance_profile(InstanceProfileName="node")
+    iam.add_role_to_instance_profile(InstanceProfileName="node", RoleName="node")
+    fault = cloud.command("fault", "add", "broken", "--command", "mount.nfs4", "--message", "no such device",
+                          "--tag", "role=node")  # fmt: skip
+    assert fault.returncode == 0, fault.stderr
+    instance = ec2.run_instances(
+        ImageId=cloud.image_id(), InstanceType="m5.large", MinCount=1, MaxCount=1, SubnetId=subnet["SubnetId"],
+        UserData=USER_DATA, IamInstanceProfile={"Name": "node"}, MetadataOptions={"HttpTokens": "required"},
+        BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 1}}],
+        TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "role", "Value": "node"}]}],
+    )["Instances"][0]  # fmt: skip
+    instance_id = instance["InstanceId"]
+
+    text = cloud.console(instance_id, "user-data-done")
+    assert cloud.state(instance_id) == "running"
+    assert "resolved: 172.31.9.9" in text
+    assert f"caller: arn:aws:sts::123456789012:assumed-role/node/{instance_id}" in text
+    assert "allowed: True" in text
+    assert "denied: An error occurred (AccessDeniedException)" in text
+    assert "not authorized to perform: ssm:PutParameter" in text
+    assert "disk: nvme-Amazon_Elastic_Block_Store_vol" in text
+    assert "mounted: no such device" in text
+
+    endpoint = ec2.create_instance_connect_endpoint(SubnetId=subnet["SubnetId"])["InstanceConnectEndpoint"]
+    query = f"instanceConnectEndpointId={endpoint['InstanceConnectEndpointId']}&remotePort=22"
+    address = f"ws://{endpoint['DnsName']}/openTunnel?{query}&privateIpAddress={instance['PrivateIpAddress']}"
+    with connect(address, proxy=None) as websocket:
+        assert websocket.recv(timeout=10).startswith(b"SSH-2.0-")
+
+    ec2.terminate_instances(InstanceIds=[instance_id])
+    deadline = time.monotonic() + 40
+    while cloud.state(instance_id) != "terminated":
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+
+
+def test_a_killed_cloud_is_cleaned_by_the_next_up(cloud: BootedCloud) -> None:
+    launch = {"ImageId": cloud.image_id(), "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+    instance_id = cloud.client("ec2").run_instances(**launch, UserData="#!/bin/sh\necho killed-soon\n")["Instances"][0][
+        "InstanceId"
+    ]
+    cloud.console(instance_id, "killed-soon")
+    os.kill(cloud.started["pid"], signal.SIGKILL)
+    assert any(thing.startswith("network namespace") for thing in leftovers.found(cloud.state_dir))
+    said = cloud.up().stderr
+    assert "an earlier cloud did not end well; removed what it left: " in said
+    assert f"machines/{instance_id}/root" in said
+    assert cloud.client("ec2").describe_instances()["Reservations"] == []
