@@ -5,7 +5,7 @@ throttle      calls of an action fail with RequestLimitExceeded
 slow-boot     matching instances boot `delay_s` later
 failed-boot   matching instances never boot
 broken        a command of matching instances prints a line and exits 1
-interruption  the metadata of matching spot instances announces an interruption
+interruption  a spot instance's metadata announces its end, which comes `delay_s` (120 s) later
 
 A rule with `count` wears out after so many uses. Instance death is no rule: it happens at once.
 """
@@ -13,6 +13,7 @@ A rule with `count` wears out after so many uses. Instance death is no rule: it 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from localcloud.machines.spec import BootFault
 
 KINDS = ("capacity", "throttle", "slow-boot", "failed-boot", "broken", "interruption")
+SPOT_WARNING_S = 120.0  # AWS gives two minutes
 _BOOT_KINDS = ("slow-boot", "failed-boot", "broken")
 
 
@@ -41,6 +43,7 @@ class Fault:
     command: str = ""
     message: str = ""
     delay_s: float = 0.0
+    due_epoch_s: float = 0.0  # interruption: when the instance ends; set when the rule is laid
     count: int | None = None  # uses left; None: for good
 
     def __post_init__(self) -> None:
@@ -74,6 +77,8 @@ class Faults:
         with self._lock:
             self._added += 1
             fault.id = f"fault-{self._added}"
+            if fault.kind == "interruption":
+                fault.due_epoch_s = time.time() + (fault.delay_s or SPOT_WARNING_S)
             self._rules.append(fault)
         return fault
 
@@ -122,9 +127,11 @@ class Faults:
                     broken[rule.command] = rule.message or f"{rule.command}: broken by a localcloud fault"
         return BootFault(delay_s, never, broken)
 
-    def interrupted(self, instance_id: str) -> bool:
+    def interruption_epoch_s(self, instance_id: str) -> float | None:
+        """When the instance is to end by an interruption that is still in force."""
         with self._lock:
-            return any(r.kind == "interruption" and r.instance_id == instance_id for r in self._rules)
+            found = [r for r in self._rules if r.kind == "interruption" and r.instance_id == instance_id]
+        return found[0].due_epoch_s if found else None
 
     def _use(self, rule: Fault) -> None:
         if rule.count is not None:

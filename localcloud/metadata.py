@@ -10,14 +10,9 @@ from localcloud.ec2 import lifecycle
 from localcloud.machines.spec import Credentials
 from localcloud.runtime import current
 
-_SPOT_WARNING = datetime.timedelta(minutes=2)
-
 
 class CloudMetadata:
     """`localcloud.machines.spec.Metadata`, on the runtime of this process."""
-
-    def __init__(self) -> None:
-        self._interruptions: dict[str, str] = {}
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
         with current().lock:
@@ -37,12 +32,10 @@ class CloudMetadata:
         return current().pushed_keys.of(instance_id, os_user)
 
     def spot_interruption(self, instance_id: str) -> str | None:
-        """Two minutes after it was first asked for while a fault of that kind is laid."""
-        if not current().faults.interrupted(instance_id):
-            self._interruptions.pop(instance_id, None)
+        due_epoch_s = current().faults.interruption_epoch_s(instance_id)
+        if due_epoch_s is None:
             return None
-        when = datetime.datetime.now(datetime.UTC) + _SPOT_WARNING
-        return self._interruptions.setdefault(instance_id, when.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return datetime.datetime.fromtimestamp(due_epoch_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
         with current().lock:

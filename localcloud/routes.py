@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import Any
 
 from werkzeug import Request, Response
@@ -65,6 +67,10 @@ class Routes:
 
     def _add_fault(self, request: Request) -> Response:
         fault = current().faults.add(parse(request.get_json(force=True)))
+        if fault.kind == "interruption":
+            timer = threading.Timer(fault.due_epoch_s - time.time(), _interrupt, (fault.instance_id,))
+            timer.daemon = True
+            timer.start()
         return _json({"id": fault.id})
 
     def _clear_faults(self, request: Request) -> Response:
@@ -75,8 +81,14 @@ class Routes:
         instance_id = str(request.get_json(force=True)["instance_id"])
         if current().hypervisor.state(instance_id) is None:
             raise ValueError(f"no instance {instance_id} runs in this cloud")
-        current().hypervisor.terminate(instance_id, hard=True)
+        lifecycle.end_by_itself(instance_id, "Server.InternalError", hard=True)
         return _json({"killed": instance_id})
+
+
+def _interrupt(instance_id: str) -> None:
+    """The end that was announced, unless the fault was lifted since."""
+    if current().faults.interruption_epoch_s(instance_id) is not None:
+        lifecycle.end_by_itself(instance_id, "Server.SpotInstanceTermination", hard=False)
 
 
 def _refreshed() -> list[Any]:

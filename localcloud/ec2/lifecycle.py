@@ -11,6 +11,13 @@ from localcloud.ec2 import block_devices
 from localcloud.ec2.errors import Ec2Error
 from localcloud.runtime import current
 
+# why an instance ended without TerminateInstances
+REASONS = {
+    "Client.InstanceInitiatedShutdown": "Instance initiated shutdown",
+    "Server.SpotInstanceTermination": "Spot instance termination",
+    "Server.InternalError": "Internal error on launch or while running",
+}
+_untimely: dict[str, str] = {}
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
 
 
@@ -39,6 +46,12 @@ def terminate(instance: Instance, *, hard: bool = False) -> None:
         current().hypervisor.terminate(instance.id, hard=hard)
 
 
+def end_by_itself(instance_id: str, code: str, *, hard: bool) -> None:
+    """End an instance that nobody asked to end; `code` is one of REASONS."""
+    _untimely[instance_id] = code
+    current().hypervisor.terminate(instance_id, hard=hard)
+
+
 def _finish(backend: EC2Backend, instance: Instance) -> None:
     """What EC2 does when a guest has gone: interfaces, addresses and volumes are freed or deleted."""
     asked = instance.state == "shutting-down"
@@ -49,10 +62,11 @@ def _finish(backend: EC2Backend, instance: Instance) -> None:
             instance.nics.pop(slot)
             instance.detach_eni(interface)
     instance.terminate()
-    if not asked:
-        instance._reason = "Client.InstanceInitiatedShutdown"
-        instance.state_reason.code = "Client.InstanceInitiatedShutdown"
-        instance.state_reason.message = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"
+    code = _untimely.pop(instance.id, None if asked else "Client.InstanceInitiatedShutdown")
+    if code:
+        instance._reason = code
+        instance.state_reason.code = code
+        instance.state_reason.message = f"{code}: {REASONS[code]}"
     for volume_id in kept:
         block_devices.detach(instance.id, volume_id)
     for volume_id in doomed:

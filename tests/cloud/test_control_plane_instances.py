@@ -283,6 +283,20 @@ def test_instance_death_needs_no_request_of_its_owner(place: Place, own: Callabl
     place.await_state("running", instance_id)
     assert own("POST", "kill", {"instance_id": instance_id}) == {"killed": instance_id}
     place.await_state("terminated", instance_id)
+    assert place.describe(instance_id)[0]["StateReason"]["Code"] == "Server.InternalError"
+
+
+def test_an_interrupted_spot_instance_ends_when_it_was_said_to(place: Place, own: Callable[..., Any]) -> None:
+    (doomed,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
+    (spared,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
+    place.await_state("running", doomed, spared)
+    for instance_id in (doomed, spared):
+        laid = own("POST", "faults", {"kind": "interruption", "instance_id": instance_id, "delay_s": 0.5})
+    own("DELETE", f"faults?id={laid['id']}")
+    place.await_state("terminated", doomed)
+    assert place.describe(doomed)[0]["StateReason"]["Code"] == "Server.SpotInstanceTermination"
+    assert place.describe(spared)[0]["State"]["Name"] == "running"
+    place.ec2.terminate_instances(InstanceIds=[spared])
 
 
 def test_faults_by_the_command_line(
