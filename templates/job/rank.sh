@@ -39,7 +39,7 @@ await() {
 
 # The exception's line of the last traceback; without one, the last line that is not blank. torch labels the lines itself.
 last_words() {
-  awk '{ sub(/^\[rank[0-9]+\]: ?/, "") }
+  awk '{ sub(/^\[rank[0-9]+\]: ?/, ""); sub(/\004$/, "") }
     /Traceback \(most recent call last\):$/ { inside = 1; next }
     inside && /^[^ \t]/ { exception = $0; inside = 0 }
     /[^ \t]/ { last = $0 }
@@ -62,14 +62,16 @@ if [ -e "$GPUCLUSTER_JOB_DIR/secrets.sh" ]; then
   source "$GPUCLUSTER_JOB_DIR/secrets.sh"
 fi
 
+readonly END=$'\004'
 scratch=$(mktemp --directory)
 trap 'rm -rf "$scratch"' EXIT
 mkfifo "$scratch/copy"
 tail -n 60 <"$scratch/copy" >"$scratch/tail" &
 tail_pid=$!
-# progress bars end their lines with a carriage return
+# Progress bars end their lines with a carriage return. A last line without an end is given one: we end the output with
+# END, which is removed here. (With the address `$` for that, sed would hold back each line until the next.)
 exec {output}> >(trap '' TERM INT
-  stdbuf -oL tr '\r' '\n' | tee "$scratch/copy" | LC_ALL=C stdbuf -oL sed "s/^/[$RANK $NODE] /; \$a\\")
+  stdbuf -oL tr '\r' '\n' | tee "$scratch/copy" | LC_ALL=C stdbuf -oL sed "/^$END\$/d; s/$END\$//; s/^/[$RANK $NODE] /")
 labeller=$!
 
 # A session of its own, so that it can be ended with all that it started; and it dies with this script.
@@ -82,6 +84,8 @@ code=$?
 at=${EPOCHREALTIME/,/.}
 kill -KILL -- "-$program" 2>/dev/null
 [ -z "$killer" ] || kill "$killer" 2>/dev/null
+trap '' PIPE
+echo "$END" >&"$output"
 exec {output}>&-
 timeout 5 tail --pid="$labeller" -s 0.05 -f /dev/null || kill "$labeller" "$tail_pid" 2>/dev/null
 wait "$tail_pid"

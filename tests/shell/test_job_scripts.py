@@ -214,6 +214,15 @@ def test_every_line_is_labelled_with_rank_and_node(run, launcher):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_line_is_in_the_log_as_soon_as_it_is_printed(tmp_path, launcher):
+    program = 'echo here; until [ -e "$OUT/go" ]; do sleep 0.1; done'
+    process = subprocess.Popen(**prepare(tmp_path, {}, {"launcher": launcher, "command": ("bash", "-c", program)}))
+    wait_for(lambda: (tmp_path / "job" / "log.txt").read_text().count("] here") == 4)
+    (tmp_path / "go").touch()
+    assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_result_of_a_job_that_ended_well(run, launcher):
     _, result, _, _ = run(launcher=launcher, command=("true",))
     assert result.pop("started_at") <= result.pop("ended_at")
