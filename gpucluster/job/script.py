@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class SbatchRequest:
 
 def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
     """`digits-20261121-120000-4f1a`: sorts by time, and two submissions in one second differ."""
-    return f"{spec.name}-{(now or datetime.now(UTC)):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{spec.name}-{(now or datetime.now(UTC)):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
 def folder_path(name: str) -> str:
