@@ -17,6 +17,8 @@ from gpucluster.errors import DeployError
 Tell = Callable[[str], None]
 
 HEARTBEAT_S = 5.0
+WAIT_CONDITION = "AWS::CloudFormation::WaitCondition"
+_HEAD_SAID = re.compile(r"received failed message: '(.*)' for uniqueId", re.DOTALL)
 _BOOT_STEP = re.compile(r"step=\S+ status=\S+.*")
 # What the verbs print themselves, at the end, or what tells nobody anything.
 _QUIET = re.compile(
@@ -111,12 +113,10 @@ class Deployment:
         return progress.said
 
     def _failed(self, verb: str, said: list[str]) -> DeployError:
-        what = f"{self.name}: {verb} failed"
-        hint = f"all that cdk said is in {self.log}"
         failure = stack.first_failure(self.clients.cloudformation, self.name) if self.status() else None
-        if failure is None:
-            return DeployError(f"{what}: {cdk.failure(said)}", hint)
-        return DeployError(f"{what}: {failure.resource} ({failure.type}): {failure.reason}", hint)
+        reason = describe(failure) if failure else cdk.failure(said)
+        hint = f"all that cdk said is in {self.log}; `gpucluster {'up' if verb == 'deploy' else 'down'}` tries again"
+        return DeployError(f"{self.name}: {verb} failed: {reason}", hint)
 
     def instances(self, role: str) -> list[dict[str, Any]]:
         """Of the cluster, those that are not terminated; role: head or compute."""
@@ -160,6 +160,16 @@ class Deployment:
         return str(output.get("Output", ""))
 
 
+def describe(failure: stack.StackEvent) -> str:
+    """The head node's own words where its boot is what failed."""
+    said = _HEAD_SAID.search(failure.reason)
+    if said:
+        return f"the head node did not boot: {said[1]}"
+    if failure.type == WAIT_CONDITION:
+        return f"the head node did not say that it is ready: {failure.reason}"
+    return f"{failure.resource} ({failure.type}): {failure.reason}"
+
+
 def _as_cdk_tells(event: stack.StackEvent) -> cdk.Event:
     return cdk.Event(event.status, event.type, f"{event.resource} ({event.reason})")
 
@@ -172,6 +182,7 @@ class Progress:
         self._tell = tell
         self._console = console
         self._waits_for_head = False
+        self._sums_up = False  # what follows was told already, and is told once more as the error
         self._steps_told = len(self._steps())  # of an earlier boot, where this is an update
 
     def _steps(self) -> list[str]:
@@ -181,16 +192,17 @@ class Progress:
         """None: nothing new for a while."""
         event = cdk.parse_event(line) if line is not None else None
         if line is None or event:
-            return self.happened(event)
+            return None if self._sums_up else self.happened(event)
         self.said.append(line)
-        if not _QUIET.search(line):
+        self._sums_up = self._sums_up or line.startswith("Failed resources:")
+        if not self._sums_up and not _QUIET.search(line):
             self._tell(line.strip())
 
     def happened(self, event: cdk.Event | None) -> None:
         """None: nothing for a while."""
         if event is None:
             return self._look_at_head() if self._waits_for_head else None
-        if event.type == "AWS::CloudFormation::WaitCondition":
+        if event.type == WAIT_CONDITION:
             if event.status == "CREATE_IN_PROGRESS":
                 self._waits_for_head = True
                 return self._tell("waiting for the head node: it boots, and says when Slurm is up")

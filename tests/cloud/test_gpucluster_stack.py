@@ -177,7 +177,7 @@ def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_words(cluster: 
         done = cluster.gpucluster("up")
     assert done.returncode == 3, done.stderr
     error = next(line for line in done.stderr.splitlines() if line.startswith("error: "))
-    assert reason in error and "WaitCondition" in error
+    assert error == f"error: {NAME}: deploy failed: the head node did not boot: {reason}"
     assert "Traceback" not in done.stderr
     assert cluster.status() == "ROLLBACK_COMPLETE"
     unanswered = cluster.gpucluster("down")

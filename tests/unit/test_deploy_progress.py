@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpucluster import cdk, stack
-from gpucluster.deployment import Progress, with_heartbeat
+from gpucluster.deployment import WAIT_CONDITION, Progress, describe, with_heartbeat
 
 VPC_DONE = "GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB) "
 VPC_BEGINS = "GpuCluster |  2/47 | 12:05:50 PM | CREATE_IN_PROGRESS   | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB) "
@@ -66,8 +66,34 @@ def test_the_head_nodes_boot_steps_are_told_once_while_it_is_waited_for() -> Non
 
 
 def test_the_steps_of_an_earlier_boot_are_not_told_again() -> None:
-    told = heard(WAITS, None, console="step=name status=ok\nstep=dns status=ok\n", console_before="step=name status=ok\n")
+    before = "step=name status=ok\n"
+    told = heard(WAITS, None, console=before + "step=dns status=ok\n", console_before=before)
     assert told[1:] == ["head node: step=dns status=ok"]
+
+
+def test_the_summary_at_the_end_of_a_failure_is_not_told() -> None:
+    told = heard(FAILED, "Failed resources:", FAILED, "❌  GpuCluster failed to deploy")
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason", "wanted"),
+    [
+        (
+            WAIT_CONDITION,
+            "WaitCondition received failed message: 'step=slurm line=42: no such file' for uniqueId: bundle-1",
+            "the head node did not boot: step=slurm line=42: no such file",
+        ),
+        (
+            WAIT_CONDITION,
+            "WaitCondition timed out",
+            "the head node did not say that it is ready: WaitCondition timed out",
+        ),
+        ("AWS::EC2::VPC", "too many VPCs", "Thing (AWS::EC2::VPC): too many VPCs"),
+    ],
+)
+def test_a_failure_in_the_heads_own_words(type_: str, reason: str, wanted: str) -> None:
+    assert describe(stack.StackEvent("1", "Thing", type_, "CREATE_FAILED", reason)) == wanted
 
 
 def test_a_silence_is_noticed_and_no_line_is_lost() -> None:

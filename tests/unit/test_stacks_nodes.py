@@ -178,7 +178,8 @@ def test_more_nodes_change_the_bundle_and_nothing_else(template_of: Callable[[st
 
 def test_deploy_parameters(template: Template) -> None:
     names = {each["Name"] for each in properties(template, "AWS::SSM::Parameter")}
-    assert {name.removeprefix("/gpucluster/GpuCluster/") for name in names} == {"bundle", "network", "head", "host-key", "partitions/train"}
+    wanted = ("bundle", "network", "head", "host-key", "partitions/train")
+    assert names == {f"/gpucluster/GpuCluster/{name}" for name in wanted}
     assert parameter(template, "host-key") == "pending"
     assert re.search(r'"version\\":\\"[0-9a-f]{16}\\"', json.dumps(parameter(template, "bundle")))
 
