@@ -12,6 +12,8 @@ from constructs import Construct
 SLURM = ec2.Port.tcp_range(6817, 6819)
 NFS = ec2.Port.tcp(2049)
 SSH = ec2.Port.tcp(22)
+EPHEMERAL = ec2.Port.tcp_range(32768, 60999)
+"""Linux's own range of ports for who does not ask for one."""
 
 
 class Network(Construct):
@@ -55,6 +57,7 @@ class Network(Construct):
     def _between_nodes(self) -> None:
         self.head.add_ingress_rule(self.compute, SLURM, "Slurm")
         self.head.add_ingress_rule(self.compute, NFS, "home directories")
+        self.head.add_ingress_rule(self.compute, EPHEMERAL, "ranks that answer an srun on the head node")
         self.compute.add_ingress_rule(self.head, ec2.Port.all_tcp(), "Slurm, and ranks that srun starts")
         # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions; 0.0.0.0/0 is not
         # enough, and the L2 construct drops such an egress rule beside it.
