@@ -58,11 +58,12 @@ check: python node ## ruff, mypy, import-linter, shellcheck, cfn-lint
 	ruff format --check .
 	mypy
 	lint-imports
-	python -m pytest -q tests/shell -k "shellcheck"
-	python -m pytest -q tests/unit -k "cfn_lint"
+	python -m pytest -q tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py
+
+GOLDEN_TESTS := tests/unit/test_render.py tests/unit/test_job_script.py tests/unit/test_stacks_snapshot.py tests/unit/test_config_files.py
 
 golden: python ## write every golden file anew; review the difference
-	GOLDEN=rewrite UPDATE_GOLDEN=1 python -m pytest -q tests/unit tests/shell -k "golden or snapshot or render or config_files or script" || true
+	-GOLDEN=rewrite python -m pytest -q $(GOLDEN_TESTS)
 	git --no-pager diff --stat -- tests/golden tests/data
 
 bench: python ## speed, each figure beside its peer or floor
