@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from localcloud.cloudformation import graph
+from localcloud.cloudformation.errors import CloudFormationError
 from localcloud.cloudformation.intrinsics import Scope, as_text, resolve
 from localcloud.cloudformation.model import Output, Revision, StackResource, now
 from localcloud.cloudformation.operation import Operation, explain
@@ -103,7 +104,13 @@ class Update:
         self.obsolete: list[StackResource] = []
 
     def run(self, roll_back: bool = True) -> None:
-        reason = self._apply(self._plan())
+        try:
+            changes = self._plan()
+        except CloudFormationError as error:  # nothing was touched yet
+            self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", error.message)
+            self.stack.set_status("UPDATE_ROLLBACK_COMPLETE")
+            return
+        reason = self._apply(changes)
         if not reason:
             self._clean_up("UPDATE_COMPLETE", self.obsolete, "UpdateReplacePolicy")
         elif roll_back:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from localcloud.cloudformation import template as templates
-from localcloud.cloudformation.actions import Action, Given, page, required_capabilities, template_text
+from localcloud.cloudformation.actions import PAGE, Action, Given, page, required_capabilities, template_text
 from localcloud.cloudformation.change_set_actions import find as find_change_set
 from localcloud.cloudformation.errors import UnsupportedError, ValidationError
 from localcloud.cloudformation.model import Event, Stack, StackResource
@@ -93,8 +94,15 @@ def _stack_of(service: Service, region: str, given: Given) -> Stack:
 
 def describe_stack_events(service: Service, region: str, given: Given) -> dict[str, Any]:
     stack = _stack_of(service, region, given)
-    items, following = page(list(reversed(stack.events)), given.get("NextToken"))
+    items, following = newest_first(stack.events, given.get("NextToken"))
     return {"StackEvents": [_event(stack, item) for item in items], "NextToken": following}
+
+
+def newest_first(events: Sequence[Event], token: str | None) -> tuple[list[Event], str | None]:
+    """A page of events. The token counts from the oldest, so that it holds while new ones arrive."""
+    end = int(token) if token and token.isdigit() else len(events)
+    start = max(0, end - PAGE)
+    return list(reversed(events[start:end])), (str(start) if start else None)
 
 
 def _event(stack: Stack, event: Event) -> dict[str, Any]:
@@ -152,12 +160,13 @@ def _resources(service: Service, region: str, given: Given) -> tuple[Stack, list
     if not given.get("StackName"):
         wanted = str(given.get("PhysicalResourceId", ""))
         for stack in service.stacks(region):
-            if any(item.physical_id == wanted for item in stack.resources.values()):
+            if any(item.physical_id == wanted for item in list(stack.resources.values())):
                 return stack, list(stack.resources.values())
         raise ValidationError(f"Stack for {wanted} does not exist")
     stack = _stack_of(service, region, given)
     logical_id = given.get("LogicalResourceId")
-    chosen = [item for name, item in stack.resources.items() if logical_id in (None, name)]
+    # A copy: an operation may be adding resources in its own threads.
+    chosen = [item for name, item in dict(stack.resources).items() if logical_id in (None, name)]
     if logical_id and not chosen:
         raise ValidationError(f"Resource {logical_id} does not exist for stack {stack.name}")
     return stack, chosen

@@ -85,6 +85,8 @@ class Service:
 
     def roll_back(self, stack: Stack) -> None:
         undo = stack.undo
+        if undo is None and stack.status != "CREATE_FAILED":
+            raise ValidationError(f"Stack:{stack.stack_id} has nothing to roll back to")
         if undo is None:
             self._begin(
                 stack, "ROLLBACK_IN_PROGRESS", lambda operation: engine.roll_back_creation(operation, "User Initiated.")

@@ -350,3 +350,29 @@ def test_a_stack_that_only_a_change_set_made_holds_nothing(service: Service, thi
     assert service.get(REGION, "S").status == "REVIEW_IN_PROGRESS"
     assert _delete(service).status == "DELETE_COMPLETE"
     assert things.alive == {}
+
+
+def test_pages_of_events_hold_while_events_arrive(service: Service, deploy: Deploy) -> None:
+    stack = deploy({f"T{number}": _thing() for number in range(60)})
+    first = inspect_actions.describe_stack_events(service, REGION, {"StackName": "S"})
+    stack.record("Late", "", "Test::Thing", "CREATE_IN_PROGRESS", None)
+    seen = [event["EventId"] for event in first["StackEvents"]]
+    while first["NextToken"]:
+        first = inspect_actions.describe_stack_events(
+            service, REGION, {"StackName": "S", "NextToken": first["NextToken"]}
+        )
+        seen += [event["EventId"] for event in first["StackEvents"]]
+    assert seen == [event.event_id for event in reversed(stack.events[:-1])]
+    assert len(seen) > 120
+
+
+def test_an_update_without_rollback_can_be_rolled_back_later(
+    service: Service, things: type[Thing], deploy: Deploy
+) -> None:
+    deploy({"A": _thing(Size="1")})
+    failing = {"A": _thing(Size="2"), "B": _thing(Refuse="create", Links=[{"Ref": "A"}])}
+    stack = deploy(failing, DisableRollback=True)
+    assert (stack.status, list(things.alive.values())) == ("UPDATE_FAILED", [{"Size": "2"}])
+    stack_actions.rollback_stack(service, REGION, {"StackName": "S"})
+    assert _settle(stack).status == "UPDATE_ROLLBACK_COMPLETE"
+    assert list(things.alive.values()) == [{"Size": "1"}]
