@@ -86,6 +86,8 @@ def place(control_plane: Any) -> Iterator[Place]:
         ec2.terminate_instances(InstanceIds=ids)
         place.await_state("terminated", *ids)
     assert ec2.describe_network_interfaces(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["NetworkInterfaces"] == []
+    for template in ec2.describe_launch_templates()["LaunchTemplates"]:
+        ec2.delete_launch_template(LaunchTemplateId=template["LaunchTemplateId"])
     ec2.delete_security_group(GroupId=group_id)
     ec2.delete_subnet(SubnetId=place.subnet_id)
     ec2.delete_vpc(VpcId=vpc_id)

@@ -70,6 +70,17 @@ def test_up_twice_names_the_one_that_runs(environment: dict[str, str], ports: tu
     assert _alive(pid)
 
 
+def test_down_leaves_another_process_with_the_same_pid_alone(environment: dict[str, str], tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        record = {"name": "default", "id": "0000", "pid": other.pid, "start_time": 1, "port": 1,
+                  "endpoint_url": "", "boot": False}  # fmt: skip
+        (tmp_path / "default").mkdir()
+        (tmp_path / "default/cloud.json").write_text(json.dumps(record))
+        assert _run(environment, "down").stderr == "nothing is running\n"
+        assert _alive(other.pid)
+        other.terminate()
+
+
 @pytest.mark.parametrize("taken", [0, 1], ids=["api", "tunnel"])
 def test_a_port_in_use_is_named_with_its_holder(
     environment: dict[str, str], ports: tuple[int, int], taken: int
@@ -85,29 +96,16 @@ def test_a_port_in_use_is_named_with_its_holder(
     assert up.stderr.count("\n") == 1
 
 
-def test_killed_and_started_again(environment: dict[str, str], ports: tuple[int, int]) -> None:
+def test_killed_and_started_again_then_killed_and_ended(environment: dict[str, str], ports: tuple[int, int]) -> None:
     first = json.loads(_up(environment, ports[0]).stdout)
     os.kill(first["pid"], signal.SIGKILL)
-    second = _up(environment, ports[0])
-    assert second.returncode == 0, second.stderr
-    assert json.loads(second.stdout)["pid"] != first["pid"]
-
-
-def test_killed_and_ended(environment: dict[str, str], ports: tuple[int, int]) -> None:
-    first = json.loads(_up(environment, ports[0]).stdout)
-    os.kill(first["pid"], signal.SIGKILL)
+    again = _up(environment, ports[0])
+    assert again.returncode == 0, again.stderr
+    second = json.loads(again.stdout)
+    assert second["pid"] != first["pid"]
+    os.kill(second["pid"], signal.SIGKILL)
     assert _run(environment, "down").returncode == 0
-    assert not (Path(first["state_dir"]) / "cloud.json").exists()
-
-
-def test_another_process_with_the_same_pid_is_left_alone(environment: dict[str, str], ports: tuple[int, int]) -> None:
-    started = json.loads(_up(environment, ports[0]).stdout)
-    record = Path(started["state_dir"]) / "cloud.json"
-    recorded = json.loads(record.read_text())
-    record.write_text(json.dumps(recorded | {"start_time": recorded["start_time"] - 1}))
-    assert _run(environment, "down").stderr == "nothing is running\n"
-    assert _alive(started["pid"])
-    record.write_text(json.dumps(recorded))
+    assert not (Path(second["state_dir"]) / "cloud.json").exists()
 
 
 def test_ctrl_c_in_the_foreground_ends_it_cleanly(environment: dict[str, str], ports: tuple[int, int]) -> None:

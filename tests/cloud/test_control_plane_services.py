@@ -38,6 +38,12 @@ def network(control_plane: Any) -> Iterator[dict[str, str]]:
     vpc_id = ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc_id, CidrBlock="10.7.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]
     yield {"vpc_id": vpc_id, "subnet_id": subnet["SubnetId"]}
+    held = ec2.describe_instances(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["Reservations"]
+    ec2.terminate_instances(InstanceIds=[i["InstanceId"] for reservation in held for i in reservation["Instances"]])
+    for endpoint in ec2.describe_instance_connect_endpoints()["InstanceConnectEndpoints"]:
+        ec2.delete_instance_connect_endpoint(InstanceConnectEndpointId=endpoint["InstanceConnectEndpointId"])
+    for template in ec2.describe_launch_templates()["LaunchTemplates"]:
+        ec2.delete_launch_template(LaunchTemplateId=template["LaunchTemplateId"])
 
 
 @pytest.fixture(scope="module")
