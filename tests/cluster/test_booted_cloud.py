@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,6 +85,7 @@ def cloud() -> Iterator[BootedCloud]:
     yield cloud
     assert cloud.command("down").returncode == 0
     assert leftovers.found(cloud.state_dir) == []
+    shutil.rmtree(cloud.state_dir)
 
 
 def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud: BootedCloud) -> None:
