@@ -1,0 +1,130 @@
+"""The stack, the head node and the way in, as AWS's answers give them. No answer may be left pending."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from gpucluster import aws
+from gpucluster.config import loads
+from gpucluster.errors import AwsError, CloudError, NotDeployedError
+
+CONFIG = loads(
+    "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+)
+OUTPUTS = {"HeadInstanceId": "i-0123456789abcdef0", "HeadPrivateIp": "10.0.0.4", "InstanceConnectEndpointId": "eice-1"}
+
+
+@pytest.fixture
+def cloud():
+    """An Aws with stubbed clients; stub(service, operation, answer) queues an answer."""
+    session = boto3.Session(region_name="us-east-1", aws_access_key_id="k", aws_secret_access_key="s")
+    found = aws.Aws(CONFIG, session, None)
+    stubbers = {}
+
+    def stub(service, operation, answer=None, error=None, expected=None):
+        if service not in stubbers:
+            stubbers[service] = Stubber(found.client(service))
+            stubbers[service].activate()
+        if error:
+            stubbers[service].add_client_error(operation, error, f"{error} it is")
+        else:
+            stubbers[service].add_response(operation, answer, expected)
+
+    found.stub = stub
+    yield found
+    for stubber in stubbers.values():
+        stubber.assert_no_pending_responses()
+
+
+def stack(status, outputs):
+    listed = [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()]
+    return {"Stacks": [{"StackName": "Test", "CreationTime": "2026-01-01", "StackStatus": status, "Outputs": listed}]}
+
+
+def deployed(cloud, state="running"):
+    for _ in range(2):
+        cloud.stub("cloudformation", "describe_stacks", stack("CREATE_COMPLETE", OUTPUTS))
+    instance = {"InstanceId": "i-0123456789abcdef0", "State": {"Name": state}}
+    cloud.stub("ec2", "describe_instances", {"Reservations": [{"Instances": [instance]}]})
+
+
+def test_head(cloud):
+    deployed(cloud)
+    assert cloud.head() == aws.Head("i-0123456789abcdef0", "10.0.0.4", "eice-1", "running")
+
+
+def test_a_cluster_that_is_not_there(cloud):
+    cloud.stub("cloudformation", "describe_stacks", error="Stack with id Test does not exist")
+    with pytest.raises(NotDeployedError, match="the cluster Test in us-east-1 does not exist"):
+        cloud.head()
+
+
+def test_a_cluster_that_is_not_ready(cloud):
+    for _ in range(2):
+        cloud.stub("cloudformation", "describe_stacks", stack("CREATE_IN_PROGRESS", {}))
+    with pytest.raises(NotDeployedError, match="is not ready: its stack is CREATE_IN_PROGRESS"):
+        cloud.head()
+
+
+def test_a_head_that_is_stopped(cloud):
+    deployed(cloud, "stopped")
+    with pytest.raises(CloudError, match="the head node i-0123456789abcdef0 is stopped"):
+        cloud.door()
+
+
+def test_the_tunnel_is_signed(cloud):
+    deployed(cloud)
+    endpoint = {"InstanceConnectEndpointId": "eice-1", "DnsName": "eice-1.example"}
+    cloud.stub("ec2", "describe_instance_connect_endpoints", {"InstanceConnectEndpoints": [endpoint]})
+    url = urlsplit(cloud.door().tunnel_url())
+    query = {key: value for key, (value,) in parse_qs(url.query).items()}
+    assert (url.scheme, url.netloc, url.path) == ("wss", "eice-1.example", "/openTunnel")
+    assert query["instanceConnectEndpointId"] == "eice-1"
+    assert (query["privateIpAddress"], query["remotePort"], query["maxTunnelDuration"]) == ("10.0.0.4", "22", "3600")
+    assert "/us-east-1/ec2-instance-connect/aws4_request" in query["X-Amz-Credential"]
+    assert (query["X-Amz-Expires"], query["X-Amz-SignedHeaders"]) == ("60", "host")
+    assert len(query["X-Amz-Signature"]) == 64
+
+
+def test_the_key_is_pushed_for_the_right_user(cloud):
+    deployed(cloud)
+    key = "ssh-ed25519 AAAA x" + "x" * 80
+    expected = {"InstanceId": "i-0123456789abcdef0", "InstanceOSUser": "ubuntu", "SSHPublicKey": key}
+    cloud.stub("ec2-instance-connect", "send_ssh_public_key", {"Success": True}, expected=expected)
+    cloud.door().push_key(key)
+
+
+def test_the_host_key_is_the_clusters(cloud):
+    deployed(cloud)
+    name = {"Name": "/gpucluster/Test/host-key"}
+    cloud.stub("ssm", "get_parameter", {"Parameter": {"Value": "ssh-ed25519 AAAA"}}, expected=name)
+    assert cloud.door().host_key() == "ssh-ed25519 AAAA"
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [("ExpiredToken", "log in again"), ("AccessDenied", "lacks this permission"), ("Throttling", None)],
+)
+def test_errors_of_aws_say_what_to_do(cloud, code, hint):
+    cloud.stub("ssm", "get_parameter", error=code)
+    with pytest.raises(AwsError, match=f"GetParameter: {code}") as caught:
+        cloud.parameter("x")
+    assert (hint or "") in (caught.value.hint or "")
+    assert bool(hint) == bool(caught.value.hint)
+
+
+def test_a_record_beside_the_cluster_file_decides_where_the_cluster_is(tmp_path):
+    file = tmp_path / "cluster.yaml"
+    assert aws.connect(CONFIG, file).endpoint_url is None
+    (tmp_path / ".gpucluster").mkdir()
+    record = {"endpoint_url": "http://127.0.0.1:1", "localcloud_name": "x", "started": True, "access_key_id": "k"}
+    (tmp_path / ".gpucluster" / "Test.json").write_text(json.dumps(record | {"secret_access_key": "s"}))
+    found = aws.connect(CONFIG, file)
+    assert found.endpoint_url == "http://127.0.0.1:1"
+    with pytest.raises(AwsError, match=r"http://127.0.0.1:1.* does not answer"):
+        found.stack_status()

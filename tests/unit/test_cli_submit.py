@@ -1,0 +1,88 @@
+"""`gpucluster submit` as it is typed, up to where a cluster is needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gpucluster.cli import main
+
+CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+
+
+@pytest.fixture
+def submit(tmp_path, monkeypatch, capsys):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "train.py").write_text("print()\n")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        code = main(["submit", *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_dry_run_prints_the_script_alone(submit):
+    code, out, err = submit("--nodes", "2", "--launcher", "srun", "--dry-run", "--", "python", "train.py", "--dry-run")
+    assert (code, err) == (0, "")
+    assert out.startswith("#!/usr/bin/env bash\n")
+    assert "COMMAND=(python train.py --dry-run)\n" in out
+    assert subprocess.run(["bash", "-n"], input=out.encode(), check=False).returncode == 0
+
+
+def test_a_file_and_flags(submit, tmp_path):
+    (tmp_path / "job.yaml").write_text("command: [python, train.py]\nnodes: 4\nenv: {A: b}\n")
+    _, out, _ = submit("job.yaml", "--nodes", "2", "--env", "C=d=e", "--no-requeue", "--dry-run")
+    assert "#SBATCH --nodes=2\n" in out
+    assert "#SBATCH --no-requeue\n" in out
+    assert "export C=d=e\n" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "command: is missing"),
+        (("--nodes", "9", "--", "a"), "--nodes: the partition train has at most 4, got 9"),
+        (("--launcher", "mpirun", "--", "a"), "--launcher: mpirun is not built yet"),
+        (("--env", "A", "--", "a"), "must be NAME=VALUE, got 'A'"),
+        (("none.yaml",), "none.yaml: error: no such file"),
+        (("--nodse", "2", "--", "a"), "--nodse"),
+    ],
+)
+def test_refused_with_exit_code_2(submit, words, message):
+    code, out, err = submit(*words, "--dry-run") if "--" not in words else submit("--dry-run", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_emit_only_writes_the_folder(submit, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKEN", "s3cret")
+    code, out, _ = submit("--emit-only", "job", "--secrets", "TOKEN", "--", "python", "train.py")
+    assert code == 0
+    assert json.loads(out.splitlines()[-1])["folder"] == "job"
+    assert (tmp_path / "job" / "code" / "train.py").read_text() == "print()\n"
+    assert "COMMAND=(python train.py)" in (tmp_path / "job" / "job.sbatch").read_text()
+    assert not any("s3cret" in path.read_text() for path in (tmp_path / "job").rglob("*") if path.is_file())
+    assert submit("--emit-only", "job", "--", "a")[0] == 2
+
+
+def test_a_secret_that_is_not_set_is_said_before_anything_is_asked(submit, monkeypatch):
+    monkeypatch.delenv("TOKEN", raising=False)
+    code, _, err = submit("--secrets", "TOKEN", "--", "a")
+    assert (code, "secrets: TOKEN is not set" in err) == (2, True)
+
+
+def test_dry_run_loads_nothing_slow(tmp_path):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    program = (
+        "import sys; from gpucluster.cli import main; main(['submit', '--dry-run', '--', 'a']); "
+        "print(sorted({'boto3', 'botocore', 'paramiko', 'rich', 'websockets'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")

@@ -1,0 +1,139 @@
+"""The scripts as files to review (`GOLDEN=rewrite` writes them anew); and any spec's script is one that bash can read."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpucluster.config import loads
+from gpucluster.job import SbatchRequest, load
+from gpucluster.job.script import TEMPLATES, folder_name
+from gpucluster.launchers import DEFAULT, LAUNCHERS, NOT_BUILT
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "jobs"
+FOLDER = "/home/ubuntu/jobs/digits-20261121-120000-4f1a"
+CONFIG = loads(
+    """
+name: Test
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
+  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 8}
+parameter_servers: {instance_type: m4.16xlarge}
+"""
+)
+
+JOBS = {
+    "horovodrun": {"launcher": "horovodrun", "nodes": 2, "gpus_per_node": 2, "time": "2:00:00"},
+    "torchrun": {"launcher": "torchrun", "nodes": 2, "gpus_per_node": 2},
+    "srun": {"launcher": "srun", "nodes": 2},
+    "one-node": {"launcher": "torchrun"},
+    "shared-nodes": {"launcher": "srun", "gpus_per_node": 1, "exclusive": False, "nodes": 2},
+    "cpu-only": {"launcher": "srun", "partition": "ps", "ntasks_per_node": 4},
+    "everything": {
+        "launcher": "torchrun", "partition": "big", "nodes": 8, "efa": "required", "requeue": False, "name": "big-one",
+        "signal": "USR1@120", "time": "1-12:00:00", "env": {"NCCL_DEBUG": "INFO", "ODD": "it's \"$HOME\"\nand more"},
+        "secrets": ("WANDB_API_KEY",), "sbatch_args": ("--reservation=mine", "--nice"),
+    },
+}  # fmt: skip
+
+
+def request(folder: str = FOLDER, **flags) -> SbatchRequest:
+    command = ("python", "train.py", "--epochs", "10", "a b")
+    return SbatchRequest.from_spec(load(CONFIG, flags={"command": command} | flags), CONFIG, folder)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_golden(name):
+    got, golden = request(**JOBS[name]).materialize(), GOLDEN / f"{name}.sbatch"
+    if os.environ.get("GOLDEN") == "rewrite":
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(got)
+    assert golden.is_file(), f"no {golden.relative_to(ROOT)}: GOLDEN=rewrite writes it"
+    assert got == golden.read_text(), "the script changed; GOLDEN=rewrite, then review the difference"
+
+
+def test_no_golden_file_is_left_over():
+    assert {path.stem for path in GOLDEN.iterdir()} == set(JOBS)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("**/job-*.yaml")), ids=lambda path: path.stem)
+def test_examples_fit_the_default_cluster(path):
+    config = loads((ROOT / "cluster.yaml").read_text())
+    spec = load(config, path)
+    assert (spec.nodes, spec.gpus_per_node, spec.world_size) == (2, 2, 4)
+    assert SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_shellcheck(name, tmp_path):
+    for path, text in request(**JOBS[name]).files().items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = shutil.which("shellcheck", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}")
+    assert found, "shellcheck is among the development dependencies"
+    done = subprocess.run(
+        # SC2016: what users wrote is quoted so that it does not expand
+        [found, "--exclude=SC2016", "--external-sources", "--source-path=SCRIPTDIR", f"--source-path={ROOT}",
+         "job.sbatch"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == ""
+
+
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=20)
+specs = st.fixed_dictionaries(
+    {
+        "command": st.lists(texts, min_size=1, max_size=5).map(tuple),
+        "launcher": st.sampled_from(sorted(LAUNCHERS)),
+        "nodes": st.integers(1, 4),
+        "gpus_per_node": st.integers(0, 4),
+        "env": st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True), texts, max_size=3),
+        "exclusive": st.booleans(),
+        "requeue": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(specs)
+def test_any_spec_gives_a_script_that_bash_can_read(flags):
+    """And the words in it are those that were given: the array is read back by a shell's rules."""
+    got = request(**flags)
+    text = got.materialize()
+    done = subprocess.run(["bash", "-n"], input=text.encode(), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    array = text.partition("\nCOMMAND=(")[2].partition(")\n\n# shellcheck" if ")\n\n# shellcheck" in text else ")\n")[0]
+    assert shlex.split(array) == list(flags["command"])
+
+
+def test_a_render_is_quick():
+    got = request(**JOBS["everything"])
+    got.materialize()
+    began = time.process_time()
+    for _ in range(500):
+        got.materialize()
+    assert (time.process_time() - began) / 500 < 200e-6, "a template that is compiled each time takes milliseconds"
+
+
+def test_launchers_and_their_files_are_there():
+    assert DEFAULT in LAUNCHERS
+    assert not set(LAUNCHERS) & set(NOT_BUILT)
+    used = {launcher.template for launcher in LAUNCHERS.values()} | {"sbatch.sh.j2"}
+    for launcher in LAUNCHERS:
+        used |= {name.partition(":")[0] for name in LAUNCHERS[launcher].programs}
+    assert used | {"job.sh", "network.sh", "rank.sh"} == {path.name for path in TEMPLATES.iterdir()}
+
+
+def test_two_folders_of_one_second_differ():
+    spec = load(CONFIG, flags={"command": ("a",), "name": "x"})
+    assert folder_name(spec) != folder_name(spec)

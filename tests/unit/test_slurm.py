@@ -1,0 +1,128 @@
+"""What Slurm prints, as recorded, and what we make of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpucluster import slurm, why
+from gpucluster.jobs import Ending
+
+SQUEUE = """\
+7|RUNNING|train|2|train-[1-2]|0:04|2:00:00|2026-11-21T12:43:20|2026-11-21T12:43:40|digits|None
+8|PENDING|train|4||0:00|UNLIMITED|2026-11-21T12:44:00|N/A|odd|name|Resources
+9|PENDING|train|1||0:00|UNLIMITED|2026-11-21T12:44:00|2026-11-21T13:00:00|held|JobHeldUser
+6|CANCELLED|train|1|train-1|0:10|UNLIMITED|2026-11-21T12:40:00|2026-11-21T12:40:01|x|None
+"""
+
+SINFO = """\
+train-1|train|allocated|Unknown|none
+train-2|train|idle~|Unknown|none
+train-3|train|down*|2026-11-21T12:00:00|InsufficientInstanceCapacity: no g5.12xlarge | in us-east-1a
+train-4|train|allocated#|Unknown|none
+train-5|train|drained$|2026-11-21T11:00:00|step=slurm line=42: slurmd: fatal (log /var/log/gpucluster/boot.log)
+big-1|big|mixed-|Unknown|none
+"""
+
+
+def test_jobs():
+    running, pending, held, cancelled = slurm.parse_jobs(SQUEUE)
+    assert (running.job_id, running.state, running.nodes, running.node_list) == ("7", "RUNNING", 2, "train-[1-2]")
+    assert (running.elapsed, running.time_limit, running.name, running.reason) == ("0:04", "2:00:00", "digits", "None")
+    assert (pending.name, pending.reason, pending.start) == ("odd|name", "Resources", "N/A")
+    assert [job.phase for job in (running, pending, held, cancelled)] == ["running", "waiting", "waiting", "done"]
+
+
+def test_nodes():
+    nodes = {node.name: node for node in slurm.parse_nodes(SINFO)}
+    assert [(node.state, node.mark, node.available) for node in nodes.values()] == [
+        ("allocated", "", True), ("idle", "~", True), ("down", "*", False), ("allocated", "#", True),
+        ("drained", "$", False), ("mixed", "-", True),
+    ]  # fmt: skip
+    assert nodes["train-3"].reason == "InsufficientInstanceCapacity: no g5.12xlarge | in us-east-1a"
+    assert (nodes["train-1"].reason, nodes["train-1"].since) == ("", "")
+    assert nodes["train-4"].words == "allocated (is starting)"
+
+
+@pytest.mark.parametrize("text", ["", "slurm_load_jobs error: Unable to contact slurm controller\n", "|||\n"])
+def test_other_text_is_no_job_and_no_node(text):
+    assert slurm.parse_jobs(text) == []
+    assert slurm.parse_nodes(text) == []
+
+
+@pytest.mark.parametrize(("text", "job_id"), [("12\n", "12"), ("12;cluster\n", "12"), ("lua: hello\n12\n", "12")])
+def test_job_id(text, job_id):
+    assert slurm.parse_job_id(text) == job_id
+
+
+@pytest.mark.parametrize("text", ["", "Submitted batch job", "error: no"])
+def test_no_job_id(text):
+    with pytest.raises(ValueError, match="no job id"):
+        slurm.parse_job_id(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("Slurmctld(primary) at head is UP\n", {"head": True}),
+        ("Slurmctld(primary) at head is DOWN\n", {"head": False}),
+        ("*****************************************\n** RESTORE SLURMCTLD DAEMON TO SERVICE **\n", {}),
+    ],
+)
+def test_ping(text, hosts):
+    assert slurm.parse_ping(text) == hosts
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [("PENDING", "waiting"), ("CANCELLED by 1000", "done"), ("NODE_FAIL", "done"), ("CANCELLED+", "done"),
+     ("COMPLETING", "running"), ("SOMETHING_NEW", "unknown"), ("", "unknown")],
+)  # fmt: skip
+def test_states(state, phase):
+    assert slurm.job_state(state).phase == phase
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("(Resources)", "it is next, and its nodes are busy or starting"),
+        ("ReqNodeNotAvail, UnavailableNodes:train-1", "a node that it needs is down, drained or reserved"),
+        ("QOSMaxJobsPerUserLimit", "a limit of its quality of service holds it"),
+        ("SomethingNew", "SomethingNew"),
+    ],
+)
+def test_pending_reasons(reason, words):
+    assert slurm.pending_reason(reason) == words
+
+
+def test_argv():
+    assert slurm.sbatch_argv("/x/job.sbatch") == ["sbatch", "--parsable", "/x/job.sbatch"]
+    assert slurm.scancel_argv("7") == ["scancel", "7"]
+    assert slurm.squeue_argv("7")[-1] == "--jobs=7"
+    assert slurm.sinfo_argv("train")[-1] == "--partition=train"
+
+
+def test_why_it_waits():
+    job = slurm.parse_jobs(SQUEUE)[1]
+    nodes = [node for node in slurm.parse_nodes(SINFO) if node.partition == "train"]
+    assert list(why.waiting(job, nodes)) == [
+        "job 8 waits for nodes: it is next, and its nodes are busy or starting",
+        "Slurm says: Resources",
+        "it needs 4 of the 5 nodes of train: 1 free, 2 busy or starting, 2 out of service",
+        "  train-3 is down (does not respond): InsufficientInstanceCapacity: no g5.12xlarge | in us-east-1a",
+        "  train-5 is drained (reserved for maintenance): "
+        "step=slurm line=42: slurmd: fatal (log /var/log/gpucluster/boot.log)",
+        "it cannot start until enough nodes are back: "
+        "`sudo scontrol update nodename=NAME state=resume` on the head takes one back",
+        "Slurm cannot tell yet when it starts",
+    ]
+
+
+def test_why_it_failed():
+    ending = Ending("FAILED", {"exit_code": 3, "failed_rank": 1, "failed_node": "train-2", "reason": "ValueError: x"})
+    assert list(why.ended("7", ending, ["[1 train-2] x"])) == [
+        "job 7 failed: rank 1 on train-2 exited with 3: ValueError: x",
+        "the end of its log:",
+        "  [1 train-2] x",
+    ]
+    assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit: reached its time limit"]
+    assert list(why.ended("7", Ending("COMPLETED", {"exit_code": 0}), ["x"])) == ["job 7 ended well"]

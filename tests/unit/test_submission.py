@@ -1,0 +1,172 @@
+"""A job's folder and its way through `sh`, `tar` and sbatch, on this machine with a stand-in for sbatch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpucluster import jobs, snapshot, submission
+from gpucluster.config import loads
+from gpucluster.errors import JobFailedError, RemoteError, UsageError
+from gpucluster.job import SbatchRequest, load
+from gpucluster.remote import InProcessRemote
+
+CONFIG = loads(
+    "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+)
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """The head node's part: an sbatch that gives id 42, a squeue that has forgotten, and a folder of jobs."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    command(bin_folder / "sbatch", 'echo "$@" >"$0.called"; echo 42')
+    command(bin_folder / "squeue", 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1')
+    monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(jobs, "JOBS", str(tmp_path / "jobs"))
+    return tmp_path
+
+
+def command(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    folder = tmp_path / "work"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "train.py").write_text("print()\n")
+    (folder / "sub" / "it's").write_text("x")
+    (folder / "run.sh").write_text("")
+    (folder / "run.sh").chmod(0o755)
+    return folder
+
+
+def request(cluster: Path, **flags) -> SbatchRequest:
+    spec = load(CONFIG, flags={"command": ("python", "train.py"), "name": "digits"} | flags)
+    return SbatchRequest.from_spec(spec, CONFIG, str(cluster / "jobs" / "digits-1"))
+
+
+def submit(cluster, workdir, secret=None, **flags) -> Path:
+    asked = request(cluster, secrets=tuple(secret or {}), **flags)
+    job_id = submission.submit(InProcessRemote(), asked, submission.pack(asked, secret or {}, workdir))
+    assert job_id == "42"
+    return Path(asked.folder)
+
+
+def test_the_folder_has_everything(cluster, workdir):
+    folder = submit(cluster, workdir, {"TOKEN": "s3cret"}, launcher="horovodrun", env={"A": "b"})
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert files == {
+        "bin/ssh", "code/run.sh", "code/sub/it's", "code/train.py", "env.json", "job.sbatch", "job.sh", "job.yaml",
+        "log.txt", "network.sh", "rank.sh", "secrets.sh",
+    }  # fmt: skip
+    assert (folder / "job.sbatch").read_text() == request(cluster, launcher="horovodrun", env={"A": "b"}).materialize()
+    assert json.loads((folder / "env.json").read_text()) == {"A": "b", "TOKEN": "***"}
+    assert (folder / "log.txt").read_text() == ""
+    assert [name for name in files if "s3cret" in (folder / name).read_text()] == ["secrets.sh"]
+    modes = {"secrets.sh": 0o600, "bin/ssh": 0o755, "code/run.sh": 0o755, "log.txt": 0o644}
+    assert {name: (folder / name).stat().st_mode & 0o777 for name in modes} == modes
+    assert (cluster / "jobs" / "by-id" / "42").resolve() == folder
+    assert (cluster / "bin" / "sbatch.called").read_text() == f"--parsable {folder}/job.sbatch\n"
+
+
+def test_the_spec_in_the_folder_is_the_job_again(cluster, workdir):
+    folder = submit(cluster, workdir, nodes=2, env={"A": "it's"}, time="90m")
+    again = load(CONFIG, folder / "job.yaml")
+    assert again == request(cluster, nodes=2, env={"A": "it's"}, time="90m").spec
+
+
+def test_a_job_that_slurm_refuses_leaves_nothing(cluster, workdir):
+    command(cluster / "bin" / "sbatch", "echo 'sbatch: error: invalid partition specified: train' >&2; exit 1")
+    with pytest.raises(RemoteError, match="the job was not accepted: exit code 1: sbatch: error: invalid partition"):
+        submit(cluster, workdir)
+    assert [path.name for path in (cluster / "jobs").iterdir()] == ["by-id"]
+
+
+def test_a_secret_that_is_not_set(cluster):
+    spec = request(cluster, secrets=("WANDB_API_KEY",)).spec
+    with pytest.raises(UsageError, match="WANDB_API_KEY is not set"):
+        submission.secret_values(spec, {})
+    assert submission.secret_values(spec, {"WANDB_API_KEY": "x", "HOME": "/"}) == {"WANDB_API_KEY": "x"}
+
+
+def test_git_decides_what_travels(workdir):
+    def git(*words):
+        subprocess.run(["git", "-C", str(workdir), *words], check=True, capture_output=True)
+
+    git("init")
+    (workdir / ".gitignore").write_text("data/\n")
+    (workdir / "data").mkdir()
+    (workdir / "data" / "big").write_text("x")
+    git("add", "train.py", "run.sh")
+    (workdir / "run.sh").unlink()
+    assert [str(path) for path in snapshot.code_files(workdir)] == [".gitignore", "sub/it's", "train.py"]
+
+
+def test_without_git_all_files_travel(workdir):
+    (workdir / "__pycache__").mkdir()
+    (workdir / "__pycache__" / "x.pyc").touch()
+    assert [str(path) for path in snapshot.code_files(workdir)] == ["run.sh", "sub/it's", "train.py"]
+
+
+def test_a_workdir_that_is_too_large_names_the_culprit(workdir, monkeypatch):
+    monkeypatch.setattr(snapshot, "MAX_BYTES", 2**20)
+    (workdir / "model.bin").write_bytes(b"\0" * 2 * 2**20)
+    with pytest.raises(UsageError, match=r"holds 2 MiB in 4 files, allowed are 1 MiB; largest: model.bin \(2 MiB\)"):
+        snapshot.code_files(workdir)
+
+
+def test_a_workdir_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match="no such directory"):
+        snapshot.code_files(tmp_path / "none")
+
+
+def write_result(cluster, **fields) -> None:
+    (cluster / "jobs" / "digits-1" / "result.json").write_text(json.dumps({"exit_code": 0} | fields, indent=2))
+
+
+def test_a_job_that_slurm_has_forgotten_is_known_by_its_result(cluster, workdir):
+    submit(cluster, workdir)
+    remote = InProcessRemote()
+    write_result(cluster)
+    assert jobs.find(remote, "42") is None
+    assert not jobs.ending(remote, "42").failed
+    write_result(cluster, exit_code=3, failed_rank=1, failed_node="train-2", reason="boom")
+    with pytest.raises(JobFailedError, match="job 42 failed: rank 1 on train-2 exited with 3: boom"):
+        jobs.ending(remote, "42").check("42")
+    assert [(past.job_id, past.folder) for past in jobs.past(remote)] == [("42", str(cluster / "jobs" / "digits-1"))]
+    assert jobs.latest(remote) == "42"
+
+
+def test_a_job_that_left_no_result_lost_its_node(cluster, workdir):
+    submit(cluster, workdir)
+    assert jobs.ending(InProcessRemote(), "42").state == "NODE_FAIL"
+
+
+def test_a_job_that_never_was(cluster):
+    with pytest.raises(UsageError, match="there is no job 7"):
+        jobs.require(InProcessRemote(), "7")
+    with pytest.raises(UsageError, match="there is no job yet"):
+        jobs.latest(InProcessRemote())
+
+
+def test_following_tells_what_it_waits_for_and_ends_with_the_job(cluster, workdir, monkeypatch):
+    submit(cluster, workdir)
+    monkeypatch.setattr(jobs, "POLL_S", 0.0)
+    line = "42|%s|train|1|%s|0:00|1:00|x|N/A|digits|%s"
+    pending, running = line % ("PENDING", "", "Resources"), line % ("RUNNING", "train-1", "None")
+    states = [pending, pending, running]
+    script = "n=$(cat $0.n 2>/dev/null || echo 0); echo $((n + 1)) >$0.n; case $n in "
+    script += " ".join(f"{number}) echo '{state}';;" for number, state in enumerate(states))
+    command(cluster / "bin" / "squeue", script + f" *) echo '{line % ('COMPLETED', 'train-1', 'None')}';; esac")
+    (cluster / "jobs" / "digits-1" / "log.txt").write_text("[0 train-1] one\n[0 train-1] two\n")
+    told = []
+    assert list(jobs.follow(InProcessRemote(), "42", told.append)) == ["[0 train-1] one", "[0 train-1] two"]
+    assert told == ["job 42 waits for nodes: it is next, and its nodes are busy or starting", "job 42 runs on train-1"]
