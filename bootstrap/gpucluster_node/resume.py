@@ -85,7 +85,8 @@ def resume(cluster: fleet.Fleet, group: Group, attempt: str) -> None:
         ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
         raise
     for node, instance in zip(group.nodes, instances, strict=True):
-        log.info("%s is %s at %s for job %s", node, instance.instance_id, instance.private_ip, group.job_id)
+        wanted_by = f"job {group.job_id}" if group.job_id else "nobody in particular"
+        log.info("%s is %s at %s, wanted by %s", node, instance.instance_id, instance.private_ip, wanted_by)
 
 
 def refuse(group: Group, error: Exception) -> None:

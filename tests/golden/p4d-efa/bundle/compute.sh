@@ -15,11 +15,10 @@ export AWS_DEFAULT_REGION=$REGION
 set -a
 # shellcheck source=/dev/null
 if [ -e /etc/environment ]; then source /etc/environment; fi
-HOME=/root
-# One second and one try, the default, are too few on a machine that is busy booting.
-AWS_METADATA_SERVICE_TIMEOUT=5
-AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 set +a
+export HOME=/root
+# One second and one try, the default, are too few on a machine that is busy booting.
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
 source "$BUNDLE/steps/runner.sh"
 source "$BUNDLE/steps/files.sh"
