@@ -129,11 +129,13 @@ class Deployment:
         return [found for page in pages for reservation in page["Reservations"] for found in reservation["Instances"]]
 
     def _end_nodes(self) -> None:
-        ids = [instance["InstanceId"] for instance in self.instances("compute")]
-        if not ids:
+        """The head with the others: it would launch new ones in their place."""
+        compute = [instance["InstanceId"] for instance in self.instances("compute")]
+        if not compute:
             return
-        self.tell(f"terminating {len(ids)} compute nodes: {' '.join(ids)}")
-        self.clients.ec2.terminate_instances(InstanceIds=ids)
+        self.tell(f"terminating the head node and {' '.join(compute)}")
+        head = [instance["InstanceId"] for instance in self.instances("head")]
+        self.clients.ec2.terminate_instances(InstanceIds=[*head, *compute])
         while self.instances("compute"):
             time.sleep(1)
 
