@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -65,7 +66,8 @@ def hardware_facts(hardware: Hardware) -> dict[str, object]:
 
 def command_paths(command: str, image: Path) -> list[str]:
     """Where a broken command is laid: first on PATH, and over the real one, whoever calls it by its path."""
-    found = next((f"{folder}/{command}" for folder in PATH if (image / folder / command).exists()), None)
+    # A link counts as it lies: /etc/alternatives, where many lead, is the image's and not this machine's.
+    found = next((f"{folder}/{command}" for folder in PATH if os.path.lexists(image / folder / command)), None)
     first = f"{PATH[0]}/{command}"
     return [first] if found in (None, first) else [first, str(found)]
 
