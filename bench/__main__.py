@@ -1,0 +1,38 @@
+"""`python -m bench [--runs N] [FIGURE...]`: a table for people, then one JSON line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from bench import commands, script, synthesis
+from bench.figures import Figure, table
+
+ROOT = Path(__file__).parents[1]
+GROUPS = {"commands": commands.figures, "script": script.figures, "synthesis": synthesis.figures}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("groups", nargs="*", metavar="FIGURE", help=f"of {', '.join(GROUPS)}; left out: all")
+    parser.add_argument("--runs", type=int, default=9, help="of which the median is taken; synthesis: a third of it")
+    arguments = parser.parse_args()
+    unknown = set(arguments.groups) - set(GROUPS)
+    if unknown:
+        parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    os.chdir(ROOT)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    figures: list[Figure] = []
+    for name in arguments.groups or GROUPS:
+        print(f"measuring: {name}", file=sys.stderr)
+        figures += GROUPS[name](max(3, arguments.runs // (3 if name == "synthesis" else 1)))
+    print(table(figures))
+    print(json.dumps({"figures": [figure.as_json() for figure in figures]}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

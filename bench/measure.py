@@ -1,0 +1,36 @@
+"""CPU time of whole processes, and the medians of interleaved runs.
+
+User + system time, not wall-clock time: that is the same whether the machine has something else to do or not, or
+nearly so. Runs of the things that are compared alternate, so that a change of load meets them all.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+Measurement = Callable[[], float]
+
+
+def cpu_ms(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> float:
+    """User + system milliseconds of one process and of the children that it waited for. Its output goes nowhere."""
+    silence = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
+    variables = {**os.environ, **(environment or {})}
+    process = os.posix_spawnp(argv[0], list(argv), variables, file_actions=silence)
+    _, status, usage = os.wait4(process, 0)
+    exit_code = os.waitstatus_to_exitcode(status)
+    if exit_code != 0:
+        raise RuntimeError(f"{' '.join(argv)}: exit code {exit_code}; run it by hand to see why")
+    return 1000 * (usage.ru_utime + usage.ru_stime)
+
+
+def medians(measurements: Mapping[str, Measurement], runs: int) -> dict[str, float]:
+    """One run of each warms caches and is not counted."""
+    for measure in measurements.values():
+        measure()
+    seen: dict[str, list[float]] = {name: [] for name in measurements}
+    for _ in range(runs):
+        for name, measure in measurements.items():
+            seen[name].append(measure())
+    return {name: statistics.median(values) for name, values in seen.items()}

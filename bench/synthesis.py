@@ -1,0 +1,43 @@
+"""Synthesis of the default cluster against that of an empty CDK app, as processes, CDK's engine among them.
+
+And against an app whose only resource is a VPC: the difference between these two floors is what loading the libraries
+of EC2 costs, in Python and in Node.js, before anything of ours runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.figures import Figure
+from bench.measure import Measurement, cpu_ms, medians
+
+GOAL = 1.3
+
+
+def figures(runs: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        apps = {"cluster": ["app.py"], "empty": ["-m", "bench.empty_app"], "vpc": ["-m", "bench.vpc_app"]}
+        times = medians({name: _synthesis(program, folder) for name, program in apps.items()}, runs)
+    synthesis = {"name": "synth of cluster.yaml", "unit": "ms", "value": times["cluster"]}
+    return [
+        Figure(
+            **synthesis,  # type: ignore[arg-type]
+            floor=times["empty"],
+            floor_name="an empty CDK app",
+            goal=GOAL,
+            goal_text="the empty app and 30 %",
+        ),
+        Figure(**synthesis, floor=times["vpc"], floor_name="a CDK app with a VPC"),  # type: ignore[arg-type]
+    ]
+
+
+def _synthesis(program: list[str], folder: str) -> Measurement:
+    environment = {
+        "CDK_OUTDIR": str(Path(folder) / program[-1]),
+        # CDK's validator of templates would add the same seconds to both.
+        "CDK_VALIDATION": "false",
+        "GPUCLUSTER_CONFIG": "cluster.yaml",
+    }
+    return lambda: cpu_ms([sys.executable, *program], environment)
