@@ -2,6 +2,14 @@
 # Runs one rank, whatever the launcher: tells the program who it is, labels its lines, ends it for certain, says how it failed.
 set -uo pipefail
 
+# Ended when the launcher's process dies that started it: horovodrun, ending ranks that are just starting, can kill that and
+# miss this. The second look is for a parent that died before the kernel was asked.
+if [ -z "${RANK_PARENT:-}" ]; then
+  RANK_PARENT=$PPID exec setpriv --pdeathsig TERM -- bash "$0" "$@"
+fi
+[ "$RANK_PARENT" = "$PPID" ] && [ "$PPID" -ne 1 ] || exit 143
+unset RANK_PARENT
+
 # shellcheck source=templates/job/network.sh
 source "$GPUCLUSTER_JOB_DIR/network.sh"
 
@@ -79,6 +87,7 @@ stopped='' program='' killer=''
 trap stop TERM INT
 setsid setpriv --pdeathsig KILL -- "$@" >&"$output" 2>&1 {output}>&- </dev/null &
 program=$!
+[ -z "$stopped" ] || stop
 await "$program"
 code=$?
 at=${EPOCHREALTIME/,/.}

@@ -1,4 +1,4 @@
-"""The scripts as files to review (`GOLDEN=rewrite` writes them anew); and any spec's script is one that bash can read."""
+"""The scripts as files to review (`GOLDEN=rewrite` writes them anew); and any spec's script can be read by bash."""
 
 from __future__ import annotations
 
