@@ -33,3 +33,12 @@ def empty_cloud(tmp_path: Path) -> Iterator[Bed]:
         yield bed
     finally:
         bed.close()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The session's first job is for a partition without a node: its tests go before all others of the cluster."""
+    ours = [number for number, item in enumerate(items) if item.path.parent == Path(__file__).parent]
+    ordered = sorted((items[number] for number in ours), key=lambda item: item.path.name != "test_training.py")
+    for number, item in zip(ours, ordered, strict=True):
+        items[number] = item

@@ -68,7 +68,7 @@ def _reason(cluster: Bed, word: str) -> str:
 
 
 def test_a_launch_that_ec2_refuses_is_the_reason_that_the_user_reads(cluster: Bed) -> None:
-    laid = cluster.localcloud("fault", "add", "insufficient-capacity", "--instance-type", "g5.12xlarge")
+    laid = cluster.localcloud("fault", "add", "capacity", "--instance-type", "g5.12xlarge")
     assert laid.returncode == 0, laid.stderr
     job = cluster.submit("--nodes", "4", "--launcher", "srun", "--", "true")
     try:
