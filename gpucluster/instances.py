@@ -88,8 +88,8 @@ m6i.metal           128         512     0  -            0    1   1x15        0  
 EfaMode = Literal["efa-only", "combined", "off"]
 
 # The device index of every EFA interface that is not the primary one. On cards other than card 0, AWS's guide says
-# 0 (or 1 for an ordinary interface); ParallelCluster 3.16 launches efa-only with 1, and with 0 only where the card holds
-# a single interface. This follows ParallelCluster.
+# 0 (or 1 for an ordinary interface); ParallelCluster 3.16 launches efa-only with 1, and with 0 only where the card
+# holds a single interface. This follows ParallelCluster.
 EFA_DEVICE_INDEX = 1
 
 

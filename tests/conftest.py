@@ -25,7 +25,7 @@ def missing(tier: str) -> str | None:
 def _cannot_boot() -> str | None:
     from localcloud.machines import doctor
 
-    troubles = [f"{finding.name}: {finding.found} ({finding.advice})" for finding in doctor.findings() if not finding.ok]
+    troubles = [f"{each.name}: {each.found} ({each.advice})" for each in doctor.findings() if not each.ok]
     return "this machine cannot boot nodes: " + "; ".join(troubles) if troubles else None
 
 

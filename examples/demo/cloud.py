@@ -60,7 +60,7 @@ class LocalCloud:
         return [instance_id for call in launches for instance_id in call["instance_ids"]]
 
     def left_over(self) -> list[str]:
-        """Processes, mounts, loop devices, namespaces, links and control groups that carry this cloud's id or folder."""
+        """Processes, mounts, loop devices, namespaces, links and control groups of this cloud."""
         if not python().exists():
             return []
         said = run(["python", "-c", _LEFT_OVER, self.name], echo=False, check=False)

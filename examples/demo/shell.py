@@ -32,9 +32,7 @@ def python() -> Path:
     return ROOT / ".venv" / "bin" / "python"
 
 
-def run(
-    argv: Sequence[str], *, env: Mapping[str, str] | None = None, check: bool = True, echo: bool = True
-) -> Said:
+def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, check: bool = True, echo: bool = True) -> Said:
     """Shows the command and what it says. Raises CommandFailed."""
     if echo:
         print(f"$ {shlex.join(argv)}", flush=True)

@@ -144,5 +144,3 @@ def running_head() -> Iterator[Head]:
         yield head
     finally:
         head.close()
-
-
