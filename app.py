@@ -1,10 +1,18 @@
 """CDK entry point: `cdk deploy GpuCluster`, `cdk -c config=FILE …`, or `CDK_OUTDIR=DIR python app.py`."""
 
+# ruff: noqa: E402
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 from pathlib import Path
 
+# A synthesis makes many objects and little garbage: looking for it, and once more at exit, takes a sixth of the time.
+gc.disable()
+atexit.register(gc.freeze)
+
+# isort: split
 import stacks  # noqa: F401  before aws_cdk: it says which Node.js to run
 
 # isort: split
