@@ -48,7 +48,8 @@ def figures(runs: int) -> list[Figure]:
             goal_text=f"{GOAL_US:g} us where the floor is {PEER_FLOOR_US:g}",
             peer=PEER_US / PEER_FLOOR_US,
             peer_name="submitit, published",
-        )
+        ),
+        Figure(**shared, floor=times["f-string"], floor_name="an f-string"),  # type: ignore[arg-type]
     ]
 
 
