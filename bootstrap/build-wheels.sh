@@ -21,10 +21,10 @@ complete() {
 # collect OUT: an environment is made of what can be had, Horovod is built in it, and everything lands in OUT.
 collect() {
     local out=$1
-    "$PYTHON" -m pip wheel --no-deps --find-links "$out" -w "$out" -r <(grep -v '^horovod==' "$LOCK")
+    "$PYTHON" -m pip wheel --quiet --no-deps --find-links "$out" -w "$out" -r <(grep -v '^horovod==' "$LOCK")
     if compgen -G "$out/horovod-*.whl" >/dev/null; then return; fi
     "$PYTHON" -m venv "$scratch/venv"
-    "$scratch/venv/bin/python" -m pip install --find-links "$out" "${BUILD_TOOLS[@]}" "$(grep '^torch==' "$LOCK")"
+    "$scratch/venv/bin/python" -m pip install --quiet --find-links "$out" "${BUILD_TOOLS[@]}" "$(grep '^torch==' "$LOCK")"
     horovod_wheel "$scratch/venv/bin/python" "$LOCK" "$out"
 }
 

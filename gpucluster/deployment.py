@@ -61,7 +61,7 @@ class Deployment:
         """False where the stack was as it should be already. Raises DeployError."""
         self._let_finish()
         self._bootstrap(inherited)
-        self.tell(f"deploying {self.name} to {self.region}")
+        self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
         options = ("--require-approval", "never", "--progress", "events")
         return not any("(no changes)" in line for line in self._run("deploy", inherited, *options))
 

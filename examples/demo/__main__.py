@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,22 @@ class Demo:
                 "world_size": ended.get("world_size"),
                 "accuracy": accuracy(said.lines),
                 "exit_code": ended.get("exit_code", said.exit_code),
+                "waited_s": seconds(began, ended.get("started_at")),
+                "ran_s": seconds(ended.get("started_at"), ended.get("ended_at")),
                 "instance_ids": cloud.instances_of(ended.get("node_list", [])),
                 "launched_for_it": cloud.launched_since(began),
             }
         )
         if said.exit_code != 0:
             raise CommandFailed(f"the {launcher} job failed: exit code {said.exit_code}")
+
+
+def seconds(since: float | str | None, until: str | None) -> float | None:
+    """Between two times, each in seconds since the epoch or as result.json has them."""
+    if since is None or until is None:
+        return None
+    began = since if isinstance(since, float) else datetime.fromisoformat(since).timestamp()
+    return round(datetime.fromisoformat(until).timestamp() - began, 1)
 
 
 def accuracy(log: list[str]) -> float | None:
@@ -104,8 +115,8 @@ def table(demo: Demo) -> str:
     rows = [f"  {stage['name']:<24}{stage['seconds']:>8.1f} s" for stage in demo.stages]
     rows.append(f"  {'together':<24}{sum(stage['seconds'] for stage in demo.stages):>8.1f} s")
     rows += [
-        f"  {job['launcher']}: {job['nodes']} nodes, world size {job['world_size']}, test accuracy {job['accuracy']},"
-        f" instances {' '.join(job['instance_ids'])}"
+        f"  {job['launcher']}: {job['nodes']} nodes, world size {job['world_size']}, test accuracy {job['accuracy']};"
+        f" waited {job['waited_s']} s for its nodes, ran {job['ran_s']} s on {' '.join(job['instance_ids'])}"
         for job in demo.jobs
     ]
     return "\nwhere the time went\n" + "\n".join(rows)

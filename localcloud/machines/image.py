@@ -27,7 +27,7 @@ CUSTOMIZE = HERE / "customize.sh"
 PACKAGE_LIST = HERE / "packages.txt"
 HOST_CERTIFICATES = Path("/usr/local/share/ca-certificates")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-DEFAULT_MIRROR = "http://deb.debian.org/debian"
+MIRROR_VARIABLE = "LOCALCLOUD_DEBIAN_MIRROR"
 SUITE = "trixie"
 # Python 3.11 comes from Debian 12: the wheels that jobs need are built for it.
 PYTHON_SUITE = "bookworm"
@@ -48,7 +48,7 @@ class ImageError(LocalCloudError):
 class Host:
     """What an image takes over from the machine that builds it, so that it reaches what that machine reaches."""
 
-    mirror: str = DEFAULT_MIRROR
+    mirror: str
     apt_options: tuple[str, ...] = ()
     pip_index: str | None = None
     certificates: tuple[Path, ...] = ()
@@ -67,12 +67,13 @@ def inspect_host() -> Host:
 
 
 def debian_mirror(targets: str) -> str:
-    """The first Debian main archive among lines of `REPO_URI LABEL`, else Debian's own."""
-    for line in targets.splitlines():
-        uri, _, label = line.partition(" ")
-        if label == "Debian":
-            return uri.rstrip("/")
-    return DEFAULT_MIRROR
+    """The one that LOCALCLOUD_DEBIAN_MIRROR names, else apt's first with Debian's folder. Raises ImageError."""
+    if chosen := os.environ.get(MIRROR_VARIABLE):
+        return chosen.rstrip("/")
+    found = [uri.rstrip("/") for uri in targets.split() if uri.rstrip("/").endswith("/debian")]
+    if not found:
+        raise ImageError(f"apt knows no mirror of Debian on this machine: name one, {MIRROR_VARIABLE}=http://…/debian")
+    return found[0]
 
 
 def apt_options(configuration: str) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ def apt_options(configuration: str) -> tuple[str, ...]:
 
 
 def _apt_targets() -> str:
-    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL)", "Created-By: Packages"]
+    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 

@@ -76,3 +76,19 @@ def test_more_nodes_are_live_when_up_returns_and_a_running_job_does_not_notice(c
     wait_for("the job's end", lambda: "same process" in cluster.gpucluster("logs", job_id).stdout, 60)
     result = json.loads(cluster.ssh("cat", f"{job.last['folder']}/result.json"))
     assert result["exit_code"] == 0
+
+
+def test_a_node_that_was_ended_comes_back_as_a_new_instance(cluster: Bed) -> None:
+    """With the name, and mostly the address, that its predecessor had."""
+    job = cluster.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "true")
+    (node,) = job.result["node_list"]
+    before = cluster.instances("compute")
+    cluster.ssh("sudo", "scontrol", "update", f"nodename={node}", "state=power_down_force")
+    wait_for("its end", lambda: len(cluster.instances("compute")) == len(before) - 1, 60)
+    wait_for("Slurm's word", lambda: "idle~" in cluster.ssh("sinfo", "-h", "-n", node, "-o", "%t"), 120)
+    again = cluster.submit(
+        "--nodes", "1", "--launcher", "srun", "--sbatch-args=--nodelist=" + node, "--follow", "--", "true"
+    )
+    assert again.exit_code == 0, again.told
+    assert again.result["node_list"] == [node]
+    assert len(cluster.instances("compute").keys() - before.keys()) == 1

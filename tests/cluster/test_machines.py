@@ -271,7 +271,7 @@ def test_subnet_without_internet_reaches_neighbours_and_metadata_only(guests: Gu
     guests.boot(closed)
     guests.await_console(closed.instance_id, "OpenBSD Secure Shell server")
     ping = guests.run(closed.instance_id, "ping -c1 -W5 10.0.1.10 >/dev/null && echo neighbour")
-    outside = guests.run(closed.instance_id, "curl -s -m 3 -o /dev/null http://deb.debian.org; echo $?")
+    outside = guests.run(closed.instance_id, f"curl -s -m 3 -o /dev/null {image.inspect_host().mirror}/; echo $?")
     assert (ping, outside) == ("neighbour\n", "28\n")
     end(guests, closed.instance_id)
 

@@ -14,8 +14,8 @@ from localcloud.machines import image
 
 GUEST = image.GUEST_FILES
 TARGETS = """\
-http://deb.debian.org/debian-security/ Debian-Security
-http://mirror.example/debian/ Debian
+http://mirror.example/debian-security/
+http://mirror.example/debian/
 """
 DUMP = """\
 APT::Architecture "amd64";
@@ -28,7 +28,13 @@ Acquire::Languages "none";
 
 def test_mirror_is_the_hosts_main_archive() -> None:
     assert image.debian_mirror(TARGETS) == "http://mirror.example/debian"
-    assert image.debian_mirror("http://archive.ubuntu.com/ubuntu/ Ubuntu") == image.DEFAULT_MIRROR
+
+
+def test_mirror_can_be_named_and_must_be_where_apt_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(image.ImageError, match="LOCALCLOUD_DEBIAN_MIRROR"):
+        image.debian_mirror("http://mirror.example/ubuntu/")
+    monkeypatch.setenv("LOCALCLOUD_DEBIAN_MIRROR", "http://other.example/debian/")
+    assert image.debian_mirror(TARGETS) == "http://other.example/debian"
 
 
 def test_apt_options_are_those_that_reach_the_mirror() -> None:
@@ -41,7 +47,7 @@ def test_apt_options_are_those_that_reach_the_mirror() -> None:
 def test_fingerprint_changes_with_whatever_goes_in(tmp_path: Path) -> None:
     certificate = tmp_path / "own.crt"
     certificate.write_text("one")
-    plain = image.Host()
+    plain = image.Host(mirror="http://mirror.example/debian")
     trusting = dataclasses.replace(plain, certificates=(certificate,))
     before = image.fingerprint(trusting)
     certificate.write_text("two")
@@ -53,7 +59,7 @@ def test_fingerprint_changes_with_whatever_goes_in(tmp_path: Path) -> None:
     ]
     prints = [before, *map(image.fingerprint, others)]
     assert len(set(prints)) == len(prints)
-    assert image.fingerprint(plain) == image.fingerprint(image.Host())
+    assert image.fingerprint(plain) == image.fingerprint(dataclasses.replace(plain))
     assert all(len(one) == 16 for one in prints)
 
 
