@@ -49,8 +49,7 @@ def test_a_compute_step_that_fails_is_the_reason_that_the_user_reads(cluster: Be
         "--tag", "gpucluster:role=compute", "--count", "1",
     )  # fmt: skip
     assert rule.returncode == 0, rule.stderr
-    names = len(cluster.instances("compute")) + 1
-    job = cluster.submit("--nodes", str(min(names, 4)), "--launcher", "srun", "--", "true")
+    job = cluster.submit("--sbatch-args=--nodelist=train-3", "--launcher", "srun", "--", "true")
     job_id = job.last["job_id"]
     try:
         reason = wait_for("the reason", lambda: _reason(cluster, "step=slurm"), 120)
@@ -70,7 +69,7 @@ def _reason(cluster: Bed, word: str) -> str:
 def test_a_launch_that_ec2_refuses_is_the_reason_that_the_user_reads(cluster: Bed) -> None:
     laid = cluster.localcloud("fault", "add", "capacity", "--instance-type", "g5.12xlarge")
     assert laid.returncode == 0, laid.stderr
-    job = cluster.submit("--nodes", "4", "--launcher", "srun", "--", "true")
+    job = cluster.submit("--sbatch-args=--nodelist=train-4", "--launcher", "srun", "--", "true")
     try:
         wait_for("the reason", lambda: _reason(cluster, "InsufficientInstanceCapacity"), 60)
         assert "InsufficientInstanceCapacity" in cluster.gpucluster("status").stdout
