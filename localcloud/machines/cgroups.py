@@ -42,9 +42,9 @@ def pids(name: str) -> list[int]:
     """Every process in the group and in the groups below it."""
     found: set[int] = set()
     for root in hierarchies():
-        for procs in (root / name).rglob("cgroup.procs"):
+        for folder, _, _ in os.walk(root / name):  # which passes over groups that vanish meanwhile, as rglob does not
             with contextlib.suppress(OSError):
-                found.update(int(line) for line in procs.read_text().split())
+                found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
     return sorted(found - {0})
 
 

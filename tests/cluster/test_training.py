@@ -97,7 +97,7 @@ def test_a_failing_rank_ends_the_job_and_is_named(
     assert "rank 1 on train-1 exited with 3" in job.told + "\n".join(job.log)
     assert "Traceback" not in job.told
     for node in ("train-1", "train-2"):
-        assert not processes(cluster, node, "[t]ime.sleep.300")
+        wait_for("no process left", lambda node=node: not processes(cluster, node, "[t]ime.sleep.300"), 15)
 
 
 def test_interrupted_following_detaches_and_the_job_goes_on(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
@@ -122,4 +122,4 @@ def test_cancel(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
     wait_for("the job's start", lambda: "R" in cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id), 60)
     assert cluster.gpucluster("cancel", job_id).returncode == 0
     wait_for("its end", lambda: not cluster.ssh("squeue", "-h", "-t", "R,CG", "-o", "%t"), 60)
-    assert not processes(cluster, "train-1", "[s]leep 300")
+    wait_for("no process left", lambda: not processes(cluster, "train-1", "[s]leep 300"), 15)
