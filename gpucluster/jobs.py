@@ -102,8 +102,9 @@ class Ending:
 
     @property
     def reason(self) -> str:
+        """Empty where there is no more to say than the state."""
         rank, node = self.result.get("failed_rank"), self.result.get("failed_node")
-        reason = str(self.result.get("reason") or slurm.job_state(self.state).meaning)
+        reason = str(self.result.get("reason") or "")
         if rank is None:
             return reason
         return f"rank {rank} on {node} exited with {self.result.get('exit_code')}: {reason}"
@@ -111,9 +112,11 @@ class Ending:
     def check(self, job_id: str) -> None:
         """Raises JobFailedError."""
         if self.failed:
-            raise JobFailedError(
-                f"job {job_id} {_verb(self.state)}: {self.reason}", f"`gpucluster logs {job_id}` shows its log"
-            )
+            raise JobFailedError(self.sentence(job_id), f"`gpucluster logs {job_id}` shows its log")
+
+    def sentence(self, job_id: str) -> str:
+        said = f"job {job_id} {slurm.job_state(self.state).meaning}"
+        return f"{said}: {self.reason}" if self.failed and self.reason else said
 
 
 def ending(remote: Remote, job_id: str) -> Ending | None:
@@ -170,10 +173,6 @@ def follow(remote: Remote, job_id: str, tell: Callable[[str], None]) -> Iterator
 
 def log(remote: Remote, job_id: str) -> str:
     return remote.get(f"{folder_of(job_id)}/log.txt").decode(errors="replace")
-
-
-def _verb(state: str) -> str:
-    return slurm.job_state(state).meaning
 
 
 def _json(text: str) -> dict[str, Any] | None:

@@ -194,6 +194,14 @@ def parse_job_id(text: str) -> str:
     return job_id
 
 
+def refusal(text: str) -> str | None:
+    """What sbatch says against a job; None where it said nothing, or could not ask Slurm's controller."""
+    said: list[str] = re.findall(r"^sbatch: (?:fatal|error): (.+)$", text, re.MULTILINE)
+    if not said or re.search(r"slurm controller|timed out|Connection refused", said[-1], re.IGNORECASE):
+        return None
+    return said[-1].removeprefix("Batch job submission failed: ")
+
+
 def parse_jobs(text: str) -> list[Job]:
     return list(_jobs(text))
 

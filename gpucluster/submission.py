@@ -57,9 +57,11 @@ def pack(request: SbatchRequest, secret: Mapping[str, str], workdir: Path | None
 
 
 def submit(remote: Remote, request: SbatchRequest, packed: bytes) -> str:
-    """The job's id. Raises RemoteError with sbatch's own words."""
+    """The job's id. Raises UsageError with sbatch's own words where it refuses the job, or RemoteError."""
     folder = Path(request.folder)
     done = remote.run(["sh", "-c", _SUBMIT, "sh", str(folder.parent), folder.name], input=packed, timeout_s=300)
+    if refusal := slurm.refusal(done.stderr):
+        raise UsageError(f"Slurm does not take the job: {refusal}")
     done.check("the job was not accepted")
     try:
         return slurm.parse_job_id(done.stdout)

@@ -31,11 +31,16 @@ def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
             yield f"  {node.name} is {node.words}: {node.reason or 'no reason given'}"
     if len(usable) < job.nodes:
         back = "`sudo scontrol update nodename=NAME state=resume` on the head takes one back"
-        yield f"it cannot start until enough nodes are back: {back}"
+        tried_again = "those with a next try come back by themselves; " if _tried_again(nodes) else ""
+        yield f"it cannot start until enough nodes are back: {tried_again}{back}"
+
+
+def _tried_again(nodes: Sequence[Node]) -> bool:
+    return any("next try in" in node.reason for node in nodes)
 
 
 def ended(job_id: str, ending: Ending, log_tail: Sequence[str]) -> Iterator[str]:
-    yield f"job {job_id} {slurm.job_state(ending.state).meaning}" + (f": {ending.reason}" if ending.failed else "")
+    yield ending.sentence(job_id)
     if ending.failed and log_tail:
         yield "the end of its log:"
         yield from (f"  {line}" for line in log_tail)

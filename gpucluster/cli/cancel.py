@@ -16,6 +16,7 @@ from gpucluster.cli.context import CliContext
 @click.pass_obj
 def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
     """Cancel jobs. One that has ended already is left as it is."""
+    cancelled = []
     with head(context) as remote:
         for job_id in job_ids:
             job = jobs.require(remote, job_id)
@@ -23,6 +24,7 @@ def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
                 click.echo(f"job {job_id} had ended already", err=True)
                 continue
             remote.run(slurm.scancel_argv(job_id)).check(f"cannot cancel job {job_id}")
+            cancelled.append(job_id)
             click.echo(f"job {job_id} cancelled", err=True)
-    click.echo(json.dumps({"cancelled": list(job_ids)}))
+    click.echo(json.dumps({"cancelled": cancelled}))
     return 0

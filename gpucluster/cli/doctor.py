@@ -54,7 +54,12 @@ def _line(check: Check, width: int) -> str:
 
 def _verdict(checks: Sequence[Check]) -> str:
     lacking = dict.fromkeys(check.needed_for for check in checks if not check.ok)
-    return f"not ready for {', '.join(lacking)}" if lacking else "ready for AWS and for --local"
+    if not lacking:
+        return "ready for AWS and for --local"
+    for missing, rest in (("AWS", "--local"), ("--local", "AWS")):
+        if list(lacking) == [missing]:
+            return f"ready for {rest}, not for {missing}"
+    return f"not ready for {', '.join(lacking)}"
 
 
 def _user_side() -> Iterator[Check]:

@@ -35,7 +35,11 @@ HEADER = ["job", "name", "state", "nodes", "time", "why"]
 
 def merged(current: list[slurm.Job], past: list[jobs.Past]) -> list[dict[str, Any]]:
     """One entry for each job id, in order. Slurm's word goes before the folder's."""
-    found = {job.job_id: _ended(job) for job in past} | {job.job_id: live(job) for job in current}
+    ended = {job.job_id: _ended(job) for job in past}
+    found = ended | {job.job_id: live(job) for job in current}
+    for job_id, entry in found.items():
+        if slurm.job_state(entry["state"]).phase == "done" and job_id in ended:
+            entry["reason"] = ended[job_id]["reason"]
     folders = {job.job_id: job.folder for job in past}
     return [entry | {"folder": folders.get(entry["job_id"])} for entry in sorted(found.values(), key=_order)]
 

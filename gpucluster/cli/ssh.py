@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from gpucluster.cli.connection import head
@@ -14,9 +16,16 @@ from gpucluster.cli.context import CliContext
 def command(context: CliContext, words: tuple[str, ...]) -> int:
     """Open a shell on the head node; with a command after --, run that and pass its exit code on.
 
+    A single word is a line for the shell there: gpucluster ssh -- 'cd jobs && ls'
+
     The way in is EC2 Instance Connect: no key pair, no open port. The host key is checked.
     """
     from gpucluster import terminal
 
     with head(context) as remote:
-        return terminal.run(remote.session(), words) if words else terminal.shell(remote.session())
+        return terminal.run(remote.session(), remote_command(words)) if words else terminal.shell(remote.session())
+
+
+def remote_command(words: Sequence[str]) -> Sequence[str]:
+    """As ssh has it: `ssh host 'a | b'` is a pipeline. Several words are passed on as they are, each one word."""
+    return words if len(words) > 1 else ["bash", "-c", *words]

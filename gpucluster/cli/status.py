@@ -100,10 +100,14 @@ def _partition(partition: Report) -> Iterator[str]:
         states[node["words"]] = states.get(node["words"], 0) + 1
     yield f"partition {partition['name']}: " + ", ".join(f"{count} {words}" for words, count in states.items())
     for node in nodes:
-        if node["reason"]:
+        if not node["available"]:
             yield f"  {node['name']} is {node['words']} since {node['since']}: {node['reason']}"
+        elif node["reason"]:  # Slurm keeps it when a node is back
+            earlier = node["reason"].partition("; next try in")[0]
+            yield f"  {node['name']} is back; it was out of service at {node['since']}: {earlier}"
 
 
 def _job(job: Report) -> list[str]:
     where = job["reason"] or job["node_list"]
-    return [f"  {job['job_id']}", job["name"], job["state"], f"{job['nodes']} nodes", job["elapsed"], where]
+    size = f"{job['nodes']} node{'s' * (job['nodes'] != 1)}"
+    return [f"  {job['job_id']}", job["name"], job["state"], size, job["elapsed"], where]

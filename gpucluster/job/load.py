@@ -92,5 +92,5 @@ def _read(path: Path) -> Document:
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
     raise JobSpecError(
-        [Notice("error", str(path), 0, 0, "", problem, hint="examples/digits has a job.yaml to start from")]
+        [Notice("error", str(path), 0, 0, "", problem, hint="examples/digits/job-torchrun.yaml is one to start from")]
     )

@@ -113,7 +113,11 @@ failures() {
 }
 
 stop_reason() {
-  if [ "$(date +%s)" -ge "$((${SLURM_JOB_END_TIME:-9999999999} - 5))" ]; then
+  local lost
+  lost=$(this_run | sed -nE 's/.*srun: error: Node failure on ([^ ]+).*/\1/p' | head -n 1)
+  if [ -n "$lost" ]; then
+    echo "lost the node $lost"
+  elif [ "$(date +%s)" -ge "$((${SLURM_JOB_END_TIME:-9999999999} - 5))" ]; then
     echo "stopped at its time limit"
   else
     echo "cancelled"

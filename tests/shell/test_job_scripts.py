@@ -338,6 +338,19 @@ def test_a_cancelled_job_ends_every_rank_and_says_so(tmp_path, launcher):
         assert not alive(path.read_text().strip()), path.name
 
 
+def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
+    program = 'echo "srun: error: Node failure on train-2" >&2; touch "$OUT/up"; exec sleep 60'
+    job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",)})
+    (tmp_path / "stubs" / "horovodrun").write_text(f"#!/usr/bin/env bash\n{program}\n")
+    process = subprocess.Popen(**job)
+    wait_for(lambda: (tmp_path / "up").exists())
+    process.send_signal(signal.SIGTERM)
+    code = process.wait(30)
+    _, result, log, _ = finished(code, tmp_path / "job")
+    assert result["reason"] == "lost the node train-2"
+    assert log.splitlines()[-1] == "error: lost the node train-2"
+
+
 def test_what_a_rank_leaves_behind_is_ended(tmp_path, run):
     program = "sleep 300 & echo $! >$OUT/left$RANK"
     started = time.monotonic()

@@ -117,6 +117,27 @@ def test_why_it_waits():
     ]
 
 
+def test_a_node_that_is_tried_again_needs_nobody():
+    job = slurm.parse_jobs(SQUEUE)[1]
+    nodes = slurm.parse_nodes(
+        "train-3|train|down#|2026-11-21T12:00:00|InsufficientInstanceCapacity; next try in 120 s\n"
+    )
+    assert any("come back by themselves" in line for line in why.waiting(job, nodes))
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("sbatch: error: Invalid --signal specification\n", "Invalid --signal specification"),
+        ("sbatch: error: lua: hm\nsbatch: error: Batch job submission failed: Invalid qos\n", "Invalid qos"),
+        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", None),
+        ("tar: no space left\n", None),
+    ],
+)
+def test_what_slurm_says_against_a_job(text, refusal):
+    assert slurm.refusal(text) == refusal
+
+
 def test_why_it_failed():
     ending = Ending("FAILED", {"exit_code": 3, "failed_rank": 1, "failed_node": "train-2", "reason": "ValueError: x"})
     assert list(why.ended("7", ending, ["[1 train-2] x"])) == [
@@ -124,5 +145,5 @@ def test_why_it_failed():
         "the end of its log:",
         "  [1 train-2] x",
     ]
-    assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit: reached its time limit"]
+    assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit"]
     assert list(why.ended("7", Ending("COMPLETED", {"exit_code": 0}), ["x"])) == ["job 7 ended well"]

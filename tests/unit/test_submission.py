@@ -11,7 +11,7 @@ import pytest
 
 from gpucluster import jobs, snapshot, submission
 from gpucluster.config import loads
-from gpucluster.errors import JobFailedError, RemoteError, UsageError
+from gpucluster.errors import JobFailedError, UsageError
 from gpucluster.job import SbatchRequest, load
 from gpucluster.remote import InProcessRemote
 
@@ -85,7 +85,7 @@ def test_the_spec_in_the_folder_is_the_job_again(cluster, workdir):
 
 def test_a_job_that_slurm_refuses_leaves_nothing(cluster, workdir):
     command(cluster / "bin" / "sbatch", "echo 'sbatch: error: invalid partition specified: train' >&2; exit 1")
-    with pytest.raises(RemoteError, match="the job was not accepted: exit code 1: sbatch: error: invalid partition"):
+    with pytest.raises(UsageError, match="Slurm does not take the job: invalid partition specified: train"):
         submit(cluster, workdir)
     assert [path.name for path in (cluster / "jobs").iterdir()] == ["by-id"]
 

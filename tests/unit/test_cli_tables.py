@@ -1,0 +1,77 @@
+"""What the verbs make of jobs and nodes for people to read."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+
+import pytest
+
+from gpucluster import slurm
+from gpucluster.cli import cancel, doctor, jobs, ssh, status
+from gpucluster.cli.context import CliContext
+from gpucluster.jobs import Past
+
+Captured = pytest.CaptureFixture[str]
+
+FAILED = "2|FAILED|train|2|train-[1-2]|0:04|UNLIMITED|x|x|raise|NonZeroExitCode\n"
+RESULT = {"exit_code": 1, "failed_rank": 3, "failed_node": "train-1", "reason": "RuntimeError: bad gradient"}
+
+
+def test_a_failed_job_says_why_while_slurm_still_knows_it() -> None:
+    (entry,) = jobs.merged(slurm.parse_jobs(FAILED), [Past("2", "/jobs/raise-1-2-3", RESULT)])
+    assert entry["reason"] == "rank 3 on train-1 exited with 1: RuntimeError: bad gradient"
+    assert entry["elapsed"] == "0:04"
+
+
+def test_a_job_that_runs_again_does_not_say_how_its_last_run_ended() -> None:
+    running = FAILED.replace("FAILED", "RUNNING")
+    (entry,) = jobs.merged(slurm.parse_jobs(running), [Past("2", "/jobs/raise-1-2-3", RESULT)])
+    assert entry["reason"] == ""
+
+
+def test_what_had_ended_is_not_told_as_cancelled(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(cancel, "head", lambda context: nullcontext(None))
+    monkeypatch.setattr(cancel.jobs, "require", lambda remote, job_id: None)
+    assert cancel.command.main(["8"], standalone_mode=False, obj=CliContext()) == 0
+    assert json.loads(capsys.readouterr().out) == {"cancelled": []}
+
+
+def partition(sinfo: str) -> str:
+    nodes = [status._node(node) for node in slurm.parse_nodes(sinfo)]
+    return "\n".join(status._partition({"name": "train", "nodes": nodes}))
+
+
+def test_a_node_that_is_back_is_not_told_as_out_of_service() -> None:
+    text = partition("train-2|train|idle~|2026-11-21T13:39:00|the EC2 instance of this node is gone; next try in 0 s\n")
+    told = "  train-2 is back; it was out of service at 2026-11-21T13:39:00: the EC2 instance of this node is gone"
+    assert text.splitlines()[1:] == [told]
+
+
+def test_a_node_that_is_down_says_why() -> None:
+    text = partition("train-2|train|down|2026-11-21T13:39:00|no capacity; next try in 120 s\n")
+    assert text.splitlines()[1:] == ["  train-2 is down since 2026-11-21T13:39:00: no capacity; next try in 120 s"]
+
+
+def test_one_node_is_one_node() -> None:
+    entry = jobs.live(slurm.parse_jobs(FAILED.replace("|2|train", "|1|train"))[0])
+    assert "1 node" in status._job(entry)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "verdict"),
+    [
+        ((), "ready for AWS and for --local"),
+        (("AWS",), "ready for --local, not for AWS"),
+        (("--local",), "ready for AWS, not for --local"),
+        (("AWS", "--local"), "not ready for AWS, --local"),
+        (("up",), "not ready for up"),
+    ],
+)
+def test_doctor_says_what_works(lacking: tuple[str, ...], verdict: str) -> None:
+    assert doctor._verdict([doctor.Check("x", False, "", "", need) for need in lacking]) == verdict
+
+
+def test_one_word_is_a_line_for_the_shell() -> None:
+    assert ssh.remote_command(["cd /tmp && ls"]) == ["bash", "-c", "cd /tmp && ls"]
+    assert ssh.remote_command(["echo", "a b"]) == ["echo", "a b"]
