@@ -252,6 +252,7 @@ def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests)
     server, client = instance_id(SERVER), instance_id(CLIENT)
     guests.hypervisor.attach_volume(server, "vol-0456", 1, "/dev/sdg")
     guests.run(server, "mkfs.ext4 -q /dev/sdg && mkdir /export && mount /dev/sdg /export && echo shared >/export/file")
+    guests.run(client, "timeout 30 sh -c 'until getent ahostsv4 head.zone.internal; do sleep 0.5; done'")
     early = guests.run(
         client, "mkdir /shared; mount -t nfs4 -o retry=0 head.zone.internal:/export /shared", check=False
     )
