@@ -169,12 +169,12 @@ class NspawnHypervisor:
         machines = list(self._machines.values())
         for machine in machines:
             self.terminate(machine.spec.instance_id, hard=True)
-        for machine in machines:
-            machine.gone.wait(30)
+        gone = [machine.gone.wait(30) for machine in machines]
         self._network.close()
         self._resolver.close()
         cgroups.kill(ownership.cgroup(self._cloud_id))
         cgroups.remove(ownership.cgroup(self._cloud_id))
         for folder in ("network", "volumes"):  # the consoles stay, for whoever asks what happened
             shutil.rmtree(self._state_dir / folder, ignore_errors=True)
-        ownership.release(self._state_dir)
+        if all(gone):  # else what is left must still be found by whose it is
+            ownership.release(self._state_dir)

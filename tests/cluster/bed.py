@@ -19,6 +19,8 @@ from typing import Any
 
 import cdk_project
 
+from localcloud import state
+
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()
 UP_TIMEOUT_S = 420
@@ -108,6 +110,7 @@ class Bed:
     def close(self) -> None:
         """However the test ended: everything that the cloud owns is ended by the cloud's id."""
         self.localcloud("down")
+        shutil.rmtree(state.state_dir(self.name), ignore_errors=True)
 
     def ask(self, what: str) -> Any:
         with urllib.request.urlopen(f"{self.endpoint_url}/_localcloud/{what}", timeout=30) as answer:
