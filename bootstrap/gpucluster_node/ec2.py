@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from gpucluster_node.aws import error_code
 from gpucluster_node.batches import batches
 from gpucluster_node.fleet import Fleet, LaunchTemplate
 
@@ -17,6 +21,8 @@ NODE_TAG = "gpucluster:node"
 FAILURE_TAG = "gpucluster:boot-failure"
 LIVE_STATES = ("pending", "running", "stopping", "stopped")
 TERMINATE_BATCH = 500
+TAG_ATTEMPTS = 10
+"""EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait a minute for their name."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,18 @@ def describe_request(fleet: Fleet, nodes: Sequence[str] = ()) -> dict[str, Any]:
 def launch(ec2: Any, template: LaunchTemplate, count: int, token: str) -> list[Instance]:
     response = ec2.run_instances(**run_request(template, count, token))
     return [_instance(each) for each in sorted(response["Instances"], key=lambda each: each.get("AmiLaunchIndex", 0))]
+
+
+def tag(ec2: Any, request: dict[str, Any]) -> None:
+    """request: of `tag_request`."""
+    for attempt in range(1, TAG_ATTEMPTS + 1):
+        try:
+            ec2.create_tags(**request)
+            return
+        except ClientError as error:
+            if error_code(error) != "InvalidInstanceID.NotFound" or attempt == TAG_ATTEMPTS:
+                raise
+        time.sleep(attempt / 2)
 
 
 def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = ()) -> list[Instance]:

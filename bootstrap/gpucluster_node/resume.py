@@ -71,7 +71,7 @@ def assign(cluster: fleet.Fleet, nodes: Sequence[str], instances: Sequence[ec2.I
     """Tell each instance its node's name, the zone its address, and Slurm too."""
     addresses = {node: instance.private_ip or "" for node, instance in zip(nodes, instances, strict=True)}
     for node, instance in zip(nodes, instances, strict=True):
-        client("ec2").create_tags(**ec2.tag_request(cluster, instance.instance_id, node))
+        ec2.tag(client("ec2"), ec2.tag_request(cluster, instance.instance_id, node))
     zone_id = fleet.hosted_zone_id(client("ssm"), cluster)
     dns.apply(client("route53"), zone_id, dns.upsert(cluster.zone, addresses))
     slurm.set_addresses(addresses)

@@ -16,7 +16,8 @@ horovod_wheel() {
 }
 
 # A g++ that raises the -std=c++14 which Horovod appends to every command line to 17, which torch's headers ask for, and
-# leaves out debug information and Open MPI's C++ bindings: Open MPI 5 has none.
+# leaves out debug information and Open MPI's C++ bindings: Open MPI 5 has none. Gloo uses <cstdint> without including it;
+# newer g++ do not bring it along.
 cxx17_wrapper() {
     cat <<'EOF'
 #!/bin/bash
@@ -28,6 +29,6 @@ for argument in "$@"; do
     esac
     arguments+=("$argument")
 done
-exec g++ -DOMPI_SKIP_MPICXX "${arguments[@]}"
+exec g++ -include cstdint -DOMPI_SKIP_MPICXX "${arguments[@]}"
 EOF
 }

@@ -2,11 +2,15 @@
 step_imds_guard() {
     local rules=/etc/gpucluster/imds-guard.nft unit=/etc/systemd/system/gpucluster-imds-guard.service
     imds_guard_rules | put_file "$rules" 0644 root:root
+    # With the default dependencies it would come after basic.target, and that, where cloud-init is, comes after the network.
     put_file "$unit" 0644 root:root <<EOF
 [Unit]
 Description=Keep jobs away from the instance metadata service
-Before=network-pre.target
+DefaultDependencies=no
+After=local-fs.target
+Before=network-pre.target shutdown.target
 Wants=network-pre.target
+Conflicts=shutdown.target
 
 [Service]
 Type=oneshot
@@ -14,7 +18,7 @@ RemainAfterExit=yes
 ExecStart=$(command -v nft) -f $rules
 
 [Install]
-WantedBy=multi-user.target
+WantedBy=sysinit.target
 EOF
     service_up gpucluster-imds-guard "$rules" "$unit"
 }

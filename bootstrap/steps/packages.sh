@@ -24,6 +24,15 @@ need() {
 
 install_packages() {
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -q update
+    update_package_lists
     apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
+}
+
+# A machine that has just booted may be updating them itself; apt waits for dpkg's lock, never for that of the lists.
+update_package_lists() {
+    for _ in {1..30}; do
+        if apt-get -q update; then return; fi
+        sleep 10
+    done
+    apt-get -q update
 }

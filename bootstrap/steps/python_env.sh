@@ -33,7 +33,19 @@ install_lock() {
     say "not every wheel of ${lock##*/} is on this machine: asking the package index"
     built=$(mktemp -d)
     "${pip[@]}" -r <(grep -v '^horovod==' "$lock") "setuptools<81" wheel "cmake<4"
+    compiler "$1/bin/python"
     horovod_wheel "$1/bin/python" "$lock" "$built"
     "${pip[@]}" --no-deps "$built"/horovod-*.whl
     rm -rf "$built"
+}
+
+# compiler PYTHON: what compiles an extension for PYTHON.
+compiler() {
+    local missing=() header version
+    need g++ g++
+    need make make
+    { read -r header && read -r version; } < <("$1" -c 'import sysconfig
+print(sysconfig.get_path("include") + "/Python.h", sysconfig.get_python_version(), sep="\n")')
+    if [ ! -e "$header" ]; then missing+=("python$version-dev"); fi
+    if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
 }

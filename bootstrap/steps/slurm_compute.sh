@@ -15,9 +15,11 @@ slurmd_drop_in() {
     cat <<EOF
 [Unit]
 ConditionPathExists=
-After=munge.service home.mount
+After=munge.service home.mount nvidia-persistenced.service nvidia-fabricmanager.service
 
 [Service]
+# It makes the device files that gres.conf names, where nobody has used a GPU since the boot.
+ExecStartPre=-/usr/bin/nvidia-smi --list-gpus
 ExecStart=
 ExecStart=$command --conf-server head.$ZONE -N $(hostname)$(slurmd_instance)
 Delegate=yes

@@ -210,3 +210,41 @@ def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
     (machine.bin / "munged").unlink()
     machine.run("ROLE=compute; step_packages", "packages").check_returncode()
     assert any("install" in call and call.endswith(" munge") for call in machine.calls())
+
+
+def test_package_lists_that_somebody_else_updates_are_waited_for(machine: Machine) -> None:
+    locked = 'if [ "$1$2" = -qupdate ] && [ "$(grep -c update "$ROOT/calls")" -lt 3 ]; then exit 100; fi'
+    machine.command("apt-get", locked)
+    machine.command("sleep")
+    machine.run("install_packages munge", "packages").check_returncode()
+    assert [call[:7] for call in machine.calls()] == ["apt-get", "sleep 1", "apt-get", "sleep 1", "apt-get", "apt-get"]
+
+
+def test_a_compiler_is_installed_where_horovod_must_be_built(machine: Machine) -> None:
+    machine.command("python", 'echo "$ROOT/Python.h"; echo 3.12')
+    machine.command("apt-get")
+    for command in ("g++", "make"):
+        machine.command(command)
+    build = 'compiler "$ROOT/bin/python"'
+    machine.run(build, "packages", "python_env").check_returncode()
+    assert machine.calls()[-1].endswith("install -y --no-install-recommends python3.12-dev")
+    (machine.root / "Python.h").touch()
+    before = machine.calls()
+    machine.run(build, "packages", "python_env").check_returncode()
+    assert not [call for call in machine.calls()[len(before) :] if call.startswith("apt-get")]
+
+
+def test_the_metadata_guard_can_start_before_the_network(machine: Machine) -> None:
+    """cloud-init orders the network before sysinit.target: a unit before the network must not wait for that target."""
+    up = 'service_up() { :; }; imds_guard_rules() { :; }; put_file() { echo "== $1"; cat; }; step_imds_guard'
+    machine.command("nft")
+    unit = machine.run(up, "imds_guard").stdout.partition("imds-guard.service")[2].splitlines()
+    assert "DefaultDependencies=no" in unit
+    assert "WantedBy=sysinit.target" in unit
+
+
+@pytest.mark.parametrize("standard", ["-std=c++14", "-std=gnu++14", "-std=c++17"])
+def test_horovods_compiler_knows_cstdint_and_cxx17(machine: Machine, standard: str) -> None:
+    machine.command("g++")
+    machine.run(f'cxx17_wrapper >"$ROOT/cxx"; bash "$ROOT/cxx" {standard} -g a.cc', "horovod_wheel").check_returncode()
+    assert machine.calls() == ["g++ -include cstdint -DOMPI_SKIP_MPICXX -std=c++17 a.cc"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from gpucluster_node import aws, dns, ec2, fleet, release, resume, slurm, suspend, update
 
@@ -125,6 +126,27 @@ def test_resume_launches_tags_names_and_tells_slurm(stubs: Stubs, scontrol: list
     expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1", "train-2.c.internal": "10.0.0.2"})
     resume.resume(CLUSTER, GROUP, "1")
     assert scontrol == [["scontrol", "update", "nodename=train-1,train-2", "nodeaddr=10.0.0.1,10.0.0.2"]]
+
+
+NOT_FOUND = "InvalidInstanceID.NotFound"
+
+
+def test_an_instance_that_ec2_does_not_know_yet_is_tagged_later(stubs: Stubs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ec2.time, "sleep", lambda seconds: None)
+    for _ in range(2):
+        stubs("ec2").add_client_error("create_tags", NOT_FOUND, "The instance ID 'i-1' does not exist")
+    expect_tags(stubs, 1, "train-1")
+    ec2.tag(resume.client("ec2"), ec2.tag_request(CLUSTER, "i-1", "train-1"))
+
+
+def test_tagging_gives_up_in_the_end(stubs: Stubs, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(ec2.time, "sleep", slept.append)
+    for _ in range(ec2.TAG_ATTEMPTS):
+        stubs("ec2").add_client_error("create_tags", NOT_FOUND, "The instance ID 'i-1' does not exist")
+    with pytest.raises(ClientError, match="NotFound"):
+        ec2.tag(resume.client("ec2"), ec2.tag_request(CLUSTER, "i-1", "train-1"))
+    assert 20 < sum(slept) < 30
 
 
 def test_the_next_type_is_tried_where_one_has_no_capacity(stubs: Stubs) -> None:
