@@ -239,3 +239,9 @@ def test_the_default_cluster_is_the_one_of_the_readme() -> None:
     assert [(p.name, p.instance_types, p.min_nodes, p.max_nodes) for p in config.partitions] == [
         ("train", ("g5.12xlarge",), 0, 4)
     ]
+
+
+@pytest.mark.parametrize(("head", "refused"), [("m4.xlarge", True), ("p3.2xlarge", True), ("m6i.large", False)])
+def test_the_head_node_needs_volumes_that_are_nvme_devices(head: str, refused: bool) -> None:
+    found = problems(BASE + f"head_node: {{instance_type: {head}}}\n")
+    assert any("Xen" in each for each in found) is refused

@@ -13,6 +13,9 @@ from gpucluster.instances import INSTANCE_TYPES
 
 Findings = Iterator[Finding]
 
+XEN_FAMILIES = ("m4.", "p3.")
+"""Of the families in the instance table; p3dn is on Nitro."""
+
 REGIONS = [
     "af-south-1",
     "ap-east-1",
@@ -117,6 +120,12 @@ def _addresses(config: ClusterConfig) -> Findings:
 
 def _head_node(config: ClusterConfig) -> Findings:
     head = INSTANCE_TYPES[config.head_node.instance_type]
+    if head.name.startswith(XEN_FAMILIES):
+        yield Finding(
+            ("head_node", "instance_type"),
+            f"{head.name} runs on Xen: the head node finds its volume as an NVMe device, and only Nitro types have those",
+            "m6i types are their successors, and cost less",
+        )
     if head.gpus:
         yield Finding(
             ("head_node", "instance_type"),
