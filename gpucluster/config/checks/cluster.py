@@ -123,7 +123,7 @@ def _head_node(config: ClusterConfig) -> Findings:
     if head.name.startswith(XEN_FAMILIES):
         yield Finding(
             ("head_node", "instance_type"),
-            f"{head.name} runs on Xen: the head node finds its volume as an NVMe device, and only Nitro types have those",
+            f"{head.name} runs on Xen: the head node needs its volume as an NVMe device, as Nitro types have it",
             "m6i types are their successors, and cost less",
         )
     if head.gpus:
