@@ -21,6 +21,7 @@ from gpucluster.instances import InstanceType
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOTSTRAP = ROOT / "bootstrap"
+ENVIRONMENT = "environments/default.txt"
 JOB_USER = "ubuntu"
 USABLE_MEMORY = 0.95
 """Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than
@@ -38,7 +39,15 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         **_slurm(config),
         "fleet.json": json.dumps(fleet(config), indent=2) + "\n",
         **_verbatim(),
+        ENVIRONMENT: environment(config),
     }
+
+
+def environment(config: ClusterConfig) -> str:
+    """The lock of the jobs' Python environment, less what the cluster does without."""
+    lines = _verbatim()[ENVIRONMENT].splitlines(keepends=True)
+    wanted = "horovod" in config.software.frameworks
+    return "".join(line for line in lines if wanted or not line.startswith("horovod=="))
 
 
 def version(files: Mapping[str, str]) -> str:

@@ -21,8 +21,13 @@ make_environment() {
     virtualenv --quiet --python "$1" "$folder"
     install_lock "$folder" "$lock"
     # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write.
-    "$folder/bin/python" -c 'import numpy, scipy, sklearn.datasets, torch.distributed.run, torch.nn.parallel, torch.utils.data
-import horovod.torch, horovod.runner.launch'
+    "$folder/bin/python" -c 'import numpy, scipy, sklearn.datasets, torch.distributed.run, torch.nn.parallel, torch.utils.data'
+    if wants_horovod "$lock"; then "$folder/bin/python" -c 'import horovod.torch, horovod.runner.launch'; fi
+}
+
+# wants_horovod LOCK: the cluster may do without (software.frameworks).
+wants_horovod() {
+    grep -q '^horovod==' "$1"
 }
 
 # From the image's own wheels where it offers every one; else from the package index, with Horovod built here, because the
@@ -33,8 +38,12 @@ install_lock() {
     say "not every wheel of ${lock##*/} is on this machine: asking the package index"
     built=$(mktemp -d)
     "${pip[@]}" -r <(grep -v '^horovod==' "$lock") "setuptools<81" wheel "cmake<4"
+    if ! wants_horovod "$lock"; then return; fi
     compiler "$1/bin/python"
-    horovod_wheel "$1/bin/python" "$lock" "$built"
+    horovod_wheel "$1/bin/python" "$lock" "$built" || true
+    if ! compgen -G "$built/horovod-*.whl" >/dev/null; then
+        fail "Horovod cannot be built here: leave it out of software.frameworks, or give this image's pip its wheel"
+    fi
     "${pip[@]}" --no-deps "$built"/horovod-*.whl
     rm -rf "$built"
 }

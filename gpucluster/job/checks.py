@@ -28,7 +28,7 @@ def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     """What keeps this completed spec from running on this cluster."""
     yield from _partition(spec, config)
-    yield from _launcher(spec)
+    yield from _launcher(spec, config)
     yield from _servers(spec)
     yield from _not_built(spec)
 
@@ -71,11 +71,14 @@ def _efa(spec: JobSpec, config: ClusterConfig, name: str) -> Findings:
         )
 
 
-def _launcher(spec: JobSpec) -> Findings:
+def _launcher(spec: JobSpec, config: ClusterConfig) -> Findings:
     if spec.launcher in NOT_BUILT:
         yield Finding(("launcher",), f"{spec.launcher} is not built yet", f"built: {', '.join(LAUNCHERS)}")
     elif spec.launcher not in LAUNCHERS:
         yield Finding(("launcher",), f"no launcher {spec.launcher!r}", _near(spec.launcher, [*LAUNCHERS, *NOT_BUILT]))
+    elif spec.launcher == "horovodrun" and "horovod" not in config.software.frameworks:
+        left_out = f"horovodrun needs horovod, which software.frameworks of the cluster {config.name} leaves out"
+        yield Finding(("launcher",), left_out, "add it there in cluster.yaml, or choose torchrun")
 
 
 def _servers(spec: JobSpec) -> Findings:

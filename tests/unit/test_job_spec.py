@@ -216,3 +216,14 @@ def test_a_file_that_is_no_job(tmp_path, text):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(JobSpecError, match="no such file"):
         load(CONFIG, tmp_path / "none.yaml")
+
+
+def test_horovodrun_needs_a_cluster_with_horovod():
+    text = "name: T\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+    without = loads(text + "software: {frameworks: [torch]}\n")
+    flags = {"command": ("python", "train.py"), "launcher": "horovodrun"}
+    assert problems(load, without, flags=flags) == [
+        "--launcher: horovodrun needs horovod, which software.frameworks of the cluster T leaves out"
+        " | add it there in cluster.yaml, or choose torchrun"
+    ]
+    assert load(loads(text), flags=flags).launcher == "horovodrun"
