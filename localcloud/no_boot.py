@@ -58,7 +58,7 @@ class NoBoot:
     def delete_volume(self, volume_id: str) -> None:
         """Nothing was written."""
 
-    def connect(self, private_ip: str, port: int) -> socket.socket:
+    def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
         raise ConnectionRefusedError(f"{private_ip}:{port}: this cloud runs with --no-boot, no machine answers")
 
     def listen(self, address: str, port: int) -> socket.socket:

@@ -30,6 +30,7 @@ class BadRequest(Exception):
 
 @dataclass(frozen=True)
 class Target:
+    vpc_id: str
     private_ip: str
     port: int
     duration_s: int
@@ -47,7 +48,7 @@ def target_of(url: str) -> Target:
     query = {key: values[0] for key, values in parse_qs(parts.query).items()}
     if parts.path != "/openTunnel":
         raise BadRequest(f"unknown path {parts.path}; expected /openTunnel")
-    _check_endpoint(query.get("instanceConnectEndpointId", ""), query.get("privateIpAddress", ""))
+    vpc_id = _vpc_of(query.get("instanceConnectEndpointId", ""), query.get("privateIpAddress", ""))
     try:
         port, duration_s = int(query.get("remotePort", "22")), int(query.get("maxTunnelDuration", MAX_DURATION_S))
     except ValueError as error:
@@ -56,10 +57,11 @@ def target_of(url: str) -> Target:
         raise BadRequest(f"remotePort {port} is not allowed; allowed: 22, 3389")
     if not 1 <= duration_s <= MAX_DURATION_S:
         raise BadRequest(f"maxTunnelDuration must be 1 to {MAX_DURATION_S} seconds, got {duration_s}")
-    return Target(query["privateIpAddress"], port, duration_s)
+    return Target(vpc_id, query["privateIpAddress"], port, duration_s)
 
 
-def _check_endpoint(endpoint_id: str, private_ip: str) -> None:
+def _vpc_of(endpoint_id: str, private_ip: str) -> str:
+    """The endpoint's, which must have this address."""
     try:
         address = ipaddress.ip_address(private_ip)
     except ValueError as error:
@@ -70,14 +72,14 @@ def _check_endpoint(endpoint_id: str, private_ip: str) -> None:
                 vpc = backend.get_vpc(endpoint["VpcId"])
                 if address not in ipaddress.ip_network(vpc.cidr_block):
                     raise BadRequest(f"{private_ip} is not in the endpoint's VPC {vpc.id} ({vpc.cidr_block})")
-                return
+                return str(vpc.id)
     raise BadRequest(f"the instance connect endpoint {endpoint_id!r} does not exist")
 
 
 def _handle(websocket: ServerConnection) -> None:
     try:
         target = target_of(websocket.request.path if websocket.request else "")
-        remote = current().hypervisor.connect(target.private_ip, target.port)
+        remote = current().hypervisor.connect(target.vpc_id, target.private_ip, target.port)
     except BadRequest as error:
         websocket.close(1008, _reason(str(error)))
         return

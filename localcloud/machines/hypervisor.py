@@ -47,7 +47,7 @@ class NspawnHypervisor:
         """Metadata and names, on the addresses that EC2 gives them in every VPC, until the returned call."""
 
         def lookup(address: str) -> InstanceSpec | None:
-            machine = self._machine_at(address, vpc.vpc_id)
+            machine = self._machine_at(vpc.vpc_id, address)
             return machine.spec if machine else None
 
         def resolve(name: str, record_type: str) -> list[str] | None:
@@ -67,15 +67,11 @@ class NspawnHypervisor:
 
         return stop
 
-    def _machine_at(self, private_ip: str, vpc_id: str | None = None) -> Machine | None:
-        """The newest live instance with this address; in a given VPC, the only one."""
+    def _machine_at(self, vpc_id: str, private_ip: str) -> Machine | None:
+        """The live instance with this address. Another VPC may have the same one."""
         for machine in reversed(list(self._machines.values())):
             spec = machine.spec
-            if (
-                spec.interfaces[0].private_ip == private_ip
-                and vpc_id in (None, spec.vpc_id)
-                and not machine.gone.is_set()
-            ):
+            if (spec.vpc_id, spec.interfaces[0].private_ip) == (vpc_id, private_ip) and not machine.gone.is_set():
                 return machine
         return None
 
@@ -116,7 +112,7 @@ class NspawnHypervisor:
 
     def _share(self, machine: Machine, request: shares.MountRequest, pid: int) -> None:
         def leader_at(address: str) -> int | None:
-            server = self._machine_at(address, machine.spec.vpc_id)
+            server = self._machine_at(machine.spec.vpc_id, address)
             return server.leader() if server else None
 
         shares.mount(request, machine.spec.interfaces[0].private_ip or "", pid, leader_at)
@@ -155,11 +151,11 @@ class NspawnHypervisor:
     def delete_volume(self, volume_id: str) -> None:
         self._volumes.delete(volume_id)
 
-    def connect(self, private_ip: str, port: int) -> socket.socket:
-        machine = self._machine_at(private_ip)
-        vpc = self._network.vpc(machine.spec.vpc_id) if machine else None
+    def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
+        machine = self._machine_at(vpc_id, private_ip)
+        vpc = self._network.vpc(vpc_id) if machine else None
         if vpc is None:
-            raise ConnectionRefusedError(f"no running instance has the address {private_ip}")
+            raise ConnectionRefusedError(f"no running instance of {vpc_id} has the address {private_ip}")
         return connect_tcp(vpc.netns, private_ip, port)
 
     def listen(self, address: str, port: int) -> socket.socket:

@@ -130,7 +130,7 @@ class Hypervisor(Protocol):
 
     def delete_volume(self, volume_id: str) -> None: ...
 
-    def connect(self, private_ip: str, port: int) -> socket.socket:
+    def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
         """A TCP connection from inside the VPC's network (the Instance Connect Endpoint's way in)."""
         ...
 

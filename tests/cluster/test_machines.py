@@ -197,7 +197,7 @@ def test_pushed_key_opens_a_session_through_connect(guests: Guests) -> None:
     key = paramiko.ECDSAKey.generate()
     guests.metadata.keys = [f"{key.get_name()} {key.get_base64()}"]
     guests.await_console(instance_id(CLIENT), "OpenBSD Secure Shell server")
-    connection = guests.hypervisor.connect("10.0.1.11", 22)
+    connection = guests.hypervisor.connect(VPC, "10.0.1.11", 22)
     with paramiko.Transport(connection) as transport:
         transport.connect(username="ubuntu", pkey=key)
         channel = transport.open_session()

@@ -24,7 +24,7 @@ from localcloud.ssh_keys import PushedKeys
 class EchoMachines(NoBoot):
     """Every address answers, and sends back what it is sent."""
 
-    def connect(self, private_ip: str, port: int) -> socket.socket:
+    def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
         ours, theirs = socket.socketpair()
 
         def echo() -> None:
@@ -48,6 +48,20 @@ def url() -> Iterator[str]:
     server.shutdown()
     del endpoints(backend)["eice-1"]
     backend.delete_vpc(vpc.id)
+
+
+def test_a_tunnel_leads_into_the_vpc_of_its_endpoint(url: str) -> None:
+    """Another VPC may have the same addresses."""
+    backend = ec2_backends[ACCOUNT_ID]["us-east-1"]
+    other = backend.create_vpc("10.3.0.0/16")
+    endpoints(backend)["eice-2"] = {"VpcId": other.id}
+    try:
+        first, second = tunnel.target_of(url), tunnel.target_of(url.replace("eice-1", "eice-2"))
+    finally:
+        del endpoints(backend)["eice-2"]
+        backend.delete_vpc(other.id)
+    assert second.vpc_id == other.id
+    assert (first.private_ip, first.vpc_id == second.vpc_id) == (second.private_ip, False)
 
 
 def test_bytes_go_both_ways_unchanged(url: str) -> None:
