@@ -28,7 +28,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@echo "== Python packages into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock 2> >(grep -v 'is ignored: it is neither' >&2)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . 2> >(grep -v 'is ignored: it is neither' >&2)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e . 2> >(grep -v 'is ignored: it is neither' >&2)
 	@touch $@
 
 # Node.js comes from PyPI; the machine's own, if any, is not asked. With $(VENV) activated, `cdk` is the pinned one.
