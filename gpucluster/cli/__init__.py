@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -113,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     context = CliContext()
     if arguments is None:
         _spare_the_collector()
+        # As by Ctrl-C: what a verb started, the CDK command line above all, must not outlive it.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     # pydantic would read every installed distribution to look for plug-ins, and there are none to find
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:

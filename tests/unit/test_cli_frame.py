@@ -148,14 +148,15 @@ def test_version() -> None:
     assert (done.returncode, done.stdout.startswith("gpucluster ")) == (0, True)
 
 
-def test_ctrl_c_says_so_and_exits_with_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_says_so_and_exits_with_130(tmp_path: Path, number: signal.Signals) -> None:
     """A real signal in a real process: a named pipe as the file holds `validate` while it reads."""
     pipe = tmp_path / "cluster.yaml"
     os.mkfifo(pipe)
     process = subprocess.Popen([*PROGRAM, "validate", str(pipe)], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     with pipe.open("w"):  # returns when the program has opened it for reading
         time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, printed = process.communicate(timeout=30)
     assert (process.returncode, printed.strip()) == (130, "interrupted")
 
