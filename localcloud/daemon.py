@@ -18,6 +18,7 @@ from pathlib import Path
 
 from localcloud import ports, state
 from localcloud.errors import LocalCloudError, UsageError
+from localcloud.machines import processes
 
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0  # guests have 30 s to shut down
@@ -52,7 +53,7 @@ def _record(options: Options) -> state.Cloud:
         name=options.name,
         id=state.new_id(),
         pid=os.getpid(),
-        start_time=state.process_start_time(os.getpid()) or 0,
+        start_time=processes.start_time(os.getpid()) or 0,
         port=options.port,
         endpoint_url=f"http://127.0.0.1:{options.port}",
         boot=options.boot,

@@ -8,6 +8,8 @@ import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from localcloud.machines import processes
+
 
 @dataclass(frozen=True)
 class Cloud:
@@ -22,7 +24,7 @@ class Cloud:
     boot: bool
 
     def alive(self) -> bool:
-        return process_start_time(self.pid) == self.start_time
+        return processes.is_running(self.pid, self.start_time)
 
 
 def root() -> Path:
@@ -36,15 +38,6 @@ def root() -> Path:
 
 def state_dir(name: str) -> Path:
     return root() / name
-
-
-def process_start_time(pid: int) -> int | None:
-    """None where no such process runs (a zombie runs no more)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[19])
 
 
 def write(directory: Path, cloud: Cloud) -> None:

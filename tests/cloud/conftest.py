@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
+
+from tests.ports import two_free_ports
 
 
 @dataclass(frozen=True)
@@ -30,22 +31,10 @@ class ControlPlane:
         return boto3.client(service, region_name=region, endpoint_url=self.endpoint_url, config=once, **keys)
 
 
-def _two_free_ports() -> tuple[int, int]:
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port, port + 1
-
-
 @pytest.fixture
 def ports() -> tuple[int, int]:
     """Of an API and of its tunnel: neighbours, both free."""
-    return _two_free_ports()
+    return two_free_ports()
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +51,7 @@ def control_plane(
     tmp_path_factory: pytest.TempPathFactory, localcloud_command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> Iterator[ControlPlane]:
     environment = {**os.environ, "LOCALCLOUD_ROOT": str(tmp_path_factory.mktemp("localcloud"))}
-    up = localcloud_command(environment, "up", "--no-boot", "--detach", "--port", str(_two_free_ports()[0]))
+    up = localcloud_command(environment, "up", "--no-boot", "--detach", "--port", str(two_free_ports()[0]))
     assert up.returncode == 0, up.stderr
     started = json.loads(up.stdout)
     yield ControlPlane(started["endpoint_url"], Path(started["state_dir"]), environment)

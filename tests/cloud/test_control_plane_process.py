@@ -14,7 +14,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from localcloud.state import process_start_time
+from localcloud.machines import processes
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def _up(environment: dict[str, str], port: int, name: str = "default") -> subpro
 
 
 def _alive(pid: int) -> bool:
-    return process_start_time(pid) is not None
+    return processes.start_time(pid) is not None
 
 
 def test_up_answers_and_down_ends_it_and_down_again_says_so(

@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,26 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cdk_project
-
 from localcloud import state
+from tests.cloud import cdk_project
+from tests.ports import two_free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()
 UP_TIMEOUT_S = 420
-
-
-def free_port() -> int:
-    """Of an API; the one after it, for the tunnel, is free as well."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 def wait_for(what: str, probe: Callable[[], Any], timeout_s: float, interval_s: float = 1.0) -> Any:
@@ -58,7 +44,7 @@ class Bed:
     def make(cls, folder: Path) -> Bed:
         """With the default cluster.yaml; nothing is started."""
         shutil.copy(ROOT / "cluster.yaml", folder / "cluster.yaml")
-        return cls(folder, f"test-{secrets.token_hex(3)}", free_port())
+        return cls(folder, f"test-{secrets.token_hex(3)}", two_free_ports()[0])
 
     @property
     def config(self) -> Path:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "cloud"))
-
-from bed import Bed  # noqa: E402
+from bed import Bed
 
 
 @pytest.fixture(scope="session")

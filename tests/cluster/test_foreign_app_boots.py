@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import boto3
 import pytest
 
 from localcloud.machines import cgroups, doctor, leftovers, namespaces, nspawn, ownership
+from tests.ports import two_free_ports
 
 REPOSITORY = Path(__file__).parents[2]
 CDK = REPOSITORY / "node_modules/aws-cdk/bin/cdk"
@@ -85,21 +85,8 @@ def localcloud(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False)
 
 
-def free_ports() -> int:
-    """The first of two neighbouring free ports: the API's and the tunnel's."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-
-
 def up(name: str, app: Path) -> tuple[Cloud, str]:
-    started = localcloud("up", "--name", name, "--port", str(free_ports()), "--detach")
+    started = localcloud("up", "--name", name, "--port", str(two_free_ports()[0]), "--detach")
     assert started.returncode == 0, started.stderr
     facts = json.loads(started.stdout)
     return Cloud(name, facts["endpoint_url"], facts["pid"], Path(facts["state_dir"]), app), started.stderr
