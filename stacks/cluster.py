@@ -13,11 +13,18 @@ from constructs import Construct
 from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from stacks import roles
+from stacks.accounting import Accounting
+from stacks.budget import Budget
 from stacks.bundle import Bundle, Parameters
+from stacks.context import Context
+from stacks.encryption import customer_key
+from stacks.head import HeadNode
 from stacks.images import machine_image
+from stacks.monitoring import Monitoring
 from stacks.network import Network
-from stacks.nodes import HeadNode, Partition, pascal
-from stacks.storage import HomeVolume
+from stacks.partitions import Partition, pascal
+from stacks.storage import Storage
+from stacks.storage.home import HomeVolume
 
 NO_ACCOUNT = "000000000000"
 """Stands for the account where nobody is logged in: enough to synthesize, not to look anything up."""
@@ -34,7 +41,8 @@ class GpuCluster(cdk.Stack):
             synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
         )
         self._config = config
-        self._refuse_what_is_not_built()
+        self._warn_of_what_comes_later()
+        self.key = customer_key(self, config.security.kms_key_arn)
         self.network = Network(
             self,
             "Network",
@@ -56,16 +64,21 @@ class GpuCluster(cdk.Stack):
         self.head_role = roles.node_role(self, "HeadRole")
         self.partitions = list(self._partitions())
         self.parameters = Parameters(self, "Parameters", path=config.ssm_path)
+        context = Context(config, self.network, self.head_role, self.compute_role, self.key, self.parameters)
+        self.storage = Storage(self, "Storage", context=context)
+        self.accounting = Accounting(self, "Accounting", context=context)
         self._announce()
         self._grant()
         self.head = self._head()
+        self.monitoring = Monitoring(self, "Monitoring", context=context)
+        if config.budget:
+            self.budget = Budget(self, "Budget", context=context)
         self.bundle.wait_until_live(self.head, self.head.attachment, self.parameters)
         self._outputs()
 
-    def _refuse_what_is_not_built(self) -> None:
-        """The template is made all the same, to be looked at; the CDK command line will not deploy it."""
+    def _warn_of_what_comes_later(self) -> None:
         for notice in self._config.not_built():
-            cdk.Annotations.of(self).add_error(notice.render())
+            cdk.Annotations.of(self).add_warning_v2(f"gpucluster:{notice.key}", notice.render())
 
     def _munge_key(self) -> secretsmanager.Secret:
         return secretsmanager.Secret(
@@ -126,7 +139,7 @@ class GpuCluster(cdk.Stack):
             network=self.network,
             role=self.head_role,
             home=self.home,
-            after=[self.parameters, self.munge_key, self.compute_role],
+            after=[self.parameters, self.munge_key, self.compute_role, self.storage, self.accounting],
         )
 
     def _image(self, image: str) -> ec2.IMachineImage:

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from stacks.bundle import Parameters
 from stacks.network import Network
-from stacks.nodes import Partition
+from stacks.partitions import Partition
 
 
 def node_role(scope: Construct, id_: str) -> iam.Role:

@@ -37,7 +37,6 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
     from gpucluster.aws import aws_errors
 
     config = context.load()
-    refuse_what_is_not_built(config)
     if not local and (port or image):
         raise UsageError("--port and --image go with --local")
     tell = stopwatch()
@@ -61,13 +60,6 @@ def stopwatch() -> Callable[[str], None]:
     """Tells a line to stderr with the seconds since the verb began."""
     began = time.monotonic()
     return lambda line: click.echo(f"[{time.monotonic() - began:4.0f} s] {line}", err=True)
-
-
-def refuse_what_is_not_built(config: ClusterConfig) -> None:
-    notices = config.not_built()
-    if notices:
-        keys = ", ".join(notice.key for notice in notices)
-        raise UsageError(f"{notices[0].file}: not built yet: {keys}", "take these keys out of the file")
 
 
 def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[str], None]) -> Deployment:

@@ -133,6 +133,9 @@ Image = Annotated[
     ),
 ]
 PlacementGroup = Annotated[str, _text(r"[!-~]([ -~]{0,253}[!-~])?", "cluster, none or the name of a placement group")]
+ServersPlacementGroup = Annotated[
+    str, _text(r"[!-~]([ -~]{0,253}[!-~])?", "shared, none or the name of a placement group")
+]
 ReservationId = Annotated[str, _text(r"cr-[0-9a-f]{8,17}", "a capacity reservation's id (cr-…)")]
 VpcId = Annotated[str, _text(r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)")]
 SubnetId = Annotated[str, _text(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})", "a subnet's id (subnet-…)")]

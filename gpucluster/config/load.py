@@ -126,7 +126,7 @@ def _without_faults(data: Any, faults: list[Any]) -> ClusterConfig | None:
     return config
 
 
-LISTS_WITH_GAPS = ("partitions", "storage", "instance_types")
+LISTS_WITH_GAPS = ("partitions", "storage", "instance_types", "s3_access")
 """Lists whose other entries are still checked when one is refused; any other list is refused with its entry."""
 
 

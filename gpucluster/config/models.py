@@ -27,6 +27,7 @@ from gpucluster.config.fields import (
     RegionName,
     ReservationId,
     S3Uri,
+    ServersPlacementGroup,
     SourceNetwork,
     SubnetId,
     VpcId,
@@ -93,9 +94,16 @@ class Network(Section):
     internet: Literal["nat", "none"] = "nat"
 
 
+OnDelete = Literal["delete", "retain"]
+
+
 class HeadNode(Section):
     instance_type: InstanceTypeName = "m6i.2xlarge"
     volume_gib: Annotated[int, Field(strict=True, ge=10, le=16384)] = 200
+    image: Image | None = None
+    on_delete: Literal["delete", "snapshot", "retain"] = "snapshot"
+    snapshot_days: Whole = 7
+    termination_protection: bool = False
 
 
 class Partition(Section):
@@ -115,6 +123,7 @@ class ParameterServers(Section):
     instance_type: InstanceTypeName = "m4.16xlarge"
     min_nodes: Whole = 0
     max_nodes: Count = 16
+    placement_group: ServersPlacementGroup = "shared"
 
 
 class DataRepository(Section):
@@ -130,6 +139,11 @@ class FsxLustre(Section):
     deployment: Literal["scratch-1", "scratch-2", "persistent-1", "persistent-2"] = "persistent-2"
     capacity_gib: Count = 4800
     throughput_mbps_per_tib: Count | None = None
+    compression: Literal["none", "lz4"] = "none"
+    efa: bool = False
+    metadata_iops: Count | None = None
+    backup_days: Whole = 0
+    on_delete: OnDelete = "delete"
     data_repositories: tuple[DataRepository, ...] = ()
 
 
@@ -152,6 +166,7 @@ HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
 class Efs(Section):
     mount: MountPoint
     type: Literal["efs"]
+    on_delete: OnDelete = "retain"
 
 
 def _storage_type(entry: Any) -> Any:
@@ -175,9 +190,21 @@ class Software(Section):
     frameworks: tuple[Framework, ...] = ("torch", "horovod")
 
 
+class S3Access(Section):
+    uri: S3Uri
+    access: Literal["read", "read-write"] = "read"
+
+
+class Monitoring(Section):
+    log_days: Count = 90
+    dashboard: bool = True
+    alarm_email: EmailAddress | None = None
+
+
 class Budget(Section):
     monthly_usd: Amount
     email: EmailAddress | None = None
+    at_limit: Literal["tell", "stop-launches"] = "tell"
 
 
 class Security(Section):
@@ -194,10 +221,13 @@ class ClusterConfig(Section):
     partitions: Annotated[tuple[Annotated[Partition, _or_blank(Partition)], ...], Field(min_length=1)]
     parameter_servers: ParameterServers | None = None
     storage: tuple[Storage, ...] = (HOME_ON_HEAD,)
+    s3_access: tuple[Annotated[S3Access, _or_blank(S3Access)], ...] = ()
     software: Software = Software.model_construct()
     accounting: Literal["local", "rds", "off"] = "off"
+    monitoring: Monitoring = Monitoring.model_construct()
     budget: Budget | None = None
     security: Security = Security.model_construct()
+    silence: tuple[str, ...] = ()
 
     _document: Document = PrivateAttr(default_factory=Document)
 
@@ -237,7 +267,7 @@ class ClusterConfig(Section):
         return self.instance_types(partition)[0].gpus
 
     def not_built(self) -> list[Notice]:
-        """What the file asks for and this version does not build yet: `validate` warns of it, `up` refuses."""
+        """What the file asks for and this version does not build yet: `validate` and `up` warn of it."""
         from gpucluster.config.not_built import not_built
 
         return [self._document.notice(finding) for finding in not_built(self)]

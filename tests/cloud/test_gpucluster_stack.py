@@ -185,10 +185,3 @@ def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_words(cluster: 
     assert cluster.gpucluster("down", "--yes").returncode == 0
     assert cluster.status() is None
     assert nothing_left(cluster.control_plane) == {}
-
-
-def test_what_is_not_built_is_refused_before_anything_is_made(cluster: Cluster) -> None:
-    cluster.file.write_text(cluster.file.read_text() + "storage: [{mount: /fsx, type: fsx-lustre}]\n")
-    done = cluster.gpucluster("up")
-    assert (done.returncode, cluster.status()) == (2, None)
-    assert "error: " in done.stderr and "storage[0].type" in done.stderr

@@ -1,0 +1,23 @@
+"""What most constructs of the cluster are given: the file, the network, the roles, the key, and where nodes read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+
+from gpucluster.config import ClusterConfig
+from stacks.bundle import Parameters
+from stacks.network import Network
+
+
+@dataclass(frozen=True)
+class Context:
+    config: ClusterConfig
+    network: Network
+    head_role: iam.Role
+    compute_role: iam.Role
+    key: kms.IKey | None
+    """The customer's; None where AWS's own keys encrypt."""
+    parameters: Parameters
