@@ -9,14 +9,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "UnderTest"
@@ -27,42 +27,6 @@ head_node: {{instance_type: m6i.large, volume_gib: 20}}
 partitions:
   - {{name: train, instance_types: [{instance_type}], max_nodes: {max_nodes}}}
 """
-BUNDLE = f"/gpucluster/{NAME}/bundle"
-
-
-class Head(threading.Thread):
-    """Answers each new bundle on its wait handle, as a head node does."""
-
-    def __init__(self, control_plane: Any, status: str = "SUCCESS", reason: str = "ready") -> None:
-        super().__init__(daemon=True)
-        self._ssm = control_plane.client("ssm")
-        self._endpoint_url = control_plane.endpoint_url
-        self._answer = {"Status": status, "Reason": reason, "UniqueId": "head", "Data": "x"}
-        self._ended = threading.Event()
-        self.versions: list[str] = []
-
-    def __enter__(self) -> Head:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._ended.wait(0.2):
-            try:
-                value = json.loads(self._ssm.get_parameter(Name=BUNDLE)["Parameter"]["Value"])
-            except self._ssm.exceptions.ParameterNotFound:
-                continue
-            if value["version"] not in self.versions:
-                self.versions.append(value["version"])
-                self._signal(value["wait_handle_url"])
-
-    def _signal(self, url: str) -> None:
-        here = url.replace("http://169.254.169.251", self._endpoint_url)
-        body = json.dumps(self._answer).encode()
-        urllib.request.urlopen(urllib.request.Request(here, method="PUT", data=body), timeout=10).close()
 
 
 @dataclass
@@ -119,7 +83,7 @@ def last_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.mark.timeout(280)
 def test_a_cluster_comes_up_grows_and_goes(cluster: Cluster) -> None:
-    with Head(cluster.control_plane) as head:
+    with Head(cluster.control_plane, NAME) as head:
         first = last_line(cluster.gpucluster("up"))
         assert first["changed"] is True
         assert first["outputs"]["BundleVersion"] == head.versions[-1]
@@ -173,7 +137,7 @@ def nothing_left(control_plane: Any) -> dict[str, Any]:
 @pytest.mark.timeout(120)
 def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_words(cluster: Cluster) -> None:
     reason = "step=slurm line=42: cannot find slurmctld (log /var/log/gpucluster/boot.log)"
-    with Head(cluster.control_plane, "FAILURE", reason):
+    with Head(cluster.control_plane, NAME, "FAILURE", reason):
         done = cluster.gpucluster("up")
     assert done.returncode == 3, done.stderr
     error = next(line for line in done.stderr.splitlines() if line.startswith("error: "))

@@ -15,10 +15,20 @@ from gpucluster.config import ClusterConfig, load, loads
 from gpucluster.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
+SAID = {
+    "p3-beegfs-mxnet": {"partitions", "storage", "software.frameworks"},  # p3 is leaving; built later
+    "p4d-fsx-smddp": {"storage", "software.frameworks"},
+}
 DATA = ROOT / "tests" / "data" / "config"
 INVALID = sorted(DATA.glob("invalid-*.yaml"))
 VALID = sorted(DATA.glob("valid-*.yaml"))
-SHIPPED = [ROOT / "cluster.yaml", *(ROOT / "examples" / f"{name}.yaml" for name in ("p4d-efa", "p5-efa"))]
+SHIPPED = [
+    ROOT / "cluster.yaml",
+    *(
+        ROOT / "examples" / f"{name}.yaml"
+        for name in ("g5-spot", "p4d-fsx-smddp", "p5-capacity-block", "p3-beegfs-mxnet")
+    ),
+]
 
 
 def name_of(path: Path) -> str:
@@ -44,9 +54,10 @@ def test_valid_files_load_as_they_are_and_again_from_their_dump(path: Path) -> N
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=name_of)
-def test_shipped_files_load_without_a_word(path: Path) -> None:
+def test_shipped_files_say_only_what_is_true_of_them(path: Path) -> None:
     config = load(path)
-    assert (config.warnings(), config.not_built()) == ([], [])
+    said = {notice.key.partition("[")[0] for notice in (*config.warnings(), *config.not_built())}
+    assert said == SAID.get(path.stem, set())
 
 
 def test_no_golden_file_is_left_over() -> None:
