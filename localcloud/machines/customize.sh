@@ -23,7 +23,8 @@ install -d "$root/opt/amazon/efa/bin"
 ln -sf /usr/bin/fi_info "$root/opt/amazon/efa/bin/fi_info"
 
 # Services wait for user data to start them; timers and terminals only cost memory here.
-systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service 2>/dev/null || true
+systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service slurmdbd.service \
+    mariadb.service 2>/dev/null || true
 systemctl --root="$root" mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
     e2scrub_reap.service fstrim.timer logrotate.timer man-db.timer systemd-pstore.service console-getty.service \
     container-getty@.service getty@.service getty.target systemd-timesyncd.service tmp.mount \
