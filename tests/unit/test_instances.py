@@ -17,7 +17,25 @@ DESCRIBED = [type_ for type_ in TYPES if type_.name in CATALOGUE]
 NOT_IN_THE_CATALOGUE = {"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"}
 """AWS no longer describes them in the region that moto's catalogue was taken from."""
 
-WHOLE_FAMILIES = ("g4dn", "g5", "g6", "g6e", "gr6", "m4", "m6i", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en")
+WHOLE_FAMILIES = (
+    "g4dn",
+    "g5",
+    "g6",
+    "g6e",
+    "gr6",
+    "m4",
+    "m5",
+    "m6i",
+    "m7i",
+    "p3dn",
+    "p4d",
+    "p4de",
+    "p5",
+    "p5e",
+    "p5en",
+    "r5",
+    "r6i",
+)
 
 
 def by_name(type_: InstanceType) -> str:
@@ -129,7 +147,7 @@ def test_gpu_models_are_names_that_slurm_takes() -> None:
 
 def test_a_larger_size_never_costs_less_per_family_of_cpus() -> None:
     """Would catch a slipped column or decimal point."""
-    for family in ("m4", "m6i", "p3"):
+    for family in ("m4", "m5", "m6i", "r5", "r6i", "p3"):
         sizes = sorted((t for t in TYPES if t.name.startswith(f"{family}.")), key=lambda t: t.vcpus)
         for small, large in pairwise(sizes):
             assert small.price_usd_per_hour is not None and large.price_usd_per_hour is not None
