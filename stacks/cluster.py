@@ -12,12 +12,11 @@ from constructs import Construct
 
 from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
-from stacks import roles
+from stacks import encryption, roles
 from stacks.accounting import Accounting
 from stacks.budget import Budget
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
-from stacks.encryption import customer_key
 from stacks.head import HeadNode
 from stacks.images import machine_image
 from stacks.monitoring import Monitoring
@@ -39,10 +38,13 @@ class GpuCluster(cdk.Stack):
             description=f"GpuCluster {config.name}: Slurm head node, elastic GPU partitions",
             # Bundles lie under a prefix of their own: nodes can be given these, and not every asset of the account.
             synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
+            # A third of a template is blanks, and CloudFormation counts them.
+            suppress_template_indentation=True,
         )
         self._config = config
         self._warn_of_what_comes_later()
-        self.key = customer_key(self, config.security.kms_key_arn)
+        self.key = encryption.customer_key(self, config.security.kms_key_arn)
+        roles.bound(self, config.security.permissions_boundary_arn)
         self.network = Network(
             self,
             "Network",
@@ -59,6 +61,7 @@ class GpuCluster(cdk.Stack):
             name=f"{config.name}-home",
             availability_zone=self.network.availability_zone,
             size_gib=config.head_node.volume_gib,
+            key=self.key,
         )
         self.compute_role = roles.node_role(self, "ComputeRole")
         self.head_role = roles.node_role(self, "HeadRole")
@@ -85,6 +88,7 @@ class GpuCluster(cdk.Stack):
             self,
             "MungeKey",
             description="what the nodes of the cluster know each other by",
+            encryption_key=self.key,
             generate_secret_string=secretsmanager.SecretStringGenerator(password_length=128, exclude_punctuation=True),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
@@ -126,6 +130,7 @@ class GpuCluster(cdk.Stack):
             profile=profile,
             placement_group=placement_group,
             efa="efa-only" if efa else "off",
+            key=self.key,
         )
 
     def _head(self) -> HeadNode:
@@ -139,6 +144,7 @@ class GpuCluster(cdk.Stack):
             network=self.network,
             role=self.head_role,
             home=self.home,
+            key=self.key,
             after=[self.parameters, self.munge_key, self.compute_role, self.storage, self.accounting],
         )
 
@@ -176,6 +182,8 @@ class GpuCluster(cdk.Stack):
         bundles = self.bundle.asset.bucket.arn_for_objects(f"{self._config.name}/*")
         for role in (self.head_role, self.compute_role):
             roles.grant_boot(role, bundles=bundles, parameters=self.parameters, munge_key=self.munge_key)
+            encryption.grant_secrets(role, self.key)
+        encryption.grant_volumes(self.head_role, self.key)
         roles.grant_compute(self.compute_role, cluster=self._config.name)
         roles.grant_head(
             self.head_role,

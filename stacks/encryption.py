@@ -1,7 +1,24 @@
-"""The key that encrypts what the cluster keeps: the customer's where one is named, AWS's own otherwise."""
+"""The key that encrypts what the cluster keeps: the customer's where one is named, AWS's own otherwise.
+
+Every resource with a key takes `key_arn(context.key)`, or `context.key` where its construct takes an IKey. A customer's
+key has a policy of its own, which this stack cannot change. What it must allow, beside the account's own roles (the
+statement that KMS puts into every new key: `kms:*` for the account):
+
+- `logs.<region>.amazonaws.com`: Encrypt, Decrypt, ReEncrypt, GenerateDataKey and DescribeKey, for log groups.
+  CloudWatch Logs refuses to make a group under a key that does not.
+- `cloudwatch.amazonaws.com` and `budgets.amazonaws.com`: Decrypt and GenerateDataKey, for alarms and budgets to reach
+  an encrypted topic. Without it they are lost in silence.
+
+EC2, EFS, FSx, RDS and Secrets Manager use the permissions of whoever calls them: of CloudFormation at a deployment, and
+of the head node when it launches nodes, which `grant_volumes` gives it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
@@ -9,3 +26,45 @@ from constructs import Construct
 def customer_key(scope: Construct, arn: str | None) -> kms.IKey | None:
     """None: AWS's own key for each service."""
     return kms.Key.from_key_arn(scope, "CustomerKey", arn) if arn else None
+
+
+def key_arn(key: kms.IKey | None) -> str | None:
+    """For `kms_key_id` and its like; None leaves the property out, which means AWS's own key."""
+    return key.key_arn if key else None
+
+
+def grant_volumes(role: iam.Role, key: kms.IKey | None) -> None:
+    """To launch instances whose disks the key encrypts, and to attach such disks: EC2 asks KMS in the caller's name.
+
+    EC2 then keeps a grant for as long as the instance has the disk; it may make none for anybody but AWS's services.
+    """
+    if key:
+        actions = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
+        _allow(role, key, actions, service="ec2")
+        _allow(role, key, ("CreateGrant",), service="ec2", only_for_aws=True)
+
+
+def grant_secrets(role: iam.Role, key: kms.IKey | None) -> None:
+    """To read secrets that the key encrypts; which ones, `secretsmanager:GetSecretValue` says."""
+    if key:
+        _allow(role, key, ("Decrypt",), service="secretsmanager")
+
+
+def grant_objects(role: iam.Role, key: kms.IKey | None, *, write: bool) -> None:
+    """For buckets that the same key encrypts. Another key's policy must name the role itself."""
+    if key:
+        _allow(role, key, ("Decrypt", "GenerateDataKey") if write else ("Decrypt",), service="s3")
+
+
+def _allow(role: iam.Role, key: kms.IKey, actions: Sequence[str], *, service: str, only_for_aws: bool = False) -> None:
+    conditions: dict[str, object] = {"StringEquals": {"kms:ViaService": _via(role, service)}}
+    if only_for_aws:
+        conditions["Bool"] = {"kms:GrantIsForAWSResource": "true"}
+    statement = iam.PolicyStatement(
+        actions=[f"kms:{action}" for action in actions], resources=[key.key_arn], conditions=conditions
+    )
+    role.add_to_policy(statement)
+
+
+def _via(scope: Construct, service: str) -> str:
+    return f"{service}.{cdk.Stack.of(scope).region}.amazonaws.com"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
@@ -29,6 +30,7 @@ class HeadNode(Construct):
         role: iam.Role,
         home: HomeVolume,
         after: Sequence[IDependable],
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id_)
         self.instance = ec2.Instance(
@@ -44,7 +46,7 @@ class HeadNode(Construct):
             role=role,
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,
-            block_devices=[_encrypted_root()],
+            block_devices=[_encrypted_root(key)],
         )
         cdk.Tags.of(self.instance).add("gpucluster:cluster", cluster)
         cdk.Tags.of(self.instance).add("gpucluster:role", "head")
@@ -62,6 +64,8 @@ class HeadNode(Construct):
         )
 
 
-def _encrypted_root() -> ec2.BlockDevice:
-    volume = ec2.BlockDeviceVolume.ebs(ROOT_VOLUME_GIB, encrypted=True, volume_type=ec2.EbsDeviceVolumeType.GP3)
+def _encrypted_root(key: kms.IKey | None) -> ec2.BlockDevice:
+    volume = ec2.BlockDeviceVolume.ebs(
+        ROOT_VOLUME_GIB, encrypted=True, kms_key=key, volume_type=ec2.EbsDeviceVolumeType.GP3
+    )
     return ec2.BlockDevice(device_name=ROOT_DEVICE, volume=volume)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from gpucluster.instances import EfaMode, InstanceType, efa_layout
+from stacks.encryption import key_arn
 from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB
 from stacks.network import Network
 
@@ -41,6 +43,7 @@ class Partition(Construct):
         profile: iam.InstanceProfile,
         placement_group: str,
         efa: EfaMode,
+        key: kms.IKey | None = None,
     ) -> None:
         """`placement_group`: `cluster`, `none`, or the name of a group that exists."""
         super().__init__(scope, id_)
@@ -50,6 +53,7 @@ class Partition(Construct):
         self._tags = {"gpucluster:cluster": cluster, "gpucluster:role": "compute", "gpucluster:partition": name}
         self._user_data = user_data
         self._profile = profile
+        self._key = key
         self.templates = {
             instance_type.name: self._template(instance_type, _interfaces(instance_type, efa=efa, network=network))
             for instance_type in instance_types
@@ -76,7 +80,7 @@ class Partition(Construct):
             user_data=cdk.Fn.base64(self._user_data),
             iam_instance_profile=Template.IamInstanceProfileProperty(arn=self._profile.instance_profile_arn),
             metadata_options=Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
-            block_device_mappings=[_encrypted_root_mapping()],
+            block_device_mappings=[_encrypted_root_mapping(self._key)],
             network_interfaces=interfaces,
             placement=Template.PlacementProperty(group_name=self.placement_group) if self.placement_group else None,
             instance_initiated_shutdown_behavior="terminate",
@@ -106,8 +110,12 @@ def _interfaces(
     ]
 
 
-def _encrypted_root_mapping() -> Template.BlockDeviceMappingProperty:
+def _encrypted_root_mapping(key: kms.IKey | None) -> Template.BlockDeviceMappingProperty:
     ebs = Template.EbsProperty(
-        volume_size=ROOT_VOLUME_GIB, volume_type="gp3", encrypted=True, delete_on_termination=True
+        volume_size=ROOT_VOLUME_GIB,
+        volume_type="gp3",
+        encrypted=True,
+        kms_key_id=key_arn(key),
+        delete_on_termination=True,
     )
     return Template.BlockDeviceMappingProperty(device_name=ROOT_DEVICE, ebs=ebs)

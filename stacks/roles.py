@@ -20,6 +20,13 @@ def node_role(scope: Construct, id_: str) -> iam.Role:
     return iam.Role(scope, id_, assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
 
 
+def bound(scope: Construct, policy_arn: str | None) -> None:
+    """Holds every role below `scope` to a policy of the customer's, whatever else it is allowed."""
+    if policy_arn:
+        policy = iam.ManagedPolicy.from_managed_policy_arn(scope, "Boundary", policy_arn)
+        iam.PermissionsBoundary.of(scope).apply(policy)
+
+
 def allow(
     role: iam.Role, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None
 ) -> None:

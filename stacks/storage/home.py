@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 
@@ -15,7 +16,16 @@ class HomeVolume(Construct):
 
     device = "/dev/sdf"
 
-    def __init__(self, scope: Construct, id_: str, *, name: str, availability_zone: str, size_gib: int) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        name: str,
+        availability_zone: str,
+        size_gib: int,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, id_)
         self.volume = ec2.Volume(
             self,
@@ -24,6 +34,7 @@ class HomeVolume(Construct):
             size=cdk.Size.gibibytes(size_gib),
             volume_type=ec2.EbsDeviceVolumeType.GP3,
             encrypted=True,
+            encryption_key=key,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         cdk.Tags.of(self.volume).add("Name", name)
