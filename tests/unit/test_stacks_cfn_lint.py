@@ -42,5 +42,6 @@ def test_cdk_validates_the_default_cluster(tmp_path: Path) -> None:
         [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "GpuCluster.template.json").is_file()
+    written = (tmp_path / "GpuCluster.template.json").read_text()
+    assert "\n" not in written.strip()  # blanks count against CloudFormation's limit
     assert "WARNING" not in done.stdout + done.stderr and "ERROR" not in done.stdout + done.stderr
