@@ -40,8 +40,6 @@ class GpuCluster(cdk.Stack):
             synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
             # A third of a template is blanks, and CloudFormation counts them.
             suppress_template_indentation=True,
-            # A third of a template is blanks, and CloudFormation counts them.
-            suppress_template_indentation=True,
         )
         self._config = config
         self._warn_of_what_comes_later()
