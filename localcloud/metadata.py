@@ -37,6 +37,11 @@ class CloudMetadata:
             return None
         return datetime.datetime.fromtimestamp(due_epoch_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    def survives_shutdown(self, instance_id: str) -> bool:
+        with current().lock:
+            instance = lifecycle.find(instance_id)
+            return instance is not None and lifecycle.survives_shutdown(instance)
+
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
         with current().lock:
             return names.resolve(vpc_id, name, record_type)

@@ -11,12 +11,14 @@ from localcloud.machines.spec import BootFault, InstanceSpec
 
 PENDING_S = 0.2
 SHUTTING_DOWN_S = 0.2
+_ENDING = {"stopped": "stopping", "terminated": "shutting-down"}
 
 
 @dataclass
 class _Machine:
     running_at: float
-    terminated_at: float | None = None
+    ends_at: float | None = None
+    end: str = "terminated"  # or stopped
 
 
 class NoBoot:
@@ -30,11 +32,20 @@ class NoBoot:
         with self._lock:
             self._machines[spec.instance_id] = _Machine(time.monotonic() + PENDING_S + fault.delay_s)
 
+    def stop(self, instance_id: str, *, hard: bool = False) -> None:
+        self._end(instance_id, "stopped", hard)
+
+    def reboot(self, instance_id: str) -> None:
+        """Nothing runs that could."""
+
     def terminate(self, instance_id: str, *, hard: bool = False) -> None:
+        self._end(instance_id, "terminated", hard)
+
+    def _end(self, instance_id: str, end: str, hard: bool) -> None:
         with self._lock:
             machine = self._machines.get(instance_id)
-            if machine and machine.terminated_at is None:
-                machine.terminated_at = time.monotonic() + (0 if hard else SHUTTING_DOWN_S)
+            if machine and (machine.ends_at is None or (machine.end, end) == ("stopped", "terminated")):
+                machine.ends_at, machine.end = time.monotonic() + (0 if hard else SHUTTING_DOWN_S), end
 
     def state(self, instance_id: str) -> str | None:
         now = time.monotonic()
@@ -42,8 +53,8 @@ class NoBoot:
             machine = self._machines.get(instance_id)
             if machine is None:
                 return None
-            if machine.terminated_at is not None:
-                return "terminated" if now >= machine.terminated_at else "shutting-down"
+            if machine.ends_at is not None:
+                return machine.end if now >= machine.ends_at else _ENDING[machine.end]
             return "running" if now >= machine.running_at else "pending"
 
     def console_output(self, instance_id: str) -> str:

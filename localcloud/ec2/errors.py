@@ -16,7 +16,3 @@ def insufficient_capacity(instance_type: str, availability_zone: str) -> Ec2Erro
         f"({availability_zone}). Our system will be working on provisioning additional capacity. You can currently "
         f"get {instance_type} capacity by not specifying an Availability Zone in your request or choosing another one.",
     )
-
-
-def unsupported(action: str) -> Ec2Error:
-    return Ec2Error("UnsupportedOperation", f"{action} is not supported by the local cloud: terminate and launch again")

@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from moto.core.responses import ActionResult, EmptyResult
+from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.ec2.models import EC2Backend
 from moto.ec2.responses import EC2Response
 
 from localcloud.ec2 import kept, launch, lifecycle
-from localcloud.ec2.errors import Ec2Error, unsupported
+from localcloud.ec2.errors import Ec2Error
 from localcloud.runtime import current
 
 _TOKENS = "client tokens"
@@ -70,12 +70,3 @@ class InstanceActions(EC2Response):
         text = current().hypervisor.console_output(instance.id).encode()
         output = base64.b64encode(text[-65536:]).decode()  # AWS keeps the last 64 KiB
         return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": output})
-
-    def reboot_instances(self) -> EmptyResult:
-        raise unsupported("RebootInstances")
-
-    def stop_instances(self) -> ActionResult:
-        raise unsupported("StopInstances")
-
-    def start_instances(self) -> ActionResult:
-        raise unsupported("StartInstances")

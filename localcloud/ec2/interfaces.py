@@ -144,6 +144,18 @@ def settle(instance: Instance, nics: list[Nic]) -> None:
             interface.private_ip_addresses = []
 
 
+def described(instance: Instance) -> list[Nic]:
+    """The interfaces that an instance has, as a launch would ask for them."""
+    return [
+        {
+            "DeviceIndex": interface.device_index,
+            "NetworkCardIndex": getattr(interface, "network_card_index", 0),
+            "InterfaceType": interface.interface_type,
+        }
+        for interface in of(instance)
+    ]
+
+
 def of(instance: Instance) -> Iterator[NetworkInterface]:
     """An instance's interfaces, the primary one first."""
     for _, interface in sorted(instance.nics.items()):

@@ -17,7 +17,7 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
 from moto.iam.models import InstanceProfile
 
-from localcloud.ec2 import block_devices, catalogue, interfaces, placement, spec
+from localcloud.ec2 import catalogue, interfaces, placement, power
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity
 from localcloud.ec2.reservations import check_reservation
 from localcloud.runtime import current
@@ -42,7 +42,7 @@ def run(backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Rese
     for instance in reservation.instances:
         _complete(backend, instance, request, nics, profile)
     for instance in reservation.instances:
-        _start(instance)
+        power.on(instance)
     return reservation
 
 
@@ -277,13 +277,3 @@ def _complete(
         interface.add_tags(tags.get("network-interface", {}))
     if profile is not None:
         backend.associate_iam_instance_profile(instance.id, iam_instance_profile_arn=profile.arn)
-
-
-def _start(instance: Instance) -> None:
-    tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
-    runtime = current()
-    fault = runtime.faults.boot_fault(instance.id, instance.instance_type, tags)
-    runtime.hypervisor.start(spec.of(instance), fault)
-    for device, block in instance.get_block_device_mapping:
-        if device != instance.root_device_name:
-            block_devices.attach(instance.id, block.volume_id, int(block.size or 8), device)

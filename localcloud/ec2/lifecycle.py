@@ -18,7 +18,8 @@ REASONS = {
     "Server.InternalError": "Internal error on launch or while running",
 }
 _untimely: dict[str, str] = {}
-CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
+_asked: set[str] = set()  # ids of instances that an API call stops or terminates
+CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 
 
 def refresh(backend: EC2Backend) -> None:
@@ -29,8 +30,45 @@ def refresh(backend: EC2Backend) -> None:
         state = current().hypervisor.state(instance.id)
         if state == "terminated":
             _finish(backend, instance)
+        elif state == "stopped" and instance.state != "stopped":
+            _come_to_rest(instance)
         elif state in CODES:
-            instance._state.name, instance._state.code = state, CODES[state]
+            show(instance, state)
+
+
+def show(instance: Instance, state: str) -> None:
+    instance._state.name, instance._state.code = state, CODES[state]
+
+
+def survives_shutdown(instance: Instance) -> bool:
+    """Whether a guest that powers itself off is stopped; a spot instance of a one-time request never is."""
+    return instance.instance_initiated_shutdown_behavior == "stop" and instance.lifecycle is None
+
+
+def stop(instance: Instance, *, hard: bool = False) -> None:
+    """Begin to stop a running instance; `refresh` sees it through."""
+    show(instance, "stopping")
+    _asked.add(instance.id)
+    current().hypervisor.stop(instance.id, hard=hard)
+
+
+def _come_to_rest(instance: Instance) -> None:
+    """What EC2 does when a guest has stopped: an address that came with the launch goes back to the pool."""
+    instance.stop()
+    if not _was_asked(instance):
+        _tell(instance, "Client.InstanceInitiatedShutdown")
+
+
+def _was_asked(instance: Instance) -> bool:
+    asked = instance.id in _asked
+    _asked.discard(instance.id)
+    return asked
+
+
+def _tell(instance: Instance, code: str) -> None:
+    instance._reason = code
+    instance.state_reason.code = code
+    instance.state_reason.message = f"{code}: {REASONS[code]}"
 
 
 def terminate(instance: Instance, *, hard: bool = False) -> None:
@@ -42,7 +80,8 @@ def terminate(instance: Instance, *, hard: bool = False) -> None:
             "attribute and try again.",
         )
     if instance.state != "terminated":
-        instance._state.name, instance._state.code = "shutting-down", CODES["shutting-down"]
+        show(instance, "shutting-down")
+        _asked.add(instance.id)
         current().hypervisor.terminate(instance.id, hard=hard)
 
 
@@ -54,7 +93,7 @@ def end_by_itself(instance_id: str, code: str, *, hard: bool) -> None:
 
 def _finish(backend: EC2Backend, instance: Instance) -> None:
     """What EC2 does when a guest has gone: interfaces, addresses and volumes are freed or deleted."""
-    asked = instance.state == "shutting-down"
+    asked = _was_asked(instance)
     doomed = [block.volume_id for _, block in instance.get_block_device_mapping if block.delete_on_termination]
     kept = [block.volume_id for _, block in instance.get_block_device_mapping if not block.delete_on_termination]
     for slot, interface in list(instance.nics.items()):
@@ -64,9 +103,7 @@ def _finish(backend: EC2Backend, instance: Instance) -> None:
     instance.terminate()
     code = _untimely.pop(instance.id, None if asked else "Client.InstanceInitiatedShutdown")
     if code:
-        instance._reason = code
-        instance.state_reason.code = code
-        instance.state_reason.message = f"{code}: {REASONS[code]}"
+        _tell(instance, code)
     for volume_id in kept:
         block_devices.detach(instance.id, volume_id)
     for volume_id in doomed:

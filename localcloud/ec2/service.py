@@ -7,12 +7,14 @@ from typing import Any
 import moto.ec2.urls
 
 from localcloud.ec2 import catalogue, interfaces, lifecycle
+from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.connect import ConnectEndpointActions
 from localcloud.ec2.fleet import FleetActions
 from localcloud.ec2.groups import GroupActions
 from localcloud.ec2.instances import InstanceActions
 from localcloud.ec2.nat_gateways import NatGatewayActions
 from localcloud.ec2.placement import PlacementActions
+from localcloud.ec2.power import PowerActions
 from localcloud.ec2.reservations import CapacityReservationActions
 from localcloud.ec2.tags import TagActions
 from localcloud.ec2.volumes import VolumeActions
@@ -21,6 +23,8 @@ from localcloud.ec2.vpcs import VpcActions
 
 class Ec2(
     InstanceActions,
+    PowerActions,
+    AttributeActions,
     FleetActions,
     VolumeActions,
     GroupActions,

@@ -24,7 +24,7 @@ class VolumeActions(EC2Response):
     def _check_attachable(self, volume: Any, instance: Any, device: str) -> None:
         if volume.attachment:
             raise Ec2Error("VolumeInUse", f"{volume.id} is already attached to an instance")
-        if instance.state != "running":
+        if instance.state not in ("running", "stopped"):
             raise Ec2Error("IncorrectState", f"Instance '{instance.id}' is not 'running'.")
         if device in instance.block_device_mapping:
             raise Ec2Error(
@@ -41,7 +41,17 @@ class VolumeActions(EC2Response):
         volume = self.ec2_backend.get_volume(self._get_param("VolumeId"))
         if not volume.attachment:
             raise Ec2Error("IncorrectState", f"Volume '{volume.id}' is in the 'available' state.")
-        instance_id = volume.attachment.instance.id
+        instance = volume.attachment.instance
+        instance_id = instance.id
+        if self._get_param("InstanceId") not in (None, instance_id):
+            raise Ec2Error(
+                "InvalidAttachment.NotFound",
+                f"Volume '{volume.id}' is not attached to instance '{self._get_param('InstanceId')}'.",
+            )
+        if volume.attachment.device == instance.root_device_name and instance.state != "stopped":
+            raise Ec2Error(
+                "OperationNotPermitted", f"Unable to detach root volume '{volume.id}' from instance '{instance_id}'"
+            )
         self.params["InstanceId"] = instance_id
         result = super().detach_volume()
         block_devices.detach(instance_id, volume.id)

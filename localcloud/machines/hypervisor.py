@@ -22,7 +22,7 @@ from localcloud.machines.volumes import Volumes
 
 
 class NspawnHypervisor:
-    """See `spec.Hypervisor`. Each instance has one thread, which boots it, waits for its end and cleans up."""
+    """See `spec.Hypervisor`. Each run of an instance has a thread, which boots it, waits for its end and cleans up."""
 
     def __init__(self, cloud_id: str, state_dir: Path, image: Path, metadata: Metadata, wheels: Path | None) -> None:
         self._cloud_id = cloud_id
@@ -31,6 +31,7 @@ class NspawnHypervisor:
         self._metadata = metadata
         self._wheels = wheels
         self._machines: dict[str, Machine] = {}
+        self._ends = threading.Lock()  # of what becomes of a guest that ends: stopped or terminated
         self._tokens = imds.Tokens()
         ownership.claim(state_dir, cloud_id)
         shutil.rmtree(state_dir / "machines", ignore_errors=True)  # an earlier cloud's consoles
@@ -88,27 +89,43 @@ class NspawnHypervisor:
             netns = self._network.join(machine.spec)
             machine.root.host.mkdir(parents=True, exist_ok=True)
             agent = Agent(machine.root.host, lambda request, pid: self._share(machine, request, pid))
-            if not machine.stopping.is_set():
-                machine.state = "running"
+            with self._ends:
+                machine.state = machine.state if machine.asked else "running"
+            if not machine.asked:
                 machine.boot(self._image, netns, self._wheels)
             machine.wait(lambda leader: self._volumes.show_again(machine.spec.instance_id, leader))
         except Exception as error:  # noqa: BLE001 - the thread is the instance's: its end is told on the console, never lost
             machine.say(f"localcloud: this instance could not run: {error}\n{traceback.format_exc()}")
         finally:
-            machine.state = "shutting-down"
-            self._bury(machine, agent)
+            self._settle_end(machine)
+            self._power_off(machine, agent)
 
-    def _bury(self, machine: Machine, agent: Agent | None) -> None:
+    def _settle_end(self, machine: Machine) -> None:
+        """A guest that nobody asked to end is stopped or terminated as its shutdown behaviour says."""
+        survives = machine.process is not None and self._metadata.survives_shutdown(machine.spec.instance_id)
+        with self._ends:  # after the question: whoever answers it may be waiting for this lock
+            if not machine.asked:
+                machine.end(hard=False, keep_disk=survives)
+
+    def _power_off(self, machine: Machine, agent: Agent | None) -> None:
         if agent:
             agent.close()
         cgroups.kill(machine.cgroup)
-        self._volumes.detach_all(machine.spec.instance_id)
         self._network.leave(machine.spec)
         machine.root.unmount()
         cgroups.remove(machine.cgroup)
         nspawn.forget(machine.spec.instance_id)
+        with self._ends:
+            if machine.keeps_disk:
+                machine.state = "stopped"
+            else:
+                self._bury(machine)
+            machine.gone.set()
+
+    def _bury(self, machine: Machine) -> None:
+        self._volumes.detach_all(machine.spec.instance_id)
+        machine.root.discard()
         machine.state = "terminated"
-        machine.gone.set()
 
     def _share(self, machine: Machine, request: shares.MountRequest, pid: int) -> None:
         def leader_at(address: str) -> int | None:
@@ -117,12 +134,23 @@ class NspawnHypervisor:
 
         shares.mount(request, machine.spec.interfaces[0].private_ip or "", pid, leader_at)
 
+    def stop(self, instance_id: str, *, hard: bool = False) -> None:
+        machine = self._machines.get(instance_id)
+        with self._ends:
+            if machine and not machine.gone.is_set():
+                machine.end(hard=hard, keep_disk=True)
+
+    def reboot(self, instance_id: str) -> None:
+        if machine := self._machines.get(instance_id):
+            machine.reboot()
+
     def terminate(self, instance_id: str, *, hard: bool = False) -> None:
         machine = self._machines.get(instance_id)
-        if machine is None or machine.gone.is_set():
-            return
-        machine.state = "shutting-down"
-        machine.stop(hard=hard)
+        with self._ends:
+            if machine and machine.state == "stopped":
+                self._bury(machine)
+            elif machine and not machine.gone.is_set():
+                machine.end(hard=hard, keep_disk=False)
 
     def state(self, instance_id: str) -> str | None:
         machine = self._machines.get(instance_id)
@@ -137,11 +165,16 @@ class NspawnHypervisor:
         leader = self._await_leader(machine)
         self._volumes.attach(instance_id, leader, volume_id, size_gib, device)
 
-    def _await_leader(self, machine: Machine) -> int:
-        """The guest's init, once it has its own /dev: a volume may be attached before a slow machine has booted."""
+    def _await_leader(self, machine: Machine) -> int | None:
+        """The guest's init, once it has its own /dev: a volume may be attached before a slow machine has booted.
+
+        None where it is stopped.
+        """
         while not machine.gone.wait(0.1):
             if leader := machine.ready_leader():
                 return leader
+        if machine.state == "stopped":
+            return None
         raise MachineError(f"instance {machine.spec.instance_id} has ended before it had a running system")
 
     def detach_volume(self, instance_id: str, volume_id: str) -> None:

@@ -42,7 +42,7 @@ def _fixed(spec: InstanceSpec) -> dict[str, str]:
         "hostname": name,
         "instance-action": "none",
         "instance-id": spec.instance_id,
-        "instance-life-cycle": "on-demand",
+        "instance-life-cycle": spec.life_cycle,
         "instance-type": spec.instance_type,
         "local-hostname": name,
         "local-ipv4": address,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 import time
@@ -14,13 +15,18 @@ from localcloud.machines.rootfs import Root
 from localcloud.machines.spec import BootFault, InstanceSpec
 
 GRACE_S = 30.0
+REBOOT_SIGNAL = signal.SIGRTMIN + 5
 WATCH_INTERVAL_S = 0.25
 NEVER_BOOTS = "localcloud: fault `never-boots`: this instance runs and its operating system never comes up\n"
 
 
 @dataclass
 class Machine:
-    """`state` goes pending -> running -> shutting-down -> terminated and never back."""
+    """One run of a guest, from power on to power off.
+
+    `state` goes pending -> running -> shutting-down -> terminated, or, where its disk is kept, running -> stopping ->
+    stopped, and never back: a stopped instance that starts again is another machine with the same root.
+    """
 
     spec: InstanceSpec
     fault: BootFault
@@ -28,6 +34,8 @@ class Machine:
     cgroup: str  # relative to each hierarchy's root
     state: str = "pending"
     hard: bool = False
+    asked: bool = False  # to end; else the guest has powered itself off
+    keeps_disk: bool = False  # it is stopped, not terminated
     stopping: threading.Event = field(default_factory=threading.Event)
     gone: threading.Event = field(default_factory=threading.Event)
     process: subprocess.Popen[bytes] | None = None
@@ -49,7 +57,7 @@ class Machine:
         self.process = self._launch()
 
     def leader(self) -> int | None:
-        return nspawn.leader(self.process.pid) if self.process else None
+        return nspawn.leader(self.process.pid) if self.process and self.process.poll() is None else None
 
     def say(self, text: str) -> None:
         """A line on the instance's console, where whoever asks why it is not there will look."""
@@ -61,10 +69,10 @@ class Machine:
         leader = self.leader()
         return leader if leader and Path(f"/proc/{leader}/root/run/localcloud/hardware.json").exists() else None
 
-    def wait(self, on_reboot: Callable[[int], None]) -> None:
+    def wait(self, on_boot: Callable[[int], None]) -> None:
         """Until the guest has ended, by itself or because `stop` was called; a reboot is not an end.
 
-        `on_reboot` is told the new init.
+        `on_boot` is told each new init.
         """
         if self.process is None:
             return
@@ -75,8 +83,8 @@ class Machine:
             if self.process.poll() is not None:
                 break
             leader = self.ready_leader()
-            if leader and before and leader != before:
-                on_reboot(leader)
+            if leader and leader != before:
+                on_boot(leader)
             before = leader or before
         if self.process.poll() is None:
             self._shut_down()
@@ -93,9 +101,20 @@ class Machine:
         while not self.hard and self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
 
-    def stop(self, *, hard: bool) -> None:
+    def end(self, *, hard: bool, keep_disk: bool) -> None:
+        """Begin the end of this run. Whoever terminates a stopping guest takes its disk away after all."""
         self.hard = self.hard or hard
+        self.keeps_disk = keep_disk and (self.keeps_disk or not self.asked)
+        self.asked = True
+        self.state = "stopping" if self.keeps_disk else "shutting-down"
         self.stopping.set()
+
+    def reboot(self) -> None:
+        """systemd's word for it; where nothing listens, nothing happens."""
+        leader = self.leader()
+        started = processes.start_time(leader) if leader else None
+        if leader and started is not None and not self.fault.never_boots:
+            processes.send(leader, started, REBOOT_SIGNAL)
 
     def console_output(self) -> str:
         try:

@@ -50,8 +50,11 @@ class Root:
         return [*binds, Bind(wheels, "/opt/wheels", read_only=True)] if wheels else binds
 
     def unmount(self) -> None:
-        """Drop the overlay and all that the guest wrote; its console stays."""
+        """Take the overlay down; what the guest wrote stays for the next `mount`."""
         run(["umount", "--lazy", str(self.path)], check=False)
+
+    def discard(self) -> None:
+        """Remove all that the guest wrote; its console stays."""
         for name in ("upper", "work", "root", "host", "hypervisor"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 

@@ -58,6 +58,7 @@ class InstanceSpec:
     interfaces: tuple[Interface, ...]  # [0] is the primary one
     launch_index: int = 0
     instance_metadata_tags: bool = False
+    life_cycle: str = "on-demand"  # on-demand | spot | capacity-block, as the metadata service names it
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,10 @@ class Metadata(Protocol):
         """ISO 8601 time of a pending spot interruption, or None."""
         ...
 
+    def survives_shutdown(self, instance_id: str) -> bool:
+        """Whether a guest that powers itself off is stopped, and not terminated, by that."""
+        ...
+
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
         """Answer of the VPC's private zones and instance names; None: not ours, ask upstream.
 
@@ -110,20 +115,33 @@ class Metadata(Protocol):
 class Hypervisor(Protocol):
     """Makes instances run. Every call returns soon; `running` tells what became of it."""
 
-    def start(self, spec: InstanceSpec, fault: BootFault) -> None: ...
+    def start(self, spec: InstanceSpec, fault: BootFault) -> None:
+        """Boot a new instance, or a stopped one again: with its disk, its volumes and what `spec` says now."""
+        ...
+
+    def stop(self, instance_id: str, *, hard: bool = False) -> None:
+        """Power the guest off as `terminate` does and keep its disk and volumes. Unknown ids: nothing."""
+        ...
+
+    def reboot(self, instance_id: str) -> None:
+        """Ask the guest's init to start again."""
+        ...
 
     def terminate(self, instance_id: str, *, hard: bool = False) -> None:
         """Shut the guest down (30 s of grace) or, with `hard`, kill it at once. Unknown ids: nothing."""
         ...
 
     def state(self, instance_id: str) -> str | None:
-        """pending | running | shutting-down | terminated; None where the id was never started."""
+        """pending | running | stopping | stopped | shutting-down | terminated; None: the id was never started."""
         ...
 
     def console_output(self, instance_id: str) -> str: ...
 
     def attach_volume(self, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
-        """A real block device appears in the guest as NVMe does, with its /dev/disk/by-id link."""
+        """A real block device appears in the guest as NVMe does, with its /dev/disk/by-id link.
+
+        In a stopped guest it appears when that starts.
+        """
         ...
 
     def detach_volume(self, instance_id: str, volume_id: str) -> None: ...

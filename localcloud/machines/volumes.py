@@ -44,14 +44,20 @@ class Volumes:
         self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
 
-    def attach(self, instance_id: str, leader: int, volume_id: str, size_gib: int, device: str) -> None:
+    def attach(self, instance_id: str, leader: int | None, volume_id: str, size_gib: int, device: str) -> None:
+        """Show the disk in the guest; one that is not running (`leader` None) gets it from `show_again`."""
         with self._lock:
-            if volume_id in self._attached:
-                raise MachineError(f"volume {volume_id} is attached to {self._attached[volume_id].instance_id}")
+            if held := self._attached.get(volume_id):
+                if held.instance_id != instance_id:
+                    raise MachineError(f"volume {volume_id} is attached to {held.instance_id}")
+                if leader is not None:
+                    _show(held, Path(f"/proc/{leader}/root/dev"))
+                return
             loop = self._loop(volume_id, size_gib)
             attachment = Attachment(instance_id, volume_id, device, self._free_disk(instance_id), loop)
             try:
-                _show(attachment, Path(f"/proc/{leader}/root/dev"))
+                if leader is not None:
+                    _show(attachment, Path(f"/proc/{leader}/root/dev"))
             except OSError:  # the guest has ended meanwhile
                 run(["losetup", "--detach", str(loop)], check=False)
                 raise
@@ -62,7 +68,8 @@ class Volumes:
         if not path.exists():
             with path.open("wb") as file:
                 file.truncate(size_gib * GIB)
-        return Path(run(["losetup", "--find", "--show", str(path)]).strip())
+        # Another guest may hold a file system of the disk mounted still (NFS): one disk, one loop device, ever.
+        return Path(run(["losetup", "--find", "--show", "--nooverlap", str(path)]).strip())
 
     def _free_disk(self, instance_id: str) -> str:
         used = {a.disk for a in self._attached.values() if a.instance_id == instance_id}
@@ -82,7 +89,7 @@ class Volumes:
             run(["losetup", "--detach", str(attachment.loop)], check=False)
 
     def show_again(self, instance_id: str, leader: int) -> None:
-        """After a reboot, which makes the guest a new /dev."""
+        """After a boot, which makes the guest a new /dev."""
         with self._lock:
             for attachment in self._attached.values():
                 if attachment.instance_id == instance_id:
@@ -102,9 +109,10 @@ class Volumes:
 
 
 def _show(attachment: Attachment, dev: Path) -> None:
-    node = dev / attachment.disk
-    node.unlink(missing_ok=True)
-    os.mknod(node, stat.S_IFBLK | 0o660, os.stat(attachment.loop).st_rdev)
+    node, number = dev / attachment.disk, os.stat(attachment.loop).st_rdev
+    if not (node.is_block_device() and node.stat().st_rdev == number):  # else it is there, perhaps in use
+        node.unlink(missing_ok=True)
+        os.mknod(node, stat.S_IFBLK | 0o660, number)
     for name, target in links(attachment).items():
         link = dev / name
         link.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
+from place import Place, made
 
 from tests.ports import two_free_ports
 
@@ -57,3 +59,23 @@ def control_plane(
     yield ControlPlane(started["endpoint_url"], Path(started["state_dir"]), environment)
     down = localcloud_command(environment, "down")
     assert down.returncode == 0, down.stderr
+
+
+@pytest.fixture(scope="module")
+def place(control_plane: ControlPlane) -> Iterator[Place]:
+    with made(control_plane) as place:
+        yield place
+
+
+@pytest.fixture
+def own(control_plane: Any) -> Iterator[Callable[..., Any]]:
+    """The cloud's own routes; faults are lifted afterwards."""
+
+    def call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{control_plane.endpoint_url}/_localcloud/{route}", data, method=method)
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)
+
+    yield call
+    call("DELETE", "faults")

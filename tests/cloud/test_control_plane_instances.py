@@ -4,111 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-
-DLAMI = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
-ZONE = "us-east-1a"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A VPC to launch into."""
-
-    cloud: Any
-    ec2: Any
-    vpc_id: str
-    subnet_id: str
-    group_id: str
-    image_id: str
-
-    def run(self, **request: Any) -> list[str]:
-        launch = {"ImageId": self.image_id, "InstanceType": "m5.large", "SubnetId": self.subnet_id, "MinCount": 1}
-        if "NetworkInterfaces" in request:
-            del launch["SubnetId"]
-        reservation = self.ec2.run_instances(**({"MaxCount": 1} | launch | request))
-        return [instance["InstanceId"] for instance in reservation["Instances"]]
-
-    def describe(self, *ids: str) -> list[dict[str, Any]]:
-        found = self.ec2.describe_instances(InstanceIds=list(ids))["Reservations"]
-        return [instance for reservation in found for instance in reservation["Instances"]]
-
-    def await_state(self, state: str, *ids: str) -> None:
-        deadline = time.monotonic() + 10
-        while {instance["State"]["Name"] for instance in self.describe(*ids)} != {state}:
-            assert time.monotonic() < deadline, f"{ids} never became {state}"
-            time.sleep(0.05)
-
-    def efa(self, count: int, **more: Any) -> list[dict[str, Any]]:
-        where = {"SubnetId": self.subnet_id, "Groups": [self.group_id]}
-        return [
-            {"DeviceIndex": min(card, 1), "NetworkCardIndex": card, "InterfaceType": "efa"} | where | more
-            for card in range(count)
-        ]
-
-    def template(self, name: str, **data: Any) -> str:
-        made = self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
-        return str(made["LaunchTemplate"]["LaunchTemplateId"])
-
-    def fleet(self, template_id: str, count: int, *overrides: dict[str, Any], **request: Any) -> dict[str, Any]:
-        configs = {
-            "LaunchTemplateSpecification": {"LaunchTemplateId": template_id, "Version": "1"},
-            "Overrides": list(overrides),
-        }
-        capacity = {"TotalTargetCapacity": count, "DefaultTargetCapacityType": "on-demand"}
-        answer: dict[str, Any] = self.ec2.create_fleet(
-            **(
-                {"Type": "instant", "TargetCapacitySpecification": capacity, "LaunchTemplateConfigs": [configs]}
-                | request
-            )
-        )
-        return answer
-
-
-@pytest.fixture(scope="module")
-def place(control_plane: Any) -> Iterator[Place]:
-    ec2 = control_plane.client("ec2")
-    vpc_id = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc_id, CidrBlock="10.0.0.0/20", AvailabilityZone=ZONE)["Subnet"]
-    group_id = ec2.create_security_group(GroupName="nodes", Description="nodes", VpcId=vpc_id)["GroupId"]
-    image_id = control_plane.client("ssm").get_parameter(Name=DLAMI)["Parameter"]["Value"]
-    place = Place(control_plane, ec2, vpc_id, subnet["SubnetId"], group_id, image_id)
-    yield place
-    left = ec2.describe_instances(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["Reservations"]
-    ids = [i["InstanceId"] for r in left for i in r["Instances"] if i["State"]["Name"] != "terminated"]
-    if ids:
-        ec2.terminate_instances(InstanceIds=ids)
-        place.await_state("terminated", *ids)
-    assert ec2.describe_network_interfaces(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["NetworkInterfaces"] == []
-    for template in ec2.describe_launch_templates()["LaunchTemplates"]:
-        ec2.delete_launch_template(LaunchTemplateId=template["LaunchTemplateId"])
-    ec2.delete_security_group(GroupId=group_id)
-    ec2.delete_subnet(SubnetId=place.subnet_id)
-    ec2.delete_vpc(VpcId=vpc_id)
-
-
-@pytest.fixture
-def own(control_plane: Any) -> Iterator[Callable[..., Any]]:
-    """The cloud's own routes; faults are lifted afterwards."""
-
-    def call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"{control_plane.endpoint_url}/_localcloud/{route}", data, method=method)
-        with urllib.request.urlopen(request, timeout=10) as response:
-            return json.load(response)
-
-    yield call
-    call("DELETE", "faults")
-
-
-def code(error: pytest.ExceptionInfo[ClientError]) -> str:
-    return str(error.value.response["Error"]["Code"])
+from place import ZONE, Place, code
 
 
 def reserved(reservation_id: str) -> dict[str, Any]:
@@ -328,12 +229,6 @@ def test_volumes_attach_to_running_instances_of_their_zone(place: Place) -> None
     (kept,) = place.ec2.describe_volumes(VolumeIds=[volume])["Volumes"]
     assert kept["State"] == "available"
     place.ec2.delete_volume(VolumeId=volume)
-
-
-def test_stopping_is_refused_clearly(place: Place) -> None:
-    with pytest.raises(ClientError, match="terminate and launch again") as error:
-        place.ec2.stop_instances(InstanceIds=["i-00000000000000000"])
-    assert code(error) == "UnsupportedOperation"
 
 
 def test_spot_is_shown(place: Place) -> None:

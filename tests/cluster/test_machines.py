@@ -48,6 +48,7 @@ class StubMetadata:
 
     def __init__(self) -> None:
         self.keys: list[str] = []
+        self.survives = False
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
         return {"Name": "stub"}
@@ -63,6 +64,9 @@ class StubMetadata:
 
     def spot_interruption(self, instance_id: str) -> str | None:
         return None
+
+    def survives_shutdown(self, instance_id: str) -> bool:
+        return self.survives
 
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
         if not name.endswith((".ec2.internal", ".zone.internal")):
@@ -246,6 +250,66 @@ def test_reboot_keeps_files_address_and_volumes(guests: Guests) -> None:
     assert after.split() == ["/root/kept", "disk", "ip-10-0-1-50", "10.0.1.50"]
     end(guests, one.instance_id, hard=True)
     guests.hypervisor.delete_volume("vol-0999")
+
+
+CLOUD_INIT_DONE = "Reached target \x1b[0;1;39mcloud-init.target"
+
+
+def await_state(guests: Guests, instance: str, state: str) -> None:
+    await_true(lambda: guests.hypervisor.state(instance) == state, lambda: f"not {state}", 40)
+
+
+def test_stopped_machine_starts_again_with_its_disk_and_volumes(guests: Guests) -> None:
+    one = spec(51, user_data=b"#!/bin/sh\necho run >>/root/user-data-runs\n")
+    guests.boot(one)
+    guests.await_console(one.instance_id, CLOUD_INIT_DONE)
+    guests.hypervisor.attach_volume(one.instance_id, "vol-0998", 1, "/dev/sdf")
+    guests.run(one.instance_id, "mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt && echo disk >/mnt/file")
+    guests.hypervisor.stop(one.instance_id)
+    await_state(guests, one.instance_id, "stopped")
+    assert traces(guests, one.instance_id) == []
+    larger = dataclasses.replace(one, instance_type="g5.xlarge", hardware=Hardware(4, 16384, 1, "NVIDIA A10G", 1, 0))
+    guests.hypervisor.start(larger, BootFault())
+    await_true(lambda: guests.hypervisor.console_output(one.instance_id).count(CLOUD_INIT_DONE) == 2, lambda: "no boot")
+    after = guests.run(one.instance_id, "cat /root/user-data-runs; hostname -I; nvidia-smi -L | wc -l")
+    assert after.split() == ["run", "10.0.1.51", "1"]  # user data runs once in an instance's life
+    assert guests.run(one.instance_id, "mount /dev/sdf /mnt && cat /mnt/file && umount /mnt") == "disk\n"
+    guests.hypervisor.stop(one.instance_id, hard=True)
+    await_state(guests, one.instance_id, "stopped")
+    guests.hypervisor.detach_volume(one.instance_id, "vol-0998")
+    guests.hypervisor.attach_volume(instance_id(CLIENT), "vol-0998", 1, "/dev/sdf")
+    moved = guests.run(instance_id(CLIENT), "mount /dev/sdf /mnt && cat /mnt/file && umount /mnt")
+    assert moved == "disk\n"
+    guests.hypervisor.detach_volume(instance_id(CLIENT), "vol-0998")
+    guests.hypervisor.delete_volume("vol-0998")
+    guests.hypervisor.terminate(one.instance_id)
+    assert guests.hypervisor.state(one.instance_id) == "terminated"
+    assert not (guests.state_dir / "machines" / one.instance_id / "upper").exists()
+
+
+@pytest.mark.parametrize(("survives", "state"), [(True, "stopped"), (False, "terminated")])
+def test_machine_that_powers_itself_off(guests: Guests, survives: bool, state: str) -> None:
+    one = spec(52 + survives)
+    guests.metadata.survives = survives
+    guests.boot(one)
+    guests.await_console(one.instance_id, CLOUD_INIT_DONE)
+    guests.run(one.instance_id, "systemctl poweroff", check=False)
+    await_state(guests, one.instance_id, state)
+    guests.metadata.survives = False
+    guests.hypervisor.terminate(one.instance_id)
+    assert guests.hypervisor.state(one.instance_id) == "terminated"
+
+
+def test_reboot_from_outside(guests: Guests) -> None:
+    one = spec(54)
+    guests.boot(one)
+    guests.await_console(one.instance_id, CLOUD_INIT_DONE)
+    guests.hypervisor.reboot(one.instance_id)
+    await_true(
+        lambda: guests.hypervisor.console_output(one.instance_id).count(CLOUD_INIT_DONE) == 2, lambda: "no reboot"
+    )
+    assert guests.hypervisor.state(one.instance_id) == "running"
+    end(guests, one.instance_id, hard=True)
 
 
 def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests) -> None:
