@@ -40,11 +40,14 @@ class Notice:
     source: str = ""
     """The text of the line, for the caret to point into."""
     hint: str | None = None
+    validator: str = ""
+    """The name by which `silence` and docs/validators.md know it; empty where the file itself is malformed."""
 
     def render(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         subject = f"{self.key}: " if self.key else ""
-        lines = [f"{place}: {self.level}: {subject}{self.message}"]
+        name = f" [{self.validator}]" if self.validator else ""
+        lines = [f"{place}: {self.level}: {subject}{self.message}{name}"]
         if self.source.strip():
             lines += [f"  {self.source.rstrip()}", f"  {_blank(self.source[: self.column - 1])}^"]
         if self.hint:

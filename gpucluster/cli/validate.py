@@ -21,7 +21,8 @@ from gpucluster.errors import ConfigError, Notice
 def command(context: CliContext, file: Path | None, as_json: bool) -> int:
     """Check FILE (or the file that -c names): every problem at once, with line and column. Needs no network.
 
-    Warnings do not make it fail: among them are keys whose building comes later, which `up` refuses.
+    Warnings do not make it fail. Behind each problem stands the name of the validator that found it: the cluster
+    file's `silence` takes it, docs/validators.md says what it prevents.
     """
     path = file or context.config_path
     try:
@@ -33,11 +34,11 @@ def command(context: CliContext, file: Path | None, as_json: bool) -> int:
         return error.exit_code
     warnings = [*config.warnings(), *config.not_built()]
     if as_json:
-        click.echo(_json(path, warnings))
+        click.echo(_json(path, warnings, config.silenced()))
         return 0
     for warning in warnings:
         click.echo(warning.render(), err=True)
-    click.echo(f"{path}: ok: {summary(config)}{_count(warnings)}")
+    click.echo(f"{path}: ok: {summary(config)}{_count(warnings)}{_silenced(config)}")
     return 0
 
 
@@ -53,11 +54,20 @@ def _count(warnings: Sequence[Notice]) -> str:
     return f"; {len(warnings)} warning{'s' if len(warnings) != 1 else ''}" if warnings else ""
 
 
-def _json(path: Path, notices: Sequence[Notice]) -> str:
-    errors = [_fields(notice) for notice in notices if notice.level == "error"]
-    warnings = [_fields(notice) for notice in notices if notice.level == "warning"]
-    return json.dumps({"file": str(path), "valid": not errors, "errors": errors, "warnings": warnings})
+def _silenced(config: ClusterConfig) -> str:
+    return f"; {len(config.silenced())} silenced" if config.silenced() else ""
+
+
+def _json(path: Path, notices: Sequence[Notice], silenced: Sequence[Notice] = ()) -> str:
+    kinds = {
+        "errors": [_fields(notice) for notice in notices if notice.level == "error"],
+        "warnings": [_fields(notice) for notice in notices if notice.level == "warning"],
+        "silenced": [_fields(notice) for notice in silenced],
+    }
+    return json.dumps({"file": str(path), "valid": not kinds["errors"], **kinds})
 
 
 def _fields(notice: Notice) -> dict[str, Any]:
-    return {name: getattr(notice, name) for name in ("line", "column", "key", "message", "hint")}
+    """`validator` is null where the file is malformed: a key unknown or missing, a value of the wrong type."""
+    fields = {name: getattr(notice, name) for name in ("line", "column", "key", "message", "hint")}
+    return {**fields, "validator": notice.validator or None}

@@ -25,6 +25,8 @@ class Finding:
     hint: str | None = None
     level: Level = "error"
     at: Literal["value", "key"] = "value"
+    validator: str = ""
+    """Whose finding it is; empty where the file itself is malformed."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,21 @@ class Document:
 
     def notice(self, finding: Finding) -> Notice:
         place = self._position(finding.path, finding.at)
-        return self.notice_at(place, finding.message, finding.hint, key_of(finding.path), finding.level)
+        key = key_of(finding.path)
+        return self.notice_at(place, finding.message, finding.hint, key, finding.level, finding.validator)
 
     def notice_at(
-        self, place: Position, message: str, hint: str | None = None, key: str = "", level: Level = "error"
+        self,
+        place: Position,
+        message: str,
+        hint: str | None = None,
+        key: str = "",
+        level: Level = "error",
+        validator: str = "",
     ) -> Notice:
         line, column = place
         source = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        return Notice(level, self.file, line, column, key, message, source, hint)
+        return Notice(level, self.file, line, column, key, message, source, hint, validator)
 
     def _position(self, path: Path, at: Literal["value", "key"]) -> Position:
         """Of the value or key; for a key that the file leaves out, of the nearest section around it."""

@@ -13,12 +13,33 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from gpucluster.config.validators import Validator, first_paragraph, register
 from gpucluster.instances import INSTANCE_TYPES, near_misses
+
+Check = Callable[[str], str]
 
 
 def refuse(message: str, hint: str = "") -> PydanticCustomError:
     """Braces would be taken for placeholders, so the texts travel as context."""
     return PydanticCustomError("refused", "{message}", {"message": message, "hint": hint})
+
+
+def field(name: str, *, section: str, source: str) -> Callable[[Check], Check]:
+    """Names a check of one value; the first paragraph of its docstring says what it requires."""
+
+    def decorate(check: Check) -> Check:
+        register(Validator(name, "error", section, first_paragraph(check), source))
+
+        def named(value: str) -> str:
+            try:
+                return check(value)
+            except PydanticCustomError as refusal:
+                context = {**(refusal.context or {}), "validator": name}
+                raise PydanticCustomError("refused", "{message}", context) from None
+
+        return named
+
+    return decorate
 
 
 def _matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
@@ -32,7 +53,13 @@ def _matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
     return check
 
 
+@field(
+    "instance-type-known",
+    section="Instance types",
+    source="error InvalidParameterValue of EC2 RunInstances: the following supplied instance types do not exist",
+)
 def _known_instance_type(value: str) -> str:
+    """An instance type is in the table of those whose GPUs and EFA interfaces are known."""
     if value not in INSTANCE_TYPES:
         near = near_misses(value)
         families = " ".join(dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES))

@@ -10,12 +10,15 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from gpucluster.config.checks import check
+from gpucluster.config.checks.silence import Outcome
+from gpucluster.config.choices import name_of
 from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.models import REFUSED, ClusterConfig, Section
 from gpucluster.config.wording import finding as worded
@@ -34,23 +37,25 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     document = parse(text, file)
     if document.data is None:
         raise ConfigError(document.problems or [_whole(file, "is empty", "`gpucluster init` writes a commented one")])
-    config, findings = _validate(document.data)
-    notices = [*document.problems, *map(document.notice, findings)]
+    config, outcome = _validate(document.data)
+    notices = [*document.problems, *map(document.notice, outcome.findings)]
     if config is None or any(notice.level == "error" for notice in notices):
         raise ConfigError(sorted(notices, key=lambda notice: (notice.line, notice.column)))
     config._document = document
+    config._outcome = outcome
     return config
 
 
-def _validate(data: Any) -> tuple[ClusterConfig | None, list[Finding]]:
+def _validate(data: Any) -> tuple[ClusterConfig | None, Outcome]:
     """The findings, warnings among them; and the config, of which only sound values can be read if there are errors."""
     try:
         config = ClusterConfig.model_validate(data)
     except ValidationError as error:
         faults = _faults(error)
         partial = _without_faults(data, faults)
-        return partial, [*map(_finding, faults), *(check(partial) if partial else ())]
-    return config, list(check(config))
+        outcome = check(partial) if partial else Outcome()
+        return partial, Outcome((*map(_finding, faults), *outcome.findings), outcome.silenced)
+    return config, check(config)
 
 
 def _text(file: str) -> str:
@@ -74,7 +79,8 @@ def _whole(file: str, message: str, hint: str | None = None) -> Notice:
 def _finding(fault: Any) -> Finding:
     path, section = _place(fault["loc"])
     allowed = [field.alias or name for name, field in section.model_fields.items()]
-    return worded(fault, path, allowed)
+    finding = worded(fault, path, allowed)
+    return replace(finding, validator=finding.validator or name_of(fault["type"], finding.path))
 
 
 def _place(loc: Iterable[str | int]) -> tuple[Path, type[BaseModel]]:

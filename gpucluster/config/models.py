@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag, WrapValidator, field_validator
 
-from gpucluster.config.document import Document
+from gpucluster.config.document import Document, Finding
 from gpucluster.config.fields import (
     Amount,
     ClusterName,
@@ -39,6 +39,8 @@ from gpucluster.instances import INSTANCE_TYPES, InstanceType
 
 if TYPE_CHECKING:
     from pydantic import ValidatorFunctionWrapHandler
+
+    from gpucluster.config.checks.silence import Outcome
 
 PARAMETER_SERVERS = "ps"
 """The partition of the parameter servers; no other may have its name."""
@@ -230,6 +232,8 @@ class ClusterConfig(Section):
     silence: tuple[str, ...] = ()
 
     _document: Document = PrivateAttr(default_factory=Document)
+    _outcome: Outcome | None = PrivateAttr(default=None)
+    """Of the offline validators; None for a config made in code, until somebody asks."""
 
     @property
     def zone(self) -> str:
@@ -266,14 +270,27 @@ class ClusterConfig(Section):
         """The same for every type that the partition may get."""
         return self.instance_types(partition)[0].gpus
 
+    def notice(self, finding: Finding) -> Notice:
+        """With the place in the file that it was read from."""
+        return self._document.notice(finding)
+
     def not_built(self) -> list[Notice]:
         """What the file asks for and this version does not build yet: `validate` and `up` warn of it."""
         from gpucluster.config.not_built import not_built
 
-        return [self._document.notice(finding) for finding in not_built(self)]
+        return [self.notice(finding) for finding in not_built(self)]
 
     def warnings(self) -> list[Notice]:
         """What is allowed and still worth a word; without `not_built`."""
-        from gpucluster.config.checks import check
+        return [self.notice(finding) for finding in self._checked().findings if finding.level == "warning"]
 
-        return [self._document.notice(finding) for finding in check(self) if finding.level == "warning"]
+    def silenced(self) -> list[Notice]:
+        """What validators said that `silence` names."""
+        return [self.notice(finding) for finding in self._checked().silenced]
+
+    def _checked(self) -> Outcome:
+        if self._outcome is None:
+            from gpucluster.config.checks import check
+
+            self._outcome = check(self)
+        return self._outcome

@@ -37,7 +37,7 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
             "fsx-lustre, beegfs-ram, head-nfs or efs",
         )
     if kind == "refused":
-        return Finding(path, context["message"], context["hint"] or None)
+        return Finding(path, context["message"], context["hint"] or None, validator=context.get("validator", ""))
     return Finding(path, f"{_rule(kind, context)}, got {quoted(got)}", _quoting(kind, got))
 
 

@@ -1,30 +1,66 @@
-"""What keys must satisfy together. Offline: nothing here asks AWS.
+"""What keys must satisfy together. Offline, but for the modules named in ONLINE.
 
 A rule is a generator of findings. Where it reads a value that was refused already, it stops (NotValidated) and the
-others go on, so a rule looks at one thing only. To add one: write it in the file of its section, and name it in that
-file's `findings`.
+others go on, so a rule looks at one thing only. To add one: write it in the file of its section, under `@validator`,
+with a case in tests/unit/validator_cases that passes and one that fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
-from gpucluster.config.checks import cluster, partitions, storage
+from gpucluster.config import choices as choices  # registers the validators of choices and ranges
+from gpucluster.config.checks.entries import entries
+from gpucluster.config.checks.silence import Outcome, misused, sort_out
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig, NotValidated
+from gpucluster.config.validators import VALIDATORS, Validator
 
-T = TypeVar("T")
+OFFLINE = ("cluster", "efa", "head", "images", "network", "partitions", "purchase", "storage")
+"""The modules of this folder whose validators need nothing."""
+
+ONLINE: tuple[str, ...] = ()
+"""Those whose validators ask AWS. They are imported for their names (`silence`, the page of docs), or to be run."""
 
 
-def check(config: ClusterConfig) -> Iterator[Finding]:
-    for section in (cluster, partitions, storage):
-        for rule in _sound(section.findings(config)):
-            yield from _sound(rule)
+def check(config: ClusterConfig) -> Outcome:
+    """What all offline validators say; those of a field alone have spoken when it was read."""
+    _import(OFFLINE)
+    found = [finding for validator in _needing("nothing") for finding in findings(validator, config)]
+    if config.__dict__.get("silence"):
+        found += misused(config, every())
+    return sort_out(config, found)
 
 
-def _sound(items: Iterator[T]) -> Iterator[T]:
-    """Up to the first value that was refused."""
-    with suppress(NotValidated):
-        yield from items
+def check_online(config: ClusterConfig, clients: Any) -> Outcome:
+    """What the validators say that ask AWS; `clients` is passed to each. Only for a config without errors."""
+    _import(ONLINE)
+    return sort_out(config, [each for validator in _needing("aws") for each in findings(validator, config, clients)])
+
+
+def every() -> Mapping[str, Validator]:
+    _import(OFFLINE)
+    _import(ONLINE)
+    return VALIDATORS
+
+
+def findings(validator: Validator, config: ClusterConfig, *clients: Any) -> Iterator[Finding]:
+    assert validator.rule and validator.each
+    for path, entry in entries(config, validator.each):
+        place = (path, config) if path else ()
+        with suppress(NotValidated):
+            for finding in validator.rule(entry, *place, *clients):
+                yield replace(finding, level=validator.level, validator=validator.name)
+
+
+def _needing(needs: str) -> list[Validator]:
+    return [validator for validator in VALIDATORS.values() if validator.rule and validator.needs == needs]
+
+
+def _import(modules: tuple[str, ...]) -> None:
+    for name in modules:
+        import_module(f"{__name__}.{name}")

@@ -1,14 +1,13 @@
-"""Rules about one partition, and about their names together."""
+"""Rules about one partition: its nodes, its instance types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, ParameterServers, Partition
+from gpucluster.config.validators import Findings, validator
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
 
-Findings = Iterator[Finding]
+SECTION = "Partitions"
 
 RESERVED_NAMES = {
     PARAMETER_SERVERS: "the partition of the parameter servers",
@@ -18,31 +17,25 @@ RESERVED_NAMES = {
     "localhost": "every machine's own name",
 }
 
-DLAMI_LACKS = {"v100": "its driver no longer supports V100"}
-"""GPU models that the Deep Learning AMIs of today cannot drive (NVIDIA's open kernel module needs Turing or newer)."""
-
-
 LEAVING = ("p3",)
 """Families that AWS is withdrawing: still sold here and there."""
 
 
-def findings(config: ClusterConfig) -> Iterator[Findings]:
-    yield _unique_names(config)
-    for index, partition in enumerate(config.partitions):
-        path: Path = ("partitions", index)
-        for rule in (_name, _types, _leaving, _same_gpus, _nodes, _efa, _reservation, _targeted, _one_type):
-            yield rule(partition, path)
-        yield _image(config, partition, path)
-
-
-def _known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
+def known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
     """With their index in the list, from which unknown ones were refused."""
     return [
         (index, INSTANCE_TYPES[name]) for index, name in enumerate(partition.instance_types) if name in INSTANCE_TYPES
     ]
 
 
-def _unique_names(config: ClusterConfig) -> Findings:
+@validator(
+    "partition-name-unique",
+    section=SECTION,
+    each=ClusterConfig,
+    source="man slurm.conf.5: PartitionName: slurmctld is fatal at a duplicate partition",
+)
+def partition_name_unique(config: ClusterConfig) -> Findings:
+    """Each partition has a name of its own."""
     first: dict[str, int] = {}
     for index, partition in enumerate(config.partitions):
         name = partition.__dict__.get("name")
@@ -52,31 +45,59 @@ def _unique_names(config: ClusterConfig) -> Findings:
             first[name] = index
 
 
-def _name(partition: Partition, path: Path) -> Findings:
+@validator(
+    "partition-name-free",
+    section=SECTION,
+    each=Partition,
+    source="man slurm.conf.5: NodeName and PartitionName: DEFAULT, ALL and localhost are keywords",
+)
+def partition_name_free(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """A partition is not called all, default, localhost, head or ps: those names are taken."""
     if partition.name in RESERVED_NAMES:
         what = RESERVED_NAMES[partition.name]
         yield Finding((*path, "name"), f"{partition.name!r} is taken: it is {what}", "choose another, such as train")
 
 
-def _types(partition: Partition, path: Path) -> Findings:
+@validator(
+    "partition-types-unique",
+    section=SECTION,
+    each=Partition,
+    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html: "
+    "InvalidFleetConfig: Duplicate instance type",
+)
+def partition_types_unique(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """No instance type stands twice in a partition's list."""
     seen: set[str] = set()
-    for index, type_ in _known_types(partition):
+    for index, type_ in known_types(partition):
         if type_.name in seen:
             yield Finding((*path, "instance_types", index), f"{type_.name} is in the list already")
         seen.add(type_.name)
 
 
-def _leaving(partition: Partition, path: Path) -> Findings:
-    for index, type_ in _known_types(partition):
+@validator(
+    "partition-type-is-leaving",
+    section=SECTION,
+    each=Partition,
+    level="warning",
+    source="https://aws.amazon.com/ec2/instance-types/p3/: error Unsupported of EC2 RunInstances where it is gone",
+)
+def partition_type_is_leaving(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """No instance type is one that AWS withdraws."""
+    for index, type_ in known_types(partition):
         if type_.name.partition(".")[0] in LEAVING:
             hint = "before `up`: aws ec2 describe-instance-type-offerings --location-type availability-zone"
-            yield Finding(
-                (*path, "instance_types", index), f"AWS is withdrawing {type_.name}: it may not launch", hint, "warning"
-            )
+            yield Finding((*path, "instance_types", index), f"AWS is withdrawing {type_.name}: it may not launch", hint)
 
 
-def _same_gpus(partition: Partition, path: Path) -> Findings:
-    types = _known_types(partition)
+@validator(
+    "partition-types-same-gpus",
+    section=SECTION,
+    each=Partition,
+    source="man gres.conf.5 and slurm.conf.5: a node that registers with another count of GRES is drained",
+)
+def partition_types_same_gpus(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """All instance types of a partition have the same number of GPUs."""
+    types = known_types(partition)
     for index, other in types[1:]:
         first = types[0][1]
         if other.gpus != first.gpus:
@@ -91,64 +112,28 @@ def _gpus(type_: InstanceType) -> str:
     return f"{type_.gpus} GPU{'s' if type_.gpus != 1 else ''}"
 
 
-def _nodes(partition: Partition, path: Path) -> Findings:
-    if partition.min_nodes > partition.max_nodes:
-        yield Finding(
-            (*path, "min_nodes"), f"must be at most max_nodes ({partition.max_nodes}), got {partition.min_nodes}"
-        )
+@validator(
+    "partition-min-nodes",
+    section=SECTION,
+    each=Partition,
+    source="man slurm.conf.5: SuspendExcNodes: a node that no NodeName line defines is an invalid node specified",
+)
+def partition_min_nodes(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """min_nodes is at most max_nodes."""
+    yield from _min_nodes(partition, path)
 
 
-def _efa(partition: Partition, path: Path) -> Findings:
-    if partition.efa != "required":
-        return
-    types = [type_ for _, type_ in _known_types(partition)]
-    without = [type_.name for type_ in types if not type_.efa_interfaces]
-    if without:
-        has = "has" if len(without) == 1 else "have"
-        yield Finding(
-            (*path, "efa"),
-            f"'required' needs types with EFA interfaces, and {', '.join(without)} {has} none",
-            _types_with_efa(types),
-        )
+@validator(
+    "servers-min-nodes",
+    section="Parameter servers",
+    each=ParameterServers,
+    source="man slurm.conf.5: SuspendExcNodes: a node that no NodeName line defines is an invalid node specified",
+)
+def servers_min_nodes(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
+    """The parameter servers' min_nodes is at most their max_nodes."""
+    yield from _min_nodes(servers, path)
 
 
-def _types_with_efa(types: list[InstanceType]) -> str:
-    families = {type_.name.partition(".")[0] for type_ in types}
-    with_efa = [t.name for t in INSTANCE_TYPES.values() if t.efa_interfaces and t.name.partition(".")[0] in families]
-    return "write efa: auto" + (f", or take one of {', '.join(with_efa)}" if with_efa else "")
-
-
-def _reservation(partition: Partition, path: Path) -> Findings:
-    reserved = partition.purchase in ("reservation", "capacity-block")
-    if reserved and partition.reservation_id is None:
-        hint = "reservation_id: cr-… names what was reserved or bought"
-        yield Finding((*path, "purchase"), f"{partition.purchase!r} needs reservation_id", hint)
-    if not reserved and partition.reservation_id is not None:
-        hint = "write purchase: reservation or purchase: capacity-block"
-        yield Finding((*path, "reservation_id"), f"does nothing with purchase: {partition.purchase}", hint)
-
-
-def _targeted(partition: Partition, path: Path) -> Findings:
-    """A reservation already places its instances; asking for a placement group on top makes the launch fail."""
-    if partition.purchase in ("reservation", "capacity-block") and partition.placement_group != "none":
-        yield Finding(
-            (*path, "placement_group"),
-            f"must be none with purchase: {partition.purchase}, got {partition.placement_group!r}",
-            "write placement_group: none: the reservation decides where its instances are",
-        )
-
-
-def _one_type(partition: Partition, path: Path) -> Findings:
-    if partition.purchase in ("reservation", "capacity-block") and len(partition.instance_types) > 1:
-        yield Finding((*path, "instance_types"), f"must be the one type that the {partition.purchase} is for")
-
-
-def _image(config: ClusterConfig, partition: Partition, path: Path) -> Findings:
-    image = partition.image or config.software.image
-    for index, type_ in _known_types(partition):
-        if image.startswith("dlami-") and type_.gpu_model in DLAMI_LACKS:
-            yield Finding(
-                (*path, "instance_types", index),
-                f"{type_.name} cannot run {image}: {DLAMI_LACKS[type_.gpu_model]}",
-                "name an AMI with NVIDIA's proprietary driver, 580 or older, in the partition: image: ami-…",
-            )
+def _min_nodes(nodes: Partition | ParameterServers, path: Path) -> Findings:
+    if nodes.min_nodes > nodes.max_nodes:
+        yield Finding((*path, "min_nodes"), f"must be at most max_nodes ({nodes.max_nodes}), got {nodes.min_nodes}")

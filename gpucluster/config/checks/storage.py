@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, FsxLustre, HeadNfs, Storage
+from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, FsxLustre, HeadNfs
+from gpucluster.config.validators import Findings, validator
 from gpucluster.instances import INSTANCE_TYPES
 
-Findings = Iterator[Finding]
+FSX = "FSx for Lustre"
+BEEGFS = "BeeGFS in memory"
+MOUNTS = "Mounts"
+
+FSX_API = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreConfiguration.html"
+FSX_CAPACITY = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html: StorageCapacity"
+FSX_LINKS = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html"
 
 TIERS_MBPS_PER_TIB = {
     "persistent-1": (50, 100, 200),
@@ -22,21 +27,9 @@ STEP_GIB = {"persistent-1": 2400, "persistent-2": 2400, "scratch-1": 3600, "scra
 """Capacities are 1200, 2400, then steps of this."""
 
 
-def findings(config: ClusterConfig) -> Iterator[Findings]:
-    yield _unique_mounts(config)
-    for index, storage in enumerate(config.storage):
-        path: Path = ("storage", index)
-        yield _home(storage, path)
-        if isinstance(storage, FsxLustre):
-            for rule in (_capacity, _throughput, _repositories, _repository_paths):
-                yield rule(storage, path)
-        if isinstance(storage, BeegfsRam):
-            yield _partition(config, storage, path)
-            yield _memory(config, storage, path)
-            yield _static(config, storage, path)
-
-
-def _unique_mounts(config: ClusterConfig) -> Findings:
+@validator("mount-unique", section=MOUNTS, each=ClusterConfig, source="man mount.8: a second mount hides the first")
+def mount_unique(config: ClusterConfig) -> Findings:
+    """No two file systems are mounted at the same place."""
     first: dict[str, int] = {}
     for index, storage in enumerate(config.storage):
         mount = storage.__dict__.get("mount")
@@ -46,10 +39,27 @@ def _unique_mounts(config: ClusterConfig) -> Findings:
             first[mount] = index
 
 
-def _home(storage: Storage, path: Path) -> Findings:
-    if isinstance(storage, BeegfsRam) and storage.mount == "/home":
+@validator(
+    "home-not-in-memory",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="man tmpfs.5: contents are lost with the mount",
+)
+def home_not_in_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """/home is not on a file system in memory."""
+    if storage.mount == "/home":
         yield Finding((*path, "mount"), "/home in memory would be lost with the nodes", "mount it at /ram")
-    if isinstance(storage, HeadNfs) and storage.mount != "/home":
+
+
+@validator(
+    "head-nfs-shares-home",
+    section=MOUNTS,
+    each=HeadNfs,
+    source="man exports.5: the head node exports one directory",
+)
+def head_nfs_shares_home(storage: HeadNfs, path: Path, config: ClusterConfig) -> Findings:
+    """head-nfs is mounted at /home: it is the head node's volume, which holds nothing else."""
+    if storage.mount != "/home":
         yield Finding(
             (*path, "mount"),
             f"head-nfs shares /home only, got {storage.mount}",
@@ -57,7 +67,9 @@ def _home(storage: Storage, path: Path) -> Findings:
         )
 
 
-def _capacity(storage: FsxLustre, path: Path) -> Findings:
+@validator("fsx-capacity-step", section=FSX, each=FsxLustre, source=FSX_CAPACITY)
+def fsx_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Capacity is 1200 or 2400 GiB, or a multiple of 2400 (scratch-1: 3600)."""
     step = STEP_GIB[storage.deployment]
     if storage.capacity_gib in (1200, 2400) or (storage.capacity_gib > 2400 and storage.capacity_gib % step == 0):
         return
@@ -69,16 +81,11 @@ def _capacity(storage: FsxLustre, path: Path) -> Findings:
     )
 
 
-def _throughput(storage: FsxLustre, path: Path) -> Findings:
+@validator("fsx-throughput-tier", section=FSX, each=FsxLustre, source=f"{FSX_API}: PerUnitStorageThroughput")
+def fsx_throughput_tier(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Throughput is one of its deployment's tiers: persistent-1 50, 100, 200; persistent-2 125, 250, 500, 1000."""
     got, tiers = storage.throughput_mbps_per_tib, TIERS_MBPS_PER_TIB[storage.deployment]
-    if got is None or got in tiers:
-        return
-    if not tiers:
-        yield Finding(
-            (*path, "throughput_mbps_per_tib"),
-            f"does nothing for {storage.deployment}",
-            "leave it out: scratch has one speed",
-        )
+    if got is None or not tiers or got in tiers:
         return
     *most, last = map(str, tiers)
     yield Finding(
@@ -86,13 +93,27 @@ def _throughput(storage: FsxLustre, path: Path) -> Findings:
     )
 
 
-def _repositories(storage: FsxLustre, path: Path) -> Findings:
+@validator("fsx-scratch-has-no-tier", section=FSX, each=FsxLustre, source=f"{FSX_API}: PerUnitStorageThroughput")
+def fsx_scratch_has_no_tier(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """A scratch file system takes no throughput."""
+    if storage.throughput_mbps_per_tib is not None and not TIERS_MBPS_PER_TIB[storage.deployment]:
+        yield Finding(
+            (*path, "throughput_mbps_per_tib"),
+            f"does nothing for {storage.deployment}",
+            "leave it out: scratch has one speed",
+        )
+
+
+@validator("fsx-scratch-1-has-no-links", section=FSX, each=FsxLustre, source=FSX_LINKS)
+def fsx_scratch_1_has_no_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Data repositories are linked to any deployment but scratch-1."""
     if storage.deployment == "scratch-1" and storage.data_repositories:
         yield Finding((*path, "data_repositories"), "cannot be linked to scratch-1", "take deployment: scratch-2")
 
 
-def _repository_paths(storage: FsxLustre, path: Path) -> Findings:
-    """FSx refuses two associations of which one's directory holds the other's."""
+@validator("fsx-links-apart", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: FileSystemPath")
+def fsx_links_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """No linked directory holds another."""
     paths = [repository.path.rstrip("/") + "/" for repository in storage.data_repositories]
     for index, later in enumerate(paths):
         for earlier in paths[:index]:
@@ -115,7 +136,14 @@ def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int]
     return None
 
 
-def _partition(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Findings:
+@validator(
+    "beegfs-partition-exists",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="man sbatch.1: --partition: invalid partition specified",
+)
+def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """Its partition is one of the cluster's."""
     names = [partition.name for partition in config.partitions] + [PARAMETER_SERVERS] * bool(config.parameter_servers)
     if storage.partition not in names:
         yield Finding(
@@ -123,7 +151,9 @@ def _partition(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Finding
         )
 
 
-def _memory(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Findings:
+@validator("beegfs-fits-memory", section=BEEGFS, each=BeegfsRam, source="man tmpfs.5: size")
+def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """gib_per_node is less than the memory of the nodes."""
     types, _ = _serving(config, storage) or ([], 0)
     for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
         if storage.gib_per_node >= type_.memory_gib:
@@ -133,7 +163,14 @@ def _memory(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Findings:
             )
 
 
-def _static(config: ClusterConfig, storage: BeegfsRam, path: Path) -> Findings:
+@validator(
+    "beegfs-cluster-needs-static-nodes",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="man slurm.conf.5: SuspendTime: idle nodes are powered down, and their memory with them",
+)
+def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """With scope: cluster, its partition has nodes that are always on."""
     serving = _serving(config, storage)
     if storage.scope == "cluster" and serving and serving[1] == 0:
         yield Finding(

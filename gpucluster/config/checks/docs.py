@@ -1,0 +1,54 @@
+"""docs/validators.md, from the validators themselves.
+
+`python -m gpucluster.config.checks.docs > docs/validators.md` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from gpucluster.config.checks import every
+from gpucluster.config.validators import Validator
+
+INTRODUCTION = """\
+# Validators
+
+What `gpucluster validate` checks beyond the spelling of keys: {count} rules, {offline} of them offline. Each prevents a
+rejection, or a surprise, by AWS or Slurm, and names its source. Written by `python -m gpucluster.config.checks.docs`;
+changes here are lost.
+
+The name stands behind each finding in brackets. Where a rule is wrong for you, name it in cluster.yaml, and what it
+finds is only counted: `silence: [{example}]`. A rule marked `form` is about what can be read at all, and cannot be
+silenced. One marked `aws` asks your account, with your credentials: `plan` and `up` run it before anything happens.
+"""
+
+
+def page() -> str:
+    validators = sorted(every().values(), key=lambda validator: (validator.section, validator.name))
+    offline = sum(validator.needs == "nothing" for validator in validators)
+    parts = [INTRODUCTION.format(count=len(validators), offline=offline, example="region-known")]
+    for section, members in groupby(validators, key=lambda validator: validator.section):
+        parts.append(f"## {section}\n\n" + "\n".join(_lines(members)) + "\n")
+    return "\n".join(parts)
+
+
+def _lines(validators: Iterator[Validator]) -> Iterator[str]:
+    yield "| name | level | what it requires | prevents |"
+    yield "|---|---|---|---|"
+    for validator in validators:
+        level = validator.level + _marks(validator)
+        yield f"| `{validator.name}` | {level} | {_cell(validator.requires)} | {_cell(validator.source)} |"
+
+
+def _marks(validator: Validator) -> str:
+    return ("" if validator.can_be_silenced else ", form") + (", aws" if validator.needs == "aws" else "")
+
+
+def _cell(text: str) -> str:
+    """Angle brackets and bars would be taken for HTML and for the table's own."""
+    return text.replace("|", r"\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,70 @@
+"""Where in cluster.yaml the entries of a kind are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from gpucluster.config.document import Path
+from gpucluster.config.models import (
+    BeegfsRam,
+    Budget,
+    ClusterConfig,
+    DataRepository,
+    Efs,
+    FsxLustre,
+    HeadNfs,
+    HeadNode,
+    Monitoring,
+    Network,
+    NotValidated,
+    ParameterServers,
+    Partition,
+    S3Access,
+    Security,
+    Software,
+)
+
+SECTIONS: dict[type, str] = {
+    Network: "network",
+    HeadNode: "head_node",
+    ParameterServers: "parameter_servers",
+    Software: "software",
+    Monitoring: "monitoring",
+    Budget: "budget",
+    Security: "security",
+}
+LISTS: dict[type, str] = {Partition: "partitions", S3Access: "s3_access"}
+STORAGE = (FsxLustre, BeegfsRam, HeadNfs, Efs)
+
+
+def entries(config: ClusterConfig, kind: type) -> Iterator[tuple[Path, Any]]:
+    """None where the section is left out, or its list was refused."""
+    with suppress(NotValidated):
+        if kind is ClusterConfig:
+            yield (), config
+        elif kind in SECTIONS:
+            section = getattr(config, SECTIONS[kind])
+            if section is not None:
+                yield (SECTIONS[kind],), section
+        elif kind in LISTS:
+            yield from _listed(LISTS[kind], getattr(config, LISTS[kind]))
+        elif kind in STORAGE:
+            yield from (pair for pair in _listed("storage", config.storage) if isinstance(pair[1], kind))
+        elif kind is DataRepository:
+            yield from _repositories(config)
+        else:
+            raise TypeError(f"cluster.yaml has no entries of the kind {kind.__name__}")
+
+
+def _listed(key: str, items: tuple[Any, ...]) -> Iterator[tuple[Path, Any]]:
+    for index, item in enumerate(items):
+        yield (key, index), item
+
+
+def _repositories(config: ClusterConfig) -> Iterator[tuple[Path, DataRepository]]:
+    for path, storage in entries(config, FsxLustre):
+        with suppress(NotValidated):
+            for index, repository in enumerate(storage.data_repositories):
+                yield (*path, "data_repositories", index), repository

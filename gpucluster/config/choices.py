@@ -1,0 +1,63 @@
+"""Names for the limits that stand in the models as choices (`Literal`) and ranges (`ge`, `le`).
+
+Pydantic holds values to them; this says which validator it was, by key, and where the limit comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpucluster.config.document import Path
+from gpucluster.config.validators import Validator, register
+
+OUT_OF_LIMITS = (
+    "literal_error",
+    "greater_than",
+    "greater_than_equal",
+    "less_than_equal",
+    "too_short",
+    "union_tag_invalid",
+)
+"""What Pydantic calls a value of the right type that is not allowed."""
+
+_by_key: dict[str, str] = {}
+
+
+def choice(name: str, section: str, keys: str, requires: str, source: str) -> None:
+    """`keys` are separated by spaces, without indexes: `storage.capacity_gib`."""
+    register(Validator(name, "error", section, requires, source))
+    _by_key.update(dict.fromkeys(keys.split(), name))
+
+
+def name_of(kind: str, path: Path) -> str:
+    """The validator of a fault in a choice or range; empty for a fault of another kind."""
+    if kind not in OUT_OF_LIMITS:
+        return ""
+    return _by_key.get(".".join(part for part in path if isinstance(part, str)), "")
+
+
+def names_by_key() -> Mapping[str, str]:
+    return _by_key
+
+
+choice(
+    "efa-mode",
+    "EFA",
+    "partitions.efa",
+    "efa is auto, required or off: the interfaces' type follows from it",
+    "AWS::EC2::LaunchTemplate NetworkInterface.InterfaceType: interface, efa or efa-only",
+)
+choice(
+    "purchase-option",
+    "Purchase",
+    "partitions.purchase",
+    "purchase is on-demand, spot, reservation or capacity-block",
+    "AWS::EC2::LaunchTemplate InstanceMarketOptions.MarketType: spot or capacity-block; none is on demand",
+)
+choice(
+    "fsx-deployment-type",
+    "FSx for Lustre",
+    "storage.deployment",
+    "deployment is scratch-1, scratch-2, persistent-1 or persistent-2",
+    "AWS::FSx::FileSystem LustreConfiguration.DeploymentType",
+)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from validator_cases.case import Case, cluster, partition
+
+CASES = {
+    "instance-type-known": Case(
+        fails=partition(instance_types=["p4d.24xlrage"]),
+        key="partitions[0].instance_types[0]",
+        says="'p4d.24xlrage' is not a known instance type",
+        passes=partition(instance_types=["p4d.24xlarge"]),
+    ),
+    "region-known": Case(
+        fails=cluster(region="eu-north-9"),
+        key="region",
+        says="'eu-north-9' is not among the regions known here",
+        passes=cluster(region="eu-north-1"),
+    ),
+    "zone-of-region": Case(
+        fails=cluster(availability_zone="us-west-2a"),
+        key="availability_zone",
+        says="must be an availability zone of us-east-1, such as us-east-1a, got 'us-west-2a'",
+        passes=cluster(availability_zone="us-east-1-bos-1a"),
+    ),
+}
