@@ -24,6 +24,7 @@ from stacks.network import Network
 from stacks.partitions import Partition, pascal
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
+from stacks.way_in import WayIn
 
 NO_ACCOUNT = "000000000000"
 """Stands for the account where nobody is logged in: enough to synthesize, not to look anything up."""
@@ -48,9 +49,8 @@ class GpuCluster(cdk.Stack):
         self.network = Network(
             self,
             "Network",
-            vpc_cidr=config.network.vpc_cidr,
+            config=config,
             availability_zone=config.availability_zone or self.availability_zones[0],
-            zone_name=config.zone,
         )
         files = render.bundle(config)
         self.bundle = Bundle(self, "Bundle", files=files, version=render.version(files))
@@ -77,6 +77,7 @@ class GpuCluster(cdk.Stack):
         if config.budget:
             self.budget = Budget(self, "Budget", context=context)
         self.bundle.wait_until_live(self.head, self.head.attachment, self.parameters)
+        self.way_in = self._way_in()
         self._outputs()
 
     def _warn_of_what_comes_later(self) -> None:
@@ -148,6 +149,15 @@ class GpuCluster(cdk.Stack):
             after=[self.parameters, self.munge_key, self.compute_role, self.storage, self.accounting],
         )
 
+    def _way_in(self) -> WayIn | None:
+        public, sources = self.network.public_subnet, self._config.network.ssh_from
+        if not (public and sources):
+            return None
+        instance_id = self.head.instance.instance_id
+        return WayIn(
+            self, "WayIn", network=self.network, public_subnet=public, instance_id=instance_id, sources=sources
+        )
+
     def _image(self, image: str) -> ec2.IMachineImage:
         return machine_image(image, region=self._config.region)
 
@@ -205,5 +215,7 @@ class GpuCluster(cdk.Stack):
             "SsmPath": self._config.ssm_path,
             "BundleVersion": self.bundle.version,
         }
+        if self.way_in:
+            values["SshHost"] = self.way_in.host
         for name, value in values.items():
             cdk.CfnOutput(self, name, value=value)

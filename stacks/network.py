@@ -1,4 +1,4 @@
-"""Where the cluster lives: one private and one public subnet in one availability zone, and who may talk to whom."""
+"""Where the cluster lives: one private subnet in one availability zone, the ways in and out, and who may talk to whom."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_route53 as route53
 from constructs import Construct
 
+from gpucluster.config import ClusterConfig
+from stacks.endpoints import Endpoints
+
 SLURM = ec2.Port.tcp_range(6817, 6819)
 NFS = ec2.Port.tcp(2049)
 SSH = ec2.Port.tcp(22)
@@ -17,33 +20,74 @@ EPHEMERAL = ec2.Port.tcp_range(32768, 60999)
 
 
 class Network(Construct):
-    """Nodes have private addresses only: they reach out through NAT, people reach them through the endpoint."""
+    """Nodes have private addresses only: they reach out through NAT or endpoints, people reach them through the Instance
+    Connect Endpoint.
 
-    def __init__(self, scope: Construct, id_: str, *, vpc_cidr: str, availability_zone: str, zone_name: str) -> None:
+    In a VPC that exists nothing is made but security groups, the zone and that endpoint: what leads out of its subnet
+    is its owner's, and so are the endpoints (a second one with private DNS for a service is refused).
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, config: ClusterConfig, availability_zone: str) -> None:
         super().__init__(scope, id_)
         self.availability_zone = availability_zone
-        self.vpc = self._vpc(IPv4Network(vpc_cidr))
-        self.subnet = self.vpc.private_subnets[0]
-        self.zone = route53.PrivateHostedZone(self, "Zone", vpc=self.vpc, zone_name=zone_name)
+        self.exists = config.network.vpc_id is not None
+        self.public_subnet: ec2.ISubnet | None = None
+        """Of a new VPC that has a way to the internet."""
+        self.vpc, self.subnet = self._existing(config) if self.exists else self._new(config)
+        self.zone = route53.PrivateHostedZone(self, "Zone", vpc=self.vpc, zone_name=config.zone)
         self.head = self._security_group("Head", "GpuCluster head node")
         self.compute = self._security_group("Compute", "GpuCluster compute nodes")
         self._between_nodes()
         self.endpoint = self._instance_connect_endpoint()
+        if config.network.internet == "none" and not self.exists:
+            self.endpoints = Endpoints(
+                self,
+                "Endpoints",
+                vpc=self.vpc,
+                subnet=self.subnet,
+                callers=[self.head, self.compute],
+                job_roles=bool(config.s3_access),
+            )
 
-    def _vpc(self, network: IPv4Network) -> ec2.Vpc:
-        # The public one holds the NAT gateway alone; /28 is the smallest that a VPC can have.
+    def _existing(self, config: ClusterConfig) -> tuple[ec2.IVpc, ec2.ISubnet]:
+        """By what the file says of them: nothing is looked up, so `availability_zone` must be the subnet's."""
+        vpc = ec2.Vpc.from_vpc_attributes(
+            self, "Vpc", vpc_id=str(config.network.vpc_id), availability_zones=[self.availability_zone]
+        )
+        subnet = ec2.Subnet.from_subnet_attributes(
+            self, "Subnet", subnet_id=str(config.network.subnet_id), availability_zone=self.availability_zone
+        )
+        # Its route table is nobody's business here.
+        cdk.Annotations.of(subnet).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
+        return vpc, subnet
+
+    def _new(self, config: ClusterConfig) -> tuple[ec2.IVpc, ec2.ISubnet]:
+        nat = config.network.internet == "nat"
+        vpc = self._vpc(IPv4Network(config.network.vpc_cidr), nat=nat)
+        if nat:
+            self.public_subnet = vpc.public_subnets[0]
+        return vpc, vpc.private_subnets[0] if nat else vpc.isolated_subnets[0]
+
+    def _vpc(self, network: IPv4Network, *, nat: bool) -> ec2.Vpc:
+        # The public one holds the NAT gateway and the load balancer of `ssh_from`; /28 is the smallest that a VPC can
+        # have. Without NAT only its place is kept, so that nodes are in the upper half either way.
         public = ec2.SubnetConfiguration(
-            name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=min(network.prefixlen + 4, 28)
+            name="Public",
+            subnet_type=ec2.SubnetType.PUBLIC,
+            cidr_mask=min(network.prefixlen + 4, 28),
+            reserved=not nat,
         )
         private = ec2.SubnetConfiguration(
-            name="Private", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=network.prefixlen + 1
+            name="Private",
+            subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS if nat else ec2.SubnetType.PRIVATE_ISOLATED,
+            cidr_mask=network.prefixlen + 1,
         )
         return ec2.Vpc(
             self,
             "Vpc",
             ip_addresses=ec2.IpAddresses.cidr(str(network)),
             availability_zones=[self.availability_zone],
-            nat_gateways=1,
+            nat_gateways=1 if nat else 0,
             subnet_configuration=[public, private],
             gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
             restrict_default_security_group=False,  # would take a Lambda function; nothing uses that group
