@@ -8,17 +8,24 @@ import os
 import sys
 from pathlib import Path
 
-from bench import commands, script, synthesis
+from bench import commands, partitions, script, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
-GROUPS = {"commands": commands.figures, "script": script.figures, "synthesis": synthesis.figures}
+GROUPS = {
+    "commands": commands.figures,
+    "script": script.figures,
+    "synthesis": synthesis.figures,
+    "partitions": partitions.figures,
+}
+SLOW = ("synthesis", "partitions")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("groups", nargs="*", metavar="FIGURE", help=f"of {', '.join(GROUPS)}; left out: all")
-    parser.add_argument("--runs", type=int, default=9, help="of which the median is taken; synthesis: a third of it")
+    slow = f"of which the median is taken; {' and '.join(SLOW)}: a third of it"
+    parser.add_argument("--runs", type=int, default=9, help=slow)
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
@@ -28,7 +35,7 @@ def main() -> int:
     figures: list[Figure] = []
     for name in arguments.groups or GROUPS:
         print(f"measuring: {name}", file=sys.stderr)
-        figures += GROUPS[name](max(3, arguments.runs // (3 if name == "synthesis" else 1)))
+        figures += GROUPS[name](max(3, arguments.runs // (3 if name in SLOW else 1)))
     print(table(figures))
     print(json.dumps({"figures": [figure.as_json() for figure in figures]}))
     return 0
