@@ -1,7 +1,7 @@
 """Synthesis of two partitions with FSx beside them, and of fifty of p4d, against an empty CDK app and ParallelCluster.
 
-ParallelCluster's figures are those of version 3.16.1 on Python 3.11.7 and Node.js 20: whole process, user + system, on a
-machine where `import boto3` took BOTO3_MS. They count in multiples of that floor, which is measured here in the same
+ParallelCluster's figures are those of version 3.16.1 on Python 3.11.7 and Node.js 20: whole process, user + system, on
+a machine where `import boto3` took BOTO3_MS. They count in multiples of that floor, which is measured here in the same
 run. Its templates were made from instance data with one network card for each type: real ones are larger.
 """
 
