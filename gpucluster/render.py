@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from gpucluster import watching
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, ParameterServers, Partition
 from gpucluster.instances import InstanceType
 
@@ -28,6 +29,8 @@ USABLE_MEMORY = 0.95
 its configuration says is refused."""
 MAX_USER_DATA_BYTES = 1024
 
+_ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
+
 Role = Literal["head", "compute"]
 
 
@@ -38,6 +41,8 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         "compute.sh": _template("bootstrap/compute.sh.j2").render(_node_values(config)),
         **_slurm(config),
         "fleet.json": json.dumps(fleet(config), indent=2) + "\n",
+        "prices.json": json.dumps(prices(config), indent=2) + "\n",
+        **watching.agent_files(config),
         **_verbatim(),
         ENVIRONMENT: environment(config),
     }
@@ -78,6 +83,14 @@ def fleet(config: ClusterConfig) -> dict[str, Any]:
     }
 
 
+def prices(config: ClusterConfig) -> dict[str, float]:
+    """prices.json: instance type -> USD per hour on demand. A type without a known price is left out."""
+    types = sorted(
+        {each for name, _ in _partitions(config) for each in config.instance_types(name)}, key=lambda t: t.name
+    )
+    return {each.name: each.price_usd_per_hour for each in types if each.price_usd_per_hour is not None}
+
+
 def _partitions(config: ClusterConfig) -> list[tuple[str, Partition | ParameterServers]]:
     """The parameter servers come last: Slurm's default partition is the first."""
     servers = config.parameter_servers
@@ -113,6 +126,7 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "zone": config.zone,
         "ssm_path": config.ssm_path,
         "job_user": JOB_USER,
+        "accounting": config.accounting,
     }
 
 
@@ -129,7 +143,7 @@ def _slurm(config: ClusterConfig) -> dict[str, str]:
         # Where a partition sets its own this is never used, but power saving is off without it.
         "suspend_time_s": max(partition["suspend_time_s"] for partition in partitions),
     }
-    names = ("slurm.conf", "gres.conf", "cgroup.conf", "image.conf")
+    names = ["slurm.conf", "gres.conf", "cgroup.conf", "image.conf", *_ACCOUNTING_FILES[config.accounting]]
     return {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
 
 

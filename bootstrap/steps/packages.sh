@@ -10,6 +10,8 @@ step_packages() {
         need slurmctld slurmctld
         need exportfs nfs-kernel-server
         need virtualenv virtualenv
+        if [ "$ACCOUNTING" = local ]; then need mariadbd mariadb-server; fi
+        if [ "$ACCOUNTING" != off ]; then need slurmdbd slurmdbd; fi
     else
         need slurmd slurmd
     fi

@@ -21,6 +21,14 @@ service_up() {
     systemctl restart "$unit" || service_failed "$unit"
 }
 
+# service_down UNIT: what service_up started is stopped, and is not started again.
+service_down() {
+    local stamp=$STARTED/$1
+    if [ ! -e "$stamp" ]; then return; fi
+    systemctl --quiet disable --now "$1"
+    rm -f "$stamp"
+}
+
 # service_failed UNIT: ends with what the program itself said last, which systemctl leaves out.
 service_failed() {
     local said

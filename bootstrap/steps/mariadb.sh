@@ -1,0 +1,41 @@
+# The accounting database, where cluster.yaml says accounting: local. Its files lie on the data volume.
+readonly DATABASE=/home/gpucluster/mysql
+
+step_mariadb() {
+    local conf=/etc/mysql/mariadb.conf.d/90-gpucluster.cnf
+    if [ "$ACCOUNTING" != local ]; then
+        service_down mariadb
+        return
+    fi
+    put_file "$conf" 0644 root:root <"$BUNDLE/slurm/mariadb.cnf"
+    put_file /etc/systemd/system/mariadb.service.d/gpucluster-home.conf 0644 root:root <<'EOF'
+[Unit]
+RequiresMountsFor=/var/lib/mysql
+EOF
+    database_directory
+    service_up mariadb "$conf"
+    mariadb <<<"CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
+GRANT ALL ON slurm_acct_db.* TO slurm@localhost;"
+}
+
+# Mounted where the package's unit, which hides /home, and AppArmor let the server write.
+database_directory() {
+    local live=/var/lib/mysql
+    put_directory "$DATABASE" 0700 mysql:mysql
+    database_owner
+    put_line /etc/fstab "$DATABASE $live none bind,nofail,x-systemd.requires-mounts-for=$DATABASE 0 0"
+    if ! mountpoint -q "$live"; then
+        systemctl stop mariadb
+        mount --bind "$DATABASE" "$live"
+    fi
+    if [ ! -e "$DATABASE/complete" ]; then
+        find "$DATABASE" -mindepth 1 -delete
+        mariadb-install-db --user=mysql --datadir="$live" --skip-test-db --auth-root-authentication-method=socket >/dev/null
+        touch "$DATABASE/complete"
+    fi
+}
+
+# Another machine image may number the user mysql differently.
+database_owner() {
+    if [ -n "$(find "$DATABASE" ! -user mysql ! -name complete -print -quit)" ]; then chown -R mysql:mysql "$DATABASE"; fi
+}
