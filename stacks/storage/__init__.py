@@ -1,17 +1,37 @@
 """What keeps data: /home on the head's volume, and the file systems and buckets that cluster.yaml names.
 
 A construct here makes its AWS resources, opens its ports, grants the nodes' roles what they need of it, and writes what
-nodes must know into a parameter `storage/<mount>`, as JSON with the key `type`.
+nodes must know into a parameter `storage/<mount>`, as JSON with the keys `type` and `mount`. Buckets are the user's, or
+the one of `cdk bootstrap`, which refuses plain HTTP by itself: the cluster makes none.
 """
 
 from __future__ import annotations
 
 from constructs import Construct
 
+from gpucluster.config import models
 from stacks.context import Context
+from stacks.storage.beegfs import BeegfsRam
+from stacks.storage.efs import Efs
+from stacks.storage.fsx import FsxLustre
+from stacks.storage.mounts import construct_id
+from stacks.storage.s3_access import JobRole
 
 
 class Storage(Construct):
     def __init__(self, scope: Construct, id_: str, *, context: Context) -> None:
         super().__init__(scope, id_)
-        self.context = context
+        for storage in context.config.storage:
+            self._make(context, storage)
+        if context.config.s3_access:
+            self.jobs = JobRole(self, "Jobs", context=context, access=context.config.s3_access)
+
+    def _make(self, context: Context, storage: models.Storage) -> None:
+        """`head-nfs` is the head's volume, which is made whether or not it is listed."""
+        id_ = construct_id(storage.mount)
+        if isinstance(storage, models.FsxLustre):
+            FsxLustre(self, id_, context=context, storage=storage)
+        elif isinstance(storage, models.Efs):
+            Efs(self, id_, context=context, storage=storage)
+        elif isinstance(storage, models.BeegfsRam):
+            BeegfsRam(self, id_, context=context, storage=storage)

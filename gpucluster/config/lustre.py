@@ -1,0 +1,27 @@
+"""What FSx for Lustre sells: tiers of throughput, and the steps in which capacity comes."""
+
+from __future__ import annotations
+
+from gpucluster.config.models import FsxLustre
+
+TIERS_MBPS_PER_TIB = {
+    "persistent-1": (50, 100, 200),
+    "persistent-2": (125, 250, 500, 1000),
+    "scratch-1": (),
+    "scratch-2": (),
+}
+"""For SSD, the cheapest first. Scratch file systems have no tier to choose."""
+
+EFA_STEP_GIB = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
+"""By tier: with EFA, capacity comes in multiples of this (FSx user guide, storage capacity of EFA-enabled systems)."""
+
+
+def throughput_mbps_per_tib(storage: FsxLustre) -> int | None:
+    """What was asked for, or else the cheapest tier that the capacity allows; None for scratch, which has none."""
+    tiers = TIERS_MBPS_PER_TIB[storage.deployment]
+    if storage.throughput_mbps_per_tib is not None or not tiers:
+        return storage.throughput_mbps_per_tib
+    if storage.efa:
+        fitting = (tier for tier in tiers if storage.capacity_gib % EFA_STEP_GIB.get(tier, 1) == 0)
+        return next(fitting, tiers[0])
+    return tiers[0]

@@ -1,0 +1,90 @@
+"""BeeGFS in the nodes' memory: no AWS file system, but a secret, open ports, and who carries which service."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from gpucluster.config import PARAMETER_SERVERS, models
+from gpucluster.render import node_range
+from stacks import roles
+from stacks.context import Context
+from stacks.storage import firewall
+from stacks.storage.mounts import announce, tag
+
+PORTS = {"storage": 8003, "client": 8004, "meta": 8005, "helperd": 8006, "mgmtd": 8008, "mgmtd_grpc": 8010}
+"""BeeGFS's own defaults. `helperd` is of BeeGFS 7, and the client asks it on its own node alone."""
+
+TO_HEAD = tuple(firewall.Ports(*each) for each in (("tcp", 8008), ("udp", 8008), ("tcp", 8010), ("udp", 8004)))
+"""Management, its gRPC, and what servers tell the head's client."""
+
+TO_COMPUTE = tuple(
+    firewall.Ports(*each) for each in (("tcp", 8003), ("udp", 8003), ("udp", 8004), ("tcp", 8005), ("udp", 8005))
+)
+"""Storage, what management tells clients, and metadata."""
+
+
+class BeegfsRam(Construct):
+    """`cluster`: the head node manages, the partition's always-on nodes serve, all nodes are clients.
+
+    `job`: the nodes of a job do all of it, the first of them the management: two jobs at once are two file systems,
+    and the head could manage only one on its ports. Compute nodes reach one another on all ports already.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.BeegfsRam) -> None:
+        super().__init__(scope, id_)
+        self._context = context
+        self._storage = storage
+        self.secret = self._secret()
+        readers = (context.head_role, context.compute_role) if self._of_cluster else (context.compute_role,)
+        for role in readers:
+            roles.allow(role, ["secretsmanager:GetSecretValue"], [self.secret.secret_arn])
+        if self._of_cluster:
+            self._open_ports()
+        tag(self, context, storage.mount)
+        announce(context, storage, self._describe())
+
+    @property
+    def _of_cluster(self) -> bool:
+        return self._storage.scope == "cluster"
+
+    def _secret(self) -> secretsmanager.Secret:
+        """The content of connAuthFile. Without one, BeeGFS serves whoever reaches its ports, as root."""
+        return secretsmanager.Secret(
+            self,
+            "ConnectionSecret",
+            description=f"what the servers and clients of BeeGFS on {self._storage.mount} know each other by",
+            encryption_key=self._context.key,
+            generate_secret_string=secretsmanager.SecretStringGenerator(password_length=128, exclude_punctuation=True),
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+
+    def _open_ports(self) -> None:
+        network = self._context.network
+        firewall.admit(self, "ComputeToHead", into=network.head, source=network.compute, ports=TO_HEAD)
+        firewall.admit(self, "HeadToCompute", into=network.compute, source=network.head, ports=TO_COMPUTE)
+
+    def _describe(self) -> dict[str, object]:
+        """`nodes`: by service; `all`, `job` (those of the job), `first of job`, or names as Slurm writes them."""
+        return {
+            "auth_secret_arn": self.secret.secret_arn,
+            "scope": self._storage.scope,
+            "partition": self._storage.partition,
+            "gib_per_node": self._storage.gib_per_node,
+            "management": f"head.{self._context.config.zone}" if self._of_cluster else None,
+            "nodes": self._nodes(),
+            "ports": PORTS,
+        }
+
+    def _nodes(self) -> dict[str, str]:
+        if not self._of_cluster:
+            return {"mgmtd": "first of job", "meta": "job", "storage": "job", "client": "job"}
+        servers = node_range(self._storage.partition, self._always_on())
+        return {"mgmtd": "head", "meta": servers, "storage": servers, "client": "all"}
+
+    def _always_on(self) -> int:
+        config = self._context.config
+        if self._storage.partition == PARAMETER_SERVERS and config.parameter_servers:
+            return config.parameter_servers.min_nodes
+        return config.partition(self._storage.partition).min_nodes

@@ -1,0 +1,93 @@
+"""EFS: a file system that grows with its files, mounted over TLS."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_efs as efs
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpucluster.config import models
+from stacks.context import Context
+from stacks.encryption import key_arn
+from stacks.storage import firewall
+from stacks.storage.mounts import announce, tag
+
+NFS = (firewall.Ports("tcp", 2049),)
+
+
+class Efs(Construct):
+    """Kept in all of the region's zones, reached in the cluster's alone: traffic between zones costs.
+
+    When the file system stays, its mount target goes all the same, so that the network can be deleted.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.Efs) -> None:
+        super().__init__(scope, id_)
+        network = context.network
+        self.group = ec2.SecurityGroup(
+            self,
+            "Group",
+            vpc=network.vpc,
+            description=f"GpuCluster EFS file system {storage.mount}",
+            allow_all_outbound=False,  # it answers, and calls nobody
+        )
+        for who, nodes in (("HeadToNfs", network.head), ("ComputeToNfs", network.compute)):
+            firewall.admit(self, who, into=self.group, source=nodes, ports=NFS)
+        self.file_system = self._file_system(context, storage)
+        self.mount_target = efs.CfnMountTarget(
+            self,
+            "MountTarget",
+            file_system_id=self.file_system.ref,
+            subnet_id=network.subnet.subnet_id,
+            security_groups=[self.group.security_group_id],
+        )
+        tag(self, context, storage.mount)
+        announce(context, storage, self._describe(context))
+
+    def _describe(self, context: Context) -> dict[str, str]:
+        suffix = cdk.Stack.of(self).url_suffix
+        return {
+            "file_system_id": self.file_system.ref,
+            "dns_name": f"{self.file_system.ref}.efs.{context.config.region}.{suffix}",
+            "access": "tls",
+        }
+
+    def _file_system(self, context: Context, storage: models.Efs) -> efs.CfnFileSystem:
+        system = efs.CfnFileSystem(
+            self,
+            "FileSystem",
+            encrypted=True,
+            kms_key_id=key_arn(context.key),
+            performance_mode="generalPurpose",
+            throughput_mode="elastic",
+            lifecycle_policies=[
+                efs.CfnFileSystem.LifecyclePolicyProperty(transition_to_ia="AFTER_30_DAYS"),
+                efs.CfnFileSystem.LifecyclePolicyProperty(transition_to_primary_storage_class="AFTER_1_ACCESS"),
+            ],
+            backup_policy=efs.CfnFileSystem.BackupPolicyProperty(status="ENABLED"),
+            file_system_policy=_over_tls_alone(),
+        )
+        keep, delete = cdk.CfnDeletionPolicy.RETAIN, cdk.CfnDeletionPolicy.DELETE
+        system.cfn_options.deletion_policy = keep if storage.on_delete == "retain" else delete
+        system.cfn_options.update_replace_policy = keep  # the files are the user's to delete
+        return system
+
+
+def _over_tls_alone() -> iam.PolicyDocument:
+    """Whoever reaches the mount target may mount, as without a policy, but not in clear.
+
+    Who reaches it, its security group says. A mount by role would be narrower and needs amazon-efs-utils, which
+    Ubuntu's archive lacks; TLS alone needs a tunnel, and `stunnel4` is in the archive.
+    """
+    through_mount_target = {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}}
+    actions = [f"elasticfilesystem:Client{name}" for name in ("Mount", "Write", "RootAccess")]
+    admitted = iam.PolicyStatement(principals=[iam.AnyPrincipal()], actions=actions, conditions=through_mount_target)
+    in_clear = iam.PolicyStatement(
+        effect=iam.Effect.DENY,
+        principals=[iam.AnyPrincipal()],
+        actions=["*"],
+        conditions={"Bool": {"aws:SecureTransport": "false"}},
+    )
+    return iam.PolicyDocument(statements=[admitted, in_clear])

@@ -1,0 +1,183 @@
+"""FSx for Lustre: the file system, who reaches it, and its directories that S3 fills and keeps."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from gpucluster.config import lustre, models
+from stacks.context import Context
+from stacks.encryption import key_arn
+from stacks.storage import firewall
+from stacks.storage.mounts import announce, construct_id, keep_network, tag
+
+VERSION = "2.15"
+"""The newest. Directories can be linked to S3 from 2.12 on."""
+
+LUSTRE = (firewall.Ports("tcp", 988), firewall.Ports("tcp", 1018, 1023))
+
+FileSystem = fsx.CfnFileSystem
+Association = fsx.CfnDataRepositoryAssociation
+
+
+class FsxLustre(Construct):
+    """Nodes mount it by the names in its parameter, and ask AWS nothing: no permission comes with it."""
+
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.FsxLustre) -> None:
+        super().__init__(scope, id_)
+        self._context = context
+        self._storage = storage
+        self._retain = storage.on_delete == "retain"
+        self.group = ec2.SecurityGroup(
+            self,
+            "Group",
+            vpc=context.network.vpc,
+            description=f"GpuCluster Lustre file system {storage.mount}",
+            allow_all_outbound=False,
+        )
+        self._admit_nodes()
+        self._log = self._log_group() if storage.data_repositories else None
+        self.file_system = self._file_system()
+        for repository in storage.data_repositories:
+            self._link(repository)
+        if self._retain:
+            # Its interfaces keep subnet, VPC and group from being deleted: they stay with it.
+            self.group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+            keep_network(context.network)
+        tag(self, context, storage.mount)
+        announce(context, storage, self._describe())
+
+    def _describe(self) -> dict[str, str | bool]:
+        return {
+            "file_system_id": self.file_system.ref,
+            "dns_name": self.file_system.attr_dns_name,
+            "mount_name": self.file_system.attr_lustre_mount_name,
+            "efa": self._storage.efa,
+            "version": VERSION,
+        }
+
+    def _admit_nodes(self) -> None:
+        """Servers call clients back, so both directions. EFA's traffic needs rules that name the groups; see Network.
+
+        FSx looks at the group of an EFA-enabled file system when it makes it, so all rules come first.
+        """
+        head, compute = self._context.network.head, self._context.network.compute
+        inner = (firewall.ALL,) if self._storage.efa else LUSTRE
+        own = [
+            *firewall.admit(self, "Servers", into=self.group, source=self.group, ports=inner),
+            *firewall.let_out(self, "Servers", of=self.group, destination=self.group, ports=inner),
+        ]
+        if self._retain:
+            for rule in own:
+                rule.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        for who, nodes, ports in (("Head", head, LUSTRE), ("Compute", compute, inner)):
+            firewall.admit(self, f"{who}ToLustre", into=self.group, source=nodes, ports=ports)
+            firewall.let_out(self, f"LustreTo{who}", of=self.group, destination=nodes, ports=ports)
+            firewall.admit(self, f"LustreTo{who}", into=nodes, source=self.group, ports=ports)
+        if self._storage.efa:
+            firewall.let_out(self, "ComputeToLustre", of=compute, destination=self.group, ports=(firewall.ALL,))
+
+    def _log_group(self) -> logs.CfnLogGroup:
+        """Lustre logs what goes wrong between it and S3, nothing else.
+
+        The name must begin so. FSx writes there by its service-linked role, which has that prefix in its own policy
+        (AmazonFSxServiceRolePolicy): the group needs no policy.
+        """
+        group = logs.CfnLogGroup(
+            self,
+            "Log",
+            log_group_name=f"/aws/fsx/{self._context.config.name}{self._storage.mount}",
+            retention_in_days=self._context.config.monitoring.log_days,
+            kms_key_id=key_arn(self._context.key),
+        )
+        group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        return group
+
+    def _file_system(self) -> FileSystem:
+        storage = self._storage
+        persistent = storage.deployment.startswith("persistent")
+        system = FileSystem(
+            self,
+            "FileSystem",
+            file_system_type="LUSTRE",
+            file_system_type_version=VERSION,
+            storage_type="SSD",
+            storage_capacity=storage.capacity_gib,
+            subnet_ids=[self._context.network.subnet.subnet_id],
+            security_group_ids=[self.group.security_group_id],
+            kms_key_id=key_arn(self._context.key) if persistent else None,  # FSx's own key encrypts scratch
+            lustre_configuration=self._lustre(),
+        )
+        system.cfn_options.deletion_policy = _RETAIN if self._retain else _DELETE
+        # Some changes take a new file system. The old one, and what is in it, is the user's to delete.
+        system.cfn_options.update_replace_policy = _RETAIN
+        rules = [child for child in self.node.children if isinstance(child, cdk.CfnResource) and _is_rule(child)]
+        system.node.add_dependency(*rules, *([self._log] if self._log else []))
+        return system
+
+    def _lustre(self) -> FileSystem.LustreConfigurationProperty:
+        storage = self._storage
+        backed_up = storage.deployment.startswith("persistent") and not storage.data_repositories
+        return FileSystem.LustreConfigurationProperty(
+            deployment_type=storage.deployment.upper().replace("-", "_"),
+            per_unit_storage_throughput=lustre.throughput_mbps_per_tib(storage),
+            data_compression_type=storage.compression.upper(),
+            efa_enabled=True if storage.efa else None,
+            metadata_configuration=_metadata(storage) if storage.deployment == "persistent-2" else None,
+            automatic_backup_retention_days=storage.backup_days if backed_up else None,
+            log_configuration=self._logging(self._log) if self._log else None,
+        )
+
+    def _logging(self, group: logs.CfnLogGroup) -> FileSystem.LogConfigurationProperty:
+        # Without the `:*` that the group's own attribute ends in: FSx's documentation shows none.
+        destination = cdk.Stack.of(self).format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=group.log_group_name,
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        return FileSystem.LogConfigurationProperty(level="WARN_ERROR", destination=destination)
+
+    def _link(self, repository: models.DataRepository) -> None:
+        """FSx reads and writes the bucket by a service-linked role, one for each link, that it makes itself.
+
+        CloudFormation's role needs iam:CreateServiceLinkedRole and iam:PutRolePolicy for it; CDK's has all.
+        """
+        association = Association(
+            self,
+            construct_id("repository" + repository.path),
+            file_system_id=self.file_system.ref,
+            file_system_path=repository.path.rstrip("/") or "/",
+            data_repository_path=repository.s3,
+            batch_import_meta_data_on_create=True,
+            s3=_events(repository),
+        )
+        # Deleting the link leaves the files. A file system that stays goes on being linked.
+        association.cfn_options.deletion_policy = _RETAIN if self._retain else _DELETE
+
+
+_RETAIN, _DELETE = cdk.CfnDeletionPolicy.RETAIN, cdk.CfnDeletionPolicy.DELETE
+
+
+def _is_rule(resource: cdk.CfnResource) -> bool:
+    return isinstance(resource, ec2.CfnSecurityGroupIngress | ec2.CfnSecurityGroupEgress)
+
+
+def _metadata(storage: models.FsxLustre) -> FileSystem.MetadataConfigurationProperty:
+    """Always there: EFA needs it, and a file system made without it can never be given more metadata operations."""
+    if storage.metadata_iops is None:
+        return FileSystem.MetadataConfigurationProperty(mode="AUTOMATIC")
+    return FileSystem.MetadataConfigurationProperty(mode="USER_PROVISIONED", iops=storage.metadata_iops)
+
+
+def _events(repository: models.DataRepository) -> Association.S3Property | None:
+    imported, exported = ([event.upper() for event in events] for events in (repository.import_, repository.export))
+    if not imported and not exported:
+        return None
+    return Association.S3Property(
+        auto_import_policy=Association.AutoImportPolicyProperty(events=imported) if imported else None,
+        auto_export_policy=Association.AutoExportPolicyProperty(events=exported) if exported else None,
+    )

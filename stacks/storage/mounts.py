@@ -1,0 +1,43 @@
+"""What the kinds of storage share: names, tags, the parameter that nodes read, and a network that stays with data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpucluster.config.models import Storage
+from stacks.context import Context
+from stacks.network import Network
+from stacks.partitions import pascal
+
+
+def construct_id(mount: str) -> str:
+    """`/fsx` as `Fsx`, `/data/fsx` as `DataFsx`."""
+    return pascal(mount.strip("/").replace("/", "-")) or "Root"
+
+
+def parameter_name(mount: str) -> str:
+    return "storage/" + mount.strip("/").replace("/", "-")
+
+
+def announce(context: Context, storage: Storage, known: Mapping[str, Any]) -> None:
+    """What a node needs to mount it. SSM takes 4 KB."""
+    value = {"type": storage.type, "mount": storage.mount, **known}
+    context.parameters.add(f"Storage{construct_id(storage.mount)}", parameter_name(storage.mount), value)
+
+
+def tag(scope: Construct, context: Context, name: str) -> None:
+    """Everything in `scope` that has tags."""
+    cdk.Tags.of(scope).add("Name", f"{context.config.name}{name.replace('/', '-')}")
+    cdk.Tags.of(scope).add("gpucluster:cluster", context.config.name)
+
+
+def keep_network(network: Network) -> None:
+    """When the stack goes, its VPC and the nodes' subnet stay. A network that was there before stays anyway."""
+    for construct in (network.vpc, network.subnet):
+        made = construct.node.default_child
+        if isinstance(made, cdk.CfnResource):
+            made.apply_removal_policy(cdk.RemovalPolicy.RETAIN)

@@ -1,0 +1,90 @@
+"""What jobs may do in S3: a role of their own, narrower than their node's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpucluster.config.models import S3Access
+from stacks import roles
+from stacks.context import Context
+from stacks.encryption import grant_objects
+from stacks.storage.mounts import tag
+
+READ = ("s3:GetObject",)
+WRITE = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+
+
+@dataclass(frozen=True)
+class Prefix:
+    bucket: str
+    path: str
+    """Without slashes at its ends; empty: the whole bucket."""
+
+    @classmethod
+    def of(cls, uri: str) -> Prefix:
+        bucket, _, path = uri.removeprefix("s3://").partition("/")
+        return cls(bucket, path.strip("/"))
+
+    @property
+    def objects(self) -> list[str]:
+        """As in the ARN of an object; `data.tar` may be an object, or a folder of them."""
+        path = literal(self.path)
+        return [f"{self.bucket}/{path}", f"{self.bucket}/{path}/*"] if path else [f"{self.bucket}/*"]
+
+    @property
+    def listed(self) -> str:
+        """What a listing may ask for: the folder, not all names that begin like it."""
+        return f"{literal(self.path)}/*" if self.path else "*"
+
+
+def literal(text: str) -> str:
+    """S3's keys may hold what is a pattern to IAM."""
+    return "".join(f"${{{character}}}" if character in "*?$" else character for character in text)
+
+
+class JobRole(Construct):
+    """Assumed by compute nodes for the jobs that they run.
+
+    A role that was assumed by another lasts an hour at most, whatever it allows itself: nodes must renew it. A bucket
+    under another KMS key than the cluster's needs a statement for this role in that key's policy. Asking for an object
+    that is not there gives 403 rather than 404: that answer takes the permission to list the whole bucket.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, context: Context, access: Sequence[S3Access]) -> None:
+        super().__init__(scope, id_)
+        self.role = iam.Role(
+            self,
+            "Role",
+            description=f"what jobs of {context.config.name} may do in S3",
+            assumed_by=iam.ArnPrincipal(context.compute_role.role_arn),
+        )
+        readable = [Prefix.of(entry.uri) for entry in access]
+        writable = [Prefix.of(entry.uri) for entry in access if entry.access == "read-write"]
+        self._list(readable)
+        self._allow(READ, readable)
+        if writable:
+            self._allow(WRITE, writable)
+        grant_objects(self.role, context.key, write=bool(writable))
+        roles.allow(context.compute_role, ["sts:AssumeRole"], [self.role.role_arn])
+        tag(self, context, "/jobs")
+        context.parameters.add("Jobs", "jobs", {"role_arn": self.role.role_arn})
+
+    def _list(self, prefixes: Sequence[Prefix]) -> None:
+        for bucket in dict.fromkeys(prefix.bucket for prefix in prefixes):
+            listed = sorted({prefix.listed for prefix in prefixes if prefix.bucket == bucket})
+            # Of a whole bucket without condition: a listing that names no prefix has none to match, not even with `*`.
+            conditions = None if "*" in listed else {"StringLike": {"s3:prefix": listed}}
+            roles.allow(self.role, ["s3:ListBucket"], [self._arn(bucket)], conditions)
+
+    def _allow(self, actions: Sequence[str], prefixes: Sequence[Prefix]) -> None:
+        objects = dict.fromkeys(each for prefix in prefixes for each in prefix.objects)
+        roles.allow(self.role, list(actions), [self._arn(each) for each in objects])
+
+    def _arn(self, resource: str) -> str:
+        """In the cluster's partition of AWS: arn:aws, arn:aws-cn, arn:aws-us-gov."""
+        return cdk.Stack.of(self).format_arn(service="s3", region="", account="", resource=resource)
