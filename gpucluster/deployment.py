@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster import cdk, stack
+from gpucluster import cdk, stack, updates
 from gpucluster.errors import DeployError
 
 Tell = Callable[[str], None]
@@ -57,9 +57,18 @@ class Deployment:
     def status(self) -> str | None:
         return stack.status(self.clients.cloudformation, self.name)
 
+    def deployed(self) -> updates.Deployed | None:
+        """The cluster as it was deployed last; None where there is none. Raises UnknownRecord."""
+        if not stack.has_cluster(self.status()):
+            return None
+        return updates.read(stack.template_metadata(self.clients.cloudformation, self.name))
+
+    def live_nodes(self) -> list[updates.LiveNode]:
+        return [_live_node(instance) for instance in self.instances("compute")]
+
     def up(self, inherited: Mapping[str, str]) -> bool:
         """False where the stack was as it should be already. Raises DeployError."""
-        self._let_finish()
+        self.let_finish()
         self._bootstrap(inherited)
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
         options = ("--require-approval", "never", "--progress", "events")
@@ -68,7 +77,7 @@ class Deployment:
     def down(self, inherited: Mapping[str, str]) -> None:
         """Raises DeployError."""
         if self.status() != "CREATE_IN_PROGRESS":  # which may be cut short
-            self._let_finish()
+            self.let_finish()
         if self.status() is None:
             return
         self._end_nodes()
@@ -76,7 +85,7 @@ class Deployment:
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force")
 
-    def _let_finish(self) -> None:
+    def let_finish(self) -> None:
         """An operation that an earlier run began goes on without it, and no other can begin before it ends."""
         if stack.in_progress(self.status()):
             self.tell(f"{self.name} is {self.status()}: waiting for that to end")
@@ -160,6 +169,12 @@ class Deployment:
             return ""
         output = self.clients.ec2.get_console_output(InstanceId=heads[0]["InstanceId"], Latest=True)
         return str(output.get("Output", ""))
+
+
+def _live_node(instance: Mapping[str, Any]) -> updates.LiveNode:
+    tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
+    number = tags.get("gpucluster:node", "").rpartition("-")[2]
+    return tags.get("gpucluster:partition", ""), int(number) if number.isdecimal() else None
 
 
 def describe(failure: stack.StackEvent) -> str:

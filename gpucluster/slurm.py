@@ -167,6 +167,13 @@ def squeue_argv(job_id: str | None = None) -> list[str]:
     ]
 
 
+def squeue_running_argv(nodes: str | None = None) -> list[str]:
+    """Jobs that hold nodes, of the whole cluster or of some nodes, as Slurm writes them."""
+    states = "RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED,SIGNALING,RESIZING,STAGE_OUT"
+    named = [f"--nodelist={nodes}"] if nodes else []
+    return ["squeue", "--noheader", f"--states={states}", f"--format={_JOB_FIELDS}", *named]
+
+
 def scancel_argv(job_id: str) -> list[str]:
     return ["scancel", job_id]
 
@@ -179,6 +186,12 @@ def sinfo_argv(partition: str | None = None) -> list[str]:
         f"--format={_NODE_FIELDS}",
         *([f"--partition={partition}"] if partition else []),
     ]
+
+
+def node_state_argv(nodes: str, state: str, reason: str | None = None) -> list[str]:
+    """`nodes` as Slurm writes them: `train-[1-4],ps-1`. Slurm takes this from root and its own user only."""
+    argv = ["sudo", "scontrol", "update", f"nodename={nodes}", f"state={state}"]
+    return argv if reason is None else [*argv, f"reason={reason}"]
 
 
 def scontrol_ping_argv() -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 BOOTSTRAP_STACK = "CDKToolkit"
+NOTHING_LEFT = ("CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
 CANCELLED = "cancelled"
 """In the reason of a resource that failed only because another one had: `Resource creation cancelled`."""
 
@@ -39,6 +41,12 @@ def outputs(cloudformation: Any, name: str) -> dict[str, str]:
     return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
 
+def template_metadata(cloudformation: Any, name: str) -> dict[str, Any]:
+    """Of the template that the stack has now; after a failed update the one before it."""
+    found: dict[str, Any] = json.loads(cloudformation.get_template_summary(StackName=name).get("Metadata") or "{}")
+    return found
+
+
 def physical_ids(cloudformation: Any, name: str, resource_type: str) -> list[str]:
     """Without those that a rollback has deleted already."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
@@ -50,6 +58,11 @@ def physical_ids(cloudformation: Any, name: str, resource_type: str) -> list[str
         and resource.get("PhysicalResourceId")
         and resource["ResourceStatus"] != "DELETE_COMPLETE"
     ]
+
+
+def has_cluster(stack_status: str | None) -> bool:
+    """False too where the creation failed: what is left of that is deleted before the next attempt."""
+    return stack_status is not None and stack_status not in NOTHING_LEFT
 
 
 def in_progress(stack_status: str | None) -> bool:

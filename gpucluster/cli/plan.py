@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from gpucluster.cli.context import CliContext
 from gpucluster.config import ClusterConfig
 from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
 
+if TYPE_CHECKING:
+    from gpucluster.cli.changes import Comparison
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
@@ -21,7 +24,8 @@ from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
 def command(context: CliContext, as_json: bool) -> int:
     """Show what `up` would create: nodes, zone, price by the hour. Works without AWS.
 
-    With AWS credentials it also says whether the cluster is there, and which zones offer every instance type.
+    With AWS credentials it also says whether the cluster is there, what `up` would change of it and what each change
+    does, and which zones offer every instance type.
     """
     config = context.load()
     lines = plan.lines(config)
@@ -43,7 +47,16 @@ def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
     wanted = {name for line in plan.lines(config) for name in line.instance_types}
     with aws.aws_errors():
         zones = plan.zones_with(cloud.client("ec2"), wanted)
-    return {"stack_status": cloud.stack_status(), "zones": zones}
+        comparison = _comparison(context, config)
+    return {"stack_status": cloud.stack_status(), "zones": zones, "comparison": comparison}
+
+
+def _comparison(context: CliContext, config: ClusterConfig) -> Comparison:
+    from gpucluster.cli import changes
+    from gpucluster.cli.up import deployment_of, stopwatch
+
+    tell = stopwatch()
+    return changes.compare(deployment_of(context.config_path, config, tell=tell), config, tell)
 
 
 def _json(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, Any] | None) -> dict[str, Any]:
@@ -60,7 +73,8 @@ def _json(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, An
         "usd_per_hour_max": plan.total([high for _, high in prices]),
         "prices": {"region": PRICE_REGION, "as_of": PRICES_AS_OF},
         "not_built": [notice.key for notice in config.not_built()],
-        "cloud": cloud,
+        "changes": [change.as_json() for change in cloud["comparison"].changes] if cloud else None,
+        "cloud": {key: value for key, value in cloud.items() if key != "comparison"} if cloud else None,
     }
 
 
@@ -88,6 +102,8 @@ def _print_cloud(config: ClusterConfig, cloud: dict[str, Any] | None) -> None:
     click.echo(f"stack: {cloud['stack_status'] or 'not there yet'}")
     zones = ", ".join(cloud["zones"]) or "none"
     click.echo(f"zones of {config.region} that offer every type: {zones}")
+    for line in cloud["comparison"].lines():
+        click.echo(line)
 
 
 def _price(low: float | None, high: float | None) -> str:

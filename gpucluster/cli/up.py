@@ -28,13 +28,18 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
     show_default=True,
     help="Python wheels that local nodes install from.",
 )
+@click.option("--drain", is_flag=True, help="Where nodes must be gone first: wait for their jobs, and end them.")
 @click.pass_obj
-def command(context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path) -> int:
+def command(context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path, drain: bool) -> int:
     """Create the cluster, or change it to what the file says. Without changes it does nothing.
 
-    The last line on stdout is a JSON object: name, region, changed, outputs, seconds.
+    First it says what each change of the file does to the cluster. What would lose data is refused, and so is what
+    needs nodes to be gone while they are there: `--drain` waits for their jobs.
+
+    The last line on stdout is a JSON object: name, region, changed, changes, outputs, seconds.
     """
     from gpucluster.aws import aws_errors
+    from gpucluster.cli import changes
 
     config = context.load()
     if not local and (port or image):
@@ -46,12 +51,19 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
     deployment = deployment_of(context.config_path, config, tell=tell)
     try:
         with aws_errors():
-            changed = deployment.up(os.environ)
+            deployment.let_finish()
+            comparison = changes.compare(deployment, config, tell)
+            for line in comparison.lines():
+                click.echo(line, err=True)
+            changes.refuse_loss(comparison)
+            with changes.nodes_out_of_service(comparison, context.config_path, deployment, tell, drain=drain):
+                changed = deployment.up(os.environ)
             outputs = deployment.outputs()
     except KeyboardInterrupt:
         return interrupted(deployment)
     click.echo(_next_commands(config, changed), err=True)
-    result = {"name": config.name, "region": config.region, "changed": changed, "outputs": outputs}
+    told = [change.as_json() for change in comparison.changes]
+    result = {"name": config.name, "region": config.region, "changed": changed, "changes": told, "outputs": outputs}
     click.echo(json.dumps({**result, "seconds": round(time.monotonic() - began, 1)}))
     return 0
 

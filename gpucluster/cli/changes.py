@@ -1,0 +1,147 @@
+"""What `up` changes: told before anything happens, refused where data would be lost, drained for where it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucluster import updates
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.deployment import Deployment
+from gpucluster.errors import UsageError
+from gpucluster.remote import SshRemote
+from gpucluster.updates import Change, Effect
+
+Tell = Callable[[str], None]
+_HEAD = (Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of what is deployed with the file. `old` is None where nothing is deployed, or nobody knows with which file."""
+
+    old: ClusterConfig | None
+    changes: tuple[Change, ...]
+
+    def any(self, *effects: Effect) -> bool:
+        return any(change.effect in effects for change in self.changes)
+
+    def lines(self) -> Iterator[str]:
+        """What becomes of the cluster in one line, then a line for each change, the harmless first."""
+        if self.old is None:
+            return
+        yield f"changes: {updates.summary(self.changes)}"
+        for effect in Effect:
+            for change in updates.of_effect(self.changes, effect):
+                yield f"  {effect.value:<13}  {change.line()}"
+
+
+def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Comparison:
+    try:
+        deployed = deployment.deployed()
+    except updates.UnknownRecord as unknown:
+        tell(f"another version of GpuCluster deployed {config.name} ({unknown}): what changes cannot be told")
+        return Comparison(None, ())
+    if deployed is None:
+        return Comparison(None, ())
+    old, new = deployed.compared_with(config)
+    return Comparison(old, updates.settle(updates.compare(old, new), deployment.live_nodes()))
+
+
+def refuse_loss(comparison: Comparison) -> None:
+    """Raises UsageError."""
+    refused = updates.of_effect(comparison.changes, Effect.REFUSED)
+    if refused:
+        keys = ", ".join(change.difference.path for change in refused)
+        raise UsageError(
+            f"{keys}: cannot be changed: {refused[0].outcome.happens}; nothing was touched",
+            refused[0].outcome.instead,
+        )
+
+
+@contextmanager
+def nodes_out_of_service(
+    comparison: Comparison, config_file: Path, deployment: Deployment, tell: Tell, *, drain: bool
+) -> Iterator[None]:
+    """What the changes need drained, while the body makes them. Raises UsageError where that was not asked for."""
+    old = comparison.old
+    if old is None or not comparison.any(Effect.DRAIN, *_HEAD):
+        yield
+        return
+    connection = _Connection(old, config_file)
+    try:
+        if drain:
+            with _drained(comparison, old, connection, deployment, tell):
+                yield
+        else:
+            _refuse_undrained(comparison, connection, deployment)
+            yield
+    finally:
+        connection.renew()
+
+
+@contextmanager
+def _drained(
+    comparison: Comparison, old: ClusterConfig, connection: _Connection, deployment: Deployment, tell: Tell
+) -> Iterator[None]:
+    from gpucluster.draining import Drained, kept_out_of_service, nodes_above
+
+    powered_down = updates.drains(comparison.changes, old)
+    idle = dict.fromkeys(_most(old), 0) if comparison.any(Effect.HEAD_RESTARTS) else {}
+
+    def instances() -> set[str]:
+        nodes = [node for node in deployment.live_nodes() if node[0] in powered_down]
+        return {f"{name}-{number or '?'}" for name, number in nodes if (number or 0) > powered_down[name] or not number}
+
+    drained = Drained(connection, nodes_above({**idle, **powered_down}, _most(old)), tell)
+    with kept_out_of_service(drained, instances if powered_down else None):
+        try:
+            yield
+        finally:
+            connection.renew()  # the head may be another one now
+
+
+def _most(config: ClusterConfig) -> dict[str, int]:
+    servers = config.parameter_servers
+    most = {partition.name: partition.max_nodes for partition in config.partitions}
+    return {**most, PARAMETER_SERVERS: servers.max_nodes} if servers else most
+
+
+def _refuse_undrained(comparison: Comparison, connection: _Connection, deployment: Deployment) -> None:
+    hint = "`gpucluster up --drain` waits until their jobs have ended, and makes the change then"
+    needs = updates.of_effect(comparison.changes, Effect.DRAIN)
+    if needs:
+        names = dict.fromkeys(each.partition for change in needs for each in change.outcome.drains)
+        raise UsageError(f"nodes of {' and '.join(names)} run that must be gone first; nothing was touched", hint)
+    jobs = _running_jobs(connection) if deployment.live_nodes() else []
+    if jobs:
+        told = ", ".join(jobs)
+        raise UsageError(f"the head node cannot be changed while jobs run: {told}; nothing was touched", hint)
+
+
+def _running_jobs(connection: _Connection) -> Sequence[str]:
+    from gpucluster.draining import running
+
+    return [f"{job.job_id} ({job.name})" for job in running(connection())]
+
+
+class _Connection:
+    """To the head node: the same until it is renewed."""
+
+    def __init__(self, config: ClusterConfig, config_file: Path) -> None:
+        self._config, self._config_file = config, config_file
+        self._remote: SshRemote | None = None
+
+    def __call__(self) -> SshRemote:
+        from gpucluster import aws
+
+        if self._remote is None:
+            self._remote = SshRemote(aws.connect(self._config, self._config_file).door())
+        return self._remote
+
+    def renew(self) -> None:
+        if self._remote:
+            self._remote.close()
+        self._remote = None

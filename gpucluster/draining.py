@@ -1,0 +1,107 @@
+"""Taking nodes out of service before a change, and back into it afterwards: jobs that run end by themselves, jobs that
+wait stay in the queue.
+
+The nodes are drained, not their partition: a partition in DRAIN refuses new jobs and still starts those that wait, and
+one that is DOWN is UP again as soon as the controller reads its new configuration.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from gpucluster import slurm
+from gpucluster.remote import Remote
+
+Tell = Callable[[str], None]
+
+REASON = "gpucluster up --drain"
+POLL_S = 5.0
+REMIND_S = 60.0
+
+
+def nodes_above(drains: Mapping[str, int], most: Mapping[str, int]) -> list[str]:
+    """Ranges as Slurm writes them, one for each partition. `drains`: partition -> the number above which its nodes go;
+    `most`: partition -> its highest number."""
+    return [_range(partition, above + 1, most[partition]) for partition, above in drains.items()]
+
+
+def _range(partition: str, first: int, last: int) -> str:
+    return f"{partition}-{first}" if first == last else f"{partition}-[{first}-{last}]"
+
+
+class Drained:
+    """Nodes that take no new jobs. `connect` gives a connection to the head node; to a new one after a change of it."""
+
+    def __init__(self, connect: Callable[[], Remote], nodes: Sequence[str], tell: Tell) -> None:
+        self._connect = connect
+        self._nodes = ",".join(nodes)
+        self._tell = tell
+
+    def begin(self) -> None:
+        self._tell(f"draining {self._nodes}: jobs that run go on to their end, others wait")
+        self._set("drain", REASON)
+
+    def wait_for_jobs(self) -> None:
+        """As long as it takes. Tells which jobs, when they change and each minute."""
+        told: list[str] = []
+        told_at = 0.0
+        while jobs := [_words(job) for job in self.jobs()]:
+            if jobs != told or time.monotonic() - told_at > REMIND_S:
+                self._tell(f"waiting for {len(jobs)} job{'s' if len(jobs) > 1 else ''}: {', '.join(jobs)}")
+                told, told_at = jobs, time.monotonic()
+            time.sleep(POLL_S)
+
+    def jobs(self) -> list[slurm.Job]:
+        """Those that have nodes of these."""
+        return running(self._connect(), self._nodes)
+
+    def power_down(self, instances: Callable[[], Collection[str]]) -> None:
+        """`instances`: the names of nodes that still have one. Being powered down ends a drain: it is repeated, so that
+        no job can start a node before the change is made."""
+        if not instances():
+            return
+        self._tell(f"ending the instances of {' '.join(sorted(instances()))}")
+        self._set("power_down_force", REASON)
+        self._set("drain", REASON)
+        while instances():
+            time.sleep(POLL_S / 5)
+
+    def end(self) -> None:
+        """Those that the change left, and that nobody else has drained for another reason."""
+        remote = self._connect()
+        found = remote.run(slurm.sinfo_argv()).check("cannot list the nodes")
+        ours = dict.fromkeys(node.name for node in slurm.parse_nodes(found.stdout) if node.reason == REASON)
+        if ours:
+            remote.run(slurm.node_state_argv(",".join(ours), "resume")).check("cannot take the nodes back into service")
+            self._tell(f"back in service: {' '.join(ours)}")
+
+    def _set(self, state: str, reason: str) -> None:
+        argv = slurm.node_state_argv(self._nodes, state, reason)
+        self._connect().run(argv).check(f"cannot set {self._nodes} to {state}")
+
+
+def running(remote: Remote, nodes: str | None = None) -> list[slurm.Job]:
+    """Jobs that have nodes, or nodes that start for them; of the whole cluster or on some nodes."""
+    found = remote.run(slurm.squeue_running_argv(nodes)).check("cannot list the jobs")
+    return slurm.parse_jobs(found.stdout)
+
+
+def _words(job: slurm.Job) -> str:
+    return f"{job.job_id} ({job.name}, {job.elapsed} of {job.time_limit.lower()})"
+
+
+@contextmanager
+def kept_out_of_service(drained: Drained, instances: Callable[[], Collection[str]] | None) -> Iterator[None]:
+    """For the change in its body. However that ends, and whatever interrupts it, the nodes are taken back.
+
+    `instances`: as in `power_down`; None where the nodes may stay."""
+    try:
+        drained.begin()
+        drained.wait_for_jobs()
+        if instances:
+            drained.power_down(instances)
+        yield
+    finally:
+        drained.end()

@@ -1,0 +1,29 @@
+"""What a changed cluster file does to the cluster that runs. Pure: `gpucluster.cli.changes` asks and acts.
+
+`compare` finds the changes and what each does, by the table in `policies`; `settle` looks at which nodes run.
+"""
+
+from __future__ import annotations
+
+from gpucluster.updates.outcome import Drain, Effect, Outcome
+from gpucluster.updates.plan import Change, LiveNode, compare, drains, of_effect, settle, summary
+from gpucluster.updates.policies import POLICIES
+from gpucluster.updates.record import Deployed, UnknownRecord, metadata, read
+
+__all__ = [
+    "POLICIES",
+    "Change",
+    "Deployed",
+    "Drain",
+    "Effect",
+    "LiveNode",
+    "Outcome",
+    "UnknownRecord",
+    "compare",
+    "drains",
+    "metadata",
+    "of_effect",
+    "read",
+    "settle",
+    "summary",
+]

@@ -1,0 +1,64 @@
+"""What a change of the cluster file can do to a cluster that runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Effect(Enum):
+    """From what nobody notices to what is not done at all."""
+
+    NOTHING = "nothing"
+    IN_PLACE = "in place"
+    NEW_NODES = "new nodes"
+    DRAIN = "drain"
+    HEAD_RESTARTS = "head restarts"
+    HEAD_REPLACED = "head replaced"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Nodes that must be gone before the change: those of a partition whose number is above `above`."""
+
+    partition: str
+    above: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    effect: Effect
+    happens: str
+    """What comes of it; of a refusal, the reason."""
+    instead: str = ""
+    """Of a refusal: what to do."""
+    drains: tuple[Drain, ...] = ()
+
+
+def nothing(happens: str) -> Outcome:
+    return Outcome(Effect.NOTHING, happens)
+
+
+def in_place(happens: str) -> Outcome:
+    return Outcome(Effect.IN_PLACE, happens)
+
+
+def new_nodes(happens: str) -> Outcome:
+    return Outcome(Effect.NEW_NODES, happens)
+
+
+def drain(happens: str, *drains: Drain) -> Outcome:
+    return Outcome(Effect.DRAIN, happens, drains=drains)
+
+
+def head_restarts(happens: str) -> Outcome:
+    return Outcome(Effect.HEAD_RESTARTS, happens)
+
+
+def head_replaced(happens: str) -> Outcome:
+    return Outcome(Effect.HEAD_REPLACED, happens)
+
+
+def refused(reason: str, instead: str) -> Outcome:
+    return Outcome(Effect.REFUSED, reason, instead)

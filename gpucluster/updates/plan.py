@@ -1,0 +1,131 @@
+"""The changes between what is deployed and what the file says, and how `up` and `plan` tell of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpucluster.config import ClusterConfig
+from gpucluster.updates.difference import Difference, differences, plain
+from gpucluster.updates.outcome import Drain, Effect, Outcome, in_place
+from gpucluster.updates.policies import POLICIES
+from gpucluster.updates.rules import Rule, Step, by_rule, every_partition
+
+LiveNode = tuple[str, int | None]
+"""Partition and number; None: launched, and not named yet."""
+
+
+@dataclass(frozen=True)
+class Change:
+    difference: Difference
+    outcome: Outcome
+
+    @property
+    def effect(self) -> Effect:
+        return self.outcome.effect
+
+    def line(self) -> str:
+        """`partitions[train].max_nodes: 4 -> 6: train-5 to train-6 can be used when `up` returns`."""
+        told = f"{self.difference.path}: {_from_to(self.difference)}: {self.outcome.happens}"
+        return f"{told}; {self.outcome.instead}" if self.outcome.instead else told
+
+    def as_json(self) -> dict[str, Any]:
+        difference, outcome = self.difference, self.outcome
+        return {
+            "key": difference.path,
+            "old": difference.old,
+            "new": difference.new,
+            "effect": outcome.effect.value,
+            "happens": outcome.happens,
+            **({"instead": outcome.instead} if outcome.instead else {}),
+            **({"drains": sorted({each.partition for each in outcome.drains})} if outcome.drains else {}),
+        }
+
+
+def compare(
+    old: ClusterConfig, new: ClusterConfig, policies: Mapping[str, Outcome | Rule] = POLICIES
+) -> tuple[Change, ...]:
+    """In the order of the file. `old` is what was deployed."""
+    step = Step(old, new)
+    found = differences(plain(old), plain(new))
+    return tuple(Change(each, by_rule(each, step, policies[each.key])) for each in found)
+
+
+def settle(changes: Sequence[Change], nodes: Collection[LiveNode]) -> tuple[Change, ...]:
+    """With the nodes that run now: what nobody is on needs no draining."""
+    return tuple(_settled(change, nodes) for change in changes)
+
+
+def _settled(change: Change, nodes: Collection[LiveNode]) -> Change:
+    if change.effect is not Effect.DRAIN:
+        return change
+    needed = tuple(each for each in change.outcome.drains if any(_is_in(node, each) for node in nodes))
+    if needed:
+        return replace(change, outcome=replace(change.outcome, drains=needed))
+    return replace(change, outcome=in_place(f"{change.outcome.happens}; none of these nodes runs now"))
+
+
+def _is_in(node: LiveNode, wanted: Drain) -> bool:
+    partition, number = node
+    return partition == wanted.partition and (number is None or number > wanted.above)
+
+
+def of_effect(changes: Sequence[Change], effect: Effect) -> list[Change]:
+    return [change for change in changes if change.effect is effect]
+
+
+def drains(changes: Sequence[Change], old: ClusterConfig) -> dict[str, int]:
+    """Partition -> the number above which its nodes must be gone. A head that is replaced takes every node along."""
+    wanted = [each for change in changes for each in change.outcome.drains]
+    if of_effect(changes, Effect.HEAD_REPLACED):
+        wanted += every_partition(old)
+    found: dict[str, int] = {}
+    for each in wanted:
+        found[each.partition] = min(each.above, found.get(each.partition, each.above))
+    return found
+
+
+def summary(changes: Sequence[Change]) -> str:
+    """`2 in place, 1 needs partition train drained, head node untouched`."""
+    return ", ".join(_summed_up(changes)) or "no changes"
+
+
+def _summed_up(changes: Sequence[Change]) -> Iterator[str]:
+    count = {effect: len(of_effect(changes, effect)) for effect in Effect}
+    if count[Effect.IN_PLACE]:
+        yield f"{count[Effect.IN_PLACE]} in place"
+    if count[Effect.NEW_NODES]:
+        yield f"{count[Effect.NEW_NODES]} for new nodes only"
+    if count[Effect.DRAIN]:
+        yield _drained(of_effect(changes, Effect.DRAIN))
+    if count[Effect.REFUSED]:
+        yield f"{count[Effect.REFUSED]} refused"
+    if len(changes) > count[Effect.NOTHING]:
+        yield f"head node {_head(count)}"
+
+
+def _drained(changes: Sequence[Change]) -> str:
+    names = dict.fromkeys(each.partition for change in changes for each in change.outcome.drains)
+    needs = "needs" if len(changes) == 1 else "need"
+    return f"{len(changes)} {needs} partition{'s' if len(names) > 1 else ''} {' and '.join(names)} drained"
+
+
+def _head(count: Mapping[Effect, int]) -> str:
+    if count[Effect.HEAD_REPLACED]:
+        return "replaced"
+    return "restarted" if count[Effect.HEAD_RESTARTS] else "untouched"
+
+
+def _from_to(difference: Difference) -> str:
+    whole = isinstance(difference.old, dict) or isinstance(difference.new, dict)
+    if whole:
+        return "added" if difference.old is None else "removed"
+    return f"{_shown(difference.old)} -> {_shown(difference.new)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,88 @@
+"""What each key of cluster.yaml does to a cluster that runs when it changes. One row for each key; a test compares the
+rows with the models, and what they say with CloudFormation's own schemas.
+
+What is not here cannot change: a partition's name, a storage's mount, an S3 grant's address say which entry is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpucluster.updates import rules
+from gpucluster.updates.outcome import Outcome, head_restarts, in_place, new_nodes, nothing, refused
+from gpucluster.updates.rules import NEW_CLUSTER, NEW_MOUNT, REPLACED_AS_FREE, Rule, added_or_removed, growth
+
+_ELSEWHERE = refused("every node, the data volume and the file systems are in that network", NEW_CLUSTER)
+_LESS_DISK = refused("EBS cannot make a volume smaller", f"keep the size; or {NEW_CLUSTER}")
+_MORE_DISK = in_place("the volume and /home grow while they are in use; again after six hours at the earliest")
+_NEW_PARTITION = in_place("its nodes can be used when `up` returns")
+_GRANT = in_place("for jobs that run and for those that come")
+_IDLE = in_place("counts for nodes that run as well")
+_BUDGET = in_place("AWS Budgets is told")
+
+POLICIES: Mapping[str, Outcome | Rule] = {
+    "name": refused("another name is another cluster", "keep the name; `down` deletes the cluster that has it"),
+    "region": refused("a cluster cannot move to another region", NEW_CLUSTER),
+    "availability_zone": refused("the data volume cannot leave its zone", NEW_CLUSTER),
+    "network.vpc_cidr": _ELSEWHERE,
+    "network.vpc_id": _ELSEWHERE,
+    "network.subnet_id": _ELSEWHERE,
+    "network.ssh_from": in_place("connections that are open stay"),
+    "network.internet": refused("nodes' subnet would be another", NEW_CLUSTER),
+    "head_node.instance_type": head_restarts("the head node stops and starts; jobs wait for it up to some minutes"),
+    "head_node.volume_gib": growth(_MORE_DISK, _LESS_DISK),
+    "head_node.image": rules.image_of_head,
+    "head_node.on_delete": in_place("counts when the cluster is deleted"),
+    "head_node.snapshot_days": in_place("counts for the next daily snapshot"),
+    "head_node.termination_protection": in_place("`down` and the EC2 console heed it"),
+    "partitions": in_place("jobs that name no partition go to the file's first one"),
+    "partitions[]": added_or_removed(_NEW_PARTITION, rules.removed_partition),
+    "partitions[].instance_types": rules.instance_types,
+    "partitions[].image": rules.image_of_nodes,
+    "partitions[].min_nodes": rules.least_nodes,
+    "partitions[].max_nodes": rules.most_nodes,
+    "partitions[].purchase": new_nodes(f"new nodes are bought so; {REPLACED_AS_FREE}"),
+    "partitions[].reservation_id": new_nodes(f"new nodes are launched into it; {REPLACED_AS_FREE}"),
+    "partitions[].placement_group": rules.placement_group,
+    "partitions[].efa": new_nodes(f"new nodes have these interfaces; {REPLACED_AS_FREE}"),
+    "partitions[].idle_minutes": _IDLE,
+    "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
+    "parameter_servers.instance_type": rules.instance_types,
+    "parameter_servers.min_nodes": rules.least_nodes,
+    "parameter_servers.max_nodes": rules.most_nodes,
+    "parameter_servers.placement_group": new_nodes(f"new nodes are placed so; {REPLACED_AS_FREE}"),
+    "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
+    "storage[].type": rules.other_storage_type,
+    "storage[].deployment": refused("FSx would make a new, empty file system", NEW_MOUNT),
+    "storage[].capacity_gib": rules.capacity,
+    "storage[].throughput_mbps_per_tib": in_place("FSx changes its servers; clients wait for some minutes"),
+    "storage[].compression": in_place("counts for what is written from now on"),
+    "storage[].efa": refused("FSx would make a new, empty file system", NEW_MOUNT),
+    "storage[].metadata_iops": rules.metadata_iops,
+    "storage[].backup_days": in_place("counts for the next daily backup"),
+    "storage[].on_delete": in_place("counts when the entry or the cluster is deleted"),
+    "storage[].data_repositories[]": added_or_removed(
+        in_place("linked with S3 now"), in_place("no longer kept in step with S3; files that were read in stay")
+    ),
+    "storage[].data_repositories[].s3": in_place("linked with the new place; files that were read in stay"),
+    "storage[].data_repositories[].import": in_place("counts for what changes in S3 from now on"),
+    "storage[].data_repositories[].export": in_place("counts for files that change from now on"),
+    "storage[].partition": rules.beegfs,
+    "storage[].gib_per_node": rules.beegfs,
+    "storage[].scope": rules.beegfs,
+    "s3_access[]": added_or_removed(_GRANT, _GRANT),
+    "s3_access[].access": _GRANT,
+    "software.image": rules.image_of_all,
+    "software.frameworks": in_place("the jobs' Python environment is built anew beside the one in use"),
+    "accounting": rules.accounting,
+    "monitoring.log_days": in_place("older log lines go"),
+    "monitoring.dashboard": in_place("the dashboard is made or deleted"),
+    "monitoring.alarm_email": in_place("AWS asks the address to confirm"),
+    "budget": added_or_removed(_BUDGET, _BUDGET),
+    "budget.monthly_usd": _BUDGET,
+    "budget.email": _BUDGET,
+    "budget.at_limit": _BUDGET,
+    "security.kms_key_arn": refused("a disk cannot change its key: volume and file systems would be new", NEW_CLUSTER),
+    "security.permissions_boundary_arn": in_place("roles keep their names; calls are held to it at once"),
+    "silence": nothing("findings only"),
+}

@@ -1,0 +1,215 @@
+"""Policies that depend on the values: a larger volume is one thing, a smaller one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gpucluster import render
+from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.updates.difference import Difference
+from gpucluster.updates.outcome import (
+    Drain,
+    Effect,
+    Outcome,
+    drain,
+    head_replaced,
+    in_place,
+    new_nodes,
+    nothing,
+    refused,
+)
+
+NEW_CLUSTER = "make a new cluster under another name, and copy what you need"
+REPLACED_AS_FREE = "nodes that run are replaced as their jobs end"
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one cluster file to the next."""
+
+    old: ClusterConfig
+    new: ClusterConfig
+
+
+Rule = Callable[[Difference, Step], Outcome]
+
+
+def by_rule(difference: Difference, step: Step, policy: Outcome | Rule) -> Outcome:
+    return policy if isinstance(policy, Outcome) else policy(difference, step)
+
+
+def growth(grows: Outcome, shrinks: Outcome) -> Rule:
+    """For keys that hold a number."""
+    return lambda difference, step: grows if difference.new > difference.old else shrinks
+
+
+def added_or_removed(added: Outcome | Rule, removed: Outcome | Rule) -> Rule:
+    """For entries of lists and whole sections."""
+    return lambda difference, step: by_rule(difference, step, added if difference.old is None else removed)
+
+
+def partition_of(difference: Difference) -> str:
+    """Keys of parameter_servers are those of the partition `ps`."""
+    return difference.entries[0] if difference.entries else PARAMETER_SERVERS
+
+
+def every_partition(config: ClusterConfig) -> tuple[Drain, ...]:
+    names = [partition.name for partition in config.partitions]
+    return tuple(map(Drain, [*names, PARAMETER_SERVERS] if config.parameter_servers else names))
+
+
+def removed_partition(difference: Difference, step: Step) -> Outcome:
+    name = partition_of(difference)
+    return drain("its nodes go; jobs that wait for it are refused by Slurm", Drain(name))
+
+
+def most_nodes(difference: Difference, step: Step) -> Outcome:
+    name = partition_of(difference)
+    if difference.new > difference.old:
+        return in_place(f"{_nodes(name, difference.old, difference.new)} can be used when `up` returns")
+    return drain(f"{_nodes(name, difference.new, difference.old)} must be gone", Drain(name, above=difference.new))
+
+
+def _nodes(partition: str, above: int, last: int) -> str:
+    first = f"{partition}-{above + 1}"
+    return first if last == above + 1 else f"{first} to {partition}-{last}"
+
+
+def least_nodes(difference: Difference, step: Step) -> Outcome:
+    if difference.new > difference.old:
+        return in_place(f"{_nodes(partition_of(difference), difference.old, difference.new)} are launched and kept on")
+    return in_place(f"{_nodes(partition_of(difference), difference.new, difference.old)} end when they are idle")
+
+
+def instance_types(difference: Difference, step: Step) -> Outcome:
+    """Slurm is told the least that any type has: a node that has less than what its line says now is refused."""
+    name = partition_of(difference)
+    before, after = told_to_slurm(step.old, name), told_to_slurm(step.new, name)
+    if before != after:
+        return drain(f"Slurm is told other nodes: {after} instead of {before}", Drain(name))
+    return new_nodes("nodes are launched from these from now on; one whose type is gone is replaced as its jobs end")
+
+
+def told_to_slurm(config: ClusterConfig, partition: str) -> str:
+    """What slurm.conf says of a node of the partition."""
+    lines = render.bundle(config)["slurm/slurm.conf"].splitlines()
+    return next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
+
+
+def image_of_nodes(difference: Difference, step: Step) -> Outcome:
+    name = partition_of(difference)
+    before, after = (config.partition(name).image or config.software.image for config in (step.old, step.new))
+    if before == after:
+        return nothing("the same image, said in another place")
+    return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
+
+
+def image_of_head(difference: Difference, step: Step) -> Outcome:
+    before, after = (config.head_node.image or config.software.image for config in (step.old, step.new))
+    if before == after:
+        return nothing("the same image, said in another place")
+    return head_replaced("a new head node takes over the data volume: /home and Slurm's state stay")
+
+
+def image_of_all(difference: Difference, step: Step) -> Outcome:
+    """Head and partitions follow software.image where they have none of their own."""
+    head = step.old.head_node.image is None and step.new.head_node.image is None
+    if head:
+        return head_replaced("a new head node takes over the data volume; new nodes boot from the new image too")
+    return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
+
+
+def placement_group(difference: Difference, step: Step) -> Outcome:
+    """A group that the stack made cannot be deleted while an instance is in it."""
+    if difference.old != "cluster":
+        return new_nodes(f"new nodes are placed so; {REPLACED_AS_FREE}")
+    name = partition_of(difference)
+    servers = step.old.parameter_servers
+    shares = servers is not None and servers.placement_group == "shared"
+    return drain(
+        "its placement group is deleted, and must be empty", *map(Drain, [name, PARAMETER_SERVERS][: 1 + shares])
+    )
+
+
+def removed_storage(difference: Difference, step: Step) -> Outcome:
+    """What AWS does with the file system is what the deployed file says, not the new one."""
+    gone = difference.old
+    if gone["type"] == "beegfs-ram":
+        return drain(f"what {gone['mount']} holds in memory goes with the nodes", Drain(gone["partition"]))
+    if gone.get("on_delete") == "retain":
+        what = "nodes let go of it; the file system stays in your account, and costs, until you delete it"
+        return Outcome(Effect.DRAIN, what, drains=every_partition(step.old))
+    return _loses(gone["mount"])
+
+
+def _loses(mount: str) -> Outcome:
+    return refused(
+        f"all data in {mount} would be deleted",
+        f"set on_delete: retain for {mount} and `up`; then take the entry away: the file system stays in your account",
+    )
+
+
+def added_storage(difference: Difference, step: Step) -> Outcome:
+    added = difference.new
+    if added["type"] != "beegfs-ram":
+        return new_nodes("made now; nodes that are launched from now on have it")
+    if added["scope"] == "job":
+        return in_place("jobs that start from now on have it")
+    return drain("all nodes of the partition join it when they boot", Drain(added["partition"]))
+
+
+def other_storage_type(difference: Difference, step: Step) -> Outcome:
+    mount = difference.entries[0]
+    if mount == "/home":
+        return refused("people's files in /home would not move along", NEW_CLUSTER)
+    (gone,) = (storage for storage in step.old.storage if storage.mount == mount)
+    if isinstance(gone, BeegfsRam):
+        return drain(f"what {mount} holds in memory goes with the nodes", *every_partition(step.old))
+    if getattr(gone, "on_delete", None) != "retain":
+        return _loses(mount)
+    what = f"{mount} is empty, and another; the old file system stays in your account"
+    return Outcome(Effect.DRAIN, what, drains=every_partition(step.old))
+
+
+def beegfs(difference: Difference, step: Step) -> Outcome:
+    """Its servers are set up when a node boots: all of them, together."""
+    mount = difference.entries[0]
+    entries = [each for config in (step.old, step.new) for each in config.storage if each.mount == mount]
+    partitions = dict.fromkeys(each.partition for each in entries if isinstance(each, BeegfsRam))
+    known = {each.partition for each in every_partition(step.old)}
+    return drain(f"{mount} is made anew, empty", *(Drain(name) for name in partitions if name in known))
+
+
+def capacity(difference: Difference, step: Step) -> Outcome:
+    mount = difference.entries[0]
+    (storage,) = (each for each in step.old.storage if each.mount == mount)
+    if getattr(storage, "deployment", None) == "scratch-1":
+        return refused("FSx cannot change the capacity of a scratch-1 file system", NEW_MOUNT)
+    if difference.new < difference.old:
+        return refused("FSx cannot take capacity from a file system", NEW_MOUNT)
+    return in_place("FSx adds disks and spreads the data, which takes hours; again after six hours at the earliest")
+
+
+NEW_MOUNT = "add a second entry under another mount, and copy"
+
+
+def metadata_iops(difference: Difference, step: Step) -> Outcome:
+    if difference.old is not None and difference.new is not None and difference.new < difference.old:
+        return refused("FSx can raise the metadata IOPS of a file system, and not lower them", NEW_MOUNT)
+    return in_place("clients wait for up to a few minutes while the metadata servers change")
+
+
+def accounting(difference: Difference, step: Step) -> Outcome:
+    where = {"local": "the head's own database", "rds": "a database on RDS", "off": "nowhere"}
+    return in_place(
+        f"jobs are recorded in {where[difference.new]} from now on; earlier records stay {_stay[difference.old]}"
+    )
+
+
+_stay: dict[Any, str] = {
+    "local": "on the head's volume",
+    "rds": "in the database's last snapshot",
+    "off": "what they are: none",
+}
