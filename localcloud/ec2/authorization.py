@@ -21,7 +21,7 @@ from werkzeug.datastructures import Headers, MultiDict
 
 from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
-from localcloud.ec2 import launch
+from localcloud.ec2 import kept, launch, placement, reservations
 from localcloud.resources import Check, Keys
 
 _KINDS = {
@@ -61,7 +61,14 @@ def arn(backend: EC2Backend, resource_id: str) -> str:
 
 
 def _resource_tags(backend: EC2Backend, resource_id: str) -> Keys:
-    tags = {tag["key"]: tag["value"] for tag in backend.describe_tags({"resource-id": [resource_id]})}
+    return _tag_keys({tag["key"]: tag["value"] for tag in backend.describe_tags({"resource-id": [resource_id]})})
+
+
+def _kept_tags(record: kept.Record | None) -> Keys:
+    return _tag_keys({tag["Key"]: tag.get("Value", "") for tag in (record or {}).get("Tags") or []})
+
+
+def _tag_keys(tags: dict[str, str]) -> Keys:
     keys: Keys = {f"aws:ResourceTag/{key}": (value,) for key, value in tags.items()}
     return keys | {f"ec2:ResourceTag/{key}": (value,) for key, value in tags.items()}
 
@@ -123,7 +130,12 @@ def _run(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
         template_tags = _resource_tags(backend, template[0].rpartition("/")[2])
         yield Check("ec2:RunInstances", template[0], common | template_tags)
     if group_name := (request.get("Placement") or {}).get("GroupName"):
-        yield Check("ec2:RunInstances", f"{prefix}:placement-group/{group_name}", common)
+        tagged = _kept_tags(kept.of(backend, placement.GROUPS).get(group_name))
+        yield Check("ec2:RunInstances", f"{prefix}:placement-group/{group_name}", common | tagged)
+    target = (request.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
+    if reservation_id := target.get("CapacityReservationId"):
+        tagged = _kept_tags(kept.of(backend, reservations.RESERVATIONS).get(reservation_id))
+        yield Check("ec2:RunInstances", f"{prefix}:capacity-reservation/{reservation_id}", common | tagged)
     yield from _pass_role(request)
 
 

@@ -17,9 +17,8 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
 from moto.iam.models import InstanceProfile
 
-from localcloud.ec2 import catalogue, interfaces, placement, power
+from localcloud.ec2 import catalogue, interfaces, placement, power, reservations
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity
-from localcloud.ec2.reservations import check_reservation
 from localcloud.runtime import current
 
 Request = dict[str, Any]
@@ -123,7 +122,7 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
     interfaces.check(instance_type, nics)
     _check_groups(backend, nics, subnet)
     placement.check(backend, request.get("Placement") or {}, subnet.availability_zone)
-    check_reservation(backend, request, subnet.availability_zone)
+    reservations.check(backend, request, subnet.availability_zone)
     key_name = request.get("KeyName")
     if key_name and key_name not in backend.key_pairs:
         raise Ec2Error("InvalidKeyPair.NotFound", f"The key pair '{key_name}' does not exist")
@@ -204,7 +203,7 @@ def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], co
             ebs_optimized=request.get("EbsOptimized") or False,
             metadata_options=request.get("MetadataOptions") or {},
             client_token=request.get("ClientToken"),
-            instance_market_options=(request.get("InstanceMarketOptions") or {}).get("MarketType") == "spot",
+            instance_market_options=reservations.market(request) == "spot",
             instance_initiated_shutdown_behavior=request.get("InstanceInitiatedShutdownBehavior"),
             disable_api_termination=request.get("DisableApiTermination") or False,
         )
@@ -270,8 +269,9 @@ def _complete(
     wanted = request.get("Placement") or {}
     instance.placement.group_name = placement.group_name(backend, wanted)
     instance.placement.tenancy = wanted.get("Tenancy") or "default"
-    target = (request.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
-    instance.capacity_reservation_id = target.get("CapacityReservationId")  # type: ignore[attr-defined]
+    instance.capacity_reservation_id = reservations.target(request)  # type: ignore[attr-defined]
+    if reservations.market(request) == reservations.BLOCK:
+        instance.lifecycle = reservations.BLOCK
     tags = _tags(request)
     for interface in instance.nics.values():
         interface.add_tags(tags.get("network-interface", {}))

@@ -42,7 +42,7 @@ def show(instance: Instance, state: str) -> None:
 
 def survives_shutdown(instance: Instance) -> bool:
     """Whether a guest that powers itself off is stopped; a spot instance of a one-time request never is."""
-    return instance.instance_initiated_shutdown_behavior == "stop" and instance.lifecycle is None
+    return instance.instance_initiated_shutdown_behavior == "stop" and instance.lifecycle != "spot"
 
 
 def stop(instance: Instance, *, hard: bool = False) -> None:

@@ -35,6 +35,7 @@ def of(instance: Instance) -> InstanceSpec:
         internet=internet,
         interfaces=tuple(_interface(interface) for interface in interfaces.of(instance)),
         launch_index=int(instance.ami_launch_index),
+        life_cycle=instance.lifecycle or "on-demand",
         instance_metadata_tags=instance.metadata_options.instance_metadata_tags == "enabled",
     )
 

@@ -94,3 +94,10 @@ def made(control_plane: Any) -> Iterator[Place]:
     ec2.delete_security_group(GroupId=group_id)
     ec2.delete_subnet(SubnetId=place.subnet_id)
     ec2.delete_vpc(VpcId=vpc_id)
+
+
+def reserved(reservation_id: str) -> dict[str, Any]:
+    """The part of a launch that names a capacity reservation."""
+    return {
+        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}
+    }

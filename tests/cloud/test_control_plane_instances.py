@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from place import ZONE, Place, code
-
-
-def reserved(reservation_id: str) -> dict[str, Any]:
-    return {
-        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}
-    }
+from place import ZONE, Place, code, reserved
 
 
 def test_an_instance_lives_and_leaves_nothing(place: Place) -> None:
@@ -229,30 +223,6 @@ def test_volumes_attach_to_running_instances_of_their_zone(place: Place) -> None
     (kept,) = place.ec2.describe_volumes(VolumeIds=[volume])["Volumes"]
     assert kept["State"] == "available"
     place.ec2.delete_volume(VolumeId=volume)
-
-
-def test_spot_is_shown(place: Place) -> None:
-    (instance_id,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
-    assert place.describe(instance_id)[0]["InstanceLifecycle"] == "spot"
-    place.ec2.terminate_instances(InstanceIds=[instance_id])
-
-
-def test_capacity_reservations_hold_what_they_hold(place: Place) -> None:
-    made = place.ec2.create_capacity_reservation(
-        InstanceType="m5.large", InstancePlatform="Linux/UNIX", AvailabilityZone=ZONE, InstanceCount=1
-    )["CapacityReservation"]
-    reservation_id = made["CapacityReservationId"]
-    (found,) = place.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
-    assert (found["State"], found["TotalInstanceCount"]) == ("active", 1)
-    target = reserved(reservation_id)
-    (instance_id,) = place.run(**target)
-    with pytest.raises(ClientError) as error:
-        place.run(**target)
-    assert code(error) == "ReservationCapacityExceeded"
-    place.ec2.terminate_instances(InstanceIds=[instance_id])
-    place.ec2.cancel_capacity_reservation(CapacityReservationId=reservation_id)
-    (found,) = place.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
-    assert found["State"] == "cancelled"
 
 
 @pytest.mark.parametrize(

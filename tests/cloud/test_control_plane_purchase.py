@@ -1,0 +1,135 @@
+"""Ways to buy an instance: on demand, spot, from a capacity reservation, in a Capacity Block."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from place import ZONE, Place, code, reserved
+
+BLOCK = {"InstanceMarketOptions": {"MarketType": "capacity-block"}}
+SPOT = {"InstanceMarketOptions": {"MarketType": "spot"}}
+
+
+def reserve(place: Place, **more: Any) -> str:
+    wanted = {
+        "InstanceType": "m5.large",
+        "InstancePlatform": "Linux/UNIX",
+        "AvailabilityZone": ZONE,
+        "InstanceCount": 1,
+    }
+    made = place.ec2.create_capacity_reservation(**(wanted | more))["CapacityReservation"]
+    return str(made["CapacityReservationId"])
+
+
+def block(place: Place, **more: Any) -> str:
+    wanted = {"InstanceType": "m5.large", "InstanceCount": 1, "CapacityDurationHours": 24}
+    (offering,) = place.ec2.describe_capacity_block_offerings(**(wanted | more))["CapacityBlockOfferings"]
+    offering_id = offering["CapacityBlockOfferingId"]
+    bought = place.ec2.purchase_capacity_block(CapacityBlockOfferingId=offering_id, InstancePlatform="Linux/UNIX")
+    return str(bought["CapacityReservation"]["CapacityReservationId"])
+
+
+def found(place: Place, reservation_id: str) -> dict[str, Any]:
+    ids = [reservation_id]
+    (one,) = place.ec2.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"]
+    return dict(one)
+
+
+@pytest.fixture
+def group(place: Place) -> Iterator[str]:
+    place.ec2.create_placement_group(GroupName="apart", Strategy="cluster")
+    yield "apart"
+    place.ec2.delete_placement_group(GroupName="apart")
+
+
+def test_spot_is_shown(place: Place) -> None:
+    (instance_id,) = place.run(**SPOT)
+    assert place.describe(instance_id)[0]["InstanceLifecycle"] == "spot"
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+
+
+def test_a_reservation_holds_what_it_holds(place: Place) -> None:
+    reservation_id = reserve(place)
+    assert found(place, reservation_id) | {"State": "active", "AvailableInstanceCount": 1} == found(
+        place, reservation_id
+    )
+    (instance_id,) = place.run(**reserved(reservation_id))
+    assert found(place, reservation_id)["AvailableInstanceCount"] == 0
+    assert place.describe(instance_id)[0]["CapacityReservationId"] == reservation_id
+    with pytest.raises(ClientError) as error:
+        place.run(**reserved(reservation_id))
+    assert code(error) == "ReservationCapacityExceeded"
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+    place.await_state("terminated", instance_id)
+    assert found(place, reservation_id)["AvailableInstanceCount"] == 1
+    place.ec2.cancel_capacity_reservation(CapacityReservationId=reservation_id)
+    assert found(place, reservation_id)["State"] == "cancelled"
+
+
+def test_a_stopped_instance_gives_its_place_up(place: Place) -> None:
+    reservation_id = reserve(place)
+    (first,) = place.run(**reserved(reservation_id))
+    place.await_state("running", first)
+    place.ec2.stop_instances(InstanceIds=[first])
+    place.await_state("stopped", first)
+    (second,) = place.run(**reserved(reservation_id))
+    with pytest.raises(ClientError) as error:
+        place.ec2.start_instances(InstanceIds=[first])
+    assert code(error) == "ReservationCapacityExceeded"
+    place.ec2.terminate_instances(InstanceIds=[first, second])
+
+
+def test_what_does_not_fit_a_reservation(place: Place, group: str) -> None:
+    here, elsewhere = reserve(place), reserve(place, AvailabilityZone="us-east-1b")
+    other, gone = reserve(place, InstanceType="m5.xlarge"), reserve(place)
+    place.ec2.cancel_capacity_reservation(CapacityReservationId=gone)
+    refused = [
+        (reserved(elsewhere), "ReservationCapacityExceeded"),
+        (reserved(other), "ReservationCapacityExceeded"),
+        (reserved(gone), "ReservationCapacityExceeded"),
+        (reserved(here) | {"Placement": {"GroupName": group}}, "ReservationCapacityExceeded"),
+        (reserved(here) | {"MinCount": 2, "MaxCount": 2}, "ReservationCapacityExceeded"),
+        (reserved(here) | SPOT, "InvalidParameterCombination"),
+        (reserved(here) | BLOCK, "InvalidParameterCombination"),
+        (BLOCK, "InvalidParameterCombination"),
+        (reserved("cr-1"), "InvalidCapacityReservationId.NotFound"),
+    ]
+    for request, expected in refused:
+        with pytest.raises(ClientError) as error:
+            place.run(**request)
+        assert (code(error), request) == (expected, request)
+
+
+def test_a_reservation_of_a_placement_group_is_launched_into_with_it(place: Place, group: str) -> None:
+    arn = place.ec2.describe_placement_groups(GroupNames=[group])["PlacementGroups"][0]["GroupArn"]
+    reservation_id = reserve(place, PlacementGroupArn=arn)
+    (instance_id,) = place.run(**reserved(reservation_id), Placement={"GroupName": group})
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+    place.await_state("terminated", instance_id)
+
+
+def test_a_capacity_block_takes_launches_of_its_market_type(place: Place) -> None:
+    reservation_id = block(place)
+    assert found(place, reservation_id)["ReservationType"] == "capacity-block"
+    with pytest.raises(ClientError) as error:
+        place.run(**reserved(reservation_id))
+    assert code(error) == "InvalidParameterCombination"
+    (instance_id,) = place.run(**reserved(reservation_id), **BLOCK)
+    assert place.describe(instance_id)[0]["InstanceLifecycle"] == "capacity-block"
+    place.ec2.terminate_instances(InstanceIds=[instance_id])
+    with pytest.raises(ClientError) as error:
+        place.ec2.cancel_capacity_reservation(CapacityReservationId=reservation_id)
+    assert code(error) == "UnsupportedOperation"
+
+
+def test_a_block_that_has_not_begun_takes_none(place: Place) -> None:
+    tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    reservation_id = block(place, StartDateRange=tomorrow)
+    assert found(place, reservation_id)["State"] == "scheduled"
+    with pytest.raises(ClientError) as error:
+        place.run(**reserved(reservation_id), **BLOCK)
+    assert code(error) == "ReservationCapacityExceeded"
