@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import boto3
+
 from localcloud import state
 from tests.cloud import cdk_project
 from tests.ports import two_free_ports
@@ -101,6 +103,10 @@ class Bed:
     def ask(self, what: str) -> Any:
         with urllib.request.urlopen(f"{self.endpoint_url}/_localcloud/{what}", timeout=30) as answer:
             return json.load(answer)
+
+    def client(self, service: str) -> Any:
+        keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+        return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, **keys)
 
     def instances(self, role: str) -> dict[str, dict[str, Any]]:
         """Instance id -> what the cloud says of it; those that run."""
