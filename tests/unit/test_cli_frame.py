@@ -188,8 +188,8 @@ def test_validate_json_holds_the_problems(capsys: Captured) -> None:
     captured = capsys.readouterr()
     report = json.loads(captured.out)
     assert (report["valid"], report["file"], captured.err) == (False, str(BAD), "")
-    assert [(problem["line"], problem["column"], problem["key"]) for problem in report["errors"]] == [
-        (7, 10, "partitions[0].efa")
+    assert [(each["line"], each["column"], each["key"], each["validator"]) for each in report["errors"]] == [
+        (7, 10, "partitions[0].efa", "efa-required-needs-efa-types")
     ]
 
 
@@ -200,6 +200,7 @@ def test_validate_json_of_a_good_file(capsys: Captured) -> None:
         "valid": True,
         "errors": [],
         "warnings": [],
+        "silenced": [],
     }
 
 
