@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from gpucluster.config import ClusterConfig, load, loads
-from gpucluster.config.checks.storage import STEP_GIB, TIERS_MBPS_PER_TIB
+from gpucluster.config.checks.fsx_sizes import STEP_GIB
+from gpucluster.config.lustre import TIERS_MBPS_PER_TIB
 from gpucluster.config.models import FsxLustre
 from gpucluster.errors import ConfigError, UsageError
 

@@ -20,7 +20,25 @@ from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig, NotValidated
 from gpucluster.config.validators import VALIDATORS, Validator
 
-OFFLINE = ("cluster", "efa", "head", "images", "network", "partitions", "purchase", "storage")
+OFFLINE = (
+    "beegfs",
+    "budget",
+    "cluster",
+    "efa",
+    "fsx",
+    "fsx_sizes",
+    "head",
+    "images",
+    "monitoring",
+    "mounts",
+    "network",
+    "partitions",
+    "purchase",
+    "repositories",
+    "s3_access",
+    "security",
+    "software",
+)
 """The modules of this folder whose validators need nothing."""
 
 ONLINE: tuple[str, ...] = ()

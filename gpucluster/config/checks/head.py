@@ -12,6 +12,8 @@ HEAD = "Head node"
 XEN_FAMILIES = ("m4.", "p3.")
 """Of the families in the instance table; p3dn is on Nitro."""
 
+MOST_SNAPSHOTS = 1000
+
 
 @validator(
     "head-on-nitro",
@@ -44,4 +46,51 @@ def head_without_gpus(head: HeadNode, path: Path, config: ClusterConfig) -> Find
             (*path, "instance_type"),
             f"{head.instance_type} has GPUs that no job can use: the head node is not a Slurm node",
             "m6i.2xlarge is enough for most clusters",
+        )
+
+
+@validator(
+    "head-snapshot-count",
+    section=HEAD,
+    each=HeadNode,
+    source="https://docs.aws.amazon.com/dlm/latest/APIReference/API_RetainRule.html: Count, at most 1000",
+)
+def head_snapshot_count(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
+    """Snapshots are kept for at most 1000 days: one is made each day, and that many of a volume can be kept."""
+    if head.snapshot_days > MOST_SNAPSHOTS:
+        yield Finding((*path, "snapshot_days"), f"must be at most {MOST_SNAPSHOTS}, got {head.snapshot_days}")
+
+
+@validator(
+    "head-home-outlives-cluster",
+    section=HEAD,
+    each=HeadNode,
+    level="warning",
+    source="AWS::EC2::Volume: DeletionPolicy Delete",
+)
+def head_home_outlives_cluster(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
+    """/home on the head node's volume is not lost when the cluster is deleted."""
+    if head.on_delete == "delete" and config.home.type == "head-nfs":
+        yield Finding(
+            (*path, "on_delete"),
+            "/home is deleted with the cluster, and so is the accounting",
+            "snapshot keeps a copy, retain the volume itself",
+        )
+
+
+@validator(
+    "head-snapshots-are-deleted",
+    section=HEAD,
+    each=HeadNode,
+    level="warning",
+    source="https://docs.aws.amazon.com/ebs/latest/userguide/snapshot-lifecycle.html: "
+    "a deleted policy deletes no snapshot any more",
+)
+def head_snapshots_are_deleted(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
+    """With on_delete: delete there are no daily snapshots: those would stay, and cost, after the cluster."""
+    if head.on_delete == "delete" and head.snapshot_days:
+        yield Finding(
+            (*path, "snapshot_days"),
+            f"up to {head.snapshot_days} snapshots of the volume stay when the cluster is deleted",
+            "write snapshot_days: 0, or on_delete: snapshot",
         )

@@ -1,0 +1,176 @@
+"""Rules about a parallel file system in the memory of nodes."""
+
+from __future__ import annotations
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.config.validators import Findings, validator
+from gpucluster.instances import INSTANCE_TYPES
+
+BEEGFS = "BeeGFS in memory"
+DOC = "https://doc.beegfs.io/latest"
+
+MOST_OF_MEMORY = 0.8
+EMERGENCY_GIB = 10
+"""BeeGFS 8 puts a storage target with less free space than this into its emergency pool."""
+
+
+def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int] | None:
+    """The instance types and min_nodes of the partition that serves it; None where there is no such partition."""
+    if storage.partition == PARAMETER_SERVERS and config.parameter_servers:
+        return [config.parameter_servers.instance_type], config.parameter_servers.min_nodes
+    for partition in config.partitions:
+        if partition.__dict__.get("name") == storage.partition:
+            return list(partition.instance_types), partition.min_nodes
+    return None
+
+
+@validator(
+    "beegfs-partition-exists",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="man sbatch.1: --partition: invalid partition specified",
+)
+def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """Its partition is one of the cluster's."""
+    names = [partition.name for partition in config.partitions] + [PARAMETER_SERVERS] * bool(config.parameter_servers)
+    if storage.partition not in names:
+        yield Finding(
+            (*path, "partition"), f"there is no partition {storage.partition!r}", f"there are: {', '.join(names)}"
+        )
+
+
+@validator("beegfs-fits-memory", section=BEEGFS, each=BeegfsRam, source="man tmpfs.5: size")
+def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """gib_per_node is less than the memory of the nodes."""
+    types, _ = _serving(config, storage) or ([], 0)
+    for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
+        if storage.gib_per_node >= type_.memory_gib:
+            yield Finding(
+                (*path, "gib_per_node"),
+                f"must be less than the {type_.memory_gib} GiB that {type_.name} has, got {storage.gib_per_node}",
+            )
+
+
+@validator(
+    "beegfs-cluster-needs-static-nodes",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="man slurm.conf.5: SuspendTime: idle nodes are powered down, and their memory with them",
+)
+def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """With scope: cluster, its partition has nodes that are always on."""
+    serving = _serving(config, storage)
+    if storage.scope == "cluster" and serving and serving[1] == 0:
+        yield Finding(
+            (*path, "scope"),
+            f"'cluster' needs nodes that are always on, and {storage.partition} has min_nodes: 0",
+            "raise its min_nodes, or take scope: job",
+        )
+
+
+@validator(
+    "beegfs-leaves-memory",
+    section=BEEGFS,
+    each=BeegfsRam,
+    level="warning",
+    source="https://docs.kernel.org/filesystems/tmpfs.html: size: an oversized instance deadlocks the machine; "
+    "the default is half of memory",
+)
+def beegfs_leaves_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """gib_per_node leaves a fifth of the nodes' memory to jobs: the kernel cannot free what is in tmpfs."""
+    types, _ = _serving(config, storage) or ([], 0)
+    for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
+        if MOST_OF_MEMORY * type_.memory_gib < storage.gib_per_node < type_.memory_gib:
+            yield Finding(
+                (*path, "gib_per_node"),
+                f"leaves {type_.memory_gib - storage.gib_per_node} of {type_.memory_gib} GiB of {type_.name} to jobs",
+                f"{int(MOST_OF_MEMORY * type_.memory_gib)} leaves a fifth",
+            )
+
+
+@validator(
+    "beegfs-target-not-in-emergency",
+    section=BEEGFS,
+    each=BeegfsRam,
+    level="warning",
+    source=f"{DOC}/advanced_topics/capacity_pools.html: emergency, 10 GiB for storage",
+)
+def beegfs_target_not_in_emergency(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """gib_per_node is more than 10: BeeGFS puts files on smaller targets only when there is no other."""
+    if storage.gib_per_node <= EMERGENCY_GIB:
+        yield Finding(
+            (*path, "gib_per_node"),
+            f"{storage.gib_per_node} GiB are an emergency to BeeGFS, even when they are empty",
+            "give it more: 150 is what the cluster of 2018 had",
+        )
+
+
+@validator(
+    "beegfs-only-one",
+    section=BEEGFS,
+    each=ClusterConfig,
+    source=f"{DOC}/advanced_topics/network_configuration.html: ports 8003, 8004, 8005, 8008 of each service",
+)
+def beegfs_only_one(config: ClusterConfig) -> Findings:
+    """There is one BeeGFS at most: the services of a second would want the same ports."""
+    found = [index for index, storage in enumerate(config.storage) if isinstance(storage, BeegfsRam)]
+    for index in found[1:]:
+        yield Finding(
+            ("storage", index, "type"),
+            f"storage[{found[0]}] is beegfs-ram already, and a cluster has one at most",
+            "take directories of the first",
+        )
+
+
+@validator(
+    "beegfs-not-on-spot",
+    section=BEEGFS,
+    each=BeegfsRam,
+    level="warning",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html: two minutes' notice",
+)
+def beegfs_not_on_spot(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """Nodes that hold it are not spot instances: with one of them every file that is striped over it is lost."""
+    for partition in config.partitions:
+        if partition.name == storage.partition and partition.purchase == "spot":
+            yield Finding(
+                (*path, "partition"),
+                f"AWS takes spot nodes of {partition.name} back with their memory: the files on them are lost",
+                "serve it from parameter_servers or a partition on demand, or take scope: job",
+            )
+
+
+@validator(
+    "beegfs-client-kernel",
+    section=BEEGFS,
+    each=BeegfsRam,
+    level="warning",
+    source=f"{DOC}/system_design/system_requirements.html: supported kernels; "
+    "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html: 6.17, then 7.0",
+)
+def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """The image's kernel is one that BeeGFS's client is known to build for; the Deep Learning AMI's is newer."""
+    images = {partition.image or config.software.image for partition in config.partitions}
+    if any(image.startswith("dlami-") for image in images):
+        yield Finding(
+            (*path, "type"),
+            "the client's kernel module may not build for the Deep Learning AMI's kernel (6.17, then 7.0)",
+            "an AMI of your own with kernel 6.8 takes 7.4.6 and later; 8.3.1 is the first for kernels after 6.12",
+        )
+
+
+@validator(
+    "beegfs-licence",
+    section=BEEGFS,
+    each=BeegfsRam,
+    level="warning",
+    source=f"{DOC}/advanced_topics/licensing.html: BeeGFS 8.3: a community licence, and a limit of capacity without",
+)
+def beegfs_licence(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """BeeGFS 8.3 and later has a licence: the free one is limited in capacity, and each command warns without."""
+    yield Finding(
+        (*path, "type"),
+        "BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
+        "beegfs.io has them; `silence: [beegfs-licence]` once it is settled",
+    )

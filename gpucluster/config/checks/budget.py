@@ -1,0 +1,128 @@
+"""Rules about `budget`. What nodes cost is in the instance table: on demand, of the region that its prices are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import Budget, ClusterConfig
+from gpucluster.config.regions import WITHOUT_BUDGETS
+from gpucluster.config.validators import Findings, validator
+from gpucluster.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF
+
+BUDGET = "Budget"
+
+HOURS_A_MONTH = 730
+DELAY_HOURS = 12
+"""Budgets learn of costs up to so much later."""
+
+BUDGETS = "https://docs.aws.amazon.com/cost-management/latest/userguide"
+
+
+@validator(
+    "budget-one-hour",
+    section=BUDGET,
+    each=Budget,
+    source=f"{BUDGETS}/budgets-managing-costs.html: a budget is compared with what was spent",
+)
+def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+    """A month's budget is more than all nodes cost in one hour."""
+    hour = _usd_per_hour(config, "max")
+    if budget.monthly_usd < hour:
+        yield Finding(
+            (*path, "monthly_usd"),
+            f"{budget.monthly_usd:g} USD is less than one hour of all nodes costs: {hour:.2f} USD {_prices()}",
+            "raise it, or lower max_nodes",
+        )
+
+
+@validator(
+    "budget-always-on",
+    section=BUDGET,
+    each=Budget,
+    level="warning",
+    source=f"{BUDGETS}/budgets-managing-costs.html: a budget is compared with what was spent",
+)
+def always_on(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+    """A month's budget is more than the head node and the nodes that are always on cost in a month."""
+    month = _usd_per_hour(config, "min") * HOURS_A_MONTH
+    if budget.monthly_usd < month:
+        yield Finding(
+            (*path, "monthly_usd"),
+            f"{budget.monthly_usd:g} USD is less than what is always on costs in a month: {month:.0f} USD {_prices()}",
+            "raise it, or lower min_nodes: the budget is spent without a single job",
+        )
+
+
+@validator(
+    "budget-stops-in-time",
+    section=BUDGET,
+    each=Budget,
+    level="warning",
+    source=f"{BUDGETS}/budgets-managing-costs.html: information is updated up to three times a day, "
+    "8 to 12 hours after the update before",
+)
+def stops_in_time(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+    """`stop-launches` can stop in time: AWS Budgets sees costs up to 12 hours late."""
+    late = _usd_per_hour(config, "max") * DELAY_HOURS
+    if budget.at_limit == "stop-launches" and _usd_per_hour(config, "max") <= budget.monthly_usd < late:
+        yield Finding(
+            (*path, "at_limit"),
+            f"AWS sees costs up to {DELAY_HOURS} hours late, and all nodes cost {late:.0f} USD in those {_prices()}",
+            "the launches may stop when more than the budget is spent: lower max_nodes, or expect it",
+        )
+
+
+@validator(
+    "budget-stop-tells-someone",
+    section=BUDGET,
+    each=Budget,
+    source="https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudgetAction.html: "
+    "Subscribers, 1 to 11",
+)
+def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+    """Who stops launches at the limit tells somebody: a budget's action needs a subscriber."""
+    if budget.at_limit == "stop-launches" and budget.email is None:
+        yield Finding(
+            (*path, "at_limit"), "'stop-launches' needs budget.email", "say whom AWS tells that it stopped them"
+        )
+
+
+@validator(
+    "budget-region",
+    section=BUDGET,
+    each=Budget,
+    source="AWS::Budgets::Budget: CloudFormation's specification of the region",
+)
+def region(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+    """CloudFormation can make a budget in the cluster's region."""
+    if config.region in WITHOUT_BUDGETS:
+        yield Finding(
+            path,
+            f"CloudFormation has no AWS::Budgets::Budget in {config.region}",
+            "leave `budget` out, and make the budget in the billing console: filter it by the tag gpucluster:cluster",
+            at="key",
+        )
+
+
+def _usd_per_hour(config: ClusterConfig, which: str) -> float:
+    """Without types whose price is not known: what it says is a lower bound."""
+    return sum(count * price for count, price in _nodes(config, which))
+
+
+def _nodes(config: ClusterConfig, which: str) -> Iterator[tuple[int, float]]:
+    yield 1, _price(config.head_node.instance_type)
+    for partition in config.partitions:
+        count = partition.max_nodes if which == "max" else partition.min_nodes
+        yield count, min(map(_price, partition.instance_types))
+    if servers := config.parameter_servers:
+        yield (servers.max_nodes if which == "max" else servers.min_nodes), _price(servers.instance_type)
+
+
+def _price(instance_type: str) -> float:
+    known = INSTANCE_TYPES.get(instance_type)
+    return (known.price_usd_per_hour or 0.0) if known else 0.0
+
+
+def _prices() -> str:
+    return f"(on demand, {PRICE_REGION}, {PRICES_AS_OF})"

@@ -1,0 +1,189 @@
+"""What FSx for Lustre refuses beyond its steps and tiers: EFA, metadata, backups, keys, regions."""
+
+from __future__ import annotations
+
+from gpucluster.config.checks.fsx_sizes import FSX, FSX_API
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.lustre import EFA_STEP_GIB, throughput_mbps_per_tib
+from gpucluster.config.models import ClusterConfig, FsxLustre
+from gpucluster.config.regions import WITHOUT_FSX, WITHOUT_PERSISTENT_2, partition_of
+from gpucluster.config.validators import Findings, validator
+from gpucluster.instances import INSTANCE_TYPES
+
+GUIDE = "https://docs.aws.amazon.com/fsx/latest/LustreGuide"
+
+METADATA_IOPS = (1500, 3000, 6000, *range(12000, 192001, 12000))
+BACKUP_DAYS = 90
+
+
+@validator("fsx-efa-needs-persistent-2", section=FSX, each=FsxLustre, source=f"{FSX_API}: EfaEnabled")
+def efa_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """EFA is for persistent-2."""
+    if storage.efa and storage.deployment != "persistent-2":
+        yield Finding(
+            (*path, "efa"), f"needs deployment: persistent-2, got {storage.deployment}", "or leave efa out: TCP"
+        )
+
+
+@validator(
+    "fsx-efa-capacity-step",
+    section=FSX,
+    each=FsxLustre,
+    source=f"{GUIDE}/increase-storage-capacity.html: EFA-enabled file systems",
+)
+def efa_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """With EFA, capacity is a multiple of 4800, 9600, 19200 or 38400 GiB for 1000, 500, 250 or 125 MB/s per TiB."""
+    if not storage.efa or storage.deployment != "persistent-2":
+        return
+    throughput = throughput_mbps_per_tib(storage)
+    step = EFA_STEP_GIB.get(throughput or 0)
+    if step is None or storage.capacity_gib % step == 0:
+        return
+    above = -(-storage.capacity_gib // step) * step
+    fits = next((tier for tier, gib in EFA_STEP_GIB.items() if storage.capacity_gib % gib == 0), None)
+    hint = f", or keep the size with throughput_mbps_per_tib: {fits}" if fits else ""
+    yield Finding(
+        (*path, "capacity_gib"),
+        f"with EFA and {throughput} MB/s per TiB it must be a multiple of {step}, got {storage.capacity_gib}",
+        f"the next size up is {above}{hint}",
+    )
+
+
+@validator(
+    "fsx-efa-has-clients",
+    section=FSX,
+    each=FsxLustre,
+    level="warning",
+    source=f"{GUIDE}/efa-file-systems.html: clients without EFA mount it over TCP",
+)
+def efa_has_clients(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Some nodes have EFA interfaces to reach it by."""
+    types = {name for partition in config.partitions if partition.efa != "off" for name in partition.instance_types}
+    if storage.efa and not any(INSTANCE_TYPES[name].efa_interfaces for name in types if name in INSTANCE_TYPES):
+        yield Finding(
+            (*path, "efa"), "no partition has EFA interfaces: all nodes would read over TCP", "efa: false costs less"
+        )
+
+
+@validator(
+    "fsx-metadata-iops-values",
+    section=FSX,
+    each=FsxLustre,
+    source="https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreMetadataConfiguration.html: "
+    "Iops",
+)
+def metadata_iops_values(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Metadata IOPS are 1500, 3000, 6000, 12000 or a multiple of 12000 up to 192000."""
+    got = storage.metadata_iops
+    if got is not None and got not in METADATA_IOPS:
+        above = next((value for value in METADATA_IOPS if value > got), METADATA_IOPS[-1])
+        yield Finding(
+            (*path, "metadata_iops"),
+            f"must be 1500, 3000, 6000, 12000 or a multiple of 12000 up to 192000, got {got}",
+            f"write metadata_iops: {above}, or leave it out: AWS then follows the capacity",
+        )
+
+
+@validator("fsx-metadata-needs-persistent-2", section=FSX, each=FsxLustre, source=f"{FSX_API}: MetadataConfiguration")
+def metadata_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Metadata IOPS are for persistent-2."""
+    if storage.metadata_iops is not None and storage.deployment != "persistent-2":
+        yield Finding(
+            (*path, "metadata_iops"), f"needs deployment: persistent-2, got {storage.deployment}", "leave it out"
+        )
+
+
+@validator("fsx-backup-days", section=FSX, each=FsxLustre, source=f"{FSX_API}: AutomaticBackupRetentionDays, 0 to 90")
+def backup_days(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Backups are kept for at most 90 days."""
+    if storage.backup_days > BACKUP_DAYS:
+        yield Finding((*path, "backup_days"), f"must be at most {BACKUP_DAYS}, got {storage.backup_days}")
+
+
+@validator(
+    "fsx-scratch-has-no-backups",
+    section=FSX,
+    each=FsxLustre,
+    source=f"{GUIDE}/using-backups-fsx.html: persistent deployment types",
+)
+def scratch_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Backups are of a persistent file system."""
+    if storage.backup_days and storage.deployment.startswith("scratch"):
+        yield Finding(
+            (*path, "backup_days"),
+            f"{storage.deployment} has no backups",
+            "take persistent-2, or leave backup_days out",
+        )
+
+
+@validator(
+    "fsx-linked-has-no-backups",
+    section=FSX,
+    each=FsxLustre,
+    source=f"{GUIDE}/fsx-data-repositories.html: not supported on file systems that are linked to S3",
+)
+def linked_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Backups are of a file system without data repositories."""
+    if storage.backup_days and storage.data_repositories:
+        yield Finding(
+            (*path, "backup_days"),
+            "a file system with data_repositories has no backups",
+            "leave backup_days out: what is exported is in S3 already",
+        )
+
+
+@validator(
+    "fsx-scratch-own-key",
+    section=FSX,
+    each=FsxLustre,
+    level="warning",
+    source="https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html: KmsKeyId",
+)
+def scratch_own_key(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """What is encrypted with a key of your own is persistent: FSx encrypts scratch with a key of its own."""
+    if storage.deployment.startswith("scratch") and config.security.kms_key_arn:
+        yield Finding(
+            (*path, "deployment"),
+            f"{storage.deployment} is encrypted with FSx's key, not with security.kms_key_arn",
+            "persistent-1 and persistent-2 take your key",
+        )
+
+
+@validator("fsx-region", section=FSX, each=FsxLustre, source="AWS::FSx::FileSystem: CloudFormation's specification")
+def fsx_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """FSx is in the cluster's region."""
+    if config.region in WITHOUT_FSX:
+        yield Finding((*path, "type"), f"CloudFormation has no FSx in {config.region}", "take efs, or another region")
+
+
+@validator(
+    "fsx-persistent-2-region",
+    section=FSX,
+    each=FsxLustre,
+    level="warning",
+    source=f"{GUIDE}/using-fsx-lustre.html: Persistent 2 is available in a limited number of regions",
+)
+def persistent_2_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """persistent-2 is in the cluster's region."""
+    if storage.deployment == "persistent-2" and config.region in WITHOUT_PERSISTENT_2:
+        yield Finding(
+            (*path, "deployment"),
+            f"{config.region} may not have persistent-2: it was not among its regions",
+            "take persistent-1 with 50, 100 or 200 MB/s per TiB, or look in the FSx console",
+        )
+
+
+@validator(
+    "fsx-china-persistent-1",
+    section=FSX,
+    each=FsxLustre,
+    source="https://docs.amazonaws.cn/en_us/fsx/latest/LustreGuide/using-fsx-lustre.html: deployment types",
+)
+def china_persistent_1(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """In China's regions it is persistent-1: there are no others."""
+    if partition_of(config.region) == "aws-cn" and storage.deployment != "persistent-1":
+        yield Finding(
+            (*path, "deployment"),
+            f"{config.region} has persistent-1 alone, got {storage.deployment}",
+            "take persistent-1 with 50, 100 or 200 MB/s per TiB",
+        )

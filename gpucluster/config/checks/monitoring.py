@@ -1,0 +1,33 @@
+"""Rules about `monitoring`."""
+
+from __future__ import annotations
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, Monitoring
+from gpucluster.config.validators import Findings, validator
+
+MONITORING = "Monitoring"
+
+# fmt: off
+LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+# fmt: on
+"""Those that CloudWatch Logs takes."""
+
+
+@validator(
+    "monitoring-log-days",
+    section=MONITORING,
+    each=Monitoring,
+    source="https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html: "
+    "retentionInDays",
+)
+def log_days(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findings:
+    """Logs are kept for a number of days that CloudWatch Logs takes."""
+    if monitoring.log_days in LOG_DAYS:
+        return
+    above = next((days for days in LOG_DAYS if days > monitoring.log_days), LOG_DAYS[-1])
+    yield Finding(
+        (*path, "log_days"),
+        f"must be {', '.join(map(str, LOG_DAYS[:-1]))} or {LOG_DAYS[-1]}, got {monitoring.log_days}",
+        f"write log_days: {above}",
+    )

@@ -1,0 +1,150 @@
+"""Rules about the links between an FSx file system and S3."""
+
+from __future__ import annotations
+
+from gpucluster.config.checks import s3
+from gpucluster.config.checks.fsx_sizes import FSX
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, DataRepository, FsxLustre
+from gpucluster.config.validators import Findings, validator
+
+FSX_LINKS = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html"
+MOST_LINKS = 8
+GUIDE = "https://docs.aws.amazon.com/fsx/latest/LustreGuide"
+
+
+@validator("fsx-scratch-1-has-no-links", section=FSX, each=FsxLustre, source=FSX_LINKS)
+def fsx_scratch_1_has_no_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Data repositories are linked to any deployment but scratch-1."""
+    if storage.deployment == "scratch-1" and storage.data_repositories:
+        yield Finding((*path, "data_repositories"), "cannot be linked to scratch-1", "take deployment: scratch-2")
+
+
+@validator("fsx-links-apart", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: FileSystemPath")
+def fsx_links_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """No linked directory holds another."""
+    paths = [repository.path.rstrip("/") + "/" for repository in storage.data_repositories]
+    for index, later in enumerate(paths):
+        for earlier in paths[:index]:
+            if later.startswith(earlier) or earlier.startswith(later):
+                place = (*path, "data_repositories", index, "path")
+                yield Finding(
+                    place,
+                    f"{later.rstrip('/') or '/'} overlaps {earlier.rstrip('/') or '/'}",
+                    "directories must lie apart",
+                )
+
+
+@validator("fsx-links-count", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: a maximum of 8")
+def links_count(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """A file system has at most 8 data repositories."""
+    count = len(storage.data_repositories)
+    if count > MOST_LINKS:
+        yield Finding(
+            (*path, "data_repositories"),
+            f"at most {MOST_LINKS} on one file system, got {count}",
+            "link a common prefix, or take a second file system",
+        )
+
+
+@validator("fsx-links-differ", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: a unique S3 bucket or prefix")
+def links_differ(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """No two data repositories are the same place in S3."""
+    seen: dict[tuple[str, str], int] = {}
+    for index, repository in enumerate(storage.data_repositories):
+        place = s3.split(repository.s3)
+        if place in seen:
+            yield Finding(
+                (*path, "data_repositories", index, "s3"),
+                f"{repository.s3} is linked by data_repositories[{seen[place]}] already",
+                "each needs a bucket or prefix of its own",
+            )
+        seen.setdefault(place, index)
+
+
+@validator(
+    "fsx-exports-apart",
+    section=FSX,
+    each=FsxLustre,
+    level="warning",
+    source=f"{GUIDE}/autoexport-data-repo-dra.html: a file is exported to its association's prefix",
+)
+def exports_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """What one data repository exports is not inside another one: its files would appear in both directories."""
+    links = storage.data_repositories
+    for index, exporting in enumerate(links):
+        for other in links[:index] + links[index + 1 :]:
+            nested = s3.holds(other.s3, exporting.s3) and s3.split(other.s3) != s3.split(exporting.s3)
+            if exporting.export and nested:
+                yield Finding(
+                    (*path, "data_repositories", index, "s3"),
+                    f"{exporting.s3} is inside {other.s3}, which {other.path} is linked to",
+                    f"what {exporting.path} exports may come back in {other.path}: take prefixes apart",
+                )
+
+
+@validator("fsx-link-bucket-name", section=FSX, each=DataRepository, source=s3.NAMING)
+def link_bucket_name(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
+    """A data repository's bucket has a name that a general purpose bucket can have."""
+    bucket, _ = s3.split(repository.s3)
+    for fault in s3.faults(bucket):
+        yield Finding((*path, "s3"), f"no bucket can be called {bucket}: it {fault}")
+
+
+@validator("fsx-link-prefix-length", section=FSX, each=DataRepository, source=s3.KEYS)
+def link_prefix_length(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
+    """A data repository's prefix leaves room for names: FSx exports no file whose key is longer than 1,024 bytes."""
+    length = len(s3.split(repository.s3)[1].encode())
+    if length >= s3.KEY_BYTES:
+        yield Finding((*path, "s3"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
+
+
+@validator("fsx-link-path-length", section=FSX, each=DataRepository, source=f"{FSX_LINKS}: FileSystemPath, 4096")
+def link_path_length(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
+    """A linked directory's path has at most 4096 characters."""
+    if len(repository.path) > 4096:
+        yield Finding((*path, "path"), f"must have at most 4096 characters, got {len(repository.path)}")
+
+
+@validator(
+    "fsx-link-path-plain",
+    section=FSX,
+    each=DataRepository,
+    source=f"{FSX_LINKS}: FileSystemPath, a directory such as /ns1/subdir; man path_resolution.7",
+)
+def link_path_plain(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
+    """A linked directory's path names it plainly: without ., .. and empty parts."""
+    parts = repository.path.strip("/").split("/")
+    if repository.path.strip("/") and any(part in ("", ".", "..") for part in parts):
+        yield Finding((*path, "path"), f"must not contain //, . or .., got {repository.path!r}")
+
+
+@validator(
+    "fsx-link-does-something",
+    section=FSX,
+    each=DataRepository,
+    level="warning",
+    source=f"{FSX_LINKS}: BatchImportMetaDataOnCreate, default false; S3",
+)
+def link_does_something(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
+    """A data repository imports or exports: without either, nothing follows a change on the other side."""
+    if not repository.import_ and not repository.export:
+        yield Finding(
+            path,
+            f"{repository.path} follows no change in S3, and S3 none of its own",
+            "write import: [new, changed, deleted], export: [new, changed, deleted], or both",
+        )
+
+
+@validator(
+    "fsx-link-events-once",
+    section=FSX,
+    each=DataRepository,
+    source="https://docs.aws.amazon.com/fsx/latest/APIReference/API_AutoImportPolicy.html: Events, at most 3",
+)
+def link_events_once(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
+    """A data repository lists each event once."""
+    for key, events in (("import", repository.import_), ("export", repository.export)):
+        for index, event in enumerate(events):
+            if event in events[:index]:
+                yield Finding((*path, key, index), f"{event} is in the list already", "once is enough")

@@ -1,0 +1,112 @@
+"""Rules about `s3_access`: what becomes the policy of the jobs' role."""
+
+from __future__ import annotations
+
+import re
+
+from gpucluster.config.checks import s3
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, S3Access
+from gpucluster.config.regions import partition_of
+from gpucluster.config.validators import Findings, validator
+
+ACCESS = "S3 access"
+
+POLICY = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html: 10,240 characters for a role"
+POLICY_CHARACTERS = 10240
+ELEMENTS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html: wildcards"
+
+# One entry is a statement for the objects and one for listing the bucket, each with its actions and a condition.
+_STATEMENT_CHARACTERS = 300
+
+
+@validator("s3-access-bucket-name", section=ACCESS, each=S3Access, source=s3.NAMING)
+def bucket_name(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
+    """A bucket has a name that a general purpose bucket can have."""
+    bucket, _ = s3.split(access.uri)
+    for fault in s3.faults(bucket):
+        yield Finding((*path, "uri"), f"no bucket can be called {bucket}: it {fault}")
+
+
+@validator("s3-access-prefix-length", section=ACCESS, each=S3Access, source=s3.KEYS)
+def prefix_length(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
+    """A prefix is shorter than the longest key."""
+    length = len(s3.split(access.uri)[1].encode())
+    if length >= s3.KEY_BYTES:
+        yield Finding((*path, "uri"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
+
+
+@validator("s3-access-no-wildcards", section=ACCESS, each=S3Access, source=ELEMENTS)
+def no_wildcards(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
+    """A prefix is taken as it is: IAM would read *, ? and ${ as patterns, and grant more than it says."""
+    found = re.search(r"\*|\?|\$\{", access.uri)
+    if found:
+        yield Finding(
+            (*path, "uri"),
+            f"{found[0]} stands for other characters in an IAM policy",
+            "name the prefix alone: everything under it is meant",
+        )
+
+
+@validator(
+    "s3-access-once",
+    section=ACCESS,
+    each=ClusterConfig,
+    level="warning",
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: "
+    "what any statement allows is allowed",
+)
+def access_once(config: ClusterConfig) -> Findings:
+    """No entry is inside another one that grants as much: it would add nothing."""
+    for index, inner in enumerate(config.s3_access):
+        for other, outer in enumerate(config.s3_access):
+            same = s3.split(inner.uri) == s3.split(outer.uri)
+            covered = outer.access == "read-write" or inner.access == "read"
+            if (
+                index != other
+                and covered
+                and s3.holds(outer.uri, inner.uri)
+                and _first(index, other, same, inner, outer)
+            ):
+                yield Finding(
+                    ("s3_access", index, "uri"),
+                    f"{inner.uri} adds nothing: {outer.uri} grants {outer.access} to all of it",
+                    "leave it out, or narrow the other",
+                )
+                break
+
+
+def _first(index: int, other: int, same: bool, inner: S3Access, outer: S3Access) -> bool:
+    """Of two that are alike only the later is one too many."""
+    return not same or inner.access != outer.access or other < index
+
+
+@validator(
+    "s3-access-whole-bucket",
+    section=ACCESS,
+    each=S3Access,
+    level="warning",
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/best-practices.html: least privilege",
+)
+def whole_bucket(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
+    """Jobs write under a prefix, not everywhere in a bucket."""
+    bucket, prefix = s3.split(access.uri)
+    if access.access == "read-write" and not prefix:
+        yield Finding(
+            (*path, "uri"),
+            f"every job may overwrite and delete everything in {bucket}",
+            f"grant a prefix: s3://{bucket}/results",
+        )
+
+
+@validator("s3-access-policy-size", section=ACCESS, each=ClusterConfig, source=POLICY)
+def policy_size(config: ClusterConfig) -> Findings:
+    """The entries fit into the policy of one role."""
+    arn = len(f"arn:{partition_of(config.region)}:s3:::")
+    size = sum(_STATEMENT_CHARACTERS + 2 * (arn + len(access.uri)) for access in config.s3_access)
+    if size > POLICY_CHARACTERS:
+        yield Finding(
+            ("s3_access",),
+            f"{len(config.s3_access)} entries make a policy of about {size} characters; AWS takes {POLICY_CHARACTERS}",
+            "grant a common prefix instead of each below it",
+        )

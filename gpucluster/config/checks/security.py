@@ -1,0 +1,102 @@
+"""Rules about `security`: the customer's key and the boundary of the cluster's roles."""
+
+from __future__ import annotations
+
+import re
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, Security
+from gpucluster.config.regions import partition_of
+from gpucluster.config.validators import Findings, validator
+
+SECURITY = "Security"
+
+KEY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}")
+ALLOWS_ALL = "AdministratorAccess"
+
+
+@validator(
+    "kms-key-region",
+    section=SECURITY,
+    each=Security,
+    source="https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html: "
+    "a key is used in the region of its ARN; error NotFoundException",
+)
+def kms_key_region(security: Security, path: Path, config: ClusterConfig) -> Findings:
+    """The KMS key is in the cluster's region."""
+    if security.kms_key_arn is None:
+        return
+    region = security.kms_key_arn.split(":")[3]
+    if region != config.region:
+        yield Finding(
+            (*path, "kms_key_arn"),
+            f"the key is in {region}, the cluster in {config.region}",
+            f"a multi-region key has a replica with an ARN of its own: arn:…:kms:{config.region}:…",
+        )
+
+
+@validator(
+    "kms-key-partition",
+    section=SECURITY,
+    each=Security,
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition",
+)
+def kms_key_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
+    """The KMS key's ARN is of the partition that the region belongs to."""
+    yield from _wrong_partition(security.kms_key_arn, (*path, "kms_key_arn"), config.region)
+
+
+@validator(
+    "kms-key-id",
+    section=SECURITY,
+    each=Security,
+    source="https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html: pattern of KmsKeyId",
+)
+def kms_key_id(security: Security, path: Path, config: ClusterConfig) -> Findings:
+    """The KMS key's ARN ends in a key's id: five groups of hexadecimal digits, or mrk- and 32 of them."""
+    key_id = (security.kms_key_arn or "").rpartition("/")[2]
+    if key_id and not KEY_ID.fullmatch(key_id):
+        yield Finding(
+            (*path, "kms_key_arn"),
+            f"{key_id!r} is no key's id, such as 1234abcd-12ab-34cd-56ef-1234567890ab",
+            "`aws kms describe-key --key-id alias/… --query KeyMetadata.Arn` prints the whole ARN",
+        )
+
+
+@validator(
+    "boundary-partition",
+    section=SECURITY,
+    each=Security,
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition",
+)
+def boundary_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
+    """The permissions boundary's ARN is of the partition that the region belongs to."""
+    yield from _wrong_partition(security.permissions_boundary_arn, (*path, "permissions_boundary_arn"), config.region)
+
+
+@validator(
+    "boundary-allows-cluster",
+    section=SECURITY,
+    each=Security,
+    level="warning",
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html: "
+    "what a boundary does not allow is denied",
+)
+def boundary_allows_cluster(security: Security, path: Path, config: ClusterConfig) -> Findings:
+    """The permissions boundary allows what the cluster's roles do; of AWS's own, AdministratorAccess does."""
+    arn = security.permissions_boundary_arn or ""
+    name = arn.rpartition("/")[2]
+    if ":iam::aws:" in arn and name != ALLOWS_ALL:
+        yield Finding(
+            (*path, "permissions_boundary_arn"),
+            f"AWS's {name} allows less than the head node does: it launches instances and passes them their role",
+            "write a policy of your own for the boundary: docs/design.md lists what the roles may do",
+        )
+
+
+def _wrong_partition(arn: str | None, path: Path, region: str) -> Findings:
+    if arn is None:
+        return
+    got, wanted = arn.split(":")[1], partition_of(region)
+    if got != wanted:
+        yield Finding(path, f"is of the partition {got}, and {region} is in {wanted}", f"it begins with arn:{wanted}:")

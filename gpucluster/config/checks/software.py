@@ -1,0 +1,123 @@
+"""Rules about `software.frameworks` and what nodes they can run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, Software
+from gpucluster.config.validators import Findings, validator
+from gpucluster.instances import INSTANCE_TYPES
+
+SOFTWARE = "Software"
+
+SMDDP_TYPES = ("p3dn.24xlarge", "p4d.24xlarge", "p4de.24xlarge")
+SMDDP = "https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-data-parallel-support.html"
+
+CUDA_11_2_GPUS = ("v100", "t4", "a100", "a10g")
+"""Compute capability 7.0 to 8.6. L4, L40S (8.9), Hopper (9.0) and Blackwell (10.0) came with CUDA 11.8 and later."""
+
+CUDA_11 = (
+    "https://docs.nvidia.com/cuda/archive/11.2.2/cuda-compiler-driver-nvcc/index.html: sm_86 is the newest; "
+    "https://pypi.org/project/mxnet-cu112/: the last release"
+)
+
+
+@validator(
+    "framework-once",
+    section=SOFTWARE,
+    each=Software,
+    level="warning",
+    source="https://peps.python.org/pep-0405/: an environment holds one installation of a package",
+)
+def framework_once(software: Software, path: Path, config: ClusterConfig) -> Findings:
+    """Each framework is listed once."""
+    for index, framework in enumerate(software.frameworks):
+        if framework in software.frameworks[:index]:
+            yield Finding((*path, "frameworks", index), f"{framework} is in the list already", "once is enough")
+
+
+@validator(
+    "horovod-needs-framework",
+    section=SOFTWARE,
+    each=Software,
+    source="https://horovod.readthedocs.io/en/latest/install.html: it is built against the frameworks that are there",
+)
+def horovod_needs_framework(software: Software, path: Path, config: ClusterConfig) -> Findings:
+    """Horovod comes with PyTorch: it is built against that."""
+    if "horovod" in software.frameworks and "torch" not in software.frameworks:
+        yield Finding(
+            (*path, "frameworks", software.frameworks.index("horovod")),
+            "horovod is built against torch, which the list leaves out",
+            "write frameworks: [torch, horovod]",
+        )
+
+
+@validator("smddp-needs-torch", section=SOFTWARE, each=Software, source=f"{SMDDP}: TensorFlow ended with 2.11")
+def smddp_needs_torch(software: Software, path: Path, config: ClusterConfig) -> Findings:
+    """SMDDP comes with PyTorch: it is a backend of torch.distributed."""
+    if "smddp" in software.frameworks and "torch" not in software.frameworks:
+        yield Finding(
+            (*path, "frameworks", software.frameworks.index("smddp")),
+            "smddp is a backend of torch.distributed, and the list leaves torch out",
+            "add torch; for TensorFlow, SMDDP ended with version 2.11",
+        )
+
+
+@validator("smddp-instance-types", section=SOFTWARE, each=Software, source=f"{SMDDP}: supported instance types")
+def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) -> Findings:
+    """SMDDP has a partition that it runs on: since 2.3.0 its import fails on anything but p3dn, p4d and p4de."""
+    if "smddp" in software.frameworks and not set(SMDDP_TYPES) & set(_types(config)):
+        yield Finding(
+            (*path, "frameworks", software.frameworks.index("smddp")),
+            f"smddp runs on {', '.join(SMDDP_TYPES[:-1])} and {SMDDP_TYPES[-1]} alone, and no partition has one",
+            "leave smddp out: NCCL is as fast on later types; or add a partition of p4d.24xlarge",
+        )
+
+
+@validator(
+    "smddp-other-partitions",
+    section=SOFTWARE,
+    each=Software,
+    level="warning",
+    source=f"{SMDDP}: supported instance types",
+)
+def smddp_other_partitions(software: Software, path: Path, config: ClusterConfig) -> Findings:
+    """SMDDP runs in every partition with GPUs: elsewhere its import fails."""
+    others = [name for name in _types(config) if INSTANCE_TYPES[name].gpus and name not in SMDDP_TYPES]
+    if "smddp" in software.frameworks and others and set(SMDDP_TYPES) & set(_types(config)):
+        yield Finding(
+            (*path, "frameworks", software.frameworks.index("smddp")),
+            f"a job that imports smddp fails on {', '.join(dict.fromkeys(others))}",
+            "jobs there take backend nccl",
+        )
+
+
+@validator("mxnet-gpus", section=SOFTWARE, each=Software, source=CUDA_11)
+def mxnet_gpus(software: Software, path: Path, config: ClusterConfig) -> Findings:
+    """MXNet has a partition whose GPUs its CUDA 11.2 knows: none newer than A100 and A10G."""
+    models = {INSTANCE_TYPES[name].gpu_model for name in _types(config)} - {None}
+    if "mxnet" in software.frameworks and models and not models & set(CUDA_11_2_GPUS):
+        yield Finding(
+            (*path, "frameworks", software.frameworks.index("mxnet")),
+            f"mxnet's CUDA 11.2 knows none of the cluster's GPUs: {', '.join(sorted(filter(None, models)))}",
+            "it runs on V100, T4, A100 and A10G: p3, p4d, g4dn, g5",
+        )
+
+
+@validator("mxnet-other-gpus", section=SOFTWARE, each=Software, level="warning", source=CUDA_11)
+def mxnet_other_gpus(software: Software, path: Path, config: ClusterConfig) -> Findings:
+    """MXNet's CUDA 11.2 knows the GPUs of every partition: none newer than A100 and A10G."""
+    models = {INSTANCE_TYPES[name].gpu_model for name in _types(config)} - {None}
+    unknown = sorted(filter(None, models - set(CUDA_11_2_GPUS)))
+    if "mxnet" in software.frameworks and unknown and models & set(CUDA_11_2_GPUS):
+        yield Finding(
+            (*path, "frameworks", software.frameworks.index("mxnet")),
+            f"a job that imports mxnet finds no code for {', '.join(unknown)}",
+            "send such jobs to the other partitions",
+        )
+
+
+def _types(config: ClusterConfig) -> Iterator[str]:
+    for partition in config.partitions:
+        yield from (name for name in partition.instance_types if name in INSTANCE_TYPES)

@@ -1,0 +1,37 @@
+"""What AWS does not have in every region. Sources are beside each table; each was read in November 2026."""
+
+from __future__ import annotations
+
+# The service endpoints of botocore 1.44: partitions and the prefixes of their regions.
+_PARTITIONS = (
+    ("cn-", "aws-cn"),
+    ("us-gov-", "aws-us-gov"),
+    ("eusc-", "aws-eusc"),
+    ("us-iso-", "aws-iso"),
+    ("us-isob-", "aws-iso-b"),
+    ("eu-isoe-", "aws-iso-e"),
+    ("us-isof-", "aws-iso-f"),
+)
+
+# fmt: off
+# CloudFormation's own resource specification (as cfn-lint 1.58 carries it) has no AWS::Budgets::Budget there.
+WITHOUT_BUDGETS = frozenset({
+    "af-south-1", "ap-east-1", "ap-east-2", "ap-northeast-3", "ap-south-2", "ap-southeast-3", "ap-southeast-4",
+    "ap-southeast-5", "ap-southeast-6", "ap-southeast-7", "ca-west-1", "eu-central-2", "eu-north-1", "eu-south-1",
+    "eu-south-2", "il-central-1", "me-central-1", "mx-central-1", "us-gov-east-1", "us-gov-west-1",
+})
+
+# The same for AWS::FSx::FileSystem.
+WITHOUT_FSX = frozenset({"ap-southeast-6"})
+
+# Where FSx for Lustre had no PERSISTENT_2 when aws-hpc-recipes' template for it was last changed. AWS adds regions.
+WITHOUT_PERSISTENT_2 = frozenset({
+    "af-south-1", "ap-south-2", "ap-southeast-3", "ap-southeast-4", "ap-northeast-3", "eu-south-1", "eu-south-2",
+    "eu-west-3", "eu-central-2", "me-south-1", "me-central-1", "sa-east-1", "us-gov-east-1", "us-gov-west-1",
+})
+# fmt: on
+
+
+def partition_of(region: str) -> str:
+    """As it stands in ARNs."""
+    return next((partition for prefix, partition in _PARTITIONS if region.startswith(prefix)), "aws")
