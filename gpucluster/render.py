@@ -91,6 +91,12 @@ def prices(config: ClusterConfig) -> dict[str, float]:
     return {each.name: each.price_usd_per_hour for each in types if each.price_usd_per_hour is not None}
 
 
+def prices(config: ClusterConfig) -> dict[str, float]:
+    """prices.json: instance type -> USD per hour on demand. A type without a known price is left out."""
+    types = (each for name, _ in _partitions(config) for each in config.instance_types(name))
+    return {each.name: each.price_usd_per_hour for each in types if each.price_usd_per_hour is not None}
+
+
 def _partitions(config: ClusterConfig) -> list[tuple[str, Partition | ParameterServers]]:
     """The parameter servers come last: Slurm's default partition is the first."""
     servers = config.parameter_servers

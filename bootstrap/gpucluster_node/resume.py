@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import dns, ec2, fleet, retry, slurm
+from gpucluster_node import dns, ec2, fleet, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
 from gpucluster_node.log import start_logging
 
@@ -56,15 +56,16 @@ def _by_partition(cluster: fleet.Fleet, nodes: Sequence[str], job_id: int | None
 
 def launch(cluster: fleet.Fleet, group: Group, attempt: str) -> list[ec2.Instance]:
     """The first instance type that has room wins. Raises LaunchRefused."""
-    refusals = []
+    said = []
     for template in fleet.launch_templates(client("ssm"), cluster, group.partition):
         token = ec2.client_token(attempt, group.nodes, template)
         try:
             return ec2.launch(client("ec2"), template, len(group.nodes), token)
         except AWS_ERRORS as error:
-            refusals.append(f"{error_code(error)}: {error_message(error)} ({template.instance_type})")
-            log.warning("%s: %s", ",".join(group.nodes), refusals[-1])
-    raise LaunchRefused("; ".join(refusals))
+            refusals.record(group.partition, error_code(error))
+            said.append(f"{error_code(error)}: {error_message(error)} ({template.instance_type})")
+            log.warning("%s: %s", ",".join(group.nodes), said[-1])
+    raise LaunchRefused("; ".join(said))
 
 
 def assign(cluster: fleet.Fleet, nodes: Sequence[str], instances: Sequence[ec2.Instance]) -> None:

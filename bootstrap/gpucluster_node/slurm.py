@@ -1,4 +1,4 @@
-"""scontrol: argument lists, the parser of its node listing, and the calls."""
+"""scontrol and squeue: argument lists, the parser of its node listing, and the calls."""
 
 from __future__ import annotations
 
@@ -69,6 +69,17 @@ def update_argv(nodes: Sequence[str], **values: str) -> list[str]:
 
 def nodes() -> list[Node]:
     return parse_nodes(_run(["scontrol", "show", "nodes", "--oneliner"]))
+
+
+def parse_jobs(text: str) -> list[tuple[str, str]]:
+    """Partition and state of each job, of `squeue --format "%P %T"`."""
+    return [(words[0], words[1]) for line in text.splitlines() if len(words := line.split()) == 2]
+
+
+def jobs() -> list[tuple[str, str]]:
+    """Those that wait or run; each task of an array is one."""
+    states = "PENDING,CONFIGURING,RUNNING,COMPLETING,SUSPENDED"
+    return parse_jobs(_run(["squeue", "--noheader", "--array", f"--states={states}", "--format=%P %T"]))
 
 
 def set_down(names: Sequence[str], reason: str) -> None:

@@ -1,0 +1,139 @@
+"""Tells CloudWatch each minute how the cluster is: nodes and jobs by state, refused launches by code, USD per hour.
+
+The agent of each node measures the machine; what Slurm and EC2 know only the head can count. A count that is zero is
+not published, but for once after it was more: CloudWatch charges for each metric in each hour that it has a value.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpucluster_node import ec2, fleet, job_logs, refusals, slurm
+from gpucluster_node.aws import AWS_ERRORS, client
+from gpucluster_node.batches import batches
+from gpucluster_node.log import start_logging
+
+log = logging.getLogger("publish")
+NAMESPACE = "GpuCluster"
+INTERVAL_S = 60
+METRICS_PER_CALL = 500
+"""PutMetricData takes 1,000 values and 1 MB."""
+
+Count = Counter[tuple[str, str]]
+"""(partition, state or code) -> how many."""
+
+Datum = dict[str, Any]
+_STATES = (
+    ("down", ("DOWN", "FAIL")),
+    ("starting", ("POWERING_UP", "POWER_UP")),
+    ("off", ("POWERED_DOWN",)),
+    ("stopping", ("POWERING_DOWN", "POWER_DOWN")),
+    ("drained", ("DRAIN",)),
+    ("busy", ("ALLOCATED", "MIXED", "COMPLETING")),
+    ("idle", ("IDLE",)),
+)
+"""The first that fits: a node that is being powered up may be POWERED_DOWN still, a drained one is IDLE as well."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The cluster at one moment."""
+
+    nodes: Count = field(default_factory=Counter)
+    jobs: Count = field(default_factory=Counter)
+    refused: Count = field(default_factory=Counter)
+    """Since the last view."""
+    usd_per_hour: Mapping[str, float] = field(default_factory=dict)
+    """partition -> the list price of its instances."""
+
+
+def state(node: slurm.Node) -> str:
+    return next((name for name, flags in _STATES if node.has(*flags)), "other")
+
+
+def count_nodes(cluster: fleet.Fleet, nodes: Iterable[slurm.Node]) -> Count:
+    """Nodes that are off are the rest of max_nodes: nobody needs a curve of them."""
+    known = ((cluster.partition_of(node.name), state(node)) for node in nodes)
+    return Counter((partition.name, name) for partition, name in known if partition and name != "off")
+
+
+def count_jobs(jobs: Iterable[tuple[str, str]]) -> Count:
+    """jobs: partition and state of each. One that may run in several partitions counts for the first."""
+    return Counter((partition.split(",")[0], name.lower()) for partition, name in jobs)
+
+
+def prices(instances: Iterable[Mapping[str, Any]], usd_per_hour: Mapping[str, float]) -> dict[str, float]:
+    """partition -> USD per hour of the instances that are not ended; those without a price count nothing."""
+    total: dict[str, float] = {}
+    for instance in instances:
+        tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
+        partition = tags.get("gpucluster:partition", "")
+        total[partition] = total.get(partition, 0.0) + usd_per_hour.get(instance["InstanceType"], 0.0)
+    return total
+
+
+def metric_data(cluster: str, now: View, before: View) -> list[Datum]:
+    """Of PutMetricData."""
+
+    def datum(name: str, value: float, unit: str = "Count", **dimensions: str) -> Datum:
+        named = [{"Name": key, "Value": text} for key, text in {"Cluster": cluster, **dimensions}.items()]
+        return {"MetricName": name, "Dimensions": named, "Value": value, "Unit": unit}
+
+    data = [datum("Heartbeat", 1), datum("LaunchFailures", now.refused.total())]
+    for name, key, counted, earlier in (
+        ("NodesByState", "State", now.nodes, before.nodes),
+        ("JobsByState", "State", now.jobs, before.jobs),
+        ("LaunchFailures", "Code", now.refused, before.refused),
+    ):
+        wanted = sorted(counted.keys() | {each for each, number in earlier.items() if number})
+        data += [datum(name, counted[each], Partition=each[0], **{key: each[1]}) for each in wanted]
+    for partition in sorted(now.usd_per_hour.keys() | {each for each, usd in before.usd_per_hour.items() if usd}):
+        data.append(datum("UsdPerHour", now.usd_per_hour.get(partition, 0.0), "None", Partition=partition))
+    return data
+
+
+def put(cloudwatch: Any, data: Sequence[Datum]) -> None:
+    for batch in batches(data, METRICS_PER_CALL):
+        cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(batch))
+
+
+def look(cluster: fleet.Fleet, usd_per_hour: Mapping[str, float]) -> View:
+    """Raises SlurmError where slurmctld does not answer: then there is no heartbeat either."""
+    nodes, jobs = slurm.nodes(), slurm.jobs()
+    running = _instances(client("ec2"), cluster)
+    return View(count_nodes(cluster, nodes), count_jobs(jobs), Counter(), prices(running, usd_per_hour))
+
+
+def _instances(api: Any, cluster: fleet.Fleet) -> Iterator[Mapping[str, Any]]:
+    for page in api.get_paginator("describe_instances").paginate(**ec2.describe_request(cluster)):
+        for reservation in page["Reservations"]:
+            yield from reservation["Instances"]
+
+
+def main() -> None:
+    start_logging()
+    cluster = fleet.load()
+    usd_per_hour: dict[str, float] = json.loads((fleet.BUNDLE / "prices.json").read_text())
+    before, refused = View(), Count()
+    while True:
+        began = time.monotonic()
+        job_logs.refresh()
+        try:
+            refused += refusals.take()
+            seen = look(cluster, usd_per_hour)
+            now = View(seen.nodes, seen.jobs, refused, seen.usd_per_hour)
+            put(client("cloudwatch"), metric_data(cluster.cluster, now, before))
+            before, refused = now, Count()
+        except (*AWS_ERRORS, slurm.SlurmError, OSError) as error:
+            log.warning("nothing published: %s", error)
+        time.sleep(max(1.0, INTERVAL_S - (time.monotonic() - began)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Launches that EC2 refused, from the program that launches to the one that counts: a file, one JSON value a line."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+PATH = Path("/var/lib/gpucluster/launch-refusals.jsonl")
+log = logging.getLogger("refusals")
+
+
+def record(partition: str, code: str, path: Path = PATH) -> None:
+    """What cannot be counted must not keep a node from being set down."""
+    try:
+        with path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(json.dumps([partition, code]) + "\n")
+    except OSError as error:
+        log.warning("could not count a refused launch: %s", error)
+
+
+def take(path: Path = PATH) -> Counter[tuple[str, str]]:
+    """(partition, EC2's code) -> how many since the last call. The file is empty then."""
+    try:
+        with path.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            lines = file.readlines()
+            file.truncate(0)
+    except FileNotFoundError:
+        return Counter()
+    return Counter(refusal for line in lines for refusal in _parse(line))
+
+
+def _parse(line: str) -> Iterator[tuple[str, str]]:
+    """A line that a full disk cut short is lost."""
+    with suppress(ValueError):
+        partition, code = json.loads(line)
+        yield partition, code

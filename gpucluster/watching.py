@@ -1,0 +1,112 @@
+"""What CloudWatch gets from the nodes: the names of its log groups and metrics, and the CloudWatch agent's files.
+
+Two namespaces: NAMESPACE for what the head node says of the whole cluster (`publish` of the node programs), and one of
+the cluster's own for what each node's agent measures. A compute node may write to the second alone.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from gpucluster.config import ClusterConfig
+
+NAMESPACE = "GpuCluster"
+INTERVAL_S = 60
+NODE = "{node}"
+"""Stands for the node's name, which the node itself fills in; `{instance_id}` and its like the agent does."""
+JOB_LOGS = "/var/log/gpucluster/jobs"
+"""Links to the logs of recent jobs, named after the job: `publish` keeps them."""
+_STREAM = "{instance_id}/{local_hostname}"
+_ISO = "%Y-%m-%dT%H:%M:%S"
+
+Role = Literal["head", "compute"]
+
+_LOGS: dict[str, dict[str, str]] = {
+    "boot": {"file_path": "/var/log/gpucluster/boot.log", "timestamp_format": f"{_ISO}Z", "timezone": "UTC"},
+    "power": {"file_path": "/var/log/gpucluster/power.log", "timestamp_format": f"{_ISO}%z"},
+    "slurmctld": {"file_path": "/var/log/slurm/slurmctld.log", "timestamp_format": _ISO},
+    "slurmdbd": {"file_path": "/var/log/slurm/slurmdbd.log", "timestamp_format": _ISO},
+    "slurmd": {"file_path": "/var/log/slurm/slurmd.log", "timestamp_format": _ISO},
+    "jobs": {"file_path": f"{JOB_LOGS}/*.txt"},
+}
+_OF_ROLE: dict[Role, tuple[str, ...]] = {
+    "head": ("boot", "power", "slurmctld", "slurmdbd", "jobs"),
+    "compute": ("boot", "slurmd"),
+}
+
+
+def node_namespace(cluster: str) -> str:
+    return f"{NAMESPACE}/{cluster}"
+
+
+def log_group(cluster: str, log: str) -> str:
+    return f"/gpucluster/{cluster}/{log}"
+
+
+def logs(config: ClusterConfig, *roles: Role) -> list[str]:
+    """Short names of the logs that nodes of these roles ship."""
+    wanted = dict.fromkeys(log for role in roles for log in _OF_ROLE[role])
+    return [log for log in wanted if log != "slurmdbd" or config.accounting != "off"]
+
+
+def agent_files(config: ClusterConfig) -> dict[str, str]:
+    """Path inside the bundle -> text."""
+    roles: tuple[Role, ...] = ("head", "compute")
+    return {f"cloudwatch/{role}.json": json.dumps(agent(config, role), indent=2) + "\n" for role in roles}
+
+
+def agent(config: ClusterConfig, role: Role) -> dict[str, Any]:
+    """The agent's configuration. On a node it loses the sections for hardware that the node does not have."""
+    return {
+        "agent": {
+            "metrics_collection_interval": INTERVAL_S,
+            "region": config.region,
+            "run_as_user": "root",  # whom alone the metadata service answers
+            "omit_hostname": True,
+        },
+        "logs": {"logs_collected": {"files": {"collect_list": [_shipped(config, log) for log in logs(config, role)]}}},
+        "metrics": {"namespace": node_namespace(config.name), **_METRICS[role]},
+    }
+
+
+def _shipped(config: ClusterConfig, log: str) -> dict[str, Any]:
+    # Of several files the agent follows the newest alone unless told; then each one's path ends its stream's name.
+    several = "*" in _LOGS[log]["file_path"]
+    stream = {"log_stream_name": "job", "publish_multi_logs": True} if several else {"log_stream_name": _STREAM}
+    return {**_LOGS[log], "log_group_name": log_group(config.name, log), **stream}
+
+
+def _measured(*names: str, **more: Any) -> dict[str, Any]:
+    return {"measurement": list(names), "append_dimensions": {"Node": NODE}, **more}
+
+
+def _rolled_up(*names: str, **more: Any) -> dict[str, Any]:
+    """Sent as the aggregate over GPUs or disks alone: one metric for a node, whatever it has. The statistics Minimum
+    and Maximum still show the slowest and the busiest GPU."""
+    return _measured(*names, drop_original_metrics=list(names), **more)
+
+
+_EFA = ("efa_tx_bytes", "efa_rx_bytes", "efa_retrans_pkts", "efa_rx_dropped")
+_METRICS: dict[Role, dict[str, Any]] = {
+    # No instance id: the head's metrics, and the alarms on them, go on when another instance takes its place.
+    "head": {
+        "aggregation_dimensions": [["Node", "path"]],
+        "metrics_collected": {
+            "cpu": _measured("usage_active", totalcpu=True),
+            "mem": _measured("used_percent"),
+            "disk": _rolled_up("used_percent", resources=["/", "/home"]),
+        },
+    },
+    "compute": {
+        # What EFA counts carries no name of ours: the agent gives it the instance's id alone.
+        "append_dimensions": {"InstanceId": "${aws:InstanceId}"},
+        "aggregation_dimensions": [["Node"], ["InstanceId"]],
+        "metrics_collected": {
+            "mem": _rolled_up("used_percent"),
+            "disk": _rolled_up("used_percent", resources=["/"]),
+            "nvidia_gpu": _rolled_up("utilization_gpu", "memory_used", "temperature_gpu", "power_draw"),
+            "efa": {"measurement": list(_EFA), "drop_original_metrics": list(_EFA)},
+        },
+    },
+}
