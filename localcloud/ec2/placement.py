@@ -14,12 +14,12 @@ from localcloud.ec2 import kept
 from localcloud.ec2.errors import Ec2Error
 
 STRATEGIES = ("cluster", "partition", "spread")
-_GROUPS = "placement groups"
+GROUPS = "placement groups"
 
 
 def group_name(backend: EC2Backend, wanted: dict[str, Any]) -> str:
     """The name of the placement group that a Placement names by name or by id; "" for none."""
-    for group in kept.of(backend, _GROUPS).values():
+    for group in kept.of(backend, GROUPS).values():
         if wanted.get("GroupId") == group["GroupId"]:
             return str(group["GroupName"])
     return str(wanted.get("GroupName") or "")
@@ -27,7 +27,7 @@ def group_name(backend: EC2Backend, wanted: dict[str, Any]) -> str:
 
 def check(backend: EC2Backend, wanted: dict[str, Any], availability_zone: str) -> None:
     name = group_name(backend, wanted)
-    if (name or wanted.get("GroupId")) and name not in kept.of(backend, _GROUPS):
+    if (name or wanted.get("GroupId")) and name not in kept.of(backend, GROUPS):
         raise _unknown(name or wanted["GroupId"])
     zone = wanted.get("AvailabilityZone")
     if zone and zone != availability_zone:
@@ -43,7 +43,7 @@ def _unknown(name: str) -> Ec2Error:
 
 class PlacementActions(EC2Response):
     def create_placement_group(self) -> ActionResult:
-        groups = kept.of(self.ec2_backend, _GROUPS)
+        groups = kept.of(self.ec2_backend, GROUPS)
         name = self._get_param("GroupName") or f"pg-{secrets.token_hex(8)}"
         strategy = self._get_param("Strategy") or "cluster"
         if name in groups:
@@ -66,7 +66,7 @@ class PlacementActions(EC2Response):
 
     def describe_placement_groups(self) -> ActionResult:
         names, ids = self._get_param("GroupNames") or [], self._get_param("GroupIds") or []
-        groups = kept.of(self.ec2_backend, _GROUPS)
+        groups = kept.of(self.ec2_backend, GROUPS)
         for name in names:
             if name not in groups:
                 raise _unknown(name)
@@ -77,7 +77,7 @@ class PlacementActions(EC2Response):
 
     def delete_placement_group(self) -> EmptyResult:
         name = self._get_param("GroupName")
-        groups = kept.of(self.ec2_backend, _GROUPS)
+        groups = kept.of(self.ec2_backend, GROUPS)
         if name not in groups:
             raise _unknown(name)
         living = ("pending", "running", "shutting-down", "stopping", "stopped")

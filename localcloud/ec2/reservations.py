@@ -20,7 +20,7 @@ from localcloud.ec2 import catalogue, kept, placement
 from localcloud.ec2.errors import Ec2Error
 
 Request = dict[str, Any]
-_RESERVATIONS = "capacity reservations"
+RESERVATIONS = "capacity reservations"
 _OFFERINGS = "capacity block offerings"
 _FREE = ("stopped", "terminated")  # states in which an instance takes nothing
 BLOCK = "capacity-block"
@@ -89,7 +89,7 @@ def _exceeded(message: str) -> Ec2Error:
 
 def get(backend: EC2Backend, reservation_id: str) -> kept.Record:
     """The reservation as it is now."""
-    found = kept.of(backend, _RESERVATIONS).get(reservation_id)
+    found = kept.of(backend, RESERVATIONS).get(reservation_id)
     if found is None:
         raise Ec2Error(
             "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{reservation_id}' does not exist."
@@ -145,11 +145,11 @@ class CapacityReservationActions(EC2Response):
             "CreateDate": utcnow(),
             "Tags": kept.tags(self, "capacity-reservation"),
         } | given
-        kept.of(self.ec2_backend, _RESERVATIONS)[reservation_id] = record
+        kept.of(self.ec2_backend, RESERVATIONS)[reservation_id] = record
         return _refresh(self.ec2_backend, record)
 
     def describe_capacity_reservations(self) -> ActionResult:
-        ids = self._get_param("CapacityReservationIds") or list(kept.of(self.ec2_backend, _RESERVATIONS))
+        ids = self._get_param("CapacityReservationIds") or list(kept.of(self.ec2_backend, RESERVATIONS))
         records = [get(self.ec2_backend, reservation_id) for reservation_id in ids]
         return ActionResult({"CapacityReservations": kept.filtered(records, self._filters_from_querystring())})
 
