@@ -19,6 +19,8 @@ CLUSTER_TAG = "gpucluster:cluster"
 ROLE_TAG = "gpucluster:role"
 NODE_TAG = "gpucluster:node"
 FAILURE_TAG = "gpucluster:boot-failure"
+TEMPLATE_TAGS = ("aws:ec2launchtemplate:id", "aws:ec2launchtemplate:version")
+"""EC2 sets them itself."""
 LIVE_STATES = ("pending", "running", "stopping", "stopped")
 TERMINATE_BATCH = 500
 TAG_ATTEMPTS = 10
@@ -33,6 +35,8 @@ class Instance:
     launch_time: datetime
     node: str | None
     boot_failure: str | None
+    template: tuple[str, str] | None = None
+    """Id and version of the launch template that it was launched from."""
 
 
 def run_request(template: LaunchTemplate, count: int, token: str) -> dict[str, Any]:
@@ -106,6 +110,7 @@ def _instance(data: dict[str, Any]) -> Instance:
         launch_time=data["LaunchTime"],
         node=tags.get(NODE_TAG),
         boot_failure=tags.get(FAILURE_TAG),
+        template=(tags[TEMPLATE_TAGS[0]], tags[TEMPLATE_TAGS[1]]) if tags.keys() >= set(TEMPLATE_TAGS) else None,
     )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from gpucluster_node import ec2, fleet, retry, slurm
+from gpucluster_node import ec2, fleet, outdated, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
 
@@ -23,11 +23,12 @@ LAUNCH_GRACE = timedelta(seconds=90)
 """How long a launch may take to show: longer than RunInstances with its retries."""
 GONE_GRACE = timedelta(seconds=8)
 ORPHAN_GRACE = timedelta(seconds=60)
+_CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN")
 
 
 @dataclass(frozen=True)
 class Action:
-    """verb: down | power_up | power_down_force | resume (of a node), terminate (of an instance)."""
+    """verb: down | power_up | power_down_asap | power_down_force | resume (of a node), terminate (of an instance)."""
 
     verb: str
     name: str
@@ -52,12 +53,23 @@ class Seen:
 
 
 def decide(
-    cluster: fleet.Fleet, nodes: Sequence[slurm.Node], instances: Sequence[ec2.Instance], seen: Seen, now: datetime
+    cluster: fleet.Fleet,
+    nodes: Sequence[slurm.Node],
+    instances: Sequence[ec2.Instance],
+    seen: Seen,
+    now: datetime,
+    wanted: Mapping[str, Collection[outdated.Template]] | None = None,
 ) -> list[Action]:
-    """now: in the head's time zone, as Slurm's times are."""
+    """now: in the head's time zone, as Slurm's times are. wanted: partition -> the templates that it launches from."""
     seen.begin(now)
     newest = _newest(instances)
     actions = [action for node in nodes if (action := _about_node(cluster, node, newest.get(node.name), seen))]
+    told = {action.name for action in actions}
+    actions += [
+        Action("power_down_asap", node.name, "it was launched from an older template than its partition has now")
+        for node in nodes
+        if node.name not in told and _is_outdated(cluster, node, newest.get(node.name), wanted or {})
+    ]
     return actions + list(_orphans({node.name: node for node in nodes}, instances, newest, seen))
 
 
@@ -79,6 +91,19 @@ def _about_node(cluster: fleet.Fleet, node: slurm.Node, instance: ec2.Instance |
     if instance.boot_failure and node.has("POWERING_UP", "POWER_UP", "NOT_RESPONDING"):
         return Action("down", node.name, retry.reason(instance.boot_failure, retry.BOOT_FAILED_S))
     return None
+
+
+def _is_outdated(
+    cluster: fleet.Fleet,
+    node: slurm.Node,
+    instance: ec2.Instance | None,
+    wanted: Mapping[str, Collection[outdated.Template]],
+) -> bool:
+    """Of nodes that are in service. One that boots is looked at when it is up, one that a person drained is theirs."""
+    partition = cluster.partition_of(node.name)
+    if not instance or not partition or node.has("DOWN", "DRAIN", "NOT_RESPONDING", *_CHANGING):
+        return False
+    return outdated.is_outdated(instance, partition.name, wanted)
 
 
 def _retry(node: slurm.Node, seen: Seen) -> Action | None:
@@ -139,10 +164,12 @@ def _do(action: Action) -> None:
 def main() -> None:
     start_logging()
     cluster, seen = fleet.load(), Seen()
+    templates = outdated.Wanted(lambda: client("ssm"))
     while True:
         try:
             instances = ec2.describe(client("ec2"), cluster)
-            act(decide(cluster, slurm.nodes(), instances, seen, datetime.now()))
+            wanted = templates.of(cluster, outdated.partitions(cluster, instances))
+            act(decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted))
         except (*AWS_ERRORS, slurm.SlurmError) as error:
             log.warning("skipped: %s", error)
         time.sleep(INTERVAL_S)

@@ -1,0 +1,61 @@
+"""Nodes that were launched from a template that is no longer their partition's: they go when their work is done.
+
+A template's version counts up only when something in it has changed: the image, the interfaces, how it is bought. A new
+bundle changes no template.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from gpucluster_node import ec2, fleet
+from gpucluster_node.aws import AWS_ERRORS
+
+log = logging.getLogger("outdated")
+REFRESH_S = 60.0
+"""Parameter Store answers 40 calls a second to the whole account, and a cluster may have 50 partitions."""
+
+Template = tuple[str, str]
+"""Id and version."""
+
+
+class Wanted:
+    """The templates that each partition launches from now, read again after a while."""
+
+    def __init__(self, ssm: Callable[[], Any], clock: Callable[[], float] = time.monotonic) -> None:
+        self._ssm, self._clock = ssm, clock
+        self._read: dict[str, tuple[float, frozenset[Template]]] = {}
+
+    def of(self, cluster: fleet.Fleet, partitions: Iterable[str]) -> dict[str, frozenset[Template]]:
+        return {name: self._templates(cluster, name) for name in dict.fromkeys(partitions)}
+
+    def _templates(self, cluster: fleet.Fleet, partition: str) -> frozenset[Template]:
+        read_at, found = self._read.get(partition, (float("-inf"), frozenset()))
+        if self._clock() - read_at >= REFRESH_S:
+            found = self._ask(cluster, partition) or found
+            self._read[partition] = (self._clock(), found)
+        return found
+
+    def _ask(self, cluster: fleet.Fleet, partition: str) -> frozenset[Template]:
+        """Nothing where Parameter Store does not answer: this can wait, what else the head looks after cannot."""
+        try:
+            launched_from = fleet.launch_templates(self._ssm(), cluster, partition)
+        except AWS_ERRORS as error:
+            log.warning("cannot ask what %s launches from: %s", partition, error)
+            return frozenset()
+        return frozenset((each.launch_template_id, each.version) for each in launched_from)
+
+
+def partitions(cluster: fleet.Fleet, instances: Collection[ec2.Instance]) -> list[str]:
+    """Those that have an instance: for the others nothing needs to be known."""
+    of = (cluster.partition_of(instance.node) for instance in instances if instance.node)
+    return list(dict.fromkeys(partition.name for partition in of if partition))
+
+
+def is_outdated(instance: ec2.Instance, partition: str, wanted: Mapping[str, Collection[Template]]) -> bool:
+    """False where it is not known."""
+    known = wanted.get(partition)
+    return bool(known) and instance.template is not None and instance.template not in (known or ())
