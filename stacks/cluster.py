@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from gpucluster import render
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
-from stacks import encryption, roles
+from gpucluster.config import ClusterConfig
+from stacks import encryption, record, roles
 from stacks.accounting import Accounting
 from stacks.budget import Budget
 from stacks.bundle import Bundle, Parameters
@@ -21,7 +18,7 @@ from stacks.head import HeadNode
 from stacks.images import machine_image
 from stacks.monitoring import Monitoring
 from stacks.network import Network
-from stacks.partitions import Partition, pascal
+from stacks.partitions import Partitions, pascal
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
 from stacks.way_in import WayIn
@@ -52,6 +49,7 @@ class GpuCluster(cdk.Stack):
             config=config,
             availability_zone=config.availability_zone or self.availability_zones[0],
         )
+        record.keep(self, config, availability_zone=self.network.availability_zone)
         files = render.bundle(config)
         self.bundle = Bundle(self, "Bundle", files=files, version=render.version(files))
         self.munge_key = self._munge_key()
@@ -65,7 +63,9 @@ class GpuCluster(cdk.Stack):
         )
         self.compute_role = roles.node_role(self, "ComputeRole")
         self.head_role = roles.node_role(self, "HeadRole")
-        self.partitions = list(self._partitions())
+        self.partitions = Partitions(
+            self, "Partitions", config=config, network=self.network, role=self.compute_role, key=self.key
+        )
         self.parameters = Parameters(self, "Parameters", path=config.ssm_path)
         context = Context(config, self.network, self.head_role, self.compute_role, self.key, self.parameters)
         self.storage = Storage(self, "Storage", context=context)
@@ -92,46 +92,6 @@ class GpuCluster(cdk.Stack):
             encryption_key=self.key,
             generate_secret_string=secretsmanager.SecretStringGenerator(password_length=128, exclude_punctuation=True),
             removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
-
-    def _partitions(self) -> Iterator[Partition]:
-        scope = Construct(self, "Partitions")
-        profile = iam.InstanceProfile(scope, "Profile", role=self.compute_role)
-        for partition in self._config.partitions:
-            yield self._partition(
-                scope,
-                partition.name,
-                profile,
-                image=partition.image or self._config.software.image,
-                placement_group=partition.placement_group,
-                efa=partition.efa != "off",
-            )
-        if self._config.parameter_servers:
-            yield self._partition(scope, PARAMETER_SERVERS, profile, image=self._config.software.image)
-
-    def _partition(
-        self,
-        scope: Construct,
-        name: str,
-        profile: iam.InstanceProfile,
-        *,
-        image: str,
-        placement_group: str = "none",
-        efa: bool = False,
-    ) -> Partition:
-        return Partition(
-            scope,
-            pascal(name),
-            cluster=self._config.name,
-            name=name,
-            instance_types=self._config.instance_types(name),
-            image=self._image(image),
-            user_data=render.user_data(self._config, "compute"),
-            network=self.network,
-            profile=profile,
-            placement_group=placement_group,
-            efa="efa-only" if efa else "off",
-            key=self.key,
         )
 
     def _head(self) -> HeadNode:
@@ -199,7 +159,7 @@ class GpuCluster(cdk.Stack):
             self.head_role,
             cluster=self._config.name,
             network=self.network,
-            partitions=self.partitions,
+            partitions=self.partitions.all,
             compute_role=self.compute_role,
             # The head overwrites it with its own at the first boot; CloudFormation never looks again.
             host_key=self.parameters.add("HostKey", "host-key", "pending"),

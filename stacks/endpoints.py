@@ -1,4 +1,4 @@
-"""How nodes reach AWS's APIs where nothing leads to the internet: interface endpoints that answer to the APIs' own names.
+"""How nodes reach AWS's APIs where nothing leads to the internet: interface endpoints that answer to the APIs' names.
 
 S3 is not here: it has a gateway endpoint in every new VPC (bundles, and the wait condition, which is an S3 address).
 Nor is KMS: nodes never call it; the services that encrypt for them do.

@@ -1,4 +1,4 @@
-"""Where the cluster lives: one private subnet in one availability zone, the ways in and out, and who may talk to whom."""
+"""Where the cluster lives: one private subnet in one availability zone, the ways in and out, who may talk to whom."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EPHEMERAL = ec2.Port.tcp_range(32768, 60999)
 
 
 class Network(Construct):
-    """Nodes have private addresses only: they reach out through NAT or endpoints, people reach them through the Instance
-    Connect Endpoint.
+    """Nodes have private addresses only: they reach out through NAT or endpoints, people reach them through the
+    Instance Connect Endpoint.
 
     In a VPC that exists nothing is made but security groups, the zone and that endpoint: what leads out of its subnet
     is its owner's, and so are the endpoints (a second one with private DNS for a service is refused).

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -10,10 +11,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from gpucluster import config as configuration
+from gpucluster import render
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.instances import EfaMode, InstanceType, efa_layout
 from stacks.encryption import key_arn
-from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB
+from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, machine_image
 from stacks.network import Network
+from stacks.purchase import Purchase
 
 Template = ec2.CfnLaunchTemplate
 
@@ -21,6 +26,77 @@ Template = ec2.CfnLaunchTemplate
 def pascal(name: str) -> str:
     """`gpu-large` and `p4d.24xlarge` as construct ids."""
     return "".join(part[:1].upper() + part[1:] for part in name.replace(".", "-").split("-"))
+
+
+@dataclass(frozen=True)
+class Launches:
+    """What all launch templates of the cluster have in common."""
+
+    cluster: str
+    network: Network
+    profile: iam.InstanceProfile
+    user_data: str
+    key: kms.IKey | None
+
+
+class Partitions(Construct):
+    """All of them, the parameter servers last."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        config: ClusterConfig,
+        network: Network,
+        role: iam.Role,
+        key: kms.IKey | None,
+    ) -> None:
+        super().__init__(scope, id_)
+        self._config = config
+        profile = iam.InstanceProfile(self, "Profile", role=role)
+        self._launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
+        self.all = [self._partition(partition) for partition in config.partitions]
+        if config.parameter_servers:
+            self.all.append(self._parameter_servers(config.parameter_servers))
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.all)
+
+    def _partition(self, partition: configuration.Partition) -> Partition:
+        return Partition(
+            self,
+            pascal(partition.name),
+            name=partition.name,
+            instance_types=self._config.instance_types(partition),
+            image=self._image(partition.image),
+            launches=self._launches,
+            placement_group=partition.placement_group,
+            efa="off" if partition.efa == "off" else "efa-only",
+            purchase=Purchase(partition.purchase, partition.reservation_id),
+        )
+
+    def _parameter_servers(self, servers: configuration.ParameterServers) -> Partition:
+        """Their traffic is TCP: no launcher of theirs uses EFA."""
+        shared = servers.placement_group == "shared"
+        return Partition(
+            self,
+            pascal(PARAMETER_SERVERS),
+            name=PARAMETER_SERVERS,
+            instance_types=self._config.instance_types(PARAMETER_SERVERS),
+            image=self._image(None),
+            launches=self._launches,
+            placement_group=self._shared_group() if shared else servers.placement_group,
+            efa="off",
+            purchase=Purchase(),
+        )
+
+    def _shared_group(self) -> ec2.CfnPlacementGroup | str:
+        """Close to the first partition whose nodes are close together."""
+        return next((partition.own_group for partition in self.all if partition.own_group), "none")
+
+    def _image(self, image: str | None) -> ec2.IMachineImage:
+        return machine_image(image or self._config.software.image, region=self._config.region)
 
 
 class Partition(Construct):
@@ -34,30 +110,25 @@ class Partition(Construct):
         scope: Construct,
         id_: str,
         *,
-        cluster: str,
         name: str,
         instance_types: Sequence[InstanceType],
         image: ec2.IMachineImage,
-        user_data: str,
-        network: Network,
-        profile: iam.InstanceProfile,
-        placement_group: str,
+        launches: Launches,
+        placement_group: ec2.CfnPlacementGroup | str,
         efa: EfaMode,
-        key: kms.IKey | None = None,
+        purchase: Purchase,
     ) -> None:
-        """`placement_group`: `cluster`, `none`, or the name of a group that exists."""
+        """`placement_group`: another partition's, `cluster`, `none`, or the name of a group that exists."""
         super().__init__(scope, id_)
         self.name = name
         self.image_id = image.get_image(self).image_id
-        self.placement_group = self._placement_group(placement_group)
-        self._tags = {"gpucluster:cluster": cluster, "gpucluster:role": "compute", "gpucluster:partition": name}
-        self._user_data = user_data
-        self._profile = profile
-        self._key = key
-        self.templates = {
-            instance_type.name: self._template(instance_type, _interfaces(instance_type, efa=efa, network=network))
-            for instance_type in instance_types
-        }
+        self.purchase = purchase
+        self._launches = launches
+        self.own_group: ec2.CfnPlacementGroup | None = None
+        self.named_group: str | None = None
+        """Of the user's, made elsewhere."""
+        self._group = None if purchase.targeted else self._placement_group(placement_group)
+        self.templates = {each.name: self._template(each, efa) for each in instance_types}
 
     def describe(self) -> list[dict[str, str]]:
         """For the head node: what to launch from. The version is explicit: `$Latest` could change under a launch."""
@@ -66,37 +137,55 @@ class Partition(Construct):
             for name, template in self.templates.items()
         ]
 
-    def _placement_group(self, wish: str) -> str | None:
+    def _placement_group(self, wish: ec2.CfnPlacementGroup | str) -> str | None:
+        """Its name."""
+        if isinstance(wish, ec2.CfnPlacementGroup):
+            return wish.ref
         if wish == "cluster":
-            return ec2.CfnPlacementGroup(self, "Placement", strategy="cluster").ref
-        return None if wish == "none" else wish
+            self.own_group = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster", tags=self._tags("cluster"))
+            return self.own_group.ref
+        self.named_group = None if wish == "none" else wish
+        return self.named_group
 
-    def _template(
-        self, instance_type: InstanceType, interfaces: Sequence[Template.NetworkInterfaceProperty]
-    ) -> Template:
+    def _template(self, instance_type: InstanceType, efa: EfaMode) -> Template:
+        profile_arn = self._launches.profile.instance_profile_arn
         data = Template.LaunchTemplateDataProperty(
             image_id=self.image_id,
             instance_type=instance_type.name,
-            user_data=cdk.Fn.base64(self._user_data),
-            iam_instance_profile=Template.IamInstanceProfileProperty(arn=self._profile.instance_profile_arn),
+            user_data=cdk.Fn.base64(self._launches.user_data),
+            iam_instance_profile=Template.IamInstanceProfileProperty(arn=profile_arn),
             metadata_options=Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
-            block_device_mappings=[_encrypted_root_mapping(self._key)],
-            network_interfaces=interfaces,
-            placement=Template.PlacementProperty(group_name=self.placement_group) if self.placement_group else None,
+            block_device_mappings=[_encrypted_root_mapping(self._launches.key)],
+            network_interfaces=_interfaces(instance_type, efa=efa, network=self._launches.network),
+            placement=Template.PlacementProperty(group_name=self._group) if self._group else None,
+            instance_market_options=self.purchase.market(),
+            capacity_reservation_specification=self.purchase.reservation(),
             instance_initiated_shutdown_behavior="terminate",
-            tag_specifications=[self._tag_specification(kind) for kind in ("instance", "volume")],
+            tag_specifications=[
+                Template.TagSpecificationProperty(resource_type=kind, tags=self._tags("cluster", "role", "partition"))
+                for kind in ("instance", "volume")
+            ],
         )
-        return Template(self, pascal(instance_type.name), launch_template_data=data)
+        # By this tag the head node may launch from it, and from no other.
+        own = Template.LaunchTemplateTagSpecificationProperty(
+            resource_type="launch-template", tags=self._tags("cluster")
+        )
+        return Template(self, pascal(instance_type.name), launch_template_data=data, tag_specifications=[own])
 
-    def _tag_specification(self, kind: str) -> Template.TagSpecificationProperty:
-        tags = [cdk.CfnTag(key=key, value=value) for key, value in self._tags.items()]
-        return Template.TagSpecificationProperty(resource_type=kind, tags=tags)
+    def _tags(self, *keys: str) -> list[cdk.CfnTag]:
+        values = {"cluster": self._launches.cluster, "role": "compute", "partition": self.name}
+        return [cdk.CfnTag(key=f"gpucluster:{key}", value=values[key]) for key in keys]
 
 
 def _interfaces(
     instance_type: InstanceType, *, efa: EfaMode, network: Network
 ) -> list[Template.NetworkInterfaceProperty]:
-    """Groups and subnet stand in each: EC2 refuses them beside the interfaces. None has a public address."""
+    """Groups and subnet stand in each: EC2 refuses them beside the interfaces. None has a public address.
+
+    A subnet of the user's may give addresses to whatever starts in it, so an only interface says no. Where there are
+    several EC2 gives none by itself and refuses the word.
+    """
+    layout = efa_layout(instance_type, efa)
     return [
         Template.NetworkInterfaceProperty(
             network_card_index=interface.network_card_index,
@@ -104,9 +193,10 @@ def _interfaces(
             interface_type=interface.interface_type,
             subnet_id=network.subnet.subnet_id,
             groups=[network.compute.security_group_id],
+            associate_public_ip_address=False if len(layout) == 1 else None,
             delete_on_termination=True,
         )
-        for interface in efa_layout(instance_type, efa)
+        for interface in layout
     ]
 
 

@@ -78,29 +78,48 @@ def grant_head(
 
 
 def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions: Sequence[Partition]) -> None:
-    templates = [
-        _ec2(role, f"launch-template/{template.ref}")
-        for partition in partitions
-        for template in partition.templates.values()
-    ]
-    groups = [partition.placement_group for partition in partitions if partition.placement_group]
-    images = sorted({partition.image_id for partition in partitions})
+    """Only from our templates, known by their tag, and only as they stand: what they say may not be overridden.
+
+    Tags rather than names: an inline policy holds 10,240 characters, and there may be fifty partitions.
+    """
+    ours = {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": cluster}}
+    allow(role, ["ec2:RunInstances"], [_ec2(role, "launch-template/*"), _ec2(role, "placement-group/*")], ours)
     made = [_ec2(role, f"{kind}/*") for kind in ("instance", "volume", "network-interface")]
-    used = [
-        _ec2(role, f"subnet/{network.subnet.subnet_id}"),
+    as_they_stand = {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
+    allow(role, ["ec2:RunInstances"], [*made, *_used(role, network, partitions)], as_they_stand)
+    at_launch = {"ec2:CreateAction": "RunInstances", "aws:RequestTag/gpucluster:cluster": cluster}
+    allow(role, ["ec2:CreateTags"], made[:2], {"StringEquals": at_launch})
+    if any(partition.purchase.kind == "spot" for partition in partitions):
+        _grant_first_spot_launch(role)
+
+
+def _used(role: iam.Role, network: Network, partitions: Sequence[Partition]) -> list[str]:
+    """What templates name and this stack did not tag."""
+    # A subnet, or a reservation, may be another account's that shares it.
+    owner = "*" if network.exists else None
+    images = sorted({partition.image_id for partition in partitions})
+    groups = sorted({partition.named_group for partition in partitions if partition.named_group})
+    reservations = sorted({each for partition in partitions if (each := partition.purchase.targeted)})
+    return [
+        _ec2(role, f"subnet/{network.subnet.subnet_id}", owner),
         _ec2(role, f"security-group/{network.compute.security_group_id}"),
         *(_image(role, image) for image in images),
         *(_ec2(role, f"placement-group/{group}") for group in groups),
+        *(_ec2(role, f"capacity-reservation/{each}", "*") for each in reservations),
     ]
-    # Only from our templates, and only as they stand: what a template says may not be overridden.
-    from_templates = {"ArnEquals": {"ec2:LaunchTemplate": templates}, "Bool": {"ec2:IsLaunchTemplateResource": "true"}}
-    allow(role, ["ec2:RunInstances"], [*made, *used, *templates], from_templates)
-    at_launch = {"ec2:CreateAction": "RunInstances", "aws:RequestTag/gpucluster:cluster": cluster}
-    allow(role, ["ec2:CreateTags"], made[:2], {"StringEquals": at_launch})
 
 
-def _ec2(scope: Construct, resource: str) -> str:
-    return cdk.Stack.of(scope).format_arn(service="ec2", resource=resource)
+def _grant_first_spot_launch(role: iam.Role) -> None:
+    """An account that never used spot lacks the role with which EC2 does it; the first launch makes it."""
+    service = "spot.amazonaws.com"
+    spot = cdk.Stack.of(role).format_arn(
+        service="iam", region="", resource="role", resource_name=f"aws-service-role/{service}/AWSServiceRoleForEC2Spot"
+    )
+    allow(role, ["iam:CreateServiceLinkedRole"], [spot], {"StringEquals": {"iam:AWSServiceName": service}})
+
+
+def _ec2(scope: Construct, resource: str, account: str | None = None) -> str:
+    return cdk.Stack.of(scope).format_arn(service="ec2", account=account, resource=resource)
 
 
 def _image(scope: Construct, image_id: str) -> str:

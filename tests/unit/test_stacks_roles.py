@@ -91,18 +91,24 @@ def test_a_compute_nodes_calls_are_these(template: Template) -> None:
 
 
 def test_the_head_launches_from_our_templates_alone(template: Template) -> None:
-    statement = one(template, "HeadRole", "ec2:RunInstances")
-    templates = [
-        logical_id for logical_id, found in template["Resources"].items() if found["Type"] == "AWS::EC2::LaunchTemplate"
-    ]
-    wanted = statement["Condition"]["ArnEquals"]["ec2:LaunchTemplate"]
-    shown = [flat(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
-    assert [each.rpartition("/")[2] for each in shown] == [f"${{{logical_id}}}" for logical_id in templates]
-    assert statement["Condition"]["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
-    used = [each.partition(":ec2:")[2] for each in resources(statement)]
-    wide = ("subnet/*", "security-group/*", "image/*", "launch-template/*")
+    tagged, as_they_stand = allowing(template, "HeadRole", "ec2:RunInstances")
+    assert tagged["Condition"] == {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": "GpuCluster"}}
+    assert [each.rpartition(":")[2] for each in resources(tagged)] == ["launch-template/*", "placement-group/*"]
+    assert as_they_stand["Condition"] == {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
+    used = [each.partition(":ec2:")[2] for each in resources(as_they_stand)]
+    wide = ("subnet/*", "security-group/*", "image/*", "launch-template/*", "placement-group/*")
     assert not [each for each in used if each.endswith(wide)]
     assert "us-east-1::image/ami-0123456789abcdef0" in used
+
+
+@pytest.mark.parametrize("kind", ["AWS::EC2::LaunchTemplate", "AWS::EC2::PlacementGroup"])
+def test_what_the_head_may_use_by_its_tag_has_it(template: Template, kind: str) -> None:
+    found = [each["Properties"] for each in template["Resources"].values() if each["Type"] == kind]
+    assert found
+    for properties in found:
+        specifications = properties.get("TagSpecifications") or [properties]
+        assert {"Key": "gpucluster:cluster", "Value": "GpuCluster"} in specifications[0]["Tags"]
+        assert specifications[0].get("ResourceType", "launch-template") == "launch-template"
 
 
 def test_the_head_passes_the_compute_role_alone(template: Template) -> None:
