@@ -36,7 +36,7 @@ class Endpoints(Construct):
         self._vpc = vpc
         self._subnet = subnet
         self._group = ec2.SecurityGroup(
-            self, "Group", vpc=vpc, description="GpuCluster endpoints of AWS's APIs", allow_all_outbound=False
+            self, "Group", vpc=vpc, description="GpuCluster API endpoints", allow_all_outbound=False
         )
         for caller in callers:
             self._group.add_ingress_rule(caller, HTTPS, "calls from nodes")
