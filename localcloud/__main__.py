@@ -70,6 +70,8 @@ def _add_fault(fault: argparse.ArgumentParser, named: argparse.ArgumentParser) -
     add.add_argument("--command", help="broken: name of the command")
     add.add_argument("--message", help="broken: what it prints to stderr before it exits with 1")
     add.add_argument("--delay-s", type=float, help="slow-boot: how much later; interruption: until the end (120)")
+    add.add_argument("--quota-code", help="quota: which one, L-417A185B for one")
+    add.add_argument("--value", type=float, help="quota: how many vCPUs")
     add.add_argument("--count", type=int, metavar="N", help="wears out after N uses")
     add.set_defaults(verb=verbs.fault_add)
     listed = commands.add_parser("list", help="the rules in force, one JSON object a line", parents=[named])

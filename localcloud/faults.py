@@ -6,6 +6,8 @@ slow-boot     matching instances boot `delay_s` later
 failed-boot   matching instances never boot
 broken        a command of matching instances prints a line and exits 1
 interruption  a spot instance's metadata announces its end, which comes `delay_s` (120 s) later
+not-offered   a zone lacks an instance type: it is missing in the offerings, launches fail with Unsupported
+quota         a quota on vCPUs of EC2, named by its code, is `value`: Service Quotas says so, launches beyond it fail
 
 A rule with `count` wears out after so many uses. Instance death is no rule: it happens at once.
 """
@@ -20,8 +22,16 @@ from typing import Any
 
 from localcloud.machines.spec import BootFault
 
-KINDS = ("capacity", "throttle", "slow-boot", "failed-boot", "broken", "interruption")
+KINDS = ("capacity", "throttle", "slow-boot", "failed-boot", "broken", "interruption", "not-offered", "quota")
 SPOT_WARNING_S = 120.0  # AWS gives two minutes
+_NEEDS = {
+    "throttle": ("action",),
+    "slow-boot": ("delay_s",),
+    "broken": ("command",),
+    "interruption": ("instance_id",),
+    "not-offered": ("instance_type", "availability_zone"),
+    "quota": ("quota_code", "value"),
+}
 _BOOT_KINDS = ("slow-boot", "failed-boot", "broken")
 
 
@@ -45,13 +55,15 @@ class Fault:
     delay_s: float = 0.0
     due_epoch_s: float = 0.0  # interruption: when the instance ends; set when the rule is laid
     count: int | None = None  # uses left; None: for good
+    quota_code: str = ""  # quota: L-417A185B
+    value: float | None = None  # quota: vCPUs
 
     def __post_init__(self) -> None:
-        needs = {"throttle": "action", "slow-boot": "delay_s", "broken": "command", "interruption": "instance_id"}
         if self.kind not in KINDS:
             raise FaultError(f"unknown fault {self.kind!r}; allowed: {', '.join(KINDS)}")
-        if (needed := needs.get(self.kind)) and not getattr(self, needed):
-            raise FaultError(f"a {self.kind} fault needs {needed}")
+        for needed in _NEEDS.get(self.kind, ()):
+            if getattr(self, needed) in ("", 0.0, None) and (needed, self.value) != ("value", 0.0):
+                raise FaultError(f"a {self.kind} fault needs {needed}")
         if self.count is not None and self.count < 1:
             raise FaultError(f"count must be at least 1, got {self.count}")
 
@@ -91,7 +103,7 @@ class Faults:
 
     def list(self) -> list[dict[str, Any]]:
         with self._lock:
-            return [{k: v for k, v in asdict(rule).items() if v not in ("", 0.0, None)} for rule in self._rules]
+            return [_set(rule) for rule in self._rules]
 
     def no_capacity(self, instance_type: str, availability_zone: str) -> bool:
         with self._lock:
@@ -104,6 +116,21 @@ class Faults:
                     self._use(rule)
                     return True
         return False
+
+    def not_offered(self, instance_type: str, availability_zone: str) -> bool:
+        """Asking does not wear a rule out."""
+        with self._lock:
+            return any(
+                rule.kind == "not-offered"
+                and (rule.instance_type, rule.availability_zone) == (instance_type, availability_zone)
+                for rule in self._rules
+            )
+
+    def quota(self, code: str) -> float | None:
+        """What the latest rule for a quota says."""
+        with self._lock:
+            found = [rule.value for rule in self._rules if rule.kind == "quota" and rule.quota_code == code]
+        return found[-1] if found else None
 
     def throttled(self, service: str, action: str) -> bool:
         with self._lock:
@@ -138,6 +165,11 @@ class Faults:
             rule.count -= 1
             if rule.count == 0:
                 self._rules.remove(rule)
+
+
+def _set(rule: Fault) -> dict[str, Any]:
+    """The fields that say something; a quota may be 0."""
+    return {k: v for k, v in asdict(rule).items() if v not in ("", 0.0, None) or (k == "value" and v is not None)}
 
 
 def _matches(rule: Fault, instance_id: str, instance_type: str, tags: Mapping[str, str]) -> bool:

@@ -19,11 +19,13 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.route53.responses import Route53
 from moto.s3.models import FakeBucket
 
+from localcloud import service_quotas
 from localcloud.ec2 import lifecycle
 from localcloud.runtime import current
 
 
 def install() -> None:
+    service_quotas.install()
     moto.cloudtrail.urls.url_paths["{0}/$"] = CloudTrail.dispatch
     moto.ec2instanceconnect.urls.url_paths["{0}/$"] = InstanceConnect.dispatch
     moto.fsx.urls.url_paths["{0}/$"] = Fsx.dispatch

@@ -15,7 +15,19 @@ from localcloud import daemon, state
 from localcloud.errors import LocalCloudError, UsageError
 
 _LAST_PORT = 65534
-_RULE = ("instance_type", "availability_zone", "action", "tag", "instance_id", "command", "message", "delay_s", "count")
+_RULE = (
+    "instance_type",
+    "availability_zone",
+    "action",
+    "tag",
+    "instance_id",
+    "command",
+    "message",
+    "delay_s",
+    "count",
+    "quota_code",
+    "value",
+)
 
 
 def up(options: argparse.Namespace, arguments: list[str]) -> int:

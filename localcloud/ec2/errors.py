@@ -9,6 +9,15 @@ class Ec2Error(EC2ClientError):
     """`Ec2Error(code, message)`: answered to the caller as AWS would."""
 
 
+def not_offered(instance_type: str, availability_zone: str) -> Ec2Error:
+    return Ec2Error(
+        "Unsupported",
+        f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone "
+        f"({availability_zone}). Please retry your request by not specifying an Availability Zone or choosing another "
+        "one.",
+    )
+
+
 def insufficient_capacity(instance_type: str, availability_zone: str) -> Ec2Error:
     return Ec2Error(
         "InsufficientInstanceCapacity",

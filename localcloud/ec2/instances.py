@@ -65,6 +65,14 @@ class InstanceActions(EC2Response):
             }
         )
 
+    def describe_instance_type_offerings(self) -> ActionResult:
+        """Without what a `not-offered` fault takes away; zone ids stand for their zones."""
+        kind, lacks = self._get_param("LocationType") or "region", current().faults.not_offered
+        zones = {zone.zone_id: zone.name for zone in self.ec2_backend.describe_availability_zones()}
+        found = self.ec2_backend.describe_instance_type_offerings(kind, self._filters_from_querystring())
+        offered = [o for o in found if not lacks(o["InstanceType"], zones.get(o["Location"], o["Location"]))]
+        return ActionResult({"InstanceTypeOfferings": offered})
+
     def get_console_output(self) -> ActionResult:
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
         text = current().hypervisor.console_output(instance.id).encode()

@@ -17,8 +17,8 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
 from moto.iam.models import InstanceProfile
 
-from localcloud.ec2 import catalogue, interfaces, placement, power, reservations
-from localcloud.ec2.errors import Ec2Error, insufficient_capacity
+from localcloud.ec2 import catalogue, interfaces, placement, power, quotas, reservations
+from localcloud.ec2.errors import Ec2Error, insufficient_capacity, not_offered
 from localcloud.runtime import current
 
 Request = dict[str, Any]
@@ -34,6 +34,7 @@ def run(backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Rese
     if dry_run:
         raise DryRunClientError()
     instance_type = request["InstanceType"]
+    quotas.check(backend, instance_type, int(request.get("MinCount") or 1), reservations.market(request))
     if current().faults.no_capacity(instance_type, subnet.availability_zone):
         raise insufficient_capacity(instance_type, subnet.availability_zone)
     count = _count(request, nics, subnet)
@@ -119,6 +120,8 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
     if not request.get("ImageId"):
         raise Ec2Error("MissingParameter", "The request must contain the parameter ImageId")
     backend.describe_images(ami_ids=[request["ImageId"]])
+    if current().faults.not_offered(instance_type, subnet.availability_zone):
+        raise not_offered(instance_type, subnet.availability_zone)
     interfaces.check(instance_type, nics)
     _check_groups(backend, nics, subnet)
     placement.check(backend, request.get("Placement") or {}, subnet.availability_zone)

@@ -8,7 +8,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 
-from localcloud.ec2 import block_devices, lifecycle, reservations, spec
+from localcloud.ec2 import block_devices, lifecycle, quotas, reservations, spec
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity
 from localcloud.runtime import current
 
@@ -106,6 +106,7 @@ def _check_startable(instance: Instance) -> None:
         raise _incorrect_state(instance, "started")
     if instance.state == "stopped":
         reservations.check_start(instance.ec2_backend, instance)
+        quotas.check(instance.ec2_backend, instance.instance_type, 1, instance.lifecycle or "on-demand")
     zone = str(instance.placement.zone)
     if instance.state == "stopped" and current().faults.no_capacity(instance.instance_type, zone):
         raise insufficient_capacity(instance.instance_type, zone)

@@ -1,0 +1,113 @@
+"""EC2's quotas on vCPUs: which one an instance type counts against, what is in use, what a launch may add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from moto.ec2.models import EC2Backend
+
+from localcloud.ec2 import catalogue
+from localcloud.ec2.errors import Ec2Error
+from localcloud.runtime import current
+
+UNLIMITED = 1_000_000.0
+"""vCPUs, where no `quota` fault says less: AWS's own defaults, some of them 0, would refuse most clusters."""
+_FREE = ("stopped", "terminated", "shutting-down")
+
+
+@dataclass(frozen=True)
+class Quota:
+    code: str
+    name: str
+    families: tuple[str, ...]
+    """What an instance type begins with, up to the generation's digit."""
+    spot: bool = False
+    generations: tuple[str, ...] = ()
+    """Where a quota holds some generations of a family only: the digit, and what follows in the type's name."""
+
+
+_STANDARD = ("a", "c", "d", "h", "i", "m", "r", "t", "z")
+# Service Quotas' own codes and names.
+QUOTAS = (
+    Quota("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", _STANDARD),
+    Quota("L-DB2E81BA", "Running On-Demand G and VT instances", ("g", "gr", "vt")),
+    Quota("L-417A185B", "Running On-Demand P instances", ("p",)),
+    Quota("L-2C3B7624", "Running On-Demand Trn instances", ("trn",)),
+    Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", _STANDARD, True),
+    Quota("L-3819A6DF", "All G and VT Spot Instance Requests", ("g", "gr", "vt"), True),
+    Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", ("p",), True, ("2", "3", "4")),
+    Quota("L-C4BD4855", "All P5 Spot Instance Requests", ("p",), True, ("5",)),
+    Quota("L-6B0D517C", "All Trn Spot Instance Requests", ("trn",), True),
+)
+
+
+def of_type(instance_type: str, *, spot: bool) -> Quota | None:
+    """None for the families that no quota here holds."""
+    family = instance_type.rstrip("0123456789").partition(".")[0]
+    letters = "".join(_take(family))
+    generation = family[len(letters) : len(letters) + 1]
+    for quota in QUOTAS:
+        if quota.spot == spot and letters in quota.families and generation in (quota.generations or (generation,)):
+            return quota
+    return None
+
+
+def _take(family: str) -> list[str]:
+    letters: list[str] = []
+    for character in family:
+        if not character.isalpha():
+            break
+        letters.append(character)
+    return letters
+
+
+def limit(quota: Quota) -> float:
+    chosen = current().faults.quota(quota.code)
+    return UNLIMITED if chosen is None else chosen
+
+
+def check(backend: EC2Backend, instance_type: str, count: int, market: str) -> None:
+    """Refuse `count` more instances that would go beyond their quota. Capacity Blocks count against none."""
+    if market not in ("on-demand", "spot"):
+        return
+    quota = of_type(instance_type, spot=market == "spot")
+    if quota is None or _used(backend, quota) + count * _vcpus(instance_type) <= limit(quota):
+        return
+    if quota.spot:
+        raise Ec2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+    raise Ec2Error(
+        "VcpuLimitExceeded",
+        f"You have requested more vCPU capacity than your current vCPU limit of {limit(quota):.0f} allows for the "
+        "instance bucket that the specified instance type belongs to. Please visit "
+        "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
+    )
+
+
+def _used(backend: EC2Backend, quota: Quota) -> int:
+    return sum(
+        _vcpus(instance.instance_type)
+        for instance in backend.all_instances()
+        if instance.state not in _FREE
+        and instance.lifecycle in (None, "spot")
+        and of_type(instance.instance_type, spot=instance.lifecycle == "spot") == quota
+    )
+
+
+def _vcpus(instance_type: str) -> int:
+    return catalogue.hardware(instance_type).vcpus
+
+
+def shown(quota: Quota, region: str, account_id: str) -> dict[str, Any]:
+    """As Service Quotas answers it."""
+    return {
+        "ServiceCode": "ec2",
+        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+        "QuotaArn": f"arn:aws:servicequotas:{region}:{account_id}:ec2/{quota.code}",
+        "QuotaCode": quota.code,
+        "QuotaName": quota.name,
+        "Value": limit(quota),
+        "Unit": "None",
+        "Adjustable": True,
+        "GlobalQuota": False,
+    }
