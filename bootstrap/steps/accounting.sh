@@ -1,9 +1,15 @@
 # slurmctld does not start for the first time before slurmdbd answers and knows the cluster.
+readonly DATABASE_IN_USE=/home/gpucluster/accounting
+
 step_accounting() {
     local known
     if [ "$ACCOUNTING" = off ]; then return; fi
     known=$(wait_for_accounting)
     if ! grep -qxF -- "${CLUSTER,,}" <<<"$known"; then accounting -i add cluster "${CLUSTER,,}"; fi
+    # The cluster's number is the database's. slurmctld refuses to start with that of another, or one it made up itself.
+    if [ "$(cat "$DATABASE_IN_USE" 2>/dev/null || true)" != "$(database)" ]; then
+        rm -f /home/gpucluster/slurm-state/clustername
+    fi
 }
 
 # accounting ARGUMENT...: sacctmgr asks slurm.conf where the daemon is, and that is not in its place before the next step.
@@ -19,4 +25,14 @@ wait_for_accounting() {
         sleep 0.25
     done
     fail "slurmdbd does not answer: see /var/log/slurm/slurmdbd.log"
+}
+
+# Which one it is.
+database() {
+    sed -n 's/^StorageHost=//p' /etc/slurm/slurmdbd.conf
+}
+
+# Once slurmctld is up with it.
+note_database() {
+    if [ "$ACCOUNTING" != off ]; then put_file "$DATABASE_IN_USE" 0644 root:root <<<"$(database)"; fi
 }

@@ -2,6 +2,7 @@
 step_ready() {
     local partition listed
     wait_for_controller
+    note_database
     listed=$(timeout 30 sinfo --noheader --format=%R)
     for partition in "${PARTITIONS[@]}"; do
         if ! grep -qxF -- "$partition" <<<"$listed"; then
