@@ -101,7 +101,7 @@ OnDelete = Literal["delete", "retain"]
 
 class HeadNode(Section):
     instance_type: InstanceTypeName = "m6i.2xlarge"
-    volume_gib: Annotated[int, Field(strict=True, ge=10, le=16384)] = 200
+    volume_gib: Annotated[int, Field(strict=True, ge=10, le=65536)] = 200
     image: Image | None = None
     on_delete: Literal["delete", "snapshot", "retain"] = "snapshot"
     snapshot_days: Whole = 7
@@ -225,7 +225,7 @@ class ClusterConfig(Section):
     storage: tuple[Storage, ...] = (HOME_ON_HEAD,)
     s3_access: tuple[Annotated[S3Access, _or_blank(S3Access)], ...] = ()
     software: Software = Software.model_construct()
-    accounting: Literal["local", "rds", "off"] = "off"
+    accounting: Literal["local", "rds", "off"] = "local"
     monitoring: Monitoring = Monitoring.model_construct()
     budget: Budget | None = None
     security: Security = Security.model_construct()

@@ -6,10 +6,11 @@ import json
 
 from bed import Bed, wait_for
 
-# Every file that a role could write, with its hash and its time; not the logs, nor what Slurm keeps of its own state.
+# Every file that a role could write, with its hash and its time; not the logs, nor what Slurm and its database keep.
 _FILES = """
 find /etc /opt/gpucluster /home/gpucluster /home/ubuntu/.ssh /var/spool/cron /usr/local -xdev -type f \
-    -not -path '*/slurm-state/*' -not -name '*.pyc' -printf '%p %T@ %m %U:%G ' -exec sha256sum {} \\; | sort
+    -not -path '*/slurm-state/*' -not -path '*/mysql/*' -not -name '*.pyc' \
+    -printf '%p %T@ %m %U:%G ' -exec sha256sum {} \\; | sort
 """
 # When each service was started; what timers start is left out, and so are sessions and the clean-up of them.
 _SERVICES = """

@@ -56,6 +56,19 @@ def test_its_nodes_are_the_instances_that_the_head_launched_for_it(
         assert instance_id in cluster.ssh("scontrol", "show", "node", node)
 
 
+def test_accounting_knows_the_job_and_its_gpus(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    _, job = horovod
+    fields = "--format=JobID,State,AllocTRES%200"
+
+    def accounts() -> list[list[str]]:
+        shown = cluster.ssh("sacct", "-X", "-n", "-P", "-j", job.last["job_id"], fields)
+        return [line.split("|") for line in shown.splitlines()]
+
+    ((job_id, state, allocated),) = wait_for("the account", lambda: accounts()[:1], 30)
+    assert (job_id, state) == (job.last["job_id"], "COMPLETED")
+    assert {"gres/gpu=8", "node=2"} <= set(allocated.split(","))  # two g5.12xlarge
+
+
 def test_torchrun_trains_on_the_nodes_that_are_up(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
     began = time.time()
     job = cluster.submit("examples/digits/job-torchrun.yaml", "--follow")

@@ -40,7 +40,7 @@ def test_defaults_are_those_of_the_reference() -> None:
     assert (config.head_node.instance_type, config.head_node.volume_gib) == ("m6i.2xlarge", 200)
     assert (config.network.vpc_cidr, config.network.internet) == ("10.0.0.0/16", "nat")
     assert (config.software.image, config.software.frameworks) == ("dlami-ubuntu-24.04", ("torch", "horovod"))
-    assert (config.accounting, config.parameter_servers, config.budget) == ("off", None, None)
+    assert (config.accounting, config.parameter_servers, config.budget) == ("local", None, None)
     assert [(storage.mount, storage.type) for storage in config.storage] == [("/home", "head-nfs")]
 
 
