@@ -61,3 +61,66 @@ choice(
     "deployment is scratch-1, scratch-2, persistent-1 or persistent-2",
     "AWS::FSx::FileSystem LustreConfiguration.DeploymentType",
 )
+choice(
+    "storage-type",
+    "Mounts",
+    "storage.type",
+    "type is fsx-lustre, beegfs-ram, head-nfs or efs",
+    "AWS::FSx::FileSystem FileSystemType: LUSTRE is the one of its kinds that is made here",
+)
+choice(
+    "fsx-compression",
+    "FSx for Lustre",
+    "storage.compression",
+    "compression is none or lz4",
+    "AWS::FSx::FileSystem LustreConfiguration.DataCompressionType",
+)
+choice(
+    "fsx-link-events",
+    "FSx for Lustre",
+    "storage.data_repositories.import storage.data_repositories.export",
+    "import and export list new, changed and deleted",
+    "AWS::FSx::DataRepositoryAssociation S3.AutoImportPolicy.Events: NEW, CHANGED and DELETED",
+)
+choice(
+    "storage-on-delete",
+    "Mounts",
+    "storage.on_delete",
+    "on_delete is delete or retain: CloudFormation has snapshots for volumes, and for neither FSx nor EFS",
+    "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html: Snapshot",
+)
+choice(
+    "head-on-delete",
+    "Head node",
+    "head_node.on_delete",
+    "on_delete is delete, snapshot or retain",
+    "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
+)
+choice(
+    "head-volume-size",
+    "Head node",
+    "head_node.volume_gib",
+    "volume_gib is from 10 to 65536: the largest gp3 volume",
+    "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html: Size, gp3: 1 - 65,536 GiB",
+)
+choice(
+    "budget-at-limit",
+    "Budget",
+    "budget.at_limit",
+    "at_limit is tell or stop-launches",
+    "AWS::Budgets::BudgetsAction ActionType: APPLY_IAM_POLICY is what stops launches",
+)
+choice(
+    "budget-more-than-nothing",
+    "Budget",
+    "budget.monthly_usd",
+    "monthly_usd is more than 0",
+    "error InvalidParameterException of Budgets CreateBudget: BudgetLimit",
+)
+choice(
+    "s3-access-kind",
+    "S3 access",
+    "s3_access.access",
+    "access is read or read-write",
+    "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html: s3:GetObject, s3:PutObject",
+)

@@ -31,7 +31,7 @@ def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     if budget.monthly_usd < hour:
         yield Finding(
             (*path, "monthly_usd"),
-            f"{budget.monthly_usd:g} USD is less than one hour of all nodes costs: {hour:.2f} USD {_prices()}",
+            f"{budget.monthly_usd:g} USD is less than what an hour of all nodes costs: {hour:.2f} USD {_prices()}",
             "raise it, or lower max_nodes",
         )
 
@@ -68,7 +68,7 @@ def stops_in_time(budget: Budget, path: Path, config: ClusterConfig) -> Findings
     if budget.at_limit == "stop-launches" and _usd_per_hour(config, "max") <= budget.monthly_usd < late:
         yield Finding(
             (*path, "at_limit"),
-            f"AWS sees costs up to {DELAY_HOURS} hours late, and all nodes cost {late:.0f} USD in those {_prices()}",
+            f"AWS sees costs {DELAY_HOURS} hours late, and all nodes cost {late:.0f} USD in those {_prices()}",
             "the launches may stop when more than the budget is spent: lower max_nodes, or expect it",
         )
 
@@ -86,6 +86,20 @@ def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Fin
         yield Finding(
             (*path, "at_limit"), "'stop-launches' needs budget.email", "say whom AWS tells that it stopped them"
         )
+
+
+@validator(
+    "budget-tells-someone",
+    section=BUDGET,
+    each=Budget,
+    level="warning",
+    source="https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudget.html: "
+    "NotificationsWithSubscribers",
+)
+def tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+    """A budget that only tells has somebody to tell."""
+    if budget.at_limit == "tell" and budget.email is None:
+        yield Finding(path, "tells nobody: it is a line in the billing console", "name budget.email", at="key")
 
 
 @validator(

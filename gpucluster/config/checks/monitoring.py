@@ -25,9 +25,9 @@ def log_days(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findi
     """Logs are kept for a number of days that CloudWatch Logs takes."""
     if monitoring.log_days in LOG_DAYS:
         return
-    above = next((days for days in LOG_DAYS if days > monitoring.log_days), LOG_DAYS[-1])
+    near = sorted(sorted(LOG_DAYS, key=lambda days: abs(days - monitoring.log_days))[:2])
     yield Finding(
         (*path, "log_days"),
-        f"must be {', '.join(map(str, LOG_DAYS[:-1]))} or {LOG_DAYS[-1]}, got {monitoring.log_days}",
-        f"write log_days: {above}",
+        f"must be a number of days that CloudWatch Logs takes, got {monitoring.log_days}",
+        f"the nearest are {near[0]} and {near[1]}",
     )

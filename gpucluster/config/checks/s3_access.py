@@ -16,8 +16,10 @@ POLICY = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.
 POLICY_CHARACTERS = 10240
 ELEMENTS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html: wildcards"
 
-# One entry is a statement for the objects and one for listing the bucket, each with its actions and a condition.
-_STATEMENT_CHARACTERS = 300
+_STATEMENT = len(
+    '{"Action":["s3:PutObject","s3:DeleteObject","s3:AbortMultipartUpload"],"Effect":"Allow","Resource":[]},'
+)
+_LISTING = len('{"Action":"s3:ListBucket","Condition":{"StringLike":{"s3:prefix":[]}},"Effect":"Allow","Resource":""},')
 
 
 @validator("s3-access-bucket-name", section=ACCESS, each=S3Access, source=s3.NAMING)
@@ -36,14 +38,14 @@ def prefix_length(access: S3Access, path: Path, config: ClusterConfig) -> Findin
         yield Finding((*path, "uri"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
 
 
-@validator("s3-access-no-wildcards", section=ACCESS, each=S3Access, source=ELEMENTS)
-def no_wildcards(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
-    """A prefix is taken as it is: IAM would read *, ? and ${ as patterns, and grant more than it says."""
-    found = re.search(r"\*|\?|\$\{", access.uri)
+@validator("s3-access-plain-prefix", section=ACCESS, each=S3Access, level="warning", source=ELEMENTS)
+def plain_prefix(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
+    """A prefix has no *, ? or $: they are no patterns here, as they are in IAM's policies, but stand for themselves."""
+    found = re.search(r"[*?$]", access.uri)
     if found:
         yield Finding(
             (*path, "uri"),
-            f"{found[0]} stands for other characters in an IAM policy",
+            f"{found[0]} stands for itself, not for other characters",
             "name the prefix alone: everything under it is meant",
         )
 
@@ -102,11 +104,20 @@ def whole_bucket(access: S3Access, path: Path, config: ClusterConfig) -> Finding
 @validator("s3-access-policy-size", section=ACCESS, each=ClusterConfig, source=POLICY)
 def policy_size(config: ClusterConfig) -> Findings:
     """The entries fit into the policy of one role."""
-    arn = len(f"arn:{partition_of(config.region)}:s3:::")
-    size = sum(_STATEMENT_CHARACTERS + 2 * (arn + len(access.uri)) for access in config.s3_access)
+    size = _policy_characters(config)
     if size > POLICY_CHARACTERS:
         yield Finding(
             ("s3_access",),
             f"{len(config.s3_access)} entries make a policy of about {size} characters; AWS takes {POLICY_CHARACTERS}",
             "grant a common prefix instead of each below it",
         )
+
+
+def _policy_characters(config: ClusterConfig) -> int:
+    """Of the statements for objects, each named with and without what is under it, and of one listing per bucket."""
+    arn = f"arn:{partition_of(config.region)}:s3:::"
+    writable = [access.uri for access in config.s3_access if access.access == "read-write"]
+    objects = sum(2 * len(f'"{arn}{uri}",') for uri in [*(access.uri for access in config.s3_access), *writable])
+    listed = sum(len(f'"{s3.split(access.uri)[1]}*",') for access in config.s3_access)
+    buckets = {s3.split(access.uri)[0] for access in config.s3_access}
+    return 2 * _STATEMENT + objects + listed + sum(_LISTING + len(arn) + len(bucket) for bucket in buckets)

@@ -89,8 +89,8 @@ def boundary_allows_cluster(security: Security, path: Path, config: ClusterConfi
     if ":iam::aws:" in arn and name != ALLOWS_ALL:
         yield Finding(
             (*path, "permissions_boundary_arn"),
-            f"AWS's {name} allows less than the head node does: it launches instances and passes them their role",
-            "write a policy of your own for the boundary: docs/design.md lists what the roles may do",
+            f"AWS's {name} does not allow the head node to pass nodes their role",
+            "let it be a policy of your own, which allows iam:PassRole for the cluster's roles",
         )
 
 

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from validator_cases.case import PARTITION, Case, Keys, cluster, storage
+
+JOB: Keys = {"mount": "/ram", "type": "beegfs-ram", "partition": "train", "gib_per_node": 150, "scope": "job"}
+
+
+def ram(min_nodes: int = 2, purchase: str = "on-demand", parameter_servers: Keys | None = None, **keys: object) -> Keys:
+    """Sound but for these keys: in the memory of the nodes of `train`, which are always on."""
+    entry = {"mount": "/ram", "type": "beegfs-ram", "partition": "train", "gib_per_node": 150, **keys}
+    partition = {**PARTITION, "min_nodes": min_nodes, "purchase": purchase}
+    return cluster(storage=[entry], partitions=[partition], parameter_servers=parameter_servers)
+
+
+CASES: dict[str, Case | list[Case]] = {
+    "beegfs-partition-exists": Case(
+        fails=ram(partition="tarin"),
+        key="storage[0].partition",
+        says="there is no partition 'tarin'",
+        passes=ram(partition="ps", parameter_servers={"min_nodes": 2}),
+    ),
+    "beegfs-fits-memory": Case(
+        fails=ram(gib_per_node=1152),
+        key="storage[0].gib_per_node",
+        says="must be less than the 1152 GiB that p4d.24xlarge has, got 1152",
+        passes=ram(gib_per_node=900),
+    ),
+    "beegfs-cluster-needs-static-nodes": Case(
+        fails=ram(min_nodes=0),
+        key="storage[0].scope",
+        says="'cluster' needs nodes that are always on, and train has min_nodes: 0",
+        passes=ram(min_nodes=0, scope="job"),
+    ),
+    "beegfs-leaves-memory": Case(
+        fails=ram(gib_per_node=1000),
+        key="storage[0].gib_per_node",
+        says="leaves 152 of 1152 GiB of p4d.24xlarge to jobs",
+        passes=ram(gib_per_node=900),
+    ),
+    "beegfs-target-not-in-emergency": Case(
+        fails=ram(gib_per_node=10),
+        key="storage[0].gib_per_node",
+        says="10 GiB are an emergency to BeeGFS, even when they are empty",
+        passes=ram(gib_per_node=11),
+    ),
+    "beegfs-only-one": Case(
+        fails=cluster(storage=[JOB, {**JOB, "mount": "/ram2"}]),
+        key="storage[1].type",
+        says="storage[0] is beegfs-ram already, and a cluster has one at most",
+        passes=cluster(storage=[JOB]),
+    ),
+    "beegfs-not-on-spot": Case(
+        fails=ram(purchase="spot"),
+        key="storage[0].partition",
+        says="AWS takes spot nodes of train back with their memory: the files on them are lost",
+        passes=ram(purchase="on-demand"),
+    ),
+    "beegfs-client-kernel": Case(
+        fails=ram(),
+        key="storage[0].type",
+        says="the client's kernel module may not build for the Deep Learning AMI's kernel (6.17, then 7.0)",
+        passes={**ram(), "software": {"image": "ami-0123456789abcdef0"}},
+    ),
+    "beegfs-licence": Case(
+        fails=ram(),
+        key="storage[0].type",
+        says="BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
+        passes=storage("efs"),
+    ),
+}

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from validator_cases.case import Case, Keys, cluster
+
+
+def head(**keys: object) -> Keys:
+    return cluster(head_node=keys)
+
+
+CASES: dict[str, Case | list[Case]] = {
+    "head-on-nitro": Case(
+        fails=head(instance_type="m4.2xlarge"),
+        key="head_node.instance_type",
+        says="m4.2xlarge runs on Xen: the head node needs its volume as an NVMe device, as Nitro types have it",
+        passes=head(instance_type="m6i.2xlarge"),
+    ),
+    "head-without-gpus": Case(
+        fails=head(instance_type="g5.xlarge"),
+        key="head_node.instance_type",
+        says="g5.xlarge has GPUs that no job can use: the head node is not a Slurm node",
+        passes=head(instance_type="m6i.xlarge"),
+    ),
+    "head-snapshot-count": Case(
+        fails=head(snapshot_days=1001),
+        key="head_node.snapshot_days",
+        says="must be at most 1000, got 1001",
+        passes=head(snapshot_days=1000),
+    ),
+    "head-home-outlives-cluster": [
+        Case(
+            fails=head(on_delete="delete", snapshot_days=0),
+            key="head_node.on_delete",
+            says="/home is deleted with the cluster, and so is the accounting",
+            passes=head(on_delete="retain"),
+        ),
+        Case(
+            fails=head(on_delete="delete"),
+            key="head_node.on_delete",
+            says="/home is deleted with the cluster, and so is the accounting",
+            passes={**head(on_delete="delete"), "storage": [{"mount": "/home", "type": "efs"}]},
+        ),
+    ],
+    "head-snapshots-are-deleted": Case(
+        fails=head(on_delete="delete"),
+        key="head_node.snapshot_days",
+        says="up to 7 snapshots of the volume stay when the cluster is deleted",
+        passes=head(on_delete="delete", snapshot_days=0),
+    ),
+}

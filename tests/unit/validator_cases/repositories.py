@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from validator_cases.case import Case, Keys, storage
+
+LINK: Keys = {"path": "/a", "s3": "s3://bucket/a", "import": ["new"]}
+
+
+def linked(*links: Keys, **keys: object) -> Keys:
+    return storage("fsx-lustre", data_repositories=list(links), **keys)
+
+
+def numbered(count: int) -> list[Keys]:
+    return [{**LINK, "path": f"/{number}", "s3": f"s3://bucket/{number}"} for number in range(count)]
+
+
+CASES: dict[str, Case | list[Case]] = {
+    "fsx-scratch-1-has-no-links": Case(
+        fails=linked(LINK, deployment="scratch-1"),
+        key="storage[0].data_repositories",
+        says="cannot be linked to scratch-1",
+        passes=linked(LINK, deployment="scratch-2"),
+    ),
+    "fsx-links-apart": [
+        Case(
+            fails=linked({**LINK, "path": "/data"}, {**LINK, "path": "/data/part", "s3": "s3://bucket/b"}),
+            key="storage[0].data_repositories[1].path",
+            says="/data/part overlaps /data",
+            passes=linked({**LINK, "path": "/data"}, {**LINK, "path": "/database", "s3": "s3://bucket/b"}),
+        ),
+        Case(
+            fails=linked({**LINK, "path": "/"}, {**LINK, "path": "/b", "s3": "s3://bucket/b"}),
+            key="storage[0].data_repositories[1].path",
+            says="/b overlaps /",
+            passes=linked({**LINK, "path": "/"}),
+        ),
+    ],
+    "fsx-linked-has-no-backups": Case(
+        fails=linked(LINK, backup_days=7),
+        key="storage[0].backup_days",
+        says="a file system with data_repositories has no backups",
+        passes=linked(LINK),
+    ),
+    "fsx-links-count": Case(
+        fails=linked(*numbered(9)),
+        key="storage[0].data_repositories",
+        says="at most 8 on one file system, got 9",
+        passes=linked(*numbered(8)),
+    ),
+    "fsx-links-differ": Case(
+        fails=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/a/"}),
+        key="storage[0].data_repositories[1].s3",
+        says="s3://bucket/a/ is linked by data_repositories[0] already",
+        passes=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/b"}),
+    ),
+    "fsx-exports-apart": Case(
+        fails=linked({**LINK, "s3": "s3://bucket"}, {**LINK, "path": "/b", "s3": "s3://bucket/b", "export": ["new"]}),
+        key="storage[0].data_repositories[1].s3",
+        says="s3://bucket/b is inside s3://bucket, which /a is linked to",
+        passes=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/b", "export": ["new"]}),
+    ),
+    "fsx-link-bucket-name": [
+        Case(
+            fails=linked({**LINK, "s3": "s3://192.168.5.4/a"}),
+            key="storage[0].data_repositories[0].s3",
+            says="no bucket can be called 192.168.5.4: it looks like an IP address",
+            passes=linked({**LINK, "s3": "s3://192.168.5.four/a"}),
+        ),
+        Case(
+            fails=linked({**LINK, "s3": "s3://data--use1-az4--x-s3/a"}),
+            key="storage[0].data_repositories[0].s3",
+            says="no bucket can be called data--use1-az4--x-s3: it ends in --x-s3: no general purpose bucket",
+            passes=linked(LINK),
+        ),
+    ],
+    "fsx-link-prefix-length": Case(
+        fails=linked({**LINK, "s3": "s3://bucket/" + "a" * 1024}),
+        key="storage[0].data_repositories[0].s3",
+        says="the prefix has 1025 bytes, and a whole key at most 1024",
+        passes=linked({**LINK, "s3": "s3://bucket/" + "a" * 1000}),
+    ),
+    "fsx-link-path-length": Case(
+        fails=linked({**LINK, "path": "/" + "a" * 4096}),
+        key="storage[0].data_repositories[0].path",
+        says="must have at most 4096 characters, got 4097",
+        passes=linked({**LINK, "path": "/" + "a" * 4095}),
+    ),
+    "fsx-link-path-plain": Case(
+        fails=linked({**LINK, "path": "/a/../b"}),
+        key="storage[0].data_repositories[0].path",
+        says="must not contain //, . or .., got '/a/../b'",
+        passes=linked({**LINK, "path": "/a/b..c"}),
+    ),
+    "fsx-link-does-something": Case(
+        fails=linked({"path": "/a", "s3": "s3://bucket/a"}),
+        key="storage[0].data_repositories[0]",
+        says="/a follows no change in S3, and S3 none of its own",
+        passes=linked({"path": "/a", "s3": "s3://bucket/a", "export": ["new"]}),
+    ),
+    "fsx-link-events-once": Case(
+        fails=linked({**LINK, "import": ["new", "changed", "new"]}),
+        key="storage[0].data_repositories[0].import[2]",
+        says="new is in the list already",
+        passes=linked({**LINK, "import": ["new", "changed", "deleted"]}),
+    ),
+}

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from validator_cases.case import PARTITION, Case, Keys, cluster
+
+
+def software(*frameworks: str, on: list[str] = ["p4d.24xlarge"]) -> Keys:  # noqa: B006
+    partitions = [{**PARTITION, "name": f"p{number}a", "instance_types": [name]} for number, name in enumerate(on)]
+    return cluster(software={"frameworks": list(frameworks)}, partitions=partitions)
+
+
+CASES: dict[str, Case | list[Case]] = {
+    "framework-once": Case(
+        fails=software("torch", "torch"),
+        key="software.frameworks[1]",
+        says="torch is in the list already",
+        passes=software("torch", "horovod"),
+    ),
+    "horovod-needs-framework": Case(
+        fails=software("horovod"),
+        key="software.frameworks[0]",
+        says="horovod is built against torch, which the list leaves out",
+        passes=software("torch", "horovod"),
+    ),
+    "smddp-needs-torch": Case(
+        fails=software("smddp", "tensorflow"),
+        key="software.frameworks[0]",
+        says="smddp is a backend of torch.distributed, and the list leaves torch out",
+        passes=software("torch", "smddp"),
+    ),
+    "smddp-instance-types": Case(
+        fails=software("torch", "smddp", on=["p5.48xlarge"]),
+        key="software.frameworks[1]",
+        says="smddp runs on p3dn.24xlarge, p4d.24xlarge and p4de.24xlarge alone, and no partition has one",
+        passes=software("torch", "smddp", on=["p4de.24xlarge"]),
+    ),
+    "smddp-other-partitions": Case(
+        fails=software("torch", "smddp", on=["p4d.24xlarge", "p5.48xlarge"]),
+        key="software.frameworks[1]",
+        says="a job that imports smddp fails on p5.48xlarge",
+        passes=software("torch", "smddp", on=["p4d.24xlarge", "p4de.24xlarge"]),
+    ),
+    "mxnet-gpus": Case(
+        fails=software("mxnet", on=["p5.48xlarge"]),
+        key="software.frameworks[0]",
+        says="mxnet's CUDA 11.2 knows none of the cluster's GPUs: h100",
+        passes=software("mxnet", on=["p4d.24xlarge"]),
+    ),
+    "mxnet-other-gpus": Case(
+        fails=software("mxnet", on=["p4d.24xlarge", "p5.48xlarge"]),
+        key="software.frameworks[0]",
+        says="a job that imports mxnet finds no code for h100",
+        passes=software("mxnet", on=["p4d.24xlarge"]),
+    ),
+}
