@@ -30,7 +30,8 @@ def bound(scope: Construct, policy_arn: str | None) -> None:
 def allow(
     role: iam.Role, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None
 ) -> None:
-    role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
+    statement = iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)
+    role.add_to_policy(statement)
 
 
 def grant_boot(role: iam.Role, *, bundles: str, parameters: Parameters, munge_key: secretsmanager.Secret) -> None:
