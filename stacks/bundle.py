@@ -52,8 +52,9 @@ class Bundle(Construct):
         value = {"version": self.version, "s3_uri": self.asset.s3_object_url, "wait_handle_url": self.handle.ref}
         parameters.add("Bundle", "bundle", value)
 
-    def wait_until_live(self, *after: IDependable) -> None:
+    def wait_until_live(self, *after: IDependable) -> cdk.CfnWaitCondition:
         condition = cdk.CfnWaitCondition(
             self, f"Live{self.version}", handle=self.handle.ref, count=1, timeout=str(BOOT_TIMEOUT_S)
         )
         condition.node.add_dependency(*after)
+        return condition

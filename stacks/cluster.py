@@ -72,11 +72,11 @@ class GpuCluster(cdk.Stack):
         self.accounting = Accounting(self, "Accounting", context=context)
         self._announce()
         self._grant()
+        self.monitoring = Monitoring(self, "Monitoring", context=context, file_systems=self.storage.file_systems)
         self.head = self._head()
-        self.monitoring = Monitoring(self, "Monitoring", context=context)
         if config.budget:
-            self.budget = Budget(self, "Budget", context=context)
-        self.bundle.wait_until_live(self.head, self.head.attachment, self.parameters)
+            self.budget = Budget(self, "Budget", context=context, budget=config.budget)
+        self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.head.attachment, self.parameters))
         self.way_in = self._way_in()
         self._outputs()
 
@@ -106,7 +106,14 @@ class GpuCluster(cdk.Stack):
             role=self.head_role,
             home=self.home,
             key=self.key,
-            after=[self.parameters, self.munge_key, self.compute_role, self.storage, self.accounting],
+            after=[
+                self.parameters,
+                self.munge_key,
+                self.compute_role,
+                self.storage,
+                self.accounting,
+                self.monitoring.logs,
+            ],
         )
 
     def _way_in(self) -> WayIn | None:

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from gpucluster.config import models
 from stacks.context import Context
+from stacks.monitoring.metrics import FileSystem
 from stacks.storage.beegfs import BeegfsRam
 from stacks.storage.efs import Efs
 from stacks.storage.fsx import FsxLustre
@@ -21,6 +22,7 @@ from stacks.storage.s3_access import JobRole
 class Storage(Construct):
     def __init__(self, scope: Construct, id_: str, *, context: Context) -> None:
         super().__init__(scope, id_)
+        self.file_systems: tuple[FileSystem, ...] = ()
         for storage in context.config.storage:
             self._make(context, storage)
         if context.config.s3_access:
@@ -30,7 +32,8 @@ class Storage(Construct):
         """`head-nfs` is the head's volume, which is made whether or not it is listed."""
         id_ = construct_id(storage.mount)
         if isinstance(storage, models.FsxLustre):
-            FsxLustre(self, id_, context=context, storage=storage)
+            system = FsxLustre(self, id_, context=context, storage=storage).file_system
+            self.file_systems += (FileSystem(storage.mount, system.ref, storage.capacity_gib),)
         elif isinstance(storage, models.Efs):
             Efs(self, id_, context=context, storage=storage)
         elif isinstance(storage, models.BeegfsRam):

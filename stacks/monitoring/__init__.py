@@ -1,0 +1,40 @@
+"""Watching: log groups that nodes ship to, a dashboard, and alarms."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct, IDependable
+
+from stacks.context import Context
+from stacks.monitoring import dashboard
+from stacks.monitoring.alarms import Alarms
+from stacks.monitoring.logs import Logs
+from stacks.monitoring.metrics import FileSystem
+from stacks.monitoring.permissions import grant_watching
+from stacks.monitoring.topic import Topic
+
+
+class Monitoring(Construct):
+    """Knows no instance: what it shows and watches goes on when another instance becomes the head node."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, context: Context, file_systems: tuple[FileSystem, ...] = ()
+    ) -> None:
+        super().__init__(scope, id_)
+        config = context.config
+        grant_watching(context)
+        self.logs = Logs(self, "Logs", context=context)
+        email = config.monitoring.alarm_email
+        self.topic = Topic(self, "Topic", context=context, email=email) if email else None
+        self.alarms = Alarms(self, "Alarms", config=config, topic=self.topic, file_systems=file_systems)
+        if config.monitoring.dashboard:
+            body = dashboard.body(config, file_systems, alarm_arns=self.alarms.arns)
+            # Dashboards are the account's, whatever the region.
+            name = f"gpucluster-{config.name}-{config.region}"
+            text = cdk.Stack.of(self).to_json_string(body)
+            cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=name, dashboard_body=text)
+
+    def watch_from(self, live: IDependable) -> None:
+        """No alarm before the cluster runs for the first time: a head node that boots has no heartbeat yet."""
+        self.alarms.node.add_dependency(live)

@@ -1,0 +1,40 @@
+"""What nodes may tell CloudWatch: in their own log groups and namespaces, and nothing else.
+
+The agent needs no ec2:Describe* with this configuration: the instance's id is in its metadata, and neither scaling
+groups nor volumes are asked for.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+
+from gpucluster import watching
+from stacks.context import Context
+from stacks.roles import allow
+
+_SHIP = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
+
+
+def grant_watching(context: Context) -> None:
+    namespace = watching.node_namespace(context.config.name)
+    _grant(context, context.head_role, "head", (watching.NAMESPACE, namespace))
+    _grant(context, context.compute_role, "compute", (namespace,))
+
+
+def _grant(context: Context, role: iam.Role, node: watching.Role, namespaces: tuple[str, ...]) -> None:
+    stack = cdk.Stack.of(role)
+    groups = [watching.log_group(context.config.name, log) for log in watching.logs(context.config, node)]
+    arns = [
+        # The streams, and the group as AWS writes it in policies.
+        stack.format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=f"{group}:*",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        for group in groups
+    ]
+    allow(role, list(_SHIP), arns)
+    # AWS knows no resource for it; the namespace is the scope that it has.
+    allow(role, ["cloudwatch:PutMetricData"], ["*"], {"StringEquals": {"cloudwatch:namespace": list(namespaces)}})

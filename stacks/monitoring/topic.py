@@ -1,0 +1,71 @@
+"""Whom alarms reach: an encrypted topic and a subscription by e-mail, which its owner confirms once."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from stacks.context import Context
+
+_CLOUDWATCH = "cloudwatch.amazonaws.com"
+
+
+class Topic(Construct):
+    def __init__(self, scope: Construct, id_: str, *, context: Context, email: str) -> None:
+        super().__init__(scope, id_)
+        self.topic = sns.Topic(
+            self,
+            "Topic",
+            display_name=f"GpuCluster {context.config.name}",
+            master_key=context.key or self._key(),
+            enforce_ssl=True,
+        )
+        self.topic.add_subscription(subscriptions.EmailSubscription(email))
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AlarmsOfThisAccount",
+                principals=[iam.ServicePrincipal(_CLOUDWATCH)],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions=self._our_alarms(),
+            )
+        )
+
+    @property
+    def arn(self) -> str:
+        return self.topic.topic_arn
+
+    def _key(self) -> kms.Key:
+        """AWS's own key for SNS does not let CloudWatch in, and its policy cannot be changed."""
+        key = kms.Key(
+            self,
+            "Key",
+            description="alarms of the cluster",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        key.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AlarmsOfThisAccount",
+                principals=[iam.ServicePrincipal(_CLOUDWATCH)],
+                actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+                resources=["*"],  # of a key's own policy: this key
+                conditions=self._our_alarms(),
+            )
+        )
+        return key
+
+    def _our_alarms(self) -> dict[str, dict[str, str]]:
+        """So that CloudWatch does not carry another account's alarms here."""
+        stack = cdk.Stack.of(self)
+        alarms = stack.format_arn(
+            service="cloudwatch",
+            resource="alarm",
+            resource_name="*",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        return {"StringEquals": {"aws:SourceAccount": stack.account}, "ArnLike": {"aws:SourceArn": alarms}}
