@@ -41,6 +41,8 @@ class GpuCluster(cdk.Stack):
         )
         self._config = config
         self._warn_of_what_comes_later()
+        # On everything: roles may use what has it, and a budget counts what has it.
+        cdk.Tags.of(self).add("gpucluster:cluster", config.name)
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
         roles.bound(self, config.security.permissions_boundary_arn)
         self.network = Network(
