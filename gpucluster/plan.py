@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Efs, FsxLustre, HeadNfs, Storage
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
 
 
@@ -20,7 +20,9 @@ class Line:
     max_nodes: int
     gpus: int
     """Of all nodes together, at most."""
+    purchase: str
     usd_per_node_hour: float | None
+    """On demand, which spot capacity does not exceed; 0 in a Capacity Block, which is paid when it is bought."""
 
     @property
     def usd_per_hour_min(self) -> float | None:
@@ -36,7 +38,8 @@ def lines(config: ClusterConfig) -> list[Line]:
     found = [_line("head", (head,), 1, 1)]
     for partition in config.partitions:
         types = config.instance_types(partition)
-        found.append(_line(partition.name, types, partition.min_nodes, partition.max_nodes))
+        nodes = (partition.min_nodes, partition.max_nodes)
+        found.append(_line(partition.name, types, *nodes, purchase=partition.purchase))
     servers = config.parameter_servers
     if servers:
         types = config.instance_types(PARAMETER_SERVERS)
@@ -44,7 +47,9 @@ def lines(config: ClusterConfig) -> list[Line]:
     return found
 
 
-def _line(name: str, types: tuple[InstanceType, ...], min_nodes: int, max_nodes: int) -> Line:
+def _line(
+    name: str, types: tuple[InstanceType, ...], min_nodes: int, max_nodes: int, purchase: str = "on-demand"
+) -> Line:
     prices = [instance_type.price_usd_per_hour for instance_type in types]
     known = [price for price in prices if price is not None]
     return Line(
@@ -53,8 +58,35 @@ def _line(name: str, types: tuple[InstanceType, ...], min_nodes: int, max_nodes:
         min_nodes=min_nodes,
         max_nodes=max_nodes,
         gpus=types[0].gpus * max_nodes,
-        usd_per_node_hour=max(known) if len(known) == len(prices) else None,
+        purchase=purchase,
+        usd_per_node_hour=0.0 if purchase == "capacity-block" else max(known) if len(known) == len(prices) else None,
     )
+
+
+def beside_nodes(config: ClusterConfig) -> list[str]:
+    """What else is made, in a few words each."""
+    network = config.network
+    found = [
+        f"{config.head_node.volume_gib} GiB for /home" if isinstance(config.home, HeadNfs) else "",
+        f"subnet {network.subnet_id} of {network.vpc_id}" if network.vpc_id else f"VPC {network.vpc_cidr}",
+        "NAT gateway" if network.internet == "nat" and not network.vpc_id else "",
+        "endpoints of AWS's services" if network.internet == "none" else "",
+        "load balancer for SSH" if network.ssh_from else "",
+        "MariaDB on RDS for Slurm's accounts" if config.accounting == "rds" else "",
+        f"a budget of ${config.budget.monthly_usd:,.0f} a month" if config.budget else "",
+    ]
+    return [each for each in [*found, *map(_storage, config.storage)] if each]
+
+
+def _storage(storage: Storage) -> str:
+    match storage:
+        case FsxLustre():
+            return f"{storage.mount}: FSx for Lustre {storage.deployment}, {storage.capacity_gib} GiB"
+        case Efs():
+            return f"{storage.mount}: EFS"
+        case BeegfsRam():
+            return f"{storage.mount}: BeeGFS, {storage.gib_per_node} GiB of memory of each node of {storage.partition}"
+    return ""
 
 
 def total(prices: list[float | None]) -> float | None:

@@ -17,6 +17,12 @@ from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
 if TYPE_CHECKING:
     from gpucluster.cli.changes import Comparison
 
+BOUGHT = {
+    "spot": " (spot: at most this)",
+    "reservation": " (reserved: billed whether it runs or not)",
+    "capacity-block": " (Capacity Block: paid when it is bought)",
+}
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
@@ -85,13 +91,13 @@ def _print(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, A
     for line in lines:
         nodes = f"{line.min_nodes}" if line.min_nodes == line.max_nodes else f"{line.min_nodes}-{line.max_nodes}"
         price = _price(line.usd_per_hour_min, line.usd_per_hour_max)
-        types = ", else ".join(line.instance_types)
+        types = ", else ".join(line.instance_types) + BOUGHT.get(line.purchase, "")
         click.echo(f"  {line.name:<14}{nodes:>8}  {line.gpus or '':>5}  {price:>17}  {types}")
     low = plan.total([line.usd_per_hour_min for line in lines])
     high = plan.total([line.usd_per_hour_max for line in lines])
     click.echo(f"  {'together':<14}{'':>8}  {'':>5}  {_price(low, high):>17}")
-    click.echo(f"  {config.head_node.volume_gib} GiB for /home; a private and a public subnet, NAT gateway, DNS zone")
-    click.echo(f"prices: on demand, {PRICE_REGION}, {PRICES_AS_OF}; without disks, NAT gateway and traffic", err=True)
+    click.echo(f"  and {'; '.join(plan.beside_nodes(config))}")
+    click.echo(f"prices: nodes on demand, {PRICE_REGION}, {PRICES_AS_OF}; nothing else is in them", err=True)
     _print_cloud(config, cloud)
 
 
