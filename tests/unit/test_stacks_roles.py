@@ -9,8 +9,10 @@ import pytest
 
 Template = dict[str, Any]
 
-WITHOUT_SCOPE = {"ec2:DescribeInstances", "ec2:DescribeTags"}
+WITHOUT_SCOPE = {"ec2:DescribeInstances", "ec2:DescribeTags", "cloudwatch:PutMetricData"}
 """Actions for which AWS knows no resource."""
+
+WATCHING = {"logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents", "cloudwatch:PutMetricData"}
 
 INSTANCES = "instance/*"
 OURS = {"aws:ResourceTag/gpucluster:cluster": "GpuCluster", "aws:ResourceTag/gpucluster:role": "compute"}
@@ -77,6 +79,7 @@ def test_the_heads_calls_are_these(template: Template) -> None:
         "iam:PassRole",
         "route53:ChangeResourceRecordSets",
         "route53:ListResourceRecordSets",
+        *WATCHING,
     }
 
 
@@ -87,6 +90,7 @@ def test_a_compute_nodes_calls_are_these(template: Template) -> None:
         "secretsmanager:GetSecretValue",
         "ec2:DescribeTags",
         "ec2:CreateTags",
+        *WATCHING,
     }
 
 
