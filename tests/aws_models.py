@@ -87,10 +87,12 @@ ELSEWHERE = {
     "AWS::EC2::SecurityGroupIngress": "Description SourceSecurityGroupId",
     "AWS::EC2::Subnet": "MapPublicIpOnLaunch",
     "AWS::EC2::VPC": "EnableDnsHostnames EnableDnsSupport",
+    "AWS::ElasticLoadBalancingV2::Listener": "ListenerAttributes",
+    "AWS::ElasticLoadBalancingV2::TargetGroup": "TargetGroupAttributes Targets",
     "AWS::IAM::InstanceProfile": "Roles",
     "AWS::IAM::Policy": "Roles",
     "AWS::Logs::LogGroup": "RetentionInDays",
-    "AWS::Route53::HostedZone": "VPCs",
+    "AWS::Route53::HostedZone": "HostedZoneTags VPCs",
     "AWS::SecretsManager::Secret": "GenerateSecretString",
 }
 """Properties that CloudFormation passes in another call, or under another name. So are the tags of most types."""
