@@ -8,19 +8,21 @@ from typing import Any
 
 import moto.cloudtrail.urls
 import moto.ec2instanceconnect.urls
+import moto.efs.urls
 import moto.fsx.urls
 import moto.route53.urls
 from moto.cloudtrail.responses import CloudTrailResponse
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
 from moto.ec2instanceconnect.responses import Ec2InstanceConnectResponse
-from moto.fsx.responses import FSxResponse
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.route53.responses import Route53
 from moto.s3.models import FakeBucket
 
 from localcloud import service_quotas
 from localcloud.ec2 import lifecycle
+from localcloud.filesystems.efs import Efs
+from localcloud.filesystems.fsx import Fsx
 from localcloud.runtime import current
 
 
@@ -32,6 +34,8 @@ def install() -> None:
     for path, handler in list(moto.route53.urls.url_paths.items()):
         if handler == Route53.dispatch:
             moto.route53.urls.url_paths[path] = PrivateZones.dispatch
+    for path in moto.efs.urls.url_paths:
+        moto.efs.urls.url_paths[path] = Efs.dispatch
     FakeBucket.get_permission = _bucket_permission  # type: ignore[method-assign, assignment]
 
 
@@ -62,54 +66,6 @@ class PrivateZones(Route53):
             config: dict[str, Any] = dict(self.params.get("HostedZoneConfig") or {})
             self.params["HostedZoneConfig"] = config | {"PrivateZone": True}
         return super().create_hosted_zone()
-
-
-class Fsx(FSxResponse):
-    """Adds data repository associations."""
-
-    _associations: dict[str, dict[str, Any]] = {}
-
-    def create_data_repository_association(self) -> str:
-        request = json.loads(self.body)
-        if request["FileSystemId"] not in self.fsx_backend.file_systems:
-            raise JsonRESTError("FileSystemNotFound", f"File system '{request['FileSystemId']}' does not exist.")
-        association_id = f"dra-{secrets.token_hex(8)}0"
-        shown = ("FileSystemId", "FileSystemPath", "DataRepositoryPath", "S3", "Tags", "BatchImportMetaDataOnCreate")
-        record = {key: request[key] for key in shown if key in request} | {
-            "AssociationId": association_id,
-            "ResourceARN": f"arn:aws:fsx:{self.region}:{self.current_account}:association/{association_id}",
-            "Lifecycle": "AVAILABLE",
-        }
-        self._associations[association_id] = record
-        return json.dumps({"Association": record})
-
-    def describe_data_repository_associations(self) -> str:
-        request = json.loads(self.body or "{}")
-        ids = request.get("AssociationIds") or []
-        for association_id in ids:
-            self._association(association_id)
-        wanted = [(f["Name"], f["Values"]) for f in request.get("Filters") or [] if f["Name"] in ("file-system-id",)]
-        found = [
-            record
-            for record in self._associations.values()
-            if (not ids or record["AssociationId"] in ids)
-            and all(record["FileSystemId"] in values for _, values in wanted)
-        ]
-        return json.dumps({"Associations": found})
-
-    def delete_data_repository_association(self) -> str:
-        record = self._association(json.loads(self.body)["AssociationId"])
-        del self._associations[record["AssociationId"]]
-        return json.dumps(
-            {"AssociationId": record["AssociationId"], "Lifecycle": "DELETING", "DeleteDataInFileSystem": False}
-        )
-
-    def _association(self, association_id: str) -> dict[str, Any]:
-        if association_id not in self._associations:
-            raise JsonRESTError(
-                "DataRepositoryAssociationNotFound", f"Data repository association '{association_id}' does not exist."
-            )
-        return self._associations[association_id]
 
 
 def _bucket_permission(bucket: FakeBucket, action: str, resource: str) -> Any:

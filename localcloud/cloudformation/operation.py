@@ -145,7 +145,10 @@ class Operation:
             for name in {*resource.properties, *properties}
             if resource.properties.get(name) != properties.get(name)
         }
-        if str(definition["Type"]) != resource.resource_type or handler.replaces(changed):
+        within = any(
+            handler.replaces_for(name, resource.properties.get(name), properties.get(name)) for name in changed
+        )
+        if str(definition["Type"]) != resource.resource_type or handler.replaces(changed) or within:
             return self._replace(resource, definition)
         resource.definition = definition
         if changed:

@@ -130,7 +130,7 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], handler: Handl
         unknown = contains_unknown(new)
         if old == new and not unknown:
             continue
-        replaces = handler is None or handler.replaces({name})
+        replaces = handler is None or handler.replaces({name}) or handler.replaces_for(name, old, new)
         recreation = ("Conditionally" if unknown else "Always") if replaces else "Never"
         changes.append(PropertyChange(name, old, new, recreation, unknown))
     return changes

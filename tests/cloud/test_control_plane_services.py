@@ -250,19 +250,6 @@ def test_private_zones_say_that_they_are(control_plane: Any, network: dict[str, 
     assert route53.get_hosted_zone(Id=zone["Id"])["VPCs"] == [vpc]
 
 
-def test_data_repository_associations_round_trip(control_plane: Any, network: dict[str, str]) -> None:
-    fsx = control_plane.client("fsx")
-    system = fsx.create_file_system(FileSystemType="LUSTRE", StorageCapacity=1200, SubnetIds=[network["subnet_id"]])
-    file_system_id = system["FileSystem"]["FileSystemId"]
-    made = fsx.create_data_repository_association(
-        FileSystemId=file_system_id, FileSystemPath="/data", DataRepositoryPath="s3://role-bucket"
-    )["Association"]
-    (found,) = fsx.describe_data_repository_associations(AssociationIds=[made["AssociationId"]])["Associations"]
-    assert (found["FileSystemId"], found["DataRepositoryPath"]) == (file_system_id, "s3://role-bucket")
-    fsx.delete_data_repository_association(AssociationId=made["AssociationId"])
-    assert fsx.describe_data_repository_associations()["Associations"] == []
-
-
 def test_cloudtrail_answers_the_cdk_cli(control_plane: Any) -> None:
     assert control_plane.client("cloudtrail").lookup_events()["Events"] == []
 

@@ -110,6 +110,10 @@ class Handler:
     def replaces(self, changed: set[str]) -> bool:
         return bool(changed - self.updatable)
 
+    def replaces_for(self, name: str, old: Any, new: Any) -> bool:
+        """Whether this change replaces, of a property that has parts which do and parts which do not."""
+        return False
+
 
 _HANDLERS: dict[str, Handler] = {}
 

@@ -11,6 +11,7 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
+    dropped_tag_keys,
     is_gone,
     only,
     resource,
@@ -18,6 +19,7 @@ from localcloud.cloudformation.resources.registry import (
     tag_map,
     without,
 )
+from localcloud.filesystems.lustre import CHANGEABLE
 
 
 @resource("AWS::EC2::Volume", updatable="AutoEnableIO Iops MultiAttachEnabled Size Tags Throughput VolumeType")
@@ -134,8 +136,12 @@ class EfsAccessPoint(Handler):
         call.api("efs", "delete_access_point", AccessPointId=physical_id)
 
 
-@resource("AWS::FSx::FileSystem", updatable="StorageCapacity LustreConfiguration Tags")
+@resource("AWS::FSx::FileSystem", updatable="FileSystemTypeVersion StorageCapacity LustreConfiguration Tags")
 class FsxFileSystem(Handler):
+    def replaces_for(self, name: str, old: Any, new: Any) -> bool:
+        """Of LustreConfiguration, only what UpdateFileSystem takes changes in place."""
+        return name == "LustreConfiguration" and bool(set(_changed(old, new)) - CHANGEABLE)
+
     def create(self, call: Call, properties: Properties) -> Made:
         given = without(properties, "Tags")
         system = call.api("fsx", "create_file_system", given, Tags=tag_list(call, properties))["FileSystem"]
@@ -145,12 +151,13 @@ class FsxFileSystem(Handler):
         return self._made(call, system_id)
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        changed = {name: new[name] for name in ("StorageCapacity",) if new.get(name) != old.get(name)}
-        before, after = old.get("LustreConfiguration") or {}, new.get("LustreConfiguration") or {}
-        lustre = {name: value for name, value in after.items() if before.get(name) != value}
+        changed = only(_changed(old, new), "StorageCapacity", "FileSystemTypeVersion")
+        lustre = _changed(old.get("LustreConfiguration"), new.get("LustreConfiguration"))
         if changed or lustre:
             call.api("fsx", "update_file_system", changed, FileSystemId=physical_id, LustreConfiguration=lustre or None)
-        return self._made(call, physical_id)
+        made = self._made(call, physical_id)
+        _retag_fsx(call, str(made.attributes["ResourceARN"]), old, new)
+        return made
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("fsx", "delete_file_system", FileSystemId=physical_id)
@@ -182,6 +189,20 @@ class FsxFileSystem(Handler):
         return Made(system_id, attributes)
 
 
+def _changed(old: Properties | None, new: Properties | None) -> dict[str, Any]:
+    """What is new or different; None where it was taken away."""
+    before, after = old or {}, new or {}
+    return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
+
+
+def _retag_fsx(call: Call, arn: str, old: Properties, new: Properties) -> None:
+    dropped = dropped_tag_keys(call, old, new)
+    if dropped:
+        call.api("fsx", "untag_resource", ResourceARN=arn, TagKeys=dropped)
+    if new.get("Tags") != old.get("Tags"):
+        call.api("fsx", "tag_resource", ResourceARN=arn, Tags=tag_list(call, new))
+
+
 @resource("AWS::FSx::DataRepositoryAssociation", updatable="ImportedFileChunkSize S3 Tags")
 class FsxDataRepositoryAssociation(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
@@ -194,8 +215,9 @@ class FsxDataRepositoryAssociation(Handler):
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         given = only(new, "ImportedFileChunkSize", "S3")
-        made = call.api("fsx", "update_data_repository_association", given, AssociationId=physical_id)
-        return self._made(made["Association"])
+        made = call.api("fsx", "update_data_repository_association", given, AssociationId=physical_id)["Association"]
+        _retag_fsx(call, made["ResourceARN"], old, new)
+        return self._made(made)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("fsx", "delete_data_repository_association", AssociationId=physical_id)

@@ -1,0 +1,45 @@
+"""EFS: what moto's lacks of it, backups and changes after creation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from moto.core.exceptions import JsonRESTError
+from moto.efs.models import FileSystem
+from moto.efs.responses import EFSResponse
+
+Answer = tuple[str, dict[str, Any]]
+
+THROUGHPUT_MODES = ("bursting", "provisioned", "elastic")
+
+
+class Efs(EFSResponse):
+    def update_file_system(self) -> Answer:
+        system = self._system()
+        mode = self._get_param("ThroughputMode") or system.throughput_mode
+        if mode not in THROUGHPUT_MODES:
+            raise JsonRESTError("BadRequest", f"ThroughputMode {mode} is not one of {', '.join(THROUGHPUT_MODES)}")
+        system.throughput_mode = mode
+        system.provisioned_throughput_in_mibps = self._get_param("ProvisionedThroughputInMibps")
+        return _json(system.info_json(), status=202)
+
+    def put_backup_policy(self) -> Answer:
+        policy = self._get_param("BackupPolicy")
+        self._system()._backup = policy["Status"] == "ENABLED"
+        return _json({"BackupPolicy": policy})
+
+    def delete_file_system_policy(self) -> Answer:
+        self._system().file_system_policy = None
+        return _json({})
+
+    def _system(self) -> FileSystem:
+        system_id = self._get_param("FileSystemId")
+        known: dict[str, FileSystem] = self.efs_backend.file_systems_by_id
+        if system_id not in known:
+            raise JsonRESTError("FileSystemNotFound", f"File system '{system_id}' does not exist.")
+        return known[system_id]
+
+
+def _json(answer: dict[str, Any], status: int = 200) -> Answer:
+    return json.dumps(answer), {"status": status, "Content-Type": "application/json"}

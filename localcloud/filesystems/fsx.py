@@ -1,0 +1,192 @@
+"""FSx for Lustre: file systems that look like AWS's, with an interface in their subnet, and their links to S3."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import string
+import time
+from typing import Any
+
+from moto.core.exceptions import JsonRESTError
+from moto.core.utils import utcnow
+from moto.ec2.models import ec2_backends
+from moto.fsx.models import FileSystem, FSxBackend
+from moto.fsx.responses import FSxResponse
+from moto.logs.models import logs_backends
+
+from localcloud.filesystems import links, lustre, network
+
+Record = dict[str, Any]
+
+
+class LustreFileSystem(FileSystem):
+    """moto's, with what it leaves out. Ready at once: AWS takes five minutes and more."""
+
+    def __init__(self, request: Record, backend: FSxBackend, interface_id: str, vpc_id: str) -> None:
+        given = {**request, "LustreConfiguration": _completed(request)}
+        super().__init__(
+            account_id=backend.account_id,
+            region_name=backend.region_name,
+            file_system_type="LUSTRE",
+            storage_capacity=request["StorageCapacity"],
+            storage_type=request.get("StorageType", "SSD"),
+            subnet_ids=request["SubnetIds"],
+            security_group_ids=request.get("SecurityGroupIds") or [],
+            tags=None,
+            kms_key_id=request.get("KmsKeyId"),
+            windows_configuration=None,
+            lustre_configuration=given["LustreConfiguration"],
+            ontap_configuration=None,
+            open_zfs_configuration=None,
+            backend=backend,
+        )
+        self.file_system_id = f"fs-{secrets.token_hex(9)[:17]}"
+        self.dns_name = f"{self.file_system_id}.fsx.{backend.region_name}.amazonaws.com"
+        self.resource_arn = f"arn:aws:fsx:{backend.region_name}:{backend.account_id}:file-system/{self.file_system_id}"
+        self.version = request.get("FileSystemTypeVersion") or _default_version(given["LustreConfiguration"])
+        self.interface_id = interface_id
+        self.vpc_id = vpc_id
+        self.created = time.time()
+        self.associations: dict[str, Record] = {}
+        backend.tagger.tag_resource(self.resource_arn, request.get("Tags") or [])
+
+    def to_dict(self) -> Record:
+        """As DescribeFileSystems shows it; a group that was given is not among it, as on AWS."""
+        shown: Record = super().to_dict()
+        shown.pop("SecurityGroupIds", None)
+        return {
+            **shown,
+            "FileSystemTypeVersion": self.version,
+            "Lifecycle": "AVAILABLE",
+            "CreationTime": self.created,
+            "OwnerId": self.backend.account_id,
+            "VpcId": self.vpc_id,
+            "NetworkInterfaceIds": [self.interface_id],
+        }
+
+
+def _completed(request: Record) -> Record:
+    """With AWS's defaults, and the name that clients mount."""
+    given: Record = dict(request.get("LustreConfiguration") or {})
+    deployment = given.setdefault("DeploymentType", "SCRATCH_1")
+    given.setdefault("DataCompressionType", "NONE")
+    given.setdefault("WeeklyMaintenanceStartTime", "1:05:00")
+    letters = string.ascii_lowercase + string.digits
+    given["MountName"] = "fsx" if deployment == "SCRATCH_1" else "".join(secrets.choice(letters) for _ in range(8))
+    return given
+
+
+def _default_version(configuration: Record) -> str:
+    return "2.12" if configuration["DeploymentType"] == "PERSISTENT_2" else "2.10"
+
+
+class Fsx(FSxResponse):
+    def create_file_system(self) -> str:
+        request = json.loads(self.body)
+        if request.get("FileSystemType") != "LUSTRE":
+            return str(super().create_file_system())
+        lustre.check_create(request)
+        self._check_log_group(request)
+        ec2 = ec2_backends[self.current_account][self.region]
+        groups = request.get("SecurityGroupIds") or []
+        efa = bool((request.get("LustreConfiguration") or {}).get("EfaEnabled"))
+        subnet = network.check(ec2, request["SubnetIds"][0], groups, efa=efa)
+        interface = network.connect(ec2, subnet, groups)
+        system = LustreFileSystem(request, self.fsx_backend, interface.id, subnet.vpc_id)
+        self.fsx_backend.file_systems[system.file_system_id] = system
+        return json.dumps({"FileSystem": system.to_dict()})
+
+    def _check_log_group(self, request: Record) -> None:
+        log = (request.get("LustreConfiguration") or {}).get("LogConfiguration") or {}
+        name = str(log.get("Destination", "")).partition(":log-group:")[2].split(":")[0]
+        if name and name not in logs_backends[self.current_account][self.region].groups:
+            raise lustre.refused(f"The log group {name} does not exist")
+
+    def describe_file_systems(self) -> str:
+        for system_id in json.loads(self.body or "{}").get("FileSystemIds") or []:
+            self._known(system_id)
+        return str(super().describe_file_systems())
+
+    def update_file_system(self) -> str:
+        request = json.loads(self.body)
+        system = self._lustre(request["FileSystemId"])
+        lustre.check_update(system.to_dict(), request)
+        self._check_log_group(request)
+        system.storage_capacity = request.get("StorageCapacity") or system.storage_capacity
+        system.version = request.get("FileSystemTypeVersion") or system.version
+        system.lustre_configuration = {
+            **(system.lustre_configuration or {}),
+            **(request.get("LustreConfiguration") or {}),
+        }
+        return json.dumps({"FileSystem": system.to_dict()})
+
+    def delete_file_system(self) -> str:
+        system = self._known(json.loads(self.body)["FileSystemId"])
+        answer = str(super().delete_file_system())
+        if isinstance(system, LustreFileSystem):
+            network.disconnect(ec2_backends[self.current_account][self.region], system.interface_id)
+        return answer
+
+    def create_data_repository_association(self) -> str:
+        request = json.loads(self.body)
+        system = self._lustre(request["FileSystemId"])
+        links.check(request, system.to_dict(), list(system.associations.values()), self.current_account)
+        record = links.record(request, self.region, self.current_account, utcnow().timestamp())
+        self.fsx_backend.tagger.tag_resource(record["ResourceARN"], request.get("Tags") or [])
+        system.associations[record["AssociationId"]] = record
+        return json.dumps({"Association": self._shown(record)})
+
+    def describe_data_repository_associations(self) -> str:
+        request = json.loads(self.body or "{}")
+        ids = request.get("AssociationIds") or []
+        for association_id in ids:
+            self._association(association_id)
+        wanted = [each["Values"] for each in request.get("Filters") or [] if each["Name"] == "file-system-id"]
+        found = [
+            self._shown(record)
+            for system in self._systems()
+            for record in system.associations.values()
+            if (not ids or record["AssociationId"] in ids)
+            and all(record["FileSystemId"] in values for values in wanted)
+        ]
+        return json.dumps({"Associations": found})
+
+    def update_data_repository_association(self) -> str:
+        request = json.loads(self.body)
+        _, record = self._association(request["AssociationId"])
+        links.check_events(request)
+        record.update({name: request[name] for name in ("ImportedFileChunkSize", "S3") if name in request})
+        return json.dumps({"Association": self._shown(record)})
+
+    def delete_data_repository_association(self) -> str:
+        request = json.loads(self.body)
+        system, record = self._association(request["AssociationId"])
+        del system.associations[record["AssociationId"]]
+        kept = {"DeleteDataInFileSystem": bool(request.get("DeleteDataInFileSystem"))}
+        return json.dumps({"AssociationId": record["AssociationId"], "Lifecycle": "DELETING", **kept})
+
+    def _shown(self, record: Record) -> Record:
+        return {**record, "Tags": self.fsx_backend.list_tags_for_resource(record["ResourceARN"])}
+
+    def _systems(self) -> list[LustreFileSystem]:
+        return [each for each in self.fsx_backend.file_systems.values() if isinstance(each, LustreFileSystem)]
+
+    def _known(self, system_id: str) -> FileSystem:
+        if system_id not in self.fsx_backend.file_systems:
+            raise JsonRESTError("FileSystemNotFound", f"File system '{system_id}' does not exist.")
+        return self.fsx_backend.file_systems[system_id]
+
+    def _lustre(self, system_id: str) -> LustreFileSystem:
+        system = self._known(system_id)
+        if not isinstance(system, LustreFileSystem):
+            raise lustre.refused(f"{system_id} is not a Lustre file system", "UnsupportedOperation")
+        return system
+
+    def _association(self, association_id: str) -> tuple[LustreFileSystem, Record]:
+        for system in self._systems():
+            if association_id in system.associations:
+                return system, system.associations[association_id]
+        raise JsonRESTError(
+            "DataRepositoryAssociationNotFound", f"Data repository association '{association_id}' does not exist."
+        )

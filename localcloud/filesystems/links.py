@@ -1,0 +1,72 @@
+"""Data repository associations: a directory of a Lustre file system, linked to a bucket or a prefix of it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from moto.s3.models import s3_backends
+
+from localcloud.filesystems.lustre import refused
+
+Record = dict[str, Any]
+
+MOST = 8
+EVENTS = ("NEW", "CHANGED", "DELETED")
+_SHOWN = ("FileSystemId", "FileSystemPath", "DataRepositoryPath", "S3", "BatchImportMetaDataOnCreate")
+
+
+def check(request: Record, system: Record, others: list[Record], account_id: str) -> None:
+    """Raises what CreateDataRepositoryAssociation answers; `system` as DescribeFileSystems shows it."""
+    lustre = system["LustreConfiguration"]
+    if lustre["DeploymentType"] == "SCRATCH_1" or system["FileSystemTypeVersion"] == "2.10":
+        raise refused(
+            "Data repository associations need Lustre 2.12 or 2.15, and not SCRATCH_1", "UnsupportedOperation"
+        )
+    if lustre.get("AutomaticBackupRetentionDays"):
+        raise refused("A file system with automatic backups cannot be linked to a data repository")
+    if len(others) >= MOST:
+        raise refused(f"A file system has at most {MOST} data repository associations", "ServiceLimitExceeded")
+    _check_path(request.get("FileSystemPath") or "/", [other["FileSystemPath"] for other in others])
+    _check_repository(request["DataRepositoryPath"], [other["DataRepositoryPath"] for other in others], account_id)
+    check_events(request)
+
+
+def check_events(request: Record) -> None:
+    for policy in (request.get("S3") or {}).values():
+        for event in policy.get("Events") or []:
+            if event not in EVENTS:
+                raise refused(f"Event {event} is not one of {', '.join(EVENTS)}")
+
+
+def _check_path(path: str, others: list[str]) -> None:
+    if not path.startswith("/"):
+        raise refused(f"FileSystemPath must begin with a slash, got {path}")
+    ours = path.rstrip("/") + "/"
+    for other in (each.rstrip("/") + "/" for each in others):
+        if ours.startswith(other) or other.startswith(ours):
+            raise refused(f"FileSystemPath {path} overlaps with {other}, which is linked already")
+
+
+def _check_repository(uri: str, others: list[str], account_id: str) -> None:
+    bucket = uri.removeprefix("s3://").partition("/")[0]
+    if not uri.startswith("s3://") or not bucket:
+        raise refused(f"DataRepositoryPath must be s3://bucket or s3://bucket/prefix, got {uri}")
+    if uri.rstrip("/") in [other.rstrip("/") for other in others]:
+        raise refused(f"DataRepositoryPath {uri} is linked already")
+    if bucket not in s3_backends[account_id]["aws"].buckets:
+        raise refused(f"The bucket {bucket} does not exist, or Amazon FSx may not use it")
+
+
+def record(request: Record, region: str, account_id: str, now: float) -> Record:
+    association_id = f"dra-{secrets.token_hex(9)[:17]}"
+    return {
+        "FileSystemPath": "/",
+        "BatchImportMetaDataOnCreate": False,
+        "ImportedFileChunkSize": request.get("ImportedFileChunkSize", 1024),
+        **{name: request[name] for name in _SHOWN if name in request},
+        "AssociationId": association_id,
+        "ResourceARN": f"arn:aws:fsx:{region}:{account_id}:association/{request['FileSystemId']}/{association_id}",
+        "Lifecycle": "AVAILABLE",
+        "CreationTime": now,
+    }

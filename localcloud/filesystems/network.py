@@ -1,0 +1,64 @@
+"""A file system's place in a VPC: FSx checks its security groups before it makes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from localcloud.filesystems.lustre import refused
+
+LUSTRE_PORT = 988
+
+
+def check(ec2: Any, subnet_id: str, group_ids: Sequence[str], *, efa: bool) -> Any:
+    """moto's subnet. Raises as CreateFileSystem does."""
+    subnet = next((zones[subnet_id] for zones in ec2.subnets.values() if subnet_id in zones), None)
+    if subnet is None:
+        raise refused(f"The subnet ID '{subnet_id}' does not exist", "InvalidNetworkSettings")
+    groups = [_group(ec2, group_id, subnet.vpc_id) for group_id in group_ids]
+    if groups and not any(_admits_lustre(group.ingress_rules) for group in groups):
+        raise refused(
+            "The file system cannot be created because no security group permits Lustre LNET network traffic "
+            f"on port {LUSTRE_PORT}.",
+            "InvalidNetworkSettings",
+        )
+    if efa and not any(_all_to_itself(group) for group in groups):
+        raise refused("Insufficient security group permissions to create an EFA-enabled file system")
+    return subnet
+
+
+def connect(ec2: Any, subnet: Any, group_ids: Sequence[str]) -> Any:
+    """One interface; AWS makes one for each server. It holds subnet and groups until the file system is deleted."""
+    address = subnet.get_available_subnet_ip(None)
+    return ec2.create_network_interface(subnet, address, group_ids=list(group_ids), description="Created by Amazon FSx")
+
+
+def disconnect(ec2: Any, interface_id: str) -> None:
+    interface = ec2.enis[interface_id]
+    interface.subnet.del_subnet_ip(interface.private_ip_address)
+    ec2.delete_network_interface(interface_id)
+
+
+def _group(ec2: Any, group_id: str, vpc_id: str) -> Any:
+    group = ec2.get_security_group_from_id(group_id)
+    if group is None or group.vpc_id != vpc_id:
+        raise refused(
+            f"The security group '{group_id}' does not exist in the file system's VPC", "InvalidNetworkSettings"
+        )
+    return group
+
+
+def _admits_lustre(rules: Iterable[Any]) -> bool:
+    return any(
+        str(rule.ip_protocol) == "-1"
+        or (str(rule.ip_protocol) == "tcp" and int(rule.from_port) <= LUSTRE_PORT <= int(rule.to_port))
+        for rule in rules
+    )
+
+
+def _all_to_itself(group: Any) -> bool:
+    """0.0.0.0/0 is not enough: EFA's traffic is not IP."""
+    return all(
+        any(str(rule.ip_protocol) == "-1" and rule.source_group.get("GroupId") == group.id for rule in rules)
+        for rules in (group.ingress_rules, group.egress_rules)
+    )
