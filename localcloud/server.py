@@ -13,7 +13,7 @@ from werkzeug import Request, Response
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.test import run_wsgi_app
 
-from localcloud import answers, authorization, calls, parameters
+from localcloud import answers, authorization, calls, parameters, reachability
 from localcloud.api_log import ApiLog
 from localcloud.roles import Session
 from localcloud.routes import Routes
@@ -32,6 +32,7 @@ class Application:
         self._moto = moto_app
         self._log = log
         self._routes = routes
+        self._inside = routes is None
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))
@@ -63,6 +64,8 @@ class Application:
             return answers.throttled(call)
         with current().lock:
             parameters.seed(call.region)
+            if self._inside and (lacks := reachability.missing(call, session)):
+                return answers.error(call, "EndpointUnreachable", f"no way to the endpoint: {lacks}", status=503)
             if denial := authorization.check(call, session):
                 return answers.denied(call, str(denial))
         if call.service == "cloudformation":  # it calls back, so it must not hold the lock

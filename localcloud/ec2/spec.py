@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from typing import NamedTuple
 
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.instances import Instance
+from moto.ec2.models.route_tables import RouteTable
 from moto.ec2.models.subnets import Subnet
 
 from localcloud.ec2 import catalogue, interfaces
@@ -17,7 +19,7 @@ def of(instance: Instance) -> InstanceSpec:
     primary = next(interfaces.of(instance))
     subnet: Subnet = primary.subnet
     vpc = backend.get_vpc(subnet.vpc_id)
-    public, internet = _reach(backend, subnet)
+    way = reach(backend, subnet)
     return InstanceSpec(
         instance_id=instance.id,
         image_id=instance.image_id,
@@ -31,8 +33,8 @@ def of(instance: Instance) -> InstanceSpec:
         vpc_cidr=vpc.cidr_block,
         subnet_id=subnet.id,
         subnet_cidr=subnet.cidr_block,
-        public=public,
-        internet=internet,
+        public=way.public,
+        internet=way.internet,
         interfaces=tuple(_interface(interface) for interface in interfaces.of(instance)),
         launch_index=int(instance.ami_launch_index),
         life_cycle=instance.lifecycle or "on-demand",
@@ -55,14 +57,22 @@ def _interface(interface: object) -> Interface:
     )
 
 
-def _reach(backend: EC2Backend, subnet: Subnet) -> tuple[bool, bool]:
-    """Whether the subnet routes to an internet gateway, and whether it reaches the internet at all."""
-    tables = [table for table in backend.route_tables.values() if table.vpc_id == subnet.vpc_id]
-    own = [table for table in tables if subnet.id in table._associations.values()]
-    main = [table for table in tables if table.main_association_id]
-    for table in own or main:
+class Reach(NamedTuple):
+    public: bool  # the subnet routes to an internet gateway
+    internet: bool  # by that or through NAT
+
+
+def reach(backend: EC2Backend, subnet: Subnet) -> Reach:
+    for table in route_tables(backend, subnet):
         for route in table._routes.values():
             if route.destination_cidr_block == "0.0.0.0/0":
                 public = route.gateway is not None
-                return public, public or route.nat_gateway is not None
-    return False, False
+                return Reach(public, public or route.nat_gateway is not None)
+    return Reach(False, False)
+
+
+def route_tables(backend: EC2Backend, subnet: Subnet) -> list[RouteTable]:
+    """The subnet's own, else the VPC's main one."""
+    tables = [table for table in backend.route_tables.values() if table.vpc_id == subnet.vpc_id]
+    own = [table for table in tables if subnet.id in table._associations.values()]
+    return own or [table for table in tables if table.main_association_id]

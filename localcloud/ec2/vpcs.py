@@ -1,11 +1,20 @@
-"""VPCs and gateway endpoints: what AWS refuses to delete, and what goes or moves along, which moto leaves."""
+"""VPCs and their endpoints: what AWS refuses, and what comes, goes or moves along, which moto leaves."""
 
 from __future__ import annotations
+
+import re
+from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
 
 from localcloud.ec2.errors import Ec2Error
+
+GLOBAL_SERVICES = ("com.amazonaws.route53",)  # whose name tells no region
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() == "true"
 
 
 class VpcActions(EC2Response):
@@ -18,10 +27,62 @@ class VpcActions(EC2Response):
             del backend.network_acls[acl.id]
         return result
 
+    def create_vpc_endpoint(self) -> ActionResult:
+        interface = str(self._get_param("VpcEndpointType")).lower() == "interface"
+        self._check_service(str(self._get_param("ServiceName")))
+        if interface:
+            self._check_interface()
+        self.error_on_dryrun()
+        result: ActionResult = super().create_vpc_endpoint()
+        if interface:
+            answer: Any = result.result
+            self._settle(answer["VpcEndpoint"])
+        return result
+
+    def _check_service(self, name: str) -> None:
+        region = self._get_param("ServiceRegion") or self.region
+        if name not in GLOBAL_SERVICES and not re.fullmatch(rf"com\.amazonaws\.(vpce\.)?{region}\.[\w.-]+", name):
+            raise Ec2Error("InvalidServiceName", f"The Vpc Endpoint Service '{name}' does not exist")
+
+    def _check_interface(self) -> None:
+        vpc, name = self.ec2_backend.get_vpc(self._get_param("VpcId")), self._get_param("ServiceName")
+        if self.params.get("PrivateDnsEnabled") is False:
+            return
+        if not all(_is_true(value) for value in (vpc.enable_dns_support, vpc.enable_dns_hostnames)):
+            raise Ec2Error(
+                "InvalidParameter",
+                "Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes set to true "
+                f"for {vpc.id}",
+            )
+        for other in self.ec2_backend.vpc_end_points.values():
+            taken = other.vpc_id == vpc.id and other.service_name == name and other.private_dns_enabled
+            if taken and other.vpc_endpoint_type == "Interface" and other.state != "deleted":
+                raise Ec2Error(
+                    "InvalidParameter",
+                    f"private-dns-enabled cannot be set because there is already a conflicting DNS domain for {name} "
+                    f"in the VPC {vpc.id}",
+                )
+
+    def _settle(self, endpoint: Any) -> None:
+        """Give the interfaces addresses of their subnets, and the groups: moto draws addresses at random."""
+        for interface_id in endpoint.network_interface_ids:
+            self.ec2_backend.enis.pop(interface_id, None)
+        endpoint.network_interface_ids = [
+            self.ec2_backend.create_network_interface(
+                subnet := self.ec2_backend.get_subnet(subnet_id),
+                subnet.get_available_subnet_ip(instance=None),
+                group_ids=list(endpoint.security_group_ids),
+                description=f"VPC Endpoint Interface {endpoint.id}",
+            ).id
+            for subnet_id in endpoint.subnet_ids
+        ]
+
     def modify_vpc_endpoint(self) -> ActionResult:
         endpoint = self.ec2_backend.vpc_end_points.get(self._get_param("VpcEndpointId"))
         before = set(endpoint.route_table_ids) if endpoint else set()
         result: ActionResult = super().modify_vpc_endpoint()
+        if endpoint and str(endpoint.vpc_endpoint_type).lower() == "interface":
+            self._settle(endpoint)
         if endpoint and endpoint.destination_prefix_list_id:
             prefix_list, after = endpoint.destination_prefix_list_id, set(endpoint.route_table_ids)
             for table in before - after:

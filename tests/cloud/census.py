@@ -30,6 +30,8 @@ _KINDS = {
     "instances": ("ec2", "describe_instances", "Reservations.Instances", "InstanceId"),
     "volumes": ("ec2", "describe_volumes", "Volumes", "VolumeId"),
     "flow logs": ("ec2", "describe_flow_logs", "FlowLogs", "FlowLogId"),
+    "load balancers": ("elbv2", "describe_load_balancers", "LoadBalancers", "LoadBalancerArn"),
+    "target groups": ("elbv2", "describe_target_groups", "TargetGroups", "TargetGroupArn"),
     "roles": ("iam", "list_roles", "Roles", "RoleName"),
     "policies": ("iam", "list_policies", "Policies", "PolicyName"),
     "instance profiles": ("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),

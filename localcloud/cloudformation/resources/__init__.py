@@ -8,6 +8,7 @@ from localcloud.cloudformation.resources import (  # noqa: F401
     data,
     identity,
     launch,
+    load_balancers,
     monitoring,
     names,
     network,

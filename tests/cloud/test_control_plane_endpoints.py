@@ -1,0 +1,50 @@
+"""Interface endpoints: what AWS refuses, and the interfaces that come and go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from place import Place, code
+
+SSM = "com.amazonaws.us-east-1.ssm"
+
+
+@pytest.fixture
+def names(place: Place) -> Iterator[None]:
+    """The VPC's DNS attributes, without which no endpoint answers to its service's name."""
+    place.ec2.modify_vpc_attribute(VpcId=place.vpc_id, EnableDnsHostnames={"Value": True})
+    yield
+    place.ec2.modify_vpc_attribute(VpcId=place.vpc_id, EnableDnsHostnames={"Value": False})
+
+
+def make(place: Place, service: str = SSM, **more: Any) -> dict[str, Any]:
+    wanted = {"VpcEndpointType": "Interface", "SubnetIds": [place.subnet_id], "SecurityGroupIds": [place.group_id]}
+    made = place.ec2.create_vpc_endpoint(VpcId=place.vpc_id, ServiceName=service, **(wanted | more))
+    return dict(made["VpcEndpoint"])
+
+
+def test_an_interface_of_the_subnet_with_the_groups_comes_and_goes(place: Place, names: None) -> None:
+    endpoint = make(place, PrivateDnsEnabled=True)
+    ids = endpoint["NetworkInterfaceIds"]
+    (interface,) = place.ec2.describe_network_interfaces(NetworkInterfaceIds=ids)["NetworkInterfaces"]
+    assert interface["SubnetId"] == place.subnet_id
+    assert interface["PrivateIpAddress"].startswith("10.0.")
+    assert [group["GroupId"] for group in interface["Groups"]] == [place.group_id]
+    with pytest.raises(ClientError, match="conflicting DNS domain"):
+        make(place, PrivateDnsEnabled=True)
+    place.ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint["VpcEndpointId"]])
+    found = place.ec2.describe_network_interfaces(Filters=[{"Name": "network-interface-id", "Values": ids}])
+    assert found["NetworkInterfaces"] == []
+
+
+def test_what_is_refused(place: Place) -> None:
+    with pytest.raises(ClientError, match="enableDnsHostnames") as error:
+        make(place, PrivateDnsEnabled=True)
+    assert code(error) == "InvalidParameter"
+    for service in ("com.amazonaws.eu-west-1.ssm", "ssm"):
+        with pytest.raises(ClientError) as error:
+            make(place, service, PrivateDnsEnabled=False)
+        assert code(error) == "InvalidServiceName"
