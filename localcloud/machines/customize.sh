@@ -21,6 +21,8 @@ ln -sf mount.nfs "$root/usr/sbin/mount.nfs4"
 ln -sf nfs-server.service "$root/usr/lib/systemd/system/nfs-kernel-server.service"
 install -d "$root/opt/amazon/efa/bin"
 ln -sf /usr/bin/fi_info "$root/opt/amazon/efa/bin/fi_info"
+install -d "$root/opt/aws/amazon-cloudwatch-agent/bin"
+ln -sf /usr/bin/amazon-cloudwatch-agent-ctl "$root/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 
 # Services wait for user data to start them; timers and terminals only cost memory here.
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service slurmdbd.service \
