@@ -1,6 +1,7 @@
 """Which actions, resources and condition keys an API call stands for, as the service authorization reference says.
 
-Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, DynamoDB tables,
+Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, metrics' namespaces,
+DynamoDB tables,
 Instance Connect, and EC2 by `localcloud.ec2.authorization`. Any other call is its action on an unknown resource.
 """
 
@@ -112,6 +113,13 @@ def _logs(call: Call) -> Iterator[Check]:
     yield Check(f"logs:{call.action}", arn or UNKNOWN_RESOURCE)
 
 
+def _metrics(call: Call) -> Iterator[Check]:
+    """CloudWatch has no resources for metrics; the namespace is a condition."""
+    namespace = call.form.get("Namespace") or _json(call).get("Namespace")
+    keys: Keys = {"cloudwatch:namespace": (namespace,)} if isinstance(namespace, str) else {}
+    yield Check(f"cloudwatch:{call.action}", UNKNOWN_RESOURCE, keys)
+
+
 def _dynamodb(call: Call) -> Iterator[Check]:
     table = _json(call).get("TableName")
     arn = f"arn:aws:dynamodb:{call.region}:{ACCOUNT_ID}:table/{table}" if isinstance(table, str) else UNKNOWN_RESOURCE
@@ -130,8 +138,9 @@ _SERVICES: dict[str, Callable[[Call], Iterator[Check]]] = {
     "secretsmanager": _secrets,
     "route53": _route53,
     "logs": _logs,
+    "monitoring": _metrics,
     "dynamodb": _dynamodb,
     "ec2-instance-connect": _connect,
 }
 # services whose IAM prefix differs from the name that requests are signed with
-_PREFIXES = {"monitoring": "cloudwatch", "email": "ses"}
+_PREFIXES = {"email": "ses"}
