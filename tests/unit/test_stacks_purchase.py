@@ -1,0 +1,158 @@
+"""How nodes are bought, where they are placed, and what the head may use for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import botocore.session
+import pytest
+from test_stacks_roles import allowing, resources
+
+Template = dict[str, Any]
+RESERVATION = "cr-0123456789abcdef0"
+
+CLUSTER = """
+name: GpuCluster
+region: us-east-1
+availability_zone: us-east-1a
+partitions:
+  - {{name: train, instance_types: [{type}], max_nodes: 4, purchase: {purchase}{more}}}
+"""
+
+
+def cluster(purchase: str, *, type_: str = "p5.48xlarge", reservation: str | None = None, more: str = "") -> str:
+    target = f", reservation_id: {reservation}, placement_group: none" if reservation else ""
+    return CLUSTER.format(type=type_, purchase=purchase, more=target) + more
+
+
+ON_DEMAND = cluster("on-demand")
+SPOT = cluster("spot", type_="g5.12xlarge")
+RESERVED = cluster("reservation", type_="p4d.24xlarge", reservation=RESERVATION)
+BLOCK = cluster("capacity-block", reservation=RESERVATION)
+
+
+def launch_data(template: Template, partition: str = "train") -> dict[str, Any]:
+    for found in template["Resources"].values():
+        data = found.get("Properties", {}).get("LaunchTemplateData")
+        if data and {"Key": "gpucluster:partition", "Value": partition} in data["TagSpecifications"][0]["Tags"]:
+            return dict(data)
+    raise AssertionError(partition)
+
+
+ONCE = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+TARGET = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
+
+
+@pytest.mark.parametrize(
+    ("text", "market", "reservation"),
+    [
+        (ON_DEMAND, None, None),
+        (SPOT, {"MarketType": "spot", "SpotOptions": ONCE}, None),
+        (RESERVED, None, TARGET),
+        (BLOCK, {"MarketType": "capacity-block"}, TARGET),
+    ],
+    ids=["on-demand", "spot", "reservation", "capacity-block"],
+)
+def test_how_nodes_are_bought(
+    template_of: Callable[[str], Template], text: str, market: dict[str, Any] | None, reservation: dict[str, Any] | None
+) -> None:
+    data = launch_data(template_of(text))
+    assert data.get("InstanceMarketOptions") == market
+    assert data.get("CapacityReservationSpecification") == reservation
+    assert data["InstanceInitiatedShutdownBehavior"] == "terminate"
+
+
+def launch_template_shape(*members: str) -> Any:
+    model = botocore.session.get_session().get_service_model("ec2")
+    shape = model.operation_model("CreateLaunchTemplate").input_shape.members["LaunchTemplateData"]
+    for member in members:
+        shape = shape.members[member]
+    return shape
+
+
+def test_ec2_knows_the_words(template_of: Callable[[str], Template]) -> None:
+    market = launch_template_shape("InstanceMarketOptions")
+    for text in (SPOT, BLOCK):
+        options = launch_data(template_of(text))["InstanceMarketOptions"]
+        assert options["MarketType"] in market.members["MarketType"].enum
+        for key, value in options.get("SpotOptions", {}).items():
+            assert value in market.members["SpotOptions"].members[key].enum
+    target = launch_template_shape("CapacityReservationSpecification", "CapacityReservationTarget")
+    assert TARGET["CapacityReservationTarget"].keys() <= target.members.keys()
+
+
+@pytest.mark.parametrize("text", [RESERVED, BLOCK], ids=["reservation", "capacity-block"])
+def test_a_reservation_places_its_instances_itself(template_of: Callable[[str], Template], text: str) -> None:
+    template = template_of(text)
+    assert "Placement" not in launch_data(template)
+    assert "AWS::EC2::PlacementGroup" not in {found["Type"] for found in template["Resources"].values()}
+
+
+@pytest.mark.parametrize("text", [RESERVED, BLOCK], ids=["reservation", "capacity-block"])
+def test_the_head_may_use_the_reservation(template_of: Callable[[str], Template], text: str) -> None:
+    """Of whatever account: one may be shared."""
+    used = [
+        each
+        for statement in allowing(template_of(text), "HeadRole", "ec2:RunInstances")
+        for each in resources(statement)
+    ]
+    assert [each.partition(":ec2:")[2] for each in used if "capacity-reservation" in each] == [
+        f"us-east-1:*:capacity-reservation/{RESERVATION}"
+    ]
+
+
+def test_without_a_reservation_none_may_be_used(template_of: Callable[[str], Template]) -> None:
+    for statement in allowing(template_of(SPOT), "HeadRole", "ec2:RunInstances"):
+        assert "capacity-reservation" not in str(resources(statement))
+
+
+def test_the_first_spot_launch_of_an_account_makes_its_role(template_of: Callable[[str], Template]) -> None:
+    (statement,) = allowing(template_of(SPOT), "HeadRole", "iam:CreateServiceLinkedRole")
+    assert statement["Condition"] == {"StringEquals": {"iam:AWSServiceName": "spot.amazonaws.com"}}
+    (role,) = resources(statement)
+    assert role.endswith(":iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot")
+    assert not allowing(template_of(ON_DEMAND), "HeadRole", "iam:CreateServiceLinkedRole")
+
+
+SERVERS = "parameter_servers: {{instance_type: m5.24xlarge, max_nodes: 16{}}}\n"
+
+
+def placement(template: Template, partition: str) -> Any:
+    return launch_data(template, partition).get("Placement", {}).get("GroupName")
+
+
+def test_parameter_servers_are_beside_the_gpus(template_of: Callable[[str], Template]) -> None:
+    template = template_of(cluster("spot", type_="g5.12xlarge", more=SERVERS.format("")))
+    groups = [key for key, found in template["Resources"].items() if found["Type"] == "AWS::EC2::PlacementGroup"]
+    assert len(groups) == 1
+    assert placement(template, "train") == placement(template, "ps") == {"Ref": groups[0]}
+    servers = launch_data(template, "ps")
+    assert servers["InstanceType"] == "m5.24xlarge" and "InstanceMarketOptions" not in servers
+    assert [each["InterfaceType"] for each in servers["NetworkInterfaces"]] == ["interface"]
+
+
+def test_the_shared_group_is_of_the_first_partition_that_made_one(template_of: Callable[[str], Template]) -> None:
+    second = "  - {name: second, instance_types: [p4d.24xlarge], max_nodes: 4}\n"
+    third = "  - {name: third, instance_types: [p4d.24xlarge], max_nodes: 4}\n"
+    text = cluster("capacity-block", reservation=RESERVATION, more=second + third + SERVERS.format(""))
+    template = template_of(text)
+    assert placement(template, "ps") == placement(template, "second") != placement(template, "third")
+    assert placement(template, "train") is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "group"), [("", None), (", placement_group: none", None), (", placement_group: mine", "mine")]
+)
+def test_parameter_servers_elsewhere(template_of: Callable[[str], Template], wish: str, group: str | None) -> None:
+    template = template_of(cluster("capacity-block", reservation=RESERVATION, more=SERVERS.format(wish)))
+    assert placement(template, "ps") == group
+
+
+def test_a_group_made_elsewhere_is_allowed_by_its_name(template_of: Callable[[str], Template]) -> None:
+    template = template_of(cluster("on-demand", more=SERVERS.format(", placement_group: mine")))
+    used = [each for statement in allowing(template, "HeadRole", "ec2:RunInstances") for each in resources(statement)]
+    assert [each.rpartition(":")[2] for each in used if "placement-group" in each] == [
+        "placement-group/*",
+        "placement-group/mine",
+    ]
