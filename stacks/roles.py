@@ -15,6 +15,9 @@ from stacks.bundle import Parameters
 from stacks.network import Network
 from stacks.partitions import Partition
 
+RESOURCES_PER_STATEMENT = 20
+"""What outgrows a role's inline policies CDK moves to managed ones, of 6,144 characters each, by whole statements."""
+
 
 def node_role(scope: Construct, id_: str) -> iam.Role:
     return iam.Role(scope, id_, assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
@@ -87,7 +90,10 @@ def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions:
     allow(role, ["ec2:RunInstances"], [_ec2(role, "launch-template/*"), _ec2(role, "placement-group/*")], ours)
     made = [_ec2(role, f"{kind}/*") for kind in ("instance", "volume", "network-interface")]
     as_they_stand = {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
-    allow(role, ["ec2:RunInstances"], [*made, *_used(role, network, partitions)], as_they_stand)
+    allow(role, ["ec2:RunInstances"], made, as_they_stand)
+    used = _used(role, network, partitions)
+    for start in range(0, len(used), RESOURCES_PER_STATEMENT):
+        allow(role, ["ec2:RunInstances"], used[start : start + RESOURCES_PER_STATEMENT], as_they_stand)
     at_launch = {"ec2:CreateAction": "RunInstances", "aws:RequestTag/gpucluster:cluster": cluster}
     allow(role, ["ec2:CreateTags"], made[:2], {"StringEquals": at_launch})
     if any(partition.purchase.kind == "spot" for partition in partitions):

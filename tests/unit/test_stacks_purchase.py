@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -156,3 +157,60 @@ def test_a_group_made_elsewhere_is_allowed_by_its_name(template_of: Callable[[st
         "placement-group/*",
         "placement-group/mine",
     ]
+
+
+MAX_INLINE_CHARACTERS, MAX_MANAGED_CHARACTERS, MAX_MANAGED_POLICIES = 10_240, 6_144, 10
+"""Of a role's inline policies together, of one managed policy, and of such on one role (IAM's quotas)."""
+
+
+def documents(template: Template, kind: str) -> list[int]:
+    """The characters of each policy of the head's role, without blanks, as IAM counts them."""
+    found = [each["Properties"] for each in template["Resources"].values() if each["Type"] == kind]
+    heads = [each for each in found if each["Roles"][0]["Ref"].startswith("HeadRole")]
+    return [len(json.dumps(resolved(each["PolicyDocument"]), separators=(",", ":"))) for each in heads]
+
+
+def resolved(value: Any) -> Any:
+    if isinstance(value, list):
+        return [resolved(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value == {"Ref": "AWS::Partition"}:
+        return "aws-us-gov"
+    if "Fn::Join" in value:
+        return "".join(str(resolved(each)) for each in value["Fn::Join"][1])
+    if value.keys() & {"Ref", "Fn::GetAtt"}:
+        return "x" * 100
+    return {key: resolved(each) for key, each in value.items()}
+
+
+def fifty(more: str) -> str:
+    head = f"name: {'x' * 40}\nregion: ap-southeast-1\navailability_zone: ap-southeast-1a\n"
+    row = "  - {{name: part-{n}x, instance_types: [p5.48xlarge], max_nodes: 100{more}}}\n"
+    return head + "partitions:\n" + "".join(row.format(n=n, more=more.format(n=n)) for n in range(10, 60))
+
+
+RESERVATIONS = ", purchase: reservation, reservation_id: cr-0123456789abcde{n}, placement_group: none"
+
+
+@pytest.mark.parametrize(
+    ("more", "managed"),
+    [
+        ("", 0),
+        (", placement_group: a-placement-group-of-theirs-{n}", None),
+        (", image: ami-0123456789abcde{n}", None),
+        (RESERVATIONS + ", image: ami-0123456789abcde{n}", None),
+    ],
+    ids=["ours", "named groups", "images", "reservations and images"],
+)
+def test_fifty_partitions_fit_into_the_heads_role(
+    template_of: Callable[[str], Template], more: str, managed: int | None
+) -> None:
+    """`managed`: how many managed policies it takes; what grows with the partitions is scoped by tag where it can."""
+    template = template_of(fifty(more))
+    inline = documents(template, "AWS::IAM::Policy")
+    assert inline and sum(inline) <= MAX_INLINE_CHARACTERS, inline
+    overflow = documents(template, "AWS::IAM::ManagedPolicy")
+    assert len(overflow) <= MAX_MANAGED_POLICIES
+    assert all(size <= MAX_MANAGED_CHARACTERS for size in overflow), overflow
+    assert managed is None or len(overflow) == managed

@@ -95,11 +95,13 @@ def test_a_compute_nodes_calls_are_these(template: Template) -> None:
 
 
 def test_the_head_launches_from_our_templates_alone(template: Template) -> None:
-    tagged, as_they_stand = allowing(template, "HeadRole", "ec2:RunInstances")
+    tagged, made, named = allowing(template, "HeadRole", "ec2:RunInstances")
     assert tagged["Condition"] == {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": "GpuCluster"}}
     assert [each.rpartition(":")[2] for each in resources(tagged)] == ["launch-template/*", "placement-group/*"]
-    assert as_they_stand["Condition"] == {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
-    used = [each.partition(":ec2:")[2] for each in resources(as_they_stand)]
+    for statement in (made, named):
+        assert statement["Condition"] == {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
+    assert [each.rpartition(":")[2] for each in resources(made)] == [INSTANCES, "volume/*", "network-interface/*"]
+    used = [each.partition(":ec2:")[2] for each in resources(named)]
     wide = ("subnet/*", "security-group/*", "image/*", "launch-template/*", "placement-group/*")
     assert not [each for each in used if each.endswith(wide)]
     assert "us-east-1::image/ami-0123456789abcdef0" in used
