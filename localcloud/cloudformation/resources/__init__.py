@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from localcloud.cloudformation.resources import (  # noqa: F401
     bootstrap,
+    budgets,
     compute,
     data,
     identity,

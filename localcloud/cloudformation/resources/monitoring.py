@@ -1,4 +1,4 @@
-"""Logs, CloudWatch, SNS, EventBridge and Budgets."""
+"""Logs, CloudWatch, SNS and EventBridge."""
 
 from __future__ import annotations
 
@@ -171,24 +171,3 @@ class EventsRule(Handler):
         if ids:
             bus = properties.get("EventBusName")
             call.api("events", "remove_targets", Rule=name, EventBusName=bus, Ids=ids)
-
-
-@resource("AWS::Budgets::Budget")
-class Budget(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        budget = {"BudgetName": call.name(100), **properties["Budget"]}
-        notifications = [
-            {"Notification": item["Notification"], "Subscribers": item.get("Subscribers") or []}
-            for item in properties.get("NotificationsWithSubscribers") or []
-        ]
-        call.api(
-            "budgets",
-            "create_budget",
-            AccountId=call.account_id,
-            Budget=budget,
-            NotificationsWithSubscribers=notifications or None,
-        )
-        return Made(str(budget["BudgetName"]))
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("budgets", "delete_budget", AccountId=call.account_id, BudgetName=physical_id)
