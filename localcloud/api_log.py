@@ -16,18 +16,9 @@ class ApiLog:
         self._file = path.open("w")
         self._lock = threading.Lock()
 
-    def add(
-        self, *, service: str, action: str, caller: str, status: int, error: str | None, instance_ids: list[str]
-    ) -> None:
-        entry = {
-            "time": round(time.time(), 3),
-            "service": service,
-            "action": action,
-            "caller": caller,
-            "status": status,
-            "error": error,
-            "instance_ids": instance_ids,
-        }
+    def add(self, **facts: Any) -> None:
+        """`facts`: service, action, caller, status, error, instance_ids; of a role's call also role and checks."""
+        entry = {"time": round(time.time(), 3)} | facts
         with self._lock:
             if not self._file.closed:
                 self._file.write(json.dumps(entry) + "\n")

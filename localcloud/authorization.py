@@ -37,22 +37,30 @@ class Denial:
         return f"User: {self.user_arn} is not authorized to perform: {self.action}{subject} {reason}"
 
 
-def check(call: Call, session: Session | None) -> Denial | None:
-    """None where the call may go on. The caller holds the runtime's lock."""
+@dataclass(frozen=True)
+class Verdict:
+    """What a call needed, and the first of it that the role lacks."""
+
+    checks: tuple[resources.Check, ...] = ()
+    denial: Denial | None = None
+
+
+def judge(call: Call, session: Session | None) -> Verdict:
+    """The caller holds the runtime's lock."""
     if session is None or not call.action:
-        return None
+        return Verdict()
     user_arn = f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/{session.role_name}/{session.instance_id}"
     policies, boundary = _policies(session.role_name)
     common = _common_keys(call, session, user_arn)
-    for needed in resources.checks(call):
-        if needed.action in ALWAYS_ALLOWED:
-            continue
-        decision = permissions.evaluate(policies, needed.action, needed.resource, common | needed.keys)
+    needed = tuple(check for check in resources.checks(call) if check.action not in ALWAYS_ALLOWED)
+    for check in needed:
+        decision = permissions.evaluate(policies, check.action, check.resource, common | check.keys)
         if decision == permissions.ALLOWED and boundary is not None:
-            decision = permissions.evaluate([boundary], needed.action, needed.resource, common | needed.keys)
+            decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
         if decision != permissions.ALLOWED:
-            return Denial(user_arn, needed.action, needed.resource, decision == permissions.EXPLICIT_DENY)
-    return None
+            explicit = decision == permissions.EXPLICIT_DENY
+            return Verdict(needed, Denial(user_arn, check.action, check.resource, explicit))
+    return Verdict(needed)
 
 
 def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:

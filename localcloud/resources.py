@@ -1,8 +1,8 @@
 """Which actions, resources and condition keys an API call stands for, as the service authorization reference says.
 
 Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, metrics' namespaces,
-DynamoDB tables,
-Instance Connect, and EC2 by `localcloud.ec2.authorization`. Any other call is its action on an unknown resource.
+DynamoDB tables, KMS keys, roles to assume, Instance Connect, and EC2 by `localcloud.ec2.authorization`. Any other call
+is its action on an unknown resource.
 """
 
 from __future__ import annotations
@@ -120,6 +120,18 @@ def _metrics(call: Call) -> Iterator[Check]:
     yield Check(f"cloudwatch:{call.action}", UNKNOWN_RESOURCE, keys)
 
 
+def _kms(call: Call) -> Iterator[Check]:
+    wanted = str(_json(call).get("KeyId") or "")
+    kind = wanted if wanted.startswith("alias/") else f"key/{wanted}"
+    arn = wanted if wanted.startswith("arn:") else f"arn:aws:kms:{call.region}:{ACCOUNT_ID}:{kind}"
+    yield Check(f"kms:{call.action}", arn if wanted else UNKNOWN_RESOURCE)
+
+
+def _sts(call: Call) -> Iterator[Check]:
+    keys: Keys = {"sts:RoleSessionName": (call.form["RoleSessionName"],)} if "RoleSessionName" in call.form else {}
+    yield Check(f"sts:{call.action}", call.form.get("RoleArn", UNKNOWN_RESOURCE), keys)
+
+
 def _dynamodb(call: Call) -> Iterator[Check]:
     table = _json(call).get("TableName")
     arn = f"arn:aws:dynamodb:{call.region}:{ACCOUNT_ID}:table/{table}" if isinstance(table, str) else UNKNOWN_RESOURCE
@@ -140,6 +152,8 @@ _SERVICES: dict[str, Callable[[Call], Iterator[Check]]] = {
     "logs": _logs,
     "monitoring": _metrics,
     "dynamodb": _dynamodb,
+    "kms": _kms,
+    "sts": _sts,
     "ec2-instance-connect": _connect,
 }
 # services whose IAM prefix differs from the name that requests are signed with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 
 from moto.iam.models import IAMBackend, InstanceProfile, Role, iam_backends
@@ -46,6 +47,15 @@ class Sessions:
 
     def of_key(self, access_key_id: str) -> Session | None:
         return self._by_key.get(access_key_id)
+
+    def assumed(self, caller: Session, role_arn: str, answer: str) -> None:
+        """Keep the session that STS has just answered `caller` with: a job's role is held to its policies, too."""
+        held = [re.search(rf"<{name}>([^<]+)</{name}>", answer) for name in ("AccessKeyId", "SecretAccessKey")]
+        if held[0] is None or held[1] is None:
+            return  # refused
+        name, until = role_arn.rpartition("/")[2], datetime.datetime.now(datetime.UTC) + VALID
+        credentials = Credentials(name, held[0][1], held[1][1], "", until.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._by_key[held[0][1]] = Session(caller.instance_id, name, credentials, until)
 
     def credentials(self, instance_id: str) -> Credentials | None:
         """The instance's current credentials, renewed in good time; None without a role."""

@@ -41,15 +41,19 @@ class Application:
         call = calls.identify(environ)
         with current().lock:
             session = current().sessions.of_key(call.access_key_id)
+        verdict = authorization.Verdict()
         try:
-            response = self._answer(call, session, environ)
+            with current().lock:
+                parameters.seed(call.region)
+                verdict = authorization.judge(call, session)
+            response = self._answer(call, session, verdict, environ)
         except NotImplementedError as error:
             message = f"the local cloud does not know this call: {error or f'{call.service}:{call.action}'}"
             response = answers.error(call, "InvalidAction", message, status=400)
         except Exception as error:  # a defect of ours or of moto's: tell the caller, keep the trace, go on serving
             traceback.print_exc(file=sys.stderr)
             response = answers.error(call, "InternalError", f"{type(error).__name__}: {error}", status=500)
-        self._record(call, session, response)
+        self._record(call, session, verdict, response)
         return response(environ, start_response)
 
     def _own(self, request: Request, path: str) -> Response:
@@ -59,24 +63,30 @@ class Application:
             return waits.handle(request)
         return self._routes.answer(request) if self._routes else Response("not found\n", status=404)
 
-    def _answer(self, call: calls.Call, session: Session | None, environ: Environ) -> Response:
+    def _answer(
+        self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, environ: Environ
+    ) -> Response:
         if current().faults.throttled(call.service, call.action):
             return answers.throttled(call)
         with current().lock:
-            parameters.seed(call.region)
             if self._inside and (lacks := reachability.missing(call, session)):
                 return answers.error(call, "EndpointUnreachable", f"no way to the endpoint: {lacks}", status=503)
-            if denial := authorization.check(call, session):
-                return answers.denied(call, str(denial))
+        if verdict.denial:
+            return answers.denied(call, str(verdict.denial))
         if call.service == "cloudformation":  # it calls back, so it must not hold the lock
             from localcloud.cloudformation import api
 
             return api.handle(Request(environ))
         with current().lock:
             body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
-            return Response(b"".join(body), status, headers)
+            response = Response(b"".join(body), status, headers)
+            if session and (call.service, call.action) == ("sts", "AssumeRole"):
+                current().sessions.assumed(session, call.form.get("RoleArn", ""), response.get_data(as_text=True))
+            return response
 
-    def _record(self, call: calls.Call, session: Session | None, response: Response) -> None:
+    def _record(
+        self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, response: Response
+    ) -> None:
         failed = response.status_code >= 400
         body = response.get_data() if failed or call.action in _LAUNCHES else b""
         named = "\n".join(call.form.values()).encode() + call.body
@@ -88,7 +98,14 @@ class Application:
             status=response.status_code,
             error=answers.error_code(response.status_code, body),
             instance_ids=answers.instance_ids(named + b"\n" + made),
+            **(_judged(session, verdict) if session else {}),
         )
+
+
+def _judged(session: Session, verdict: authorization.Verdict) -> dict[str, Any]:
+    """Of a role's call: who asked, and everything that had to be allowed."""
+    checks = [{"action": check.action, "resource": check.resource, "keys": check.keys} for check in verdict.checks]
+    return {"role": session.role_name, "checks": checks, "denied": verdict.denial is not None}
 
 
 def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:

@@ -61,7 +61,8 @@ def arn(backend: EC2Backend, resource_id: str) -> str:
 
 
 def _resource_tags(backend: EC2Backend, resource_id: str) -> Keys:
-    return _tag_keys({tag["key"]: tag["value"] for tag in backend.describe_tags({"resource-id": [resource_id]})})
+    ours = _kept_tags(kept.find(backend, resource_id))
+    return ours | _tag_keys({tag["key"]: tag["value"] for tag in backend.describe_tags({"resource-id": [resource_id]})})
 
 
 def _kept_tags(record: kept.Record | None) -> Keys:
@@ -88,6 +89,10 @@ def _named(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iter
             arn(backend, resource_id),
             _resource_tags(backend, resource_id) | _request_tags(request_tags),
         )
+    for kind, tags in convert_tag_spec(parameters.get("TagSpecifications") or []).items():
+        made = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:{kind}/*"
+        yield Check(f"ec2:{action}", made, _request_tags(tags))
+        yield Check("ec2:CreateTags", made, _request_tags(tags) | {"ec2:CreateAction": (action,)})
     if not ids:
         yield Check(f"ec2:{action}", keys=_request_tags(request_tags))
 
