@@ -23,7 +23,7 @@ TUNNEL_S = 3600
 SSH_PORT = 22
 _SIGNATURE_S = 60
 
-_CREDENTIALS = (
+CREDENTIALS = (
     "AuthFailure",
     "ExpiredToken",
     "ExpiredTokenException",
@@ -32,6 +32,7 @@ _CREDENTIALS = (
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 )
+"""Error codes of every service alike: not this call is refused, but whoever makes it."""
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
@@ -197,7 +198,7 @@ def _client_error(error: Any) -> AwsError:
     details = error.response.get("Error", {})
     code, message = details.get("Code", "unknown"), details.get("Message", "")
     hint = None
-    if code in _CREDENTIALS:
+    if code in CREDENTIALS:
         hint = "your AWS credentials are wrong or have expired: log in again"
     elif code in _DENIED:
         hint = "your AWS identity lacks this permission"

@@ -8,6 +8,7 @@
     ├── CloudError                  exit code 3: AWS, or what runs there
     │   ├── AwsError                an API call refused or failed
     │   ├── CapacityError           AWS has none of the instance types left
+    │   │   └── QuotaError          the account may not have so much: every shortage at once
     │   ├── DeployError             the stack did not come up, or the head node's boot failed
     │   ├── NotDeployedError        the cluster is not there
     │   └── RemoteError             the head node cannot be reached, or a command on it failed
@@ -81,7 +82,7 @@ class UsageError(UserError):
     pass
 
 
-class ConfigError(UserError):
+class Problems(GpuClusterError):
     """All problems of one file, warnings among them. `message` counts them, `render()` prints each with its place."""
 
     def __init__(self, problems: Sequence[Notice], hint: str | None = None) -> None:
@@ -97,6 +98,10 @@ class ConfigError(UserError):
         return text + (f"\nhint: {self.hint}" if self.hint else "")
 
 
+class ConfigError(Problems, UserError):
+    pass
+
+
 class JobSpecError(ConfigError):
     pass
 
@@ -110,6 +115,10 @@ class AwsError(CloudError):
 
 
 class CapacityError(CloudError):
+    pass
+
+
+class QuotaError(Problems, CapacityError):
     pass
 
 

@@ -45,6 +45,10 @@ class Validator:
         return self.rule is not None
 
 
+class Unanswered(Exception):
+    """What a validator asked AWS was not answered: it has nothing to say, and that is worth a warning."""
+
+
 _all: dict[str, Validator] = {}
 VALIDATORS: Mapping[str, Validator] = MappingProxyType(_all)
 """Those of the modules imported so far; `checks.every()` imports all modules first."""

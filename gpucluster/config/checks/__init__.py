@@ -18,7 +18,7 @@ from gpucluster.config.checks.entries import entries
 from gpucluster.config.checks.silence import Outcome, misused, sort_out
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig, NotValidated
-from gpucluster.config.validators import VALIDATORS, Validator
+from gpucluster.config.validators import VALIDATORS, Unanswered, Validator
 
 OFFLINE = (
     "beegfs",
@@ -29,19 +29,32 @@ OFFLINE = (
     "fsx_sizes",
     "head",
     "images",
+    "internet",
     "monitoring",
     "mounts",
+    "names",
     "network",
     "partitions",
+    "placement",
     "purchase",
     "repositories",
     "s3_access",
     "security",
     "software",
+    "ssh",
 )
 """The modules of this folder whose validators need nothing."""
 
-ONLINE: tuple[str, ...] = ()
+ONLINE: tuple[str, ...] = (
+    "online.buckets",
+    "online.costs",
+    "online.images",
+    "online.keys",
+    "online.network",
+    "online.quotas",
+    "online.reservations",
+    "online.zones",
+)
 """Those whose validators ask AWS. They are imported for their names (`silence`, the page of docs), or to be run."""
 
 
@@ -71,8 +84,11 @@ def findings(validator: Validator, config: ClusterConfig, *clients: Any) -> Iter
     for path, entry in entries(config, validator.each):
         place = (path, config) if path else ()
         with suppress(NotValidated):
-            for finding in validator.rule(entry, *place, *clients):
-                yield replace(finding, level=validator.level, validator=validator.name)
+            try:
+                for finding in validator.rule(entry, *place, *clients):
+                    yield replace(finding, level=validator.level, validator=validator.name)
+            except Unanswered as reason:
+                yield Finding(path, f"could not be checked: {reason}", None, "warning", validator=validator.name)
 
 
 def _needing(needs: str) -> list[Validator]:

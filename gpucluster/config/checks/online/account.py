@@ -1,0 +1,59 @@
+"""What online validators may ask, and answers that several of them want."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.validators import Unanswered
+
+Answer = dict[str, Any]
+
+
+class Refused(Unanswered):
+    """AWS answered with an error. Unless the validator makes something of its code, it could not be checked."""
+
+    def __init__(self, operation: str, code: str, message: str) -> None:
+        super().__init__(f"{operation}: {code}" + (f": {message}" if message else ""))
+        self.operation = operation
+        self.code = code
+
+
+class Account(Protocol):
+    def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
+        """The whole answer, of all pages. The same question is asked once. Raises Refused."""
+        ...
+
+
+def deployed(account: Account, config: ClusterConfig) -> bool:
+    """Whether the cluster's stack is there: what it takes, it has already."""
+    try:
+        stacks = account.ask("cloudformation", "describe_stacks", StackName=config.name)["Stacks"]
+    except Refused as refusal:
+        if refusal.code == "ValidationError":
+            return False
+        raise
+    return any(stack["StackStatus"] not in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS") for stack in stacks)
+
+
+def zones(account: Account) -> list[str]:
+    """Names of the region's availability zones that can be used, in their order."""
+    found = account.ask("ec2", "describe_availability_zones")["AvailabilityZones"]
+    usable = (zone for zone in found if zone.get("State", "available") == "available")
+    return sorted(
+        zone["ZoneName"] for zone in usable if zone.get("ZoneType", "availability-zone") == "availability-zone"
+    )
+
+
+def zone(account: Account, config: ClusterConfig) -> str | None:
+    """The cluster's. None where the region has none."""
+    return config.availability_zone or next(iter(zones(account)), None)
+
+
+def tag(thing: Answer, key: str) -> str | None:
+    return next((each["Value"] for each in thing.get("Tags", []) if each["Key"] == key), None)
+
+
+def ours(thing: Answer, config: ClusterConfig) -> bool:
+    """Whether this cluster's stack made it."""
+    return tag(thing, "gpucluster:cluster") == config.name

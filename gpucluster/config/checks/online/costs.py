@@ -1,0 +1,32 @@
+"""Can a budget count what the cluster costs?"""
+
+from __future__ import annotations
+
+from gpucluster.config.checks.online.account import Account
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import Budget, ClusterConfig
+from gpucluster.config.validators import Findings, validator
+
+COSTS = "Costs (asks AWS)"
+TAG = "gpucluster:cluster"
+
+
+@validator(
+    "budget-tag-active",
+    section=COSTS,
+    each=Budget,
+    needs="aws",
+    level="warning",
+    source="https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html",
+)
+def budget_tag_active(budget: Budget, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The payer has activated the cost allocation tag gpucluster:cluster: a budget counts nothing before."""
+    found = account.ask("ce", "list_cost_allocation_tags", TagKeys=[TAG], Status="Active")["CostAllocationTags"]
+    if not any(each["TagKey"] == TAG for each in found):
+        yield Finding(
+            path,
+            f"counts nothing yet: {TAG} is no active cost allocation tag",
+            f"once a node was tagged: aws ce update-cost-allocation-tags-status "
+            f"--cost-allocation-tags-status TagKey={TAG},Status=Active (from the payer account)",
+            at="key",
+        )

@@ -1,0 +1,162 @@
+"""The customer's key and the boundary of the roles: are they there, and do they let the cluster work?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpucluster.config.checks.online.account import Account, Answer, Refused
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, Security
+from gpucluster.config.validators import Findings, validator
+
+KEYS = "Key and boundary (asks AWS)"
+METADATA = "https://docs.aws.amazon.com/kms/latest/APIReference/API_KeyMetadata.html"
+LOGS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html: key policy"
+ALARMS = "https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html: CloudWatch alarms and encrypted topics"
+
+
+@validator(
+    "kms-key-exists", section=KEYS, each=Security, needs="aws", source="error NotFoundException of KMS DescribeKey"
+)
+def kms_key_exists(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The KMS key is there."""
+    if security.kms_key_arn and _key(account, security) is None:
+        yield Finding((*path, "kms_key_arn"), f"there is no key {security.kms_key_arn.rpartition('/')[2]}")
+
+
+@validator(
+    "kms-key-enabled",
+    section=KEYS,
+    each=Security,
+    needs="aws",
+    source=f"{METADATA}: KeyState; error DisabledException and KMSInvalidStateException; "
+    "error Client.InvalidKMSKey.InvalidState of an instance",
+)
+def kms_key_enabled(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The KMS key is enabled: instances with a disk under another one end as they start."""
+    key = _key(account, security)
+    if key and key.get("KeyState", "Enabled") != "Enabled":
+        name = key["KeyId"]
+        hint = "cancel-key-deletion, then enable-key" if key["KeyState"] == "PendingDeletion" else "enable-key"
+        yield Finding((*path, "kms_key_arn"), f"the key is {key['KeyState']}", f"aws kms {hint} --key-id {name}")
+
+
+@validator(
+    "kms-key-symmetric",
+    section=KEYS,
+    each=Security,
+    needs="aws",
+    source="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html: no asymmetric keys",
+)
+def kms_key_symmetric(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The KMS key is symmetric and for encryption, as volumes and file systems need it."""
+    key = _key(account, security)
+    spec = (key or {}).get("KeySpec") or (key or {}).get("CustomerMasterKeySpec") or "SYMMETRIC_DEFAULT"
+    if key and (spec != "SYMMETRIC_DEFAULT" or key.get("KeyUsage", "ENCRYPT_DECRYPT") != "ENCRYPT_DECRYPT"):
+        usage = key.get("KeyUsage", "ENCRYPT_DECRYPT")
+        yield Finding(
+            (*path, "kms_key_arn"), f"the key is {spec} for {usage}, not SYMMETRIC_DEFAULT for ENCRYPT_DECRYPT"
+        )
+
+
+@validator(
+    "kms-key-is-yours",
+    section=KEYS,
+    each=Security,
+    needs="aws",
+    source="https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html: AWS managed keys, one service each",
+)
+def kms_key_is_yours(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The KMS key is customer-managed: those of AWS serve one service, and their policies cannot be changed."""
+    key = _key(account, security)
+    if key and key.get("KeyManager") == "AWS":
+        yield Finding((*path, "kms_key_arn"), "the key is managed by AWS for one service", "leave it out, or make one")
+
+
+@validator("kms-key-admits-logs", section=KEYS, each=Security, needs="aws", source=LOGS)
+def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The KMS key's policy lets CloudWatch Logs use it: no log group can be made under it otherwise."""
+    yield from _not_admitted(security, path, account, f"logs.{config.region}.amazonaws.com", "logs.amazonaws.com")
+
+
+@validator("kms-key-admits-alarms", section=KEYS, each=Security, needs="aws", level="warning", source=ALARMS)
+def kms_key_admits_alarms(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """With alarm_email the KMS key's policy lets CloudWatch use it: alarms would not reach the topic."""
+    if config.monitoring.alarm_email:
+        yield from _not_admitted(security, path, account, "cloudwatch.amazonaws.com")
+
+
+@validator(
+    "boundary-exists",
+    section=KEYS,
+    each=Security,
+    needs="aws",
+    source="error NoSuchEntity of IAM CreateRole: scope ARN does not exist or is not attachable",
+)
+def boundary_exists(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The permissions boundary is a policy that the account has."""
+    arn = security.permissions_boundary_arn
+    if arn is None:
+        return
+    try:
+        account.ask("iam", "get_policy", PolicyArn=arn)
+    except Refused as refusal:
+        if refusal.code != "NoSuchEntity":
+            raise
+        yield Finding((*path, "permissions_boundary_arn"), f"there is no policy {arn}")
+
+
+@validator(
+    "boundary-account",
+    section=KEYS,
+    each=Security,
+    needs="aws",
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_managed-vs-inline.html: own account",
+)
+def boundary_account(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The permissions boundary is a policy of AWS or of the account that the cluster is made in."""
+    owner = (security.permissions_boundary_arn or ":::::").split(":")[4]
+    if owner in ("", "aws"):
+        return
+    mine = account.ask("sts", "get_caller_identity")["Account"]
+    if owner != mine:
+        yield Finding((*path, "permissions_boundary_arn"), f"is of the account {owner}, and yours is {mine}")
+
+
+def _not_admitted(security: Security, path: Path, account: Account, *services: str) -> Findings:
+    if not security.kms_key_arn or _key(account, security) is None:
+        return
+    answer = account.ask("kms", "get_key_policy", KeyId=security.kms_key_arn, PolicyName="default")
+    admitted = set(_services(json.loads(answer["Policy"])))
+    if not admitted & {*services, "*"}:
+        yield Finding(
+            (*path, "kms_key_arn"),
+            f"the key's policy does not name {services[0]}",
+            "allow it kms:Encrypt*, kms:Decrypt*, kms:ReEncrypt*, kms:GenerateDataKey* and kms:Describe*",
+        )
+
+
+def _services(policy: dict[str, Any]) -> list[str]:
+    """Principals that are services, of the statements that allow; `*` for everybody."""
+    statements = policy.get("Statement", [])
+    found: list[str] = []
+    for statement in statements if isinstance(statements, list) else [statements]:
+        principal = statement.get("Principal", {})
+        named = principal if isinstance(principal, str) else principal.get("Service", [])
+        if statement.get("Effect") == "Allow":
+            found += [named] if isinstance(named, str) else named
+    return found
+
+
+def _key(account: Account, security: Security) -> Answer | None:
+    """None where the file names none, or there is none."""
+    if security.kms_key_arn is None:
+        return None
+    try:
+        found: Answer = account.ask("kms", "describe_key", KeyId=security.kms_key_arn)["KeyMetadata"]
+    except Refused as refusal:
+        if refusal.code == "NotFoundException":
+            return None
+        raise
+    return found

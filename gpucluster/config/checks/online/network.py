@@ -1,0 +1,260 @@
+"""An existing VPC and subnet: can nodes live there?"""
+
+from __future__ import annotations
+
+from gpucluster.config.checks.online.account import Account, Answer, Refused, ours, zone
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, Network
+from gpucluster.config.validators import Findings, validator
+
+NETWORK = "Existing network (asks AWS)"
+DNS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-considerations.html"
+SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html; error InsufficientFreeAddressesInSubnet"
+ROUTES = "https://docs.aws.amazon.com/vpc/latest/userguide/vpc-nat-gateway.html"
+CONNECT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html: one for each VPC"
+ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html: private DNS names"
+
+NEEDED_ENDPOINTS = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
+HEAD_AND_ENDPOINTS = 8
+"""Addresses beside those of the nodes: the head node, the Instance Connect Endpoint, file systems."""
+
+
+@validator("vpc-exists", section=NETWORK, each=Network, needs="aws", source="error InvalidVpcID.NotFound of EC2")
+def vpc_exists(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The VPC is there."""
+    if network.vpc_id and _vpc(account, network) is None:
+        yield Finding((*path, "vpc_id"), f"the account sees no {network.vpc_id} in {config.region}")
+
+
+@validator(
+    "vpc-resolves-names",
+    section=NETWORK,
+    each=Network,
+    needs="aws",
+    source=f"{DNS}: enableDnsHostnames and enableDnsSupport",
+)
+def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The VPC resolves the names of a private zone, by which nodes find each other."""
+    if not network.vpc_id or _vpc(account, network) is None:
+        return
+    for attribute, key in (("enableDnsSupport", "EnableDnsSupport"), ("enableDnsHostnames", "EnableDnsHostnames")):
+        answer = account.ask("ec2", "describe_vpc_attribute", VpcId=network.vpc_id, Attribute=attribute)
+        if not answer[key]["Value"]:
+            command = f"aws ec2 modify-vpc-attribute --vpc-id {network.vpc_id} --{_dashed(attribute)} Value=true"
+            yield Finding((*path, "vpc_id"), f"{attribute} is off in {network.vpc_id}", command)
+
+
+@validator(
+    "vpc-has-no-zone-of-the-name",
+    section=NETWORK,
+    each=Network,
+    needs="aws",
+    source="error ConflictingDomainExists of Route 53 CreateHostedZone",
+)
+def vpc_has_no_zone_of_the_name(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The VPC has no private zone of the cluster's name: two of one name cannot be in a VPC."""
+    if not network.vpc_id:
+        return
+    answer = account.ask("route53", "list_hosted_zones_by_vpc", VPCId=network.vpc_id, VPCRegion=config.region)
+    for found in answer["HostedZoneSummaries"]:
+        if found["Name"].rstrip(".") == config.zone and not _made_by_stack(account, config, found["HostedZoneId"]):
+            yield Finding(
+                ("name",),
+                f"{network.vpc_id} has a private zone {config.zone} already",
+                "choose another name",
+                at="value",
+            )
+
+
+@validator("vpc-has-no-connect-endpoint", section=NETWORK, each=Network, needs="aws", source=CONNECT)
+def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The VPC has no EC2 Instance Connect Endpoint but the cluster's: it can have one."""
+    if not network.vpc_id:
+        return
+    filters = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
+    found = account.ask("ec2", "describe_instance_connect_endpoints", Filters=filters)["InstanceConnectEndpoints"]
+    for endpoint in found:
+        if endpoint.get("VpcId", network.vpc_id) == network.vpc_id and not ours(endpoint, config):
+            name = endpoint["InstanceConnectEndpointId"]
+            yield Finding(
+                (*path, "vpc_id"),
+                f"{network.vpc_id} has an Instance Connect Endpoint already: {name}",
+                f"aws ec2 delete-instance-connect-endpoint --instance-connect-endpoint-id {name}",
+            )
+
+
+@validator("subnet-exists", section=NETWORK, each=Network, needs="aws", source="error InvalidSubnetID.NotFound of EC2")
+def subnet_exists(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The subnet is there."""
+    if network.subnet_id and _subnet(account, network) is None:
+        yield Finding((*path, "subnet_id"), f"the account sees no {network.subnet_id} in {config.region}")
+
+
+@validator(
+    "subnet-in-vpc",
+    section=NETWORK,
+    each=Network,
+    needs="aws",
+    source="error InvalidParameter of EC2 RunInstances: security group and subnet belong to different networks",
+)
+def subnet_in_vpc(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The subnet is of the VPC."""
+    subnet = _subnet(account, network)
+    if subnet and network.vpc_id and subnet["VpcId"] != network.vpc_id:
+        yield Finding((*path, "subnet_id"), f"{network.subnet_id} is in {subnet['VpcId']}, not in {network.vpc_id}")
+
+
+@validator(
+    "subnet-zone",
+    section=NETWORK,
+    each=Network,
+    needs="aws",
+    source="error InvalidVolume.ZoneMismatch of EC2 AttachVolume; InvalidParameterValue of RunInstances",
+)
+def subnet_zone(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The subnet is in the cluster's availability zone, where the head node's volume is."""
+    subnet, here = _subnet(account, network), zone(account, config)
+    if subnet and subnet["AvailabilityZone"] != here:
+        yield Finding(
+            (*path, "subnet_id"),
+            f"{network.subnet_id} is in {subnet['AvailabilityZone']}, the cluster in {here}",
+            f"write availability_zone: {subnet['AvailabilityZone']}",
+        )
+
+
+@validator("subnet-has-room", section=NETWORK, each=Network, needs="aws", source=SIZES)
+def subnet_has_room(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The subnet has free addresses for the head node and the nodes that are always on."""
+    yield from _no_room(network, path, account, _nodes(config, always=True), "always on")
+
+
+@validator("subnet-has-room-for-all", section=NETWORK, each=Network, needs="aws", level="warning", source=SIZES)
+def subnet_has_room_for_all(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The subnet has free addresses for max_nodes of every partition."""
+    subnet, always = _subnet(account, network), _nodes(config, always=True)
+    if subnet and subnet["AvailableIpAddressCount"] >= always + HEAD_AND_ENDPOINTS:
+        yield from _no_room(network, path, account, _nodes(config, always=False), "at most")
+
+
+@validator("subnet-leads-out", section=NETWORK, each=Network, needs="aws", source=f"{ROUTES}: default route")
+def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """With internet: nat the subnet's default route leads to a NAT gateway or the like, not to an internet gateway."""
+    if network.subnet_id is None or network.internet != "nat" or _subnet(account, network) is None:
+        return
+    routes = _routes(account, network)
+    default = next((route for route in routes if route.get("DestinationCidrBlock") == "0.0.0.0/0"), None)
+    if default is None:
+        hint = "route 0.0.0.0/0 to a NAT gateway, or write internet: none"
+        yield Finding((*path, "subnet_id"), f"{network.subnet_id} has no route to the internet", hint)
+    elif default.get("GatewayId", "").startswith("igw-"):
+        yield Finding(
+            (*path, "subnet_id"),
+            f"{network.subnet_id} is public, it leads to {default['GatewayId']}: nodes have no public address",
+            "name a subnet whose 0.0.0.0/0 leads to a NAT gateway",
+        )
+
+
+@validator(
+    "subnet-gives-no-public-addresses",
+    section=NETWORK,
+    each=Network,
+    needs="aws",
+    level="warning",
+    source="error InvalidParameterCombination of EC2 RunInstances: associatePublicIPAddress and several interfaces",
+)
+def subnet_gives_no_public_addresses(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The subnet gives no public addresses (MapPublicIpOnLaunch): nodes with several interfaces cannot have one."""
+    subnet = _subnet(account, network)
+    if subnet and subnet.get("MapPublicIpOnLaunch"):
+        yield Finding(
+            (*path, "subnet_id"),
+            f"{network.subnet_id} gives instances public addresses",
+            f"aws ec2 modify-subnet-attribute --subnet-id {network.subnet_id} --no-map-public-ip-on-launch",
+        )
+
+
+@validator("vpc-has-endpoints", section=NETWORK, each=Network, needs="aws", source=ENDPOINTS)
+def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """With internet: none an existing VPC has endpoints, with private DNS, of every service that nodes call."""
+    if not network.vpc_id or network.internet != "none":
+        return
+    there = {
+        endpoint["ServiceName"]
+        for endpoint in account.ask("ec2", "describe_vpc_endpoints")["VpcEndpoints"]
+        if endpoint["VpcId"] == network.vpc_id and endpoint.get("State", "available").lower() == "available"
+        if endpoint["VpcEndpointType"] == "Gateway" or endpoint.get("PrivateDnsEnabled")
+    }
+    missing = [name for name in _services(config) if name not in there]
+    if missing:
+        yield Finding(
+            (*path, "vpc_id"),
+            f"{network.vpc_id} has no endpoint with private DNS for {', '.join(missing)}",
+            "nodes reach AWS by nothing else: create them, or write internet: nat",
+        )
+
+
+def _services(config: ClusterConfig) -> list[str]:
+    names = [*NEEDED_ENDPOINTS, *(["sts"] if config.s3_access else []), "s3"]
+    return ["com.amazonaws.route53", *(f"com.amazonaws.{config.region}.{name}" for name in names)]
+
+
+def _no_room(network: Network, path: Path, account: Account, nodes: int, when: str) -> Findings:
+    subnet = _subnet(account, network)
+    if subnet and subnet["AvailableIpAddressCount"] < nodes + HEAD_AND_ENDPOINTS:
+        yield Finding(
+            (*path, "subnet_id"),
+            f"{network.subnet_id} has {subnet['AvailableIpAddressCount']} free addresses, "
+            f"and {nodes} nodes {when} need {nodes + HEAD_AND_ENDPOINTS} with what is beside them",
+            "lower max_nodes, or name a larger subnet",
+        )
+
+
+def _nodes(config: ClusterConfig, *, always: bool) -> int:
+    servers = config.parameter_servers
+    counts = [(partition.min_nodes, partition.max_nodes) for partition in config.partitions]
+    counts += [(servers.min_nodes, servers.max_nodes)] if servers else []
+    return sum(least if always else most for least, most in counts)
+
+
+def _vpc(account: Account, network: Network) -> Answer | None:
+    return _one(account, "describe_vpcs", "Vpcs", "InvalidVpcID", VpcIds=[network.vpc_id])
+
+
+def _subnet(account: Account, network: Network) -> Answer | None:
+    if network.subnet_id is None:
+        return None
+    return _one(account, "describe_subnets", "Subnets", "InvalidSubnetID", SubnetIds=[network.subnet_id])
+
+
+def _one(account: Account, operation: str, key: str, missing: str, **parameters: list[str | None]) -> Answer | None:
+    try:
+        found: list[Answer] = account.ask("ec2", operation, **parameters)[key]
+    except Refused as refusal:
+        if refusal.code.startswith(missing):
+            return None
+        raise
+    return found[0] if found else None
+
+
+def _routes(account: Account, network: Network) -> list[Answer]:
+    """Of the subnet's own route table, or else of the VPC's main one."""
+    tables: list[Answer] = account.ask("ec2", "describe_route_tables")["RouteTables"]
+    by_subnet = [table for table in tables if _associated(table, "SubnetId", network.subnet_id)]
+    main = [table for table in tables if table["VpcId"] == network.vpc_id and _associated(table, "Main", True)]
+    routes: list[Answer] = next(iter(by_subnet + main), {"Routes": []})["Routes"]
+    return routes
+
+
+def _associated(table: Answer, key: str, value: object) -> bool:
+    return any(association.get(key) == value for association in table.get("Associations", []))
+
+
+def _made_by_stack(account: Account, config: ClusterConfig, zone_id: str) -> bool:
+    answer = account.ask(
+        "route53", "list_tags_for_resource", ResourceType="hostedzone", ResourceId=zone_id.rpartition("/")[2]
+    )
+    return ours(answer["ResourceTagSet"], config)
+
+
+def _dashed(name: str) -> str:
+    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)

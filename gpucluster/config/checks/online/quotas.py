@@ -1,0 +1,241 @@
+"""What the account may have against what the file asks for. Beyond a quota nothing launches, whatever it costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gpucluster.config.checks.online.account import Account, deployed, zone
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, FsxLustre
+from gpucluster.config.validators import Findings, validator
+from gpucluster.instances import INSTANCE_TYPES
+
+QUOTAS = "Quotas (asks AWS)"
+"""What stops `up` under this heading is no fault of the file: it ends with the exit code of capacity."""
+
+PAGE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html"
+SPOT_PAGE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html"
+VPC_PAGE = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
+
+# Families by what their names begin with, up to the generation; p5 has a spot quota of its own, p6's is not documented.
+_ON_DEMAND = (("p", "L-417A185B"), ("g|gr|vt", "L-DB2E81BA"), ("[acdhimrtz]", "L-1216C47A"))
+_SPOT = (("p[2-4]", "L-7212CCBC"), ("p5", "L-C4BD4855"), ("g|gr|vt", "L-3819A6DF"), ("[acdhimrtz]", "L-34B43A08"))
+
+GP3_TIB = "L-7A658B76"
+ROOT_VOLUME_GIB = 100
+FSX_STORAGE_GIB = {
+    "persistent-1": "L-C8640C82",
+    "persistent-2": "L-8F1B9C74",
+    "scratch-1": "L-AD2FC696",
+    "scratch-2": "L-AD2FC696",
+}
+
+
+@dataclass(frozen=True)
+class Nodes:
+    path: Path
+    instance_type: str
+    spot: bool
+    always: int
+    most: int
+
+    @property
+    def vcpus(self) -> int:
+        return INSTANCE_TYPES[self.instance_type].vcpus
+
+
+@validator(
+    "quota-on-demand",
+    section=QUOTAS,
+    each=ClusterConfig,
+    needs="aws",
+    source=f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances",
+)
+def quota_on_demand(config: ClusterConfig, account: Account) -> Findings:
+    """The account's vCPU quotas hold the head node, what is always on, and one node of each partition on demand."""
+    yield from _too_few(config, account, spot=False, needed=lambda nodes: max(nodes.always, 1), what="at least")
+
+
+@validator(
+    "quota-on-demand-for-all",
+    section=QUOTAS,
+    each=ClusterConfig,
+    needs="aws",
+    level="warning",
+    source=f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances",
+)
+def quota_on_demand_for_all(config: ClusterConfig, account: Account) -> Findings:
+    """The account's vCPU quotas hold max_nodes of each partition on demand."""
+    yield from _too_few(config, account, spot=False, needed=lambda nodes: nodes.most, what="with max_nodes")
+
+
+@validator(
+    "quota-spot",
+    section=QUOTAS,
+    each=ClusterConfig,
+    needs="aws",
+    source=f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances",
+)
+def quota_spot(config: ClusterConfig, account: Account) -> Findings:
+    """The account's quotas on spot vCPUs hold what is always on, and one node of each spot partition."""
+    yield from _too_few(config, account, spot=True, needed=lambda nodes: max(nodes.always, 1), what="at least")
+
+
+@validator(
+    "quota-spot-for-all",
+    section=QUOTAS,
+    each=ClusterConfig,
+    needs="aws",
+    level="warning",
+    source=f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances",
+)
+def quota_spot_for_all(config: ClusterConfig, account: Account) -> Findings:
+    """The account's quotas on spot vCPUs hold max_nodes of each spot partition."""
+    yield from _too_few(config, account, spot=True, needed=lambda nodes: nodes.most, what="with max_nodes")
+
+
+@validator(
+    "quota-disks",
+    section=QUOTAS,
+    each=ClusterConfig,
+    needs="aws",
+    level="warning",
+    source="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html: Storage for gp3 volumes",
+)
+def quota_disks(config: ClusterConfig, account: Account) -> Findings:
+    """The account's quota on gp3 volumes holds the disks of all nodes."""
+    gib = config.head_node.volume_gib + sum(nodes.most for nodes in _all_nodes(config)) * ROOT_VOLUME_GIB
+    had = _quota(account, "ebs", GP3_TIB)
+    if gib / 1024 > had:
+        yield Finding(
+            ("partitions",),
+            f"the disks of all nodes take {gib / 1024:.0f} TiB of gp3, and the account may have {had:g}",
+            _ask_for("ebs", GP3_TIB, gib / 1024),
+        )
+
+
+@validator("quota-elastic-addresses", section=QUOTAS, each=ClusterConfig, needs="aws", source=f"{VPC_PAGE}: Elastic IP")
+def quota_elastic_addresses(config: ClusterConfig, account: Account) -> Findings:
+    """A new VPC's NAT gateway finds an Elastic IP address left."""
+    if _makes_nat(config, account):
+        taken = len(account.ask("ec2", "describe_addresses")["Addresses"])
+        yield from _full(account, "ec2", "L-0263D0A3", taken, "Elastic IP addresses", ("network",))
+
+
+@validator("quota-vpcs", section=QUOTAS, each=ClusterConfig, needs="aws", source=f"{VPC_PAGE}: VPCs per Region")
+def quota_vpcs(config: ClusterConfig, account: Account) -> Findings:
+    """The account has room for a new VPC, where the cluster gets one."""
+    if config.network.vpc_id is None and not deployed(account, config):
+        taken = len(account.ask("ec2", "describe_vpcs")["Vpcs"])
+        yield from _full(account, "vpc", "L-F678F1CE", taken, "VPCs", ("network",))
+
+
+@validator("quota-nat-gateways", section=QUOTAS, each=ClusterConfig, needs="aws", source=f"{VPC_PAGE}: NAT gateways")
+def quota_nat_gateways(config: ClusterConfig, account: Account) -> Findings:
+    """The zone has room for the NAT gateway of a new VPC."""
+    if _makes_nat(config, account):
+        subnets = account.ask("ec2", "describe_subnets")["Subnets"]
+        here = {subnet["SubnetId"] for subnet in subnets if subnet["AvailabilityZone"] == zone(account, config)}
+        gateways = account.ask("ec2", "describe_nat_gateways")["NatGateways"]
+        taken = sum(each["SubnetId"] in here and each["State"] in ("pending", "available") for each in gateways)
+        yield from _full(account, "vpc", "L-FE5A380F", taken, "NAT gateways in this zone", ("network",))
+
+
+@validator(
+    "quota-fsx-storage",
+    section=QUOTAS,
+    each=FsxLustre,
+    needs="aws",
+    source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limits.html; error ServiceLimitExceeded of FSx",
+)
+def quota_fsx_storage(storage: FsxLustre, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The account's quota on FSx for Lustre holds a file system's capacity."""
+    code = FSX_STORAGE_GIB[storage.deployment]
+    had = _quota(account, "fsx", code)
+    if storage.capacity_gib > had:
+        yield Finding(
+            (*path, "capacity_gib"),
+            f"the account may have {had:g} GiB of {storage.deployment} altogether, got {storage.capacity_gib}",
+            _ask_for("fsx", code, storage.capacity_gib),
+        )
+
+
+def _too_few(
+    config: ClusterConfig, account: Account, *, spot: bool, needed: Callable[[Nodes], int], what: str
+) -> Iterator[Finding]:
+    for code, group in _by_quota(config, spot=spot).items():
+        had, wanted = _quota(account, "ec2", code), sum(needed(nodes) * nodes.vcpus for nodes in group)
+        if wanted > had:
+            largest = max(group, key=lambda nodes: needed(nodes) * nodes.vcpus)
+            families = ", ".join(dict.fromkeys(nodes.instance_type.partition(".")[0] for nodes in group))
+            market = "spot" if spot else "on demand"
+            yield Finding(
+                largest.path,
+                f"{families} {market}: {what} {wanted} vCPUs are needed, and the account may have {had:g}",
+                _ask_for("ec2", code, wanted),
+            )
+
+
+def _by_quota(config: ClusterConfig, *, spot: bool) -> dict[str, list[Nodes]]:
+    found: dict[str, list[Nodes]] = {}
+    for nodes in _all_nodes(config):
+        code = quota_code(nodes.instance_type, spot=spot)
+        if nodes.spot == spot and code:
+            found.setdefault(code, []).append(nodes)
+    return found
+
+
+def quota_code(instance_type: str, *, spot: bool) -> str | None:
+    """None where it is not documented which quota the type counts against."""
+    family = re.match(r"([a-z]+)(\d)", instance_type)
+    if not family:
+        return None
+    names = (family[1], family[1] + family[2])
+    return next((code for pattern, code in (_SPOT if spot else _ON_DEMAND) if _matches(pattern, names)), None)
+
+
+def _matches(pattern: str, names: tuple[str, ...]) -> bool:
+    return any(re.fullmatch(pattern, name) for name in names)
+
+
+def _all_nodes(config: ClusterConfig) -> Iterator[Nodes]:
+    """By the type that is tried first. A reservation has its vCPUs already; a Capacity Block counts against none."""
+    yield Nodes(("head_node", "instance_type"), config.head_node.instance_type, False, 1, 1)
+    for index, partition in enumerate(config.partitions):
+        if partition.purchase in ("on-demand", "spot"):
+            spot, path = partition.purchase == "spot", ("partitions", index, "max_nodes")
+            yield Nodes(path, partition.instance_types[0], spot, partition.min_nodes, partition.max_nodes)
+    if servers := config.parameter_servers:
+        yield Nodes(
+            ("parameter_servers", "max_nodes"), servers.instance_type, False, servers.min_nodes, servers.max_nodes
+        )
+
+
+def _makes_nat(config: ClusterConfig, account: Account) -> bool:
+    new = config.network.vpc_id is None and config.network.internet == "nat"
+    return new and not deployed(account, config)
+
+
+def _full(account: Account, service: str, code: str, taken: int, what: str, path: Path) -> Iterator[Finding]:
+    had = _quota(account, service, code)
+    if taken >= had:
+        yield Finding(
+            path,
+            f"the account has {taken} {what} of {had:g} that it may have",
+            _ask_for(service, code, taken + 1),
+            at="key",
+        )
+
+
+def _quota(account: Account, service: str, code: str) -> float:
+    answer = account.ask("service-quotas", "get_service_quota", ServiceCode=service, QuotaCode=code)
+    return float(answer["Quota"]["Value"])
+
+
+def _ask_for(service: str, code: str, value: float) -> str:
+    return (
+        "aws service-quotas request-service-quota-increase "
+        f"--service-code {service} --quota-code {code} --desired-value {value:.0f}"
+    )

@@ -1,0 +1,260 @@
+"""What was reserved, bought or grouped beforehand: is it there, and is it what the partition asks for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from gpucluster.config.checks.online.account import Account, Answer, Refused, zone
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
+from gpucluster.config.validators import Findings, validator
+
+RESERVATIONS = "Reservations (asks AWS)"
+DESCRIBE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservation.html"
+FAILS = "error ReservationCapacityExceeded of EC2 RunInstances"
+BLOCKS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html"
+GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html"
+
+
+@validator(
+    "reservation-exists",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    source="error InvalidCapacityReservationId.NotFound of EC2 RunInstances",
+)
+def reservation_exists(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation is there."""
+    if partition.reservation_id and _reservation(account, partition) is None:
+        yield Finding(
+            (*path, "reservation_id"),
+            f"the account sees no {partition.reservation_id} in {config.region}",
+            "aws ec2 describe-capacity-reservations lists those there are",
+        )
+
+
+@validator(
+    "reservation-active",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    source=f"{DESCRIBE}: State; {FAILS}",
+)
+def reservation_active(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation has not ended."""
+    found = _reservation(account, partition)
+    if found and found["State"] in ("expired", "cancelled", "failed", "payment-failed", "unsupported"):
+        yield Finding((*path, "reservation_id"), f"{partition.reservation_id} is {found['State']}", "name another")
+
+
+@validator(
+    "reservation-begun",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    level="warning",
+    source=f"{BLOCKS}: instances launch after the start date",
+)
+def reservation_begun(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation is active already: before, its nodes do not launch."""
+    found = _reservation(account, partition)
+    if found and found["State"] in ("pending", "scheduled", "payment-pending", "assessing", "delayed"):
+        start = f" until {found['StartDate']:%Y-%m-%d %H:%M} UTC" if found.get("StartDate") else ""
+        yield Finding(
+            (*path, "reservation_id"),
+            f"{partition.reservation_id} is {found['State']}{start}: no node of {partition.name} launches before",
+            "jobs wait in the queue for so long",
+        )
+
+
+@validator(
+    "capacity-block-lasts",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    level="warning",
+    source=f"{BLOCKS}: instances are terminated 30 minutes before it ends, 60 for UltraServers",
+)
+def capacity_block_lasts(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's Capacity Block lasts a day more: AWS ends its nodes 30 minutes before it."""
+    found = _reservation(account, partition)
+    if found and partition.purchase == "capacity-block" and found.get("EndDate"):
+        hours = (found["EndDate"] - datetime.now(UTC)).total_seconds() / 3600
+        if hours < 24:
+            yield Finding(
+                (*path, "reservation_id"),
+                f"{partition.reservation_id} ends on {found['EndDate']:%Y-%m-%d %H:%M} UTC, and its nodes before",
+                "aws ec2 describe-capacity-block-extension-offerings shows how to extend it",
+            )
+
+
+@validator(
+    "reservation-kind",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    source=f"{DESCRIBE}: ReservationType; AWS::EC2::LaunchTemplate InstanceMarketOptions.MarketType: capacity-block",
+)
+def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """purchase: capacity-block names a Capacity Block, and purchase: reservation none."""
+    found = _reservation(account, partition)
+    is_block = found is not None and found.get("ReservationType") == "capacity-block"
+    if found and is_block != (partition.purchase == "capacity-block"):
+        yield Finding(
+            (*path, "purchase"),
+            f"{partition.reservation_id} is {'a' if is_block else 'no'} Capacity Block, got {partition.purchase!r}",
+            f"write purchase: {'capacity-block' if is_block else 'reservation'}",
+        )
+
+
+@validator(
+    "reservation-type",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    source=f"{DESCRIBE}: InstanceType; error CapacityReservationInvalidParameters: attributes must match",
+)
+def reservation_type(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation is of its instance type."""
+    found = _reservation(account, partition)
+    if found and found["InstanceType"] not in partition.instance_types:
+        yield Finding(
+            (*path, "instance_types"),
+            f"{partition.reservation_id} is of {found['InstanceType']}, got {', '.join(partition.instance_types)}",
+            f"write instance_types: [{found['InstanceType']}]",
+        )
+
+
+@validator(
+    "reservation-zone",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    source=f"{DESCRIBE}: AvailabilityZone; error CapacityReservationInvalidParameters: attributes must match",
+)
+def reservation_zone(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation is in the cluster's zone."""
+    found, here = _reservation(account, partition), zone(account, config)
+    if found and found["AvailabilityZone"] != here:
+        yield Finding(
+            (*path, "reservation_id"),
+            f"{partition.reservation_id} is in {found['AvailabilityZone']}, the cluster in {here}",
+            f"write availability_zone: {found['AvailabilityZone']}",
+        )
+
+
+@validator(
+    "reservation-platform",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    source=f"{DESCRIBE}: InstancePlatform, Tenancy; error CapacityReservationInvalidParameters: attributes",
+)
+def reservation_platform(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation is for Linux, and on no dedicated hardware: as the nodes are launched."""
+    found = _reservation(account, partition)
+    if found is None:
+        return
+    platform, tenancy = found.get("InstancePlatform", "Linux/UNIX"), found.get("Tenancy", "default")
+    if platform != "Linux/UNIX" or tenancy != "default":
+        yield Finding(
+            (*path, "reservation_id"),
+            f"{partition.reservation_id} is for {platform} with {tenancy} tenancy, nodes are Linux/UNIX with default",
+        )
+
+
+@validator(
+    "reservation-count",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    level="warning",
+    source=f"{DESCRIBE}: TotalInstanceCount; {FAILS}",
+)
+def reservation_count(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation holds as many instances as it may have nodes."""
+    found = _reservation(account, partition)
+    if found and found["TotalInstanceCount"] < partition.max_nodes:
+        yield Finding(
+            (*path, "max_nodes"),
+            f"{partition.reservation_id} holds {found['TotalInstanceCount']} instances, got {partition.max_nodes}",
+            f"write max_nodes: {found['TotalInstanceCount']}",
+        )
+
+
+@validator(
+    "placement-group-exists",
+    section=RESERVATIONS,
+    each=ClusterConfig,
+    needs="aws",
+    source="error InvalidPlacementGroup.Unknown of EC2 RunInstances",
+)
+def placement_group_exists(config: ClusterConfig, account: Account) -> Findings:
+    """A placement group that is named is there."""
+    for path, name in _named_groups(config):
+        if _group(account, name) is None:
+            yield Finding(path, f"the account has no placement group {name!r}", "write cluster: the stack makes one")
+
+
+@validator(
+    "placement-group-strategy", section=RESERVATIONS, each=ClusterConfig, needs="aws", source=f"{GROUPS}: strategies"
+)
+def placement_group_strategy(config: ClusterConfig, account: Account) -> Findings:
+    """A placement group that is named puts its instances close together: its strategy is cluster."""
+    for path, name in _named_groups(config):
+        found = _group(account, name)
+        if found and found["Strategy"] != "cluster":
+            yield Finding(
+                path,
+                f"{name!r} is a {found['Strategy']} group, which keeps nodes apart",
+                "take one of strategy cluster",
+            )
+
+
+@validator(
+    "placement-group-available",
+    section=RESERVATIONS,
+    each=ClusterConfig,
+    needs="aws",
+    source="error InvalidPlacementGroup.InUse and InvalidPlacementGroup.Unknown of EC2",
+)
+def placement_group_available(config: ClusterConfig, account: Account) -> Findings:
+    """A placement group that is named is not being deleted."""
+    for path, name in _named_groups(config):
+        found = _group(account, name)
+        if found and found["State"] in ("deleting", "deleted"):
+            yield Finding(path, f"{name!r} is {found['State']}", "write cluster: the stack makes one")
+
+
+def _reservation(account: Account, partition: Partition) -> Answer | None:
+    """None where the partition has none, or the account does not see it."""
+    if partition.reservation_id is None:
+        return None
+    try:
+        answer = account.ask("ec2", "describe_capacity_reservations", CapacityReservationIds=[partition.reservation_id])
+    except Refused as refusal:
+        if refusal.code.startswith("InvalidCapacityReservationId"):
+            return None
+        raise
+    found: list[Answer] = answer["CapacityReservations"]
+    return found[0] if found else None
+
+
+def _named_groups(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+    for index, partition in enumerate(config.partitions):
+        if partition.placement_group not in ("cluster", "none"):
+            yield ("partitions", index, "placement_group"), partition.placement_group
+    servers: ParameterServers | None = config.parameter_servers
+    if servers and servers.placement_group not in ("shared", "none"):
+        yield ("parameter_servers", "placement_group"), servers.placement_group
+
+
+def _group(account: Account, name: str) -> Answer | None:
+    try:
+        found: list[Answer] = account.ask("ec2", "describe_placement_groups", GroupNames=[name])["PlacementGroups"]
+    except Refused as refusal:
+        if refusal.code == "InvalidPlacementGroup.Unknown":
+            return None
+        raise
+    return found[0] if found else None

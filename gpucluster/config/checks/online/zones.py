@@ -1,0 +1,97 @@
+"""Does the zone have what the cluster launches?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpucluster.config.checks.online.account import Account, zone, zones
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, HeadNode, ParameterServers, Partition
+from gpucluster.config.validators import Findings, validator
+
+ZONES = "Zone (asks AWS)"
+OFFERINGS = (
+    "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html; "
+    "error Unsupported of EC2 RunInstances"
+)
+
+
+@validator(
+    "zone-exists",
+    section=ZONES,
+    each=ClusterConfig,
+    needs="aws",
+    source="error InvalidParameterValue of EC2 CreateSubnet: value for parameter availabilityZone is invalid",
+)
+def zone_exists(config: ClusterConfig, account: Account) -> Findings:
+    """The account has the availability zone."""
+    known = zones(account)
+    if config.availability_zone and config.availability_zone not in known:
+        yield Finding(
+            ("availability_zone",), f"the account has no {config.availability_zone}", f"it has {', '.join(known)}"
+        )
+
+
+@validator("zone-offers-partition", section=ZONES, each=Partition, needs="aws", source=OFFERINGS)
+def zone_offers_partition(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The zone offers at least one of a partition's instance types."""
+    offered = _offered(account, config)
+    if not offered & set(partition.instance_types):
+        yield _missing((*path, "instance_types"), partition.instance_types, config, account)
+
+
+@validator("zone-offers-every-type", section=ZONES, each=Partition, needs="aws", level="warning", source=OFFERINGS)
+def zone_offers_every_type(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The zone offers all of a partition's instance types."""
+    offered = _offered(account, config)
+    missing = [name for name in partition.instance_types if name not in offered]
+    if len(missing) < len(partition.instance_types):
+        for name in missing:
+            place = (*path, "instance_types", partition.instance_types.index(name))
+            yield _missing(place, [name], config, account)
+
+
+@validator("zone-offers-head", section=ZONES, each=HeadNode, needs="aws", source=OFFERINGS)
+def zone_offers_head(head: HeadNode, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The zone offers the head node's instance type."""
+    if head.instance_type not in _offered(account, config):
+        yield _missing((*path, "instance_type"), [head.instance_type], config, account)
+
+
+@validator("zone-offers-servers", section=ZONES, each=ParameterServers, needs="aws", source=OFFERINGS)
+def zone_offers_servers(servers: ParameterServers, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The zone offers the parameter servers' instance type."""
+    if servers.instance_type not in _offered(account, config):
+        yield _missing((*path, "instance_type"), [servers.instance_type], config, account)
+
+
+def _missing(path: Path, names: Iterable[str], config: ClusterConfig, account: Account) -> Finding:
+    others = sorted(
+        {location for name in names for location, types in _offers(account, config).items() if name in types}
+    )
+    hint = f"these do: {', '.join(others)}" if others else f"no zone of {config.region} does"
+    return Finding(path, f"{zone(account, config)} does not offer {' or '.join(names)}", hint)
+
+
+def _offered(account: Account, config: ClusterConfig) -> set[str]:
+    return _offers(account, config).get(zone(account, config) or "", set())
+
+
+def _offers(account: Account, config: ClusterConfig) -> dict[str, set[str]]:
+    """Of the types that the file names, by zone."""
+    answer = account.ask(
+        "ec2",
+        "describe_instance_type_offerings",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": sorted(_named(config))}],
+    )
+    found: dict[str, set[str]] = {}
+    for offering in answer["InstanceTypeOfferings"]:
+        found.setdefault(offering["Location"], set()).add(offering["InstanceType"])
+    return found
+
+
+def _named(config: ClusterConfig) -> set[str]:
+    servers = [config.parameter_servers.instance_type] if config.parameter_servers else []
+    in_partitions = (name for partition in config.partitions for name in partition.instance_types)
+    return {config.head_node.instance_type, *servers, *in_partitions}

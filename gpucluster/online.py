@@ -1,0 +1,68 @@
+"""What AWS says to the cluster file before anything happens: quotas, zones, images, whatever the file names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from gpucluster.aws import CREDENTIALS, Aws, aws_errors
+from gpucluster.config import ClusterConfig
+from gpucluster.config.checks import check_online
+from gpucluster.config.checks.online.account import Refused
+from gpucluster.config.checks.online.quotas import QUOTAS
+from gpucluster.config.validators import VALIDATORS
+from gpucluster.errors import ConfigError, Notice, QuotaError
+
+
+class LiveAccount:
+    """A `gpucluster.config.checks.online.account.Account`. Each question goes out once."""
+
+    def __init__(self, client: Callable[[str], Any]) -> None:
+        self._client = client
+        self._answers: dict[str, Any] = {}
+
+    def ask(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
+        question = json.dumps([service, operation, parameters], sort_keys=True)
+        if question not in self._answers:
+            self._answers[question] = self._asked(service, operation, parameters)
+        answer = self._answers[question]
+        if isinstance(answer, Refused):
+            raise answer
+        found: dict[str, Any] = answer
+        return found
+
+    def _asked(self, service: str, operation: str, parameters: dict[str, Any]) -> Any:
+        """The refusal as well: it would be the same the second time."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        client = self._client(service)
+        called = f"{service} {client.meta.method_to_api_mapping[operation]}"
+        try:
+            if client.can_paginate(operation):
+                return client.get_paginator(operation).paginate(**parameters).build_full_result()
+            return getattr(client, operation)(**parameters)
+        except ClientError as error:
+            details = error.response.get("Error", {})
+            if details.get("Code") in CREDENTIALS:
+                raise
+            return Refused(called, details.get("Code", "unknown"), details.get("Message", ""))
+        except BotoCoreError as error:
+            return Refused(called, type(error).__name__, str(error))
+
+
+def ask(config: ClusterConfig, cloud: Aws) -> list[Notice]:
+    """Warnings and errors. Raises AwsError where AWS does not answer at all, or not to these credentials."""
+    with aws_errors():
+        cloud.client("sts").get_caller_identity()
+        outcome = check_online(config, LiveAccount(cloud.client))
+    return [config.notice(finding) for finding in outcome.findings]
+
+
+def refuse(notices: list[Notice]) -> None:
+    """Raises ConfigError for what the file asks for in vain, QuotaError where the account may only have too little."""
+    errors = [notice for notice in notices if notice.level == "error"]
+    if any(VALIDATORS[notice.validator].section != QUOTAS for notice in errors):
+        raise ConfigError(errors)
+    if errors:
+        raise QuotaError(errors)
