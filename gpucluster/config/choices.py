@@ -55,6 +55,48 @@ choice(
     "AWS::EC2::LaunchTemplate InstanceMarketOptions.MarketType: spot or capacity-block; none is on demand",
 )
 choice(
+    "partition-has-types",
+    "Partitions",
+    "partitions.instance_types",
+    "A partition has an instance type at least",
+    "AWS::EC2::LaunchTemplate LaunchTemplateData.InstanceType: error MissingParameter of EC2 RunInstances without it",
+)
+choice(
+    "cluster-has-partitions",
+    "Partitions",
+    "partitions",
+    "A cluster has a partition at least",
+    "man slurm.conf.5: PartitionName: slurmctld is fatal where no partition is configured",
+)
+choice(
+    "partition-node-count",
+    "Partitions",
+    "partitions.max_nodes partitions.min_nodes",
+    "max_nodes is 1 at least, min_nodes 0",
+    "man slurm.conf.5: NodeName: a range of nodes goes up, from 1",
+)
+choice(
+    "idle-minutes-above-zero",
+    "Partitions",
+    "partitions.idle_minutes",
+    "idle_minutes is more than 0",
+    "man slurm.conf.5: SuspendTime: a negative number would switch power saving off",
+)
+choice(
+    "servers-node-count",
+    "Parameter servers",
+    "parameter_servers.max_nodes parameter_servers.min_nodes",
+    "The parameter servers' max_nodes is 1 at least, min_nodes 0",
+    "man slurm.conf.5: NodeName: a range of nodes goes up, from 1",
+)
+choice(
+    "internet-mode",
+    "Network",
+    "network.internet",
+    "internet is nat or none",
+    "AWS::EC2::NatGateway ConnectivityType: a public gateway is the way out that a new VPC gets, or there is none",
+)
+choice(
     "fsx-deployment-type",
     "FSx for Lustre",
     "storage.deployment",

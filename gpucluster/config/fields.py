@@ -29,17 +29,20 @@ def field(name: str, *, section: str, source: str) -> Callable[[Check], Check]:
 
     def decorate(check: Check) -> Check:
         register(Validator(name, "error", section, first_paragraph(check), source))
-
-        def named(value: str) -> str:
-            try:
-                return check(value)
-            except PydanticCustomError as refusal:
-                context = {**(refusal.context or {}), "validator": name}
-                raise PydanticCustomError("refused", "{message}", context) from None
-
-        return named
+        return _named(name, check)
 
     return decorate
+
+
+def _named(name: str, check: Check) -> Check:
+    def named(value: str) -> str:
+        try:
+            return check(value)
+        except PydanticCustomError as refusal:
+            context = {**(refusal.context or {}), "validator": name}
+            raise PydanticCustomError("refused", "{message}", context) from None
+
+    return named
 
 
 def _matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
@@ -70,7 +73,9 @@ def _known_instance_type(value: str) -> str:
     return value
 
 
+@field("network-form", section="Network", source="AWS::EC2::VPC CidrBlock; RFC 4632: an IPv4 network in CIDR notation")
 def _network(value: str) -> str:
+    """A network is an IPv4 prefix whose host bits are 0."""
     try:
         IPv4Network(value)
     except ValueError as error:
@@ -78,15 +83,27 @@ def _network(value: str) -> str:
     return value
 
 
-def _vpc_network(value: str) -> str:
-    network = IPv4Network(_network(value))
+@field(
+    "vpc-cidr-size",
+    section="Network",
+    source="https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html: /16 to /28; error InvalidVpc.Range",
+)
+def _vpc_size(value: str) -> str:
+    """vpc_cidr is from /16 to /27: a VPC's largest, and the smallest of which two subnets can be made."""
+    network = IPv4Network(value)
     if not 16 <= network.prefixlen <= 27:
         raise refuse(f"must be between /16 and /27, got /{network.prefixlen}", "AWS takes no VPC larger than /16")
     return value
 
 
-def _source_network(value: str) -> str:
-    if IPv4Network(_network(value)).prefixlen == 0:
+@field(
+    "ssh-from-not-everyone",
+    section="SSH from outside",
+    source="https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html: EC2.13: no SSH from 0.0.0.0/0",
+)
+def _not_everyone(value: str) -> str:
+    """ssh_from is not 0.0.0.0/0."""
+    if IPv4Network(value).prefixlen == 0:
         raise refuse(
             f"{value} opens SSH to the whole internet",
             "name your own network, or leave it out: `gpucluster ssh` needs none",
@@ -112,71 +129,224 @@ _SYSTEM_DIRECTORIES = (
 )
 
 
-def _mount_point(value: str) -> str:
-    _matching(r"(/[A-Za-z0-9._-]+)+", "an absolute path such as /fsx")(value)
-    parts = value.split("/")
+_path = _matching(r"(/[A-Za-z0-9._-]+)+", "an absolute path such as /fsx")
+
+
+@field(
+    "mount-form", section="Mounts", source="man fstab.5: spaces and # must be escaped; man mount.8: an absolute path"
+)
+def _mount_path(value: str) -> str:
+    """mount is an absolute path of letters, digits, dots, hyphens and underscores."""
+    parts = _path(value).split("/")
     if ".." in parts or "." in parts:
         raise refuse(f"must not contain . or .., got {value!r}")
-    if parts[1] in _SYSTEM_DIRECTORIES:
+    return value
+
+
+@field("mount-not-of-system", section="Mounts", source="man hier.7; man mount.8: what was there is hidden")
+def _own_directory(value: str) -> str:
+    """mount is not in a directory of the system, such as /etc or /usr."""
+    if value.split("/")[1] in _SYSTEM_DIRECTORIES:
         raise refuse(
             f"{value} would hide a directory of the system", "choose a path of your own, such as /fsx or /shared"
         )
     return value
 
 
-def _text(pattern: str, what: str, hint: str = "") -> AfterValidator:
-    return AfterValidator(_matching(pattern, what, hint))
+def _form(
+    name: str, section: str, subject: str, pattern: str, what: str, source: str, hint: str = ""
+) -> AfterValidator:
+    """A named check of a text's form: `subject` must be `what`."""
+    register(Validator(name, "error", section, f"{subject} is {what}", source))
+    return AfterValidator(_named(name, _matching(pattern, what, hint)))
 
+
+NAMES, NETWORK, PLACEMENT, SECURITY = "Names", "Network", "Placement groups", "Security"
+GROUP_NAME = r"[!-~]([ -~]{0,253}[!-~])?"
+EC2_IDS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html: 8 or 17 hexadecimal digits"
 
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
-VpcNetwork = Annotated[str, AfterValidator(_vpc_network)]
-SourceNetwork = Annotated[str, AfterValidator(_source_network)]
-MountPoint = Annotated[str, AfterValidator(_mount_point)]
+VpcNetwork = Annotated[str, AfterValidator(_network), AfterValidator(_vpc_size)]
+SourceNetwork = Annotated[str, AfterValidator(_network), AfterValidator(_not_everyone)]
+MountPoint = Annotated[str, AfterValidator(_mount_path), AfterValidator(_own_directory)]
 
-# CloudFormation takes 128 characters. Slurm's accounting names its tables <cluster>_wckey_usage_month_table, and
-# MariaDB takes 64 characters for a table's name: 40 are left for the cluster's.
 ClusterName = Annotated[
     str,
-    _text(
-        r"(?=.{1,40}$)[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?",
-        "up to 40 letters, digits and hyphens, starting with a letter and not ending in a hyphen",
+    _form(
+        "cluster-name-form",
+        NAMES,
+        "The cluster's name",
+        r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?",
+        "letters, digits and hyphens, starting with a letter and not ending in a hyphen",
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html: StackName; "
+        "RFC 1123: a label of a DNS name",
+    ),
+    # Slurm's accounting names its tables <cluster>_wckey_usage_month_table, and MariaDB takes 64 characters.
+    _form(
+        "cluster-name-length",
+        NAMES,
+        "The cluster's name",
+        r".{1,40}",
+        "at most 40 characters",
+        "man slurm.conf.5: ClusterName: 40 characters, for MariaDB's limit on the names of tables",
     ),
 ]
-# Node n of partition p is p-n: a host name, so lower case, and p must not look like a node's name itself.
 PartitionName = Annotated[
     str,
-    _text(
-        r"(?=.{1,20}$)(?!.*-[0-9]+$)[a-z]([a-z0-9-]*[a-z0-9])?",
-        "up to 20 lower-case letters, digits and hyphens, starting with a letter, not ending in a hyphen and a number",
+    _form(
+        "partition-name-form",
+        NAMES,
+        "A partition's name",
+        r"[a-z]([a-z0-9-]*[a-z0-9])?",
+        "lower-case letters, digits and hyphens, starting with a letter and not ending in a hyphen",
+        "RFC 1123: a label of a DNS name: node 1 of train is train-1",
         "nodes are named after their partition: train-1, train-2 …",
     ),
-]
-RegionName = Annotated[str, _text(r"[a-z]{2,4}(-[a-z]+)+-[0-9]", "an AWS region such as us-east-1")]
-Image = Annotated[
-    str,
-    _text(
-        r"dlami-ubuntu-24\.04|ami-([0-9a-f]{8}|[0-9a-f]{17})",
-        "dlami-ubuntu-24.04 or an AMI's id (ami- and 17 hexadecimal digits)",
+    _form(
+        "partition-name-not-a-node",
+        NAMES,
+        "A partition's name",
+        r"(?!.*-[0-9]+$).*",
+        "a name that does not end in a hyphen and a number, as a node's does",
+        "man slurm.conf.5: NodeName: the number of a range such as train-[1-8] is at the end of the name",
+        "nodes are named after their partition: train-1, train-2 …",
+    ),
+    # A label of DNS has 63 characters; CloudFormation's ids are the name and the instance type's in one word.
+    _form(
+        "partition-name-length",
+        NAMES,
+        "A partition's name",
+        r".{1,20}",
+        "at most 20 characters",
+        "RFC 1123: a host name's label has 63 characters, with the node's number",
     ),
 ]
-PlacementGroup = Annotated[str, _text(r"[!-~]([ -~]{0,253}[!-~])?", "cluster, none or the name of a placement group")]
-ServersPlacementGroup = Annotated[
-    str, _text(r"[!-~]([ -~]{0,253}[!-~])?", "shared, none or the name of a placement group")
+RegionName = Annotated[
+    str,
+    _form(
+        "region-form",
+        "Region",
+        "region",
+        r"[a-z]{2,4}(-[a-z]+)+-[0-9]",
+        "an AWS region such as us-east-1",
+        "https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html",
+    ),
 ]
-ReservationId = Annotated[str, _text(r"cr-[0-9a-f]{8,17}", "a capacity reservation's id (cr-…)")]
-VpcId = Annotated[str, _text(r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)")]
-SubnetId = Annotated[str, _text(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})", "a subnet's id (subnet-…)")]
+Image = Annotated[
+    str,
+    _form(
+        "image-form",
+        "Images",
+        "An image",
+        r"dlami-ubuntu-24\.04|ami-([0-9a-f]{8}|[0-9a-f]{17})",
+        "dlami-ubuntu-24.04 or an AMI's id (ami- and 17 hexadecimal digits)",
+        f"error InvalidAMIID.Malformed of EC2 RunInstances; {EC2_IDS}",
+    ),
+]
+PlacementGroup = Annotated[
+    str,
+    _form(
+        "placement-group-form",
+        PLACEMENT,
+        "placement_group",
+        GROUP_NAME,
+        "cluster, none or the name of a placement group",
+        "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html: GroupName: "
+        "up to 255 ASCII characters, not starting or ending with a space",
+    ),
+]
+ServersPlacementGroup = Annotated[
+    str,
+    _form(
+        "servers-group-form",
+        PLACEMENT,
+        "The parameter servers' placement_group",
+        GROUP_NAME,
+        "shared, none or the name of a placement group",
+        "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html: GroupName",
+    ),
+]
+ReservationId = Annotated[
+    str,
+    _form(
+        "reservation-id-form",
+        "Purchase",
+        "reservation_id",
+        r"cr-[0-9a-f]{8,17}",
+        "a capacity reservation's id (cr-…)",
+        "error InvalidCapacityReservationId.Malformed of EC2 RunInstances",
+    ),
+]
+VpcId = Annotated[
+    str,
+    _form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),
+]
+SubnetId = Annotated[
+    str,
+    _form(
+        "subnet-id-form",
+        NETWORK,
+        "subnet_id",
+        r"subnet-([0-9a-f]{8}|[0-9a-f]{17})",
+        "a subnet's id (subnet-…)",
+        EC2_IDS,
+    ),
+]
 KmsKeyArn = Annotated[
-    str, _text(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+", "a KMS key's ARN (arn:aws:kms:…:key/…)")
+    str,
+    _form(
+        "kms-key-arn-form",
+        SECURITY,
+        "kms_key_arn",
+        r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
+        "a KMS key's ARN (arn:aws:kms:…:key/…)",
+        "https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html: key ARN, not an alias",
+    ),
 ]
 PolicyArn = Annotated[
-    str, _text(r"arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[!-~]+", "an IAM policy's ARN (arn:aws:iam::…:policy/…)")
+    str,
+    _form(
+        "policy-arn-form",
+        SECURITY,
+        "permissions_boundary_arn",
+        r"arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[!-~]+",
+        "an IAM policy's ARN (arn:aws:iam::…:policy/…)",
+        "AWS::IAM::Role PermissionsBoundary: the ARN of a managed policy",
+    ),
 ]
-EmailAddress = Annotated[str, _text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")]
+EmailAddress = Annotated[
+    str,
+    _form(
+        "email-form",
+        "Monitoring",
+        "An e-mail address",
+        r"[^@\s]+@[^@\s]+\.[^@\s]+",
+        "an e-mail address",
+        "error InvalidParameter of SNS Subscribe: Endpoint of the protocol email",
+    ),
+]
 S3Uri = Annotated[
-    str, _text(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?", "an S3 address such as s3://bucket/prefix")
+    str,
+    _form(
+        "s3-uri-form",
+        "S3 access",
+        "An S3 address",
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?",
+        "an S3 address such as s3://bucket/prefix",
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
+    ),
 ]
-DirectoryPath = Annotated[str, _text(r"/[!-~]*", "an absolute path such as /imagenet")]
+DirectoryPath = Annotated[
+    str,
+    _form(
+        "repository-path-form",
+        "FSx for Lustre",
+        "A data repository's path",
+        r"/[!-~]*",
+        "an absolute path such as /imagenet",
+        "AWS::FSx::DataRepositoryAssociation FileSystemPath: it begins with a slash",
+    ),
+]
 
 Whole = Annotated[int, Field(strict=True, ge=0)]
 Count = Annotated[int, Field(strict=True, ge=1)]

@@ -79,9 +79,46 @@ def region_known(config: ClusterConfig) -> Findings:
 def zone_of_region(config: ClusterConfig) -> Findings:
     """availability_zone is a zone of the region."""
     zone = config.availability_zone
-    if zone is not None and not re.fullmatch(re.escape(config.region) + r"(-[a-z]{3}-[0-9]+)?[a-z]", zone):
+    if zone is None or re.fullmatch(r"[a-z]{3,5}[0-9]-az[0-9]+", zone):
+        return
+    if not re.fullmatch(re.escape(config.region) + r"(-[a-z]{3}-[0-9]+)?[a-z]", zone):
         yield Finding(
             ("availability_zone",),
             f"must be an availability zone of {config.region}, such as {config.region}a, got {zone!r}",
             "leave it out for the region's first one",
+        )
+
+
+@validator(
+    "zone-not-local",
+    section=SECTION,
+    each=ClusterConfig,
+    level="warning",
+    source="https://docs.aws.amazon.com/local-zones/latest/ug/available-local-zones.html: their services and types",
+)
+def zone_not_local(config: ClusterConfig) -> Findings:
+    """availability_zone is no Local Zone: those have few instance types, and not every service that a cluster needs."""
+    zone = config.availability_zone
+    if zone is not None and re.fullmatch(re.escape(config.region) + r"-[a-z]{3}-[0-9]+[a-z]", zone):
+        yield Finding(
+            ("availability_zone",),
+            f"{zone} is a Local Zone: EFA, GPU types, NAT gateways and FSx are not in all of them",
+            f"take a zone of the region itself, such as {config.region}a",
+        )
+
+
+@validator(
+    "zone-by-name",
+    section=SECTION,
+    each=ClusterConfig,
+    source="AWS::EC2::Subnet AvailabilityZone: a zone's name; its id has a property of its own, AvailabilityZoneId",
+)
+def zone_by_name(config: ClusterConfig) -> Findings:
+    """availability_zone is a zone's name, such as us-east-1a, not its id, such as use1-az1."""
+    zone = config.availability_zone
+    if zone is not None and re.fullmatch(r"[a-z]{3,5}[0-9]-az[0-9]+", zone):
+        yield Finding(
+            ("availability_zone",),
+            f"{zone} is a zone's id: its name is not the same in all accounts",
+            f"aws ec2 describe-availability-zones --zone-ids {zone} tells your account's name for it",
         )

@@ -14,6 +14,19 @@ SECTION = "Network"
 RESERVED_ADDRESSES = 5 + 11
 
 SUBNET_SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"
+VPC_CIDR = "https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html"
+
+DOCKER = IPv4Network("172.17.0.0/16")
+PRIVATE = [IPv4Network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")]
+"""RFC 1918, and RFC 6598's, which AWS recommends where those run out."""
+
+UNUSABLE = {
+    IPv4Network("0.0.0.0/8"): "this network",
+    IPv4Network("127.0.0.0/8"): "the loopback addresses",
+    IPv4Network("169.254.0.0/16"): "the link-local addresses, where instances find their metadata and DNS",
+    IPv4Network("224.0.0.0/4"): "multicast addresses",
+    IPv4Network("240.0.0.0/4"): "addresses that nobody may use",
+}
 
 
 @validator(
@@ -29,6 +42,34 @@ def subnet_needs_vpc(network: Network, path: Path, config: ClusterConfig) -> Fin
 
 
 @validator(
+    "vpc-needs-subnet",
+    section=SECTION,
+    each=Network,
+    source="AWS::EC2::LaunchTemplate NetworkInterface.SubnetId: an interface is in a subnet, not in a VPC",
+)
+def vpc_needs_subnet(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """vpc_id stands beside the subnet_id where the nodes are."""
+    if network.vpc_id and not network.subnet_id:
+        yield Finding((*path, "vpc_id"), "needs network.subnet_id as well", "name the private subnet of the nodes")
+
+
+@validator(
+    "subnet-needs-zone",
+    section=SECTION,
+    each=Network,
+    source="error InvalidVolume.ZoneMismatch of EC2 AttachVolume: volume and instance are in one zone",
+)
+def subnet_needs_zone(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """With an existing subnet, availability_zone is the subnet's: the head node's volume is made there."""
+    if network.subnet_id and config.availability_zone is None:
+        yield Finding(
+            (*path, "subnet_id"),
+            "needs availability_zone: the zone that the subnet is in",
+            f"aws ec2 describe-subnets --subnet-ids {network.subnet_id} tells it",
+        )
+
+
+@validator(
     "vpc-new-or-existing",
     section=SECTION,
     each=Network,
@@ -37,7 +78,55 @@ def subnet_needs_vpc(network: Network, path: Path, config: ClusterConfig) -> Fin
 def vpc_new_or_existing(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """vpc_cidr is for a new VPC; it does not stand beside vpc_id."""
     if network.vpc_id and "vpc_cidr" in network.model_fields_set:
-        yield Finding((*path, "vpc_cidr"), "is for a new VPC, and network.vpc_id names an existing one", "keep one")
+        yield Finding(
+            (*path, "vpc_cidr"), "is for a new VPC, and network.vpc_id names an existing one", "keep one of the two"
+        )
+
+
+@validator(
+    "vpc-cidr-usable",
+    section=SECTION,
+    each=Network,
+    source="RFC 6890: special-purpose addresses; error InvalidParameterValue of EC2 CreateVpc",
+)
+def vpc_cidr_usable(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """vpc_cidr is of addresses that a host may have: none of 0/8, 127/8, 169.254/16, 224/4 and 240/4."""
+    for reserved, what in UNUSABLE.items():
+        if IPv4Network(network.vpc_cidr).overlaps(reserved):
+            yield Finding((*path, "vpc_cidr"), f"{network.vpc_cidr} is of {what} ({reserved})", "take 10.0.0.0/16")
+
+
+@validator(
+    "vpc-cidr-private",
+    section=SECTION,
+    each=Network,
+    level="warning",
+    source=f"{VPC_CIDR}: RFC 1918 is recommended; public addresses inside hide the hosts that have them outside",
+)
+def vpc_cidr_private(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """vpc_cidr is of private addresses."""
+    cidr = IPv4Network(network.vpc_cidr)
+    if not any(cidr.subnet_of(each) for each in PRIVATE) and not any(cidr.overlaps(each) for each in UNUSABLE):
+        yield Finding(
+            (*path, "vpc_cidr"),
+            f"{cidr} is public: nodes could not reach the hosts of the internet that have these addresses",
+            "take 10.0.0.0/16, or another of 10/8, 172.16/12, 192.168/16",
+        )
+
+
+@validator(
+    "vpc-cidr-not-docker",
+    section=SECTION,
+    each=Network,
+    level="warning",
+    source=f"{VPC_CIDR}: some services use 172.17.0.0/16; Docker's bridge on each node does",
+)
+def vpc_cidr_not_docker(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """vpc_cidr is apart from 172.17.0.0/16: that is Docker's on every node."""
+    if IPv4Network(network.vpc_cidr).overlaps(DOCKER):
+        yield Finding(
+            (*path, "vpc_cidr"), f"{network.vpc_cidr} overlaps {DOCKER}, the network of Docker on nodes", "take another"
+        )
 
 
 @validator(

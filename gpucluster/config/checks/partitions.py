@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, ParameterServers, Partition
+from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF, InstanceType
 
 SECTION = "Partitions"
-
-RESERVED_NAMES = {
-    PARAMETER_SERVERS: "the partition of the parameter servers",
-    "head": "the head node's host name",
-    "all": "Slurm's word for every node",
-    "default": "Slurm's word for the settings of all partitions",
-    "localhost": "every machine's own name",
-}
+SERVERS = "Parameter servers"
 
 LEAVING = ("p3",)
 """Families that AWS is withdrawing: still sold here and there."""
+
+PARAMETER_BYTES = 4096
+TEMPLATE_BYTES = 110
+"""One instance type in a partition's SSM parameter: its name, its launch template's id and version, as JSON."""
+
+SUSPEND_TIME_MAX_S = 2**32 - 3
+"""Slurm keeps it in 32 bits, of which the two highest values mean INFINITE and "not set"."""
+
+NO_NODE = "man slurm.conf.5: SuspendExcNodes: a node that no NodeName line defines is refused"
 
 
 def known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
@@ -29,41 +32,10 @@ def known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
 
 
 @validator(
-    "partition-name-unique",
-    section=SECTION,
-    each=ClusterConfig,
-    source="man slurm.conf.5: PartitionName: slurmctld is fatal at a duplicate partition",
-)
-def partition_name_unique(config: ClusterConfig) -> Findings:
-    """Each partition has a name of its own."""
-    first: dict[str, int] = {}
-    for index, partition in enumerate(config.partitions):
-        name = partition.__dict__.get("name")
-        if name in first:
-            yield Finding(("partitions", index, "name"), f"{name!r} is the name of partitions[{first[name]}] already")
-        elif name is not None:
-            first[name] = index
-
-
-@validator(
-    "partition-name-free",
-    section=SECTION,
-    each=Partition,
-    source="man slurm.conf.5: NodeName and PartitionName: DEFAULT, ALL and localhost are keywords",
-)
-def partition_name_free(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """A partition is not called all, default, localhost, head or ps: those names are taken."""
-    if partition.name in RESERVED_NAMES:
-        what = RESERVED_NAMES[partition.name]
-        yield Finding((*path, "name"), f"{partition.name!r} is taken: it is {what}", "choose another, such as train")
-
-
-@validator(
     "partition-types-unique",
     section=SECTION,
     each=Partition,
-    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html: "
-    "InvalidFleetConfig: Duplicate instance type",
+    source=f"{LOGICAL_IDS}: a partition has one launch template for a type",
 )
 def partition_types_unique(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """No instance type stands twice in a partition's list."""
@@ -90,10 +62,28 @@ def partition_type_is_leaving(partition: Partition, path: Path, config: ClusterC
 
 
 @validator(
+    "partition-type-is-sold",
+    section=SECTION,
+    each=Partition,
+    level="warning",
+    source="https://aws.amazon.com/ec2/pricing/on-demand/: error Unsupported of EC2 RunInstances where there is none",
+)
+def partition_type_is_sold(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """Each instance type has a price in the region, where the table of types knows its prices: in us-east-1."""
+    for index, type_ in known_types(partition):
+        if config.region == PRICE_REGION and type_.price_usd_per_hour is None and partition.purchase == "on-demand":
+            yield Finding(
+                (*path, "instance_types", index),
+                f"{type_.name} had no price in {PRICE_REGION} on {PRICES_AS_OF}: it may not be sold there",
+                "before `up`: aws ec2 describe-instance-type-offerings --location-type availability-zone",
+            )
+
+
+@validator(
     "partition-types-same-gpus",
     section=SECTION,
     each=Partition,
-    source="man gres.conf.5 and slurm.conf.5: a node that registers with another count of GRES is drained",
+    source="man slurm.conf.5: a node that registers with less GRES than its NodeName line says is drained",
 )
 def partition_types_same_gpus(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """All instance types of a partition have the same number of GPUs."""
@@ -113,22 +103,29 @@ def _gpus(type_: InstanceType) -> str:
 
 
 @validator(
-    "partition-min-nodes",
+    "partition-types-fit-parameter",
     section=SECTION,
     each=Partition,
-    source="man slurm.conf.5: SuspendExcNodes: a node that no NodeName line defines is an invalid node specified",
+    source="AWS::SSM::Parameter Value: 4096 characters in the standard tier",
 )
+def partition_types_fit_parameter(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """A partition's list of instance types fits the SSM parameter that the head node launches from."""
+    most = (PARAMETER_BYTES - TEMPLATE_BYTES) // TEMPLATE_BYTES
+    if len(partition.instance_types) > most:
+        yield Finding(
+            (*path, "instance_types"),
+            f"has {len(partition.instance_types)} types; the parameter that tells of them holds {most}",
+            "make two partitions of them",
+        )
+
+
+@validator("partition-min-nodes", section=SECTION, each=Partition, source=NO_NODE)
 def partition_min_nodes(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """min_nodes is at most max_nodes."""
     yield from _min_nodes(partition, path)
 
 
-@validator(
-    "servers-min-nodes",
-    section="Parameter servers",
-    each=ParameterServers,
-    source="man slurm.conf.5: SuspendExcNodes: a node that no NodeName line defines is an invalid node specified",
-)
+@validator("servers-min-nodes", section=SERVERS, each=ParameterServers, source=NO_NODE)
 def servers_min_nodes(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
     """The parameter servers' min_nodes is at most their max_nodes."""
     yield from _min_nodes(servers, path)
@@ -137,3 +134,39 @@ def servers_min_nodes(servers: ParameterServers, path: Path, config: ClusterConf
 def _min_nodes(nodes: Partition | ParameterServers, path: Path) -> Findings:
     if nodes.min_nodes > nodes.max_nodes:
         yield Finding((*path, "min_nodes"), f"must be at most max_nodes ({nodes.max_nodes}), got {nodes.min_nodes}")
+
+
+@validator(
+    "idle-minutes-in-range",
+    section=SECTION,
+    each=Partition,
+    source="man slurm.conf.5: SuspendTime: seconds, an unsigned number of 32 bits; 0 ends a node as soon as it is idle",
+)
+def idle_minutes_in_range(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """idle_minutes is a second at least, and as many as Slurm can count."""
+    seconds = partition.idle_minutes * 60
+    if not 1 <= seconds <= SUSPEND_TIME_MAX_S:
+        yield Finding(
+            (*path, "idle_minutes"),
+            f"must be 1/60 to {SUSPEND_TIME_MAX_S // 60}, got {partition.idle_minutes:g}",
+            "min_nodes keeps nodes on",
+        )
+
+
+@validator(
+    "servers-without-gpus",
+    section=SERVERS,
+    each=ParameterServers,
+    level="warning",
+    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html: "
+    "error VcpuLimitExceeded: GPU types have quotas of their own",
+)
+def servers_without_gpus(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
+    """Parameter servers have no GPUs: their launchers use none, and they take from the GPU nodes' quota."""
+    gpus = INSTANCE_TYPES[servers.instance_type].gpus
+    if gpus:
+        yield Finding(
+            (*path, "instance_type"),
+            f"{servers.instance_type} has {gpus} GPU{'s' if gpus > 1 else ''} that parameter servers do not use",
+            "m4.16xlarge, m5.24xlarge and c5n.18xlarge have none",
+        )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.validators import Findings, validator
 
 SECTION = "Purchase"
 RESERVED = ("reservation", "capacity-block")
+
+CAPACITY_BLOCKS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html"
+BLOCK_FAMILIES = ("p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300")
+BLOCK_INSTANCES = 64
 
 
 @validator(
@@ -40,7 +45,8 @@ def reservation_id_is_used(partition: Partition, path: Path, config: ClusterConf
     "reservation-without-placement-group",
     section=SECTION,
     each=Partition,
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html: "
+    "a reservation is in the placement group that it was made in, or in none",
 )
 def reservation_without_placement_group(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """Reserved nodes are in no placement group: the reservation decides where they are."""
@@ -62,3 +68,90 @@ def reservation_of_one_type(partition: Partition, path: Path, config: ClusterCon
     """A partition on a reservation has one instance type: the reservation's."""
     if partition.purchase in RESERVED and len(partition.instance_types) > 1:
         yield Finding((*path, "instance_types"), f"must be the one type that the {partition.purchase} is for")
+
+
+@validator(
+    "reservation-names-zone",
+    section=SECTION,
+    each=Partition,
+    level="warning",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html: "
+    "an instance cannot launch in a subnet of another zone than its reservation's",
+)
+def reservation_names_zone(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """With a reservation the file names its availability zone: the region's first one is a guess."""
+    if partition.purchase in RESERVED and partition.reservation_id and config.availability_zone is None:
+        yield Finding(
+            (*path, "reservation_id"),
+            f"is in one zone, and without availability_zone all nodes go to the first one of {config.region}",
+            "write the reservation's own zone: availability_zone: …",
+        )
+
+
+@validator(
+    "reservation-in-one-partition",
+    section=SECTION,
+    each=ClusterConfig,
+    level="warning",
+    source="error ReservationCapacityExceeded of EC2 RunInstances",
+)
+def reservation_in_one_partition(config: ClusterConfig) -> Findings:
+    """No two partitions launch into the same reservation: they would take its instances from each other."""
+    first: dict[str, int] = {}
+    for index, partition in enumerate(config.partitions):
+        id_ = partition.__dict__.get("reservation_id")
+        if id_ is not None and first.setdefault(id_, index) != index:
+            yield Finding(
+                ("partitions", index, "reservation_id"),
+                f"{id_} is that of partitions[{first[id_]}], too: both count on all its instances",
+            )
+
+
+@validator(
+    "capacity-block-types",
+    section=SECTION,
+    each=Partition,
+    source=f"{CAPACITY_BLOCKS}: supported instance types",
+)
+def capacity_block_types(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """Capacity blocks are sold of P4d, P4de, P5, P5e, P5en, P6-B200 and P6-B300."""
+    if partition.purchase != "capacity-block":
+        return
+    for index, type_ in known_types(partition):
+        if type_.name.partition(".")[0] not in BLOCK_FAMILIES:
+            yield Finding(
+                (*path, "instance_types", index),
+                f"there are no capacity blocks of {type_.name}",
+                f"of {', '.join(BLOCK_FAMILIES)} there are",
+            )
+
+
+@validator(
+    "capacity-block-size",
+    section=SECTION,
+    each=Partition,
+    source=f"{CAPACITY_BLOCKS}: up to 64 instances in each",
+)
+def capacity_block_size(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """A partition on a capacity block has at most 64 nodes: no block is larger."""
+    if partition.purchase == "capacity-block" and partition.max_nodes > BLOCK_INSTANCES:
+        yield Finding(
+            (*path, "max_nodes"), f"must be at most {BLOCK_INSTANCES} in a capacity block, got {partition.max_nodes}"
+        )
+
+
+@validator(
+    "spot-nodes-are-elastic",
+    section=SECTION,
+    each=Partition,
+    level="warning",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html",
+)
+def spot_nodes_are_elastic(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """Spot nodes are not called always on: EC2 takes them back with two minutes' notice."""
+    if partition.purchase == "spot" and partition.min_nodes:
+        yield Finding(
+            (*path, "min_nodes"),
+            f"{partition.min_nodes} spot nodes are not always on: EC2 may take them back at any time",
+            "write min_nodes: 0, or buy them on demand",
+        )

@@ -1,26 +1,162 @@
 from __future__ import annotations
 
+from typing import Any
+
 from validator_cases.case import PARTITION, Case, cluster
 
 VPC, SUBNET = "vpc-0123456789abcdef0", "subnet-0123456789abcdef0"
+BAKED = "ami-0123456789abcdef0"
+
+
+def network(**keys: Any) -> dict[str, Any]:
+    return cluster(network=keys)
+
+
+def existing(**keys: Any) -> dict[str, Any]:
+    return cluster(availability_zone="us-east-1a", network={"vpc_id": VPC, "subnet_id": SUBNET, **keys})
+
+
+def closed(**keys: Any) -> dict[str, Any]:
+    """Without internet, and with an image for it."""
+    return cluster(software={"image": BAKED}, **{"network": {"internet": "none"}, **keys})
+
 
 CASES = {
     "subnet-needs-vpc": Case(
-        fails=cluster(network={"subnet_id": SUBNET}),
+        fails=network(subnet_id=SUBNET),
         key="network.subnet_id",
         says="needs network.vpc_id as well",
-        passes=cluster(network={"vpc_id": VPC, "subnet_id": SUBNET}),
+        passes=existing(),
+    ),
+    "vpc-needs-subnet": Case(
+        fails=network(vpc_id=VPC),
+        key="network.vpc_id",
+        says="needs network.subnet_id as well",
+        passes=existing(),
+    ),
+    "subnet-needs-zone": Case(
+        fails=network(vpc_id=VPC, subnet_id=SUBNET),
+        key="network.subnet_id",
+        says="needs availability_zone: the zone that the subnet is in",
+        passes=existing(),
     ),
     "vpc-new-or-existing": Case(
-        fails=cluster(network={"vpc_id": VPC, "subnet_id": SUBNET, "vpc_cidr": "10.0.0.0/16"}),
+        fails=existing(vpc_cidr="10.0.0.0/16"),
         key="network.vpc_cidr",
         says="is for a new VPC, and network.vpc_id names an existing one",
-        passes=cluster(network={"vpc_id": VPC, "subnet_id": SUBNET}),
+        passes=existing(),
+    ),
+    "vpc-cidr-usable": Case(
+        fails=network(vpc_cidr="169.254.0.0/16"),
+        key="network.vpc_cidr",
+        says="169.254.0.0/16 is of the link-local addresses, where instances find their metadata and DNS "
+        "(169.254.0.0/16)",
+        passes=network(vpc_cidr="192.168.0.0/16"),
+    ),
+    "vpc-cidr-private": Case(
+        fails=network(vpc_cidr="52.94.0.0/16"),
+        key="network.vpc_cidr",
+        says="52.94.0.0/16 is public: nodes could not reach the hosts of the internet that have these addresses",
+        passes=network(vpc_cidr="100.64.0.0/16"),
+    ),
+    "vpc-cidr-not-docker": Case(
+        fails=network(vpc_cidr="172.17.0.0/20"),
+        key="network.vpc_cidr",
+        says="172.17.0.0/20 overlaps 172.17.0.0/16, the network of Docker on nodes",
+        passes=network(vpc_cidr="172.16.0.0/16"),
     ),
     "subnet-holds-nodes": Case(
         fails=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 113}]),
         key="network.vpc_cidr",
         says="10.0.0.0/24 has room for 112 nodes in its private half; partitions ask for 113",
         passes=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 112}]),
+    ),
+    "internet-mode": Case(
+        fails=network(internet="igw"),
+        key="network.internet",
+        says="must be nat or none, got 'igw'",
+        passes=network(internet="nat"),
+    ),
+    "internet-none-head-image": [
+        Case(
+            fails=closed(head_node={"image": "dlami-ubuntu-24.04"}),
+            key="head_node.image",
+            says="dlami-ubuntu-24.04 has no Slurm: the head node could not install it with network.internet: none",
+            passes=closed(),
+        ),
+        Case(
+            fails=network(internet="none"),
+            key="network.internet",
+            says="dlami-ubuntu-24.04 has no Slurm: the head node could not install it with network.internet: none",
+            passes=network(internet="nat"),
+        ),
+    ],
+    "internet-none-partition-image": Case(
+        fails=closed(partitions=[{**PARTITION, "image": "dlami-ubuntu-24.04"}]),
+        key="partitions[0].image",
+        says="dlami-ubuntu-24.04 has no Slurm: its nodes could not install it with network.internet: none",
+        passes=closed(partitions=[{**PARTITION, "image": "ami-0fedcba9876543210"}]),
+    ),
+    "internet-none-software-image": Case(
+        fails=cluster(network={"internet": "none"}, head_node={"image": BAKED}),
+        key="network.internet",
+        says="dlami-ubuntu-24.04 has no Slurm: the nodes of train could not install it with network.internet: none",
+        passes=cluster(
+            network={"internet": "none"}, head_node={"image": BAKED}, partitions=[{**PARTITION, "image": BAKED}]
+        ),
+    ),
+    "internet-none-needs-route53": Case(
+        fails=closed(region="us-gov-west-1"),
+        key="network.internet",
+        says="'none' leaves nodes in us-gov-west-1 without Route 53, where their names are kept",
+        passes=closed(region="us-west-1"),
+    ),
+    "internet-none-own-endpoints": Case(
+        fails={**existing(internet="none"), "software": {"image": BAKED}},
+        key="network.internet",
+        says="'none' makes no endpoints in an existing VPC: it must have them",
+        passes=closed(),
+    ),
+    "ssh-from-count": Case(
+        fails=network(ssh_from=[f"93.184.{n}.0/24" for n in range(61)]),
+        key="network.ssh_from",
+        says="has 61 networks; a security group takes 60 rules",
+        passes=network(ssh_from=[f"93.184.{n}.0/24" for n in range(60)]),
+    ),
+    "ssh-from-unique": Case(
+        fails=network(ssh_from=["93.184.216.0/24", "93.184.216.0/24"]),
+        key="network.ssh_from[1]",
+        says="93.184.216.0/24 is in the list already",
+        passes=network(ssh_from=["93.184.216.0/24", "93.184.217.0/24"]),
+    ),
+    "ssh-from-not-all-together": Case(
+        fails=network(ssh_from=["0.0.0.0/1", "128.0.0.0/1"]),
+        key="network.ssh_from",
+        says="opens SSH to half of the internet or more",
+        passes=network(ssh_from=["93.184.216.0/24"]),
+    ),
+    "ssh-from-narrow": Case(
+        fails=network(ssh_from=["93.0.0.0/8"]),
+        key="network.ssh_from[0]",
+        says="93.0.0.0/8 is 16 million addresses",
+        passes=network(ssh_from=["93.184.0.0/16"]),
+    ),
+    "ssh-from-public": Case(
+        fails=network(ssh_from=["192.168.1.0/24"]),
+        key="network.ssh_from[0]",
+        says="nobody comes from 192.168.1.0/24 over the internet: it is not public",
+        passes=network(ssh_from=["93.184.216.0/24"]),
+    ),
+    "ssh-from-needs-internet": Case(
+        fails=closed(network={"internet": "none", "ssh_from": ["93.184.216.0/24"]}),
+        key="network.ssh_from",
+        says="needs an internet gateway, and internet: none makes none",
+        passes=network(ssh_from=["93.184.216.0/24"]),
+    ),
+    "ssh-from-needs-new-vpc": Case(
+        fails=existing(ssh_from=["93.184.216.0/24"]),
+        key="network.ssh_from",
+        says="needs a public subnet, and of an existing VPC only the nodes' private one is known",
+        passes=network(ssh_from=["93.184.216.0/24"]),
     ),
 }

@@ -1,20 +1,11 @@
 from __future__ import annotations
 
-from validator_cases.case import PARTITION, Case, cluster, partition
+from gpucluster.instances import INSTANCE_TYPES
+from validator_cases.case import Case, cluster, partition
+
+WITHOUT_GPUS = [name for name, type_ in INSTANCE_TYPES.items() if not type_.gpus]
 
 CASES = {
-    "partition-name-unique": Case(
-        fails=cluster(partitions=[PARTITION, PARTITION]),
-        key="partitions[1].name",
-        says="'train' is the name of partitions[0] already",
-        passes=cluster(partitions=[PARTITION, {**PARTITION, "name": "other"}]),
-    ),
-    "partition-name-free": Case(
-        fails=partition(name="default"),
-        key="partitions[0].name",
-        says="'default' is taken: it is Slurm's word for the settings of all partitions",
-        passes=partition(name="defaults"),
-    ),
     "partition-types-unique": Case(
         fails=partition(instance_types=["p4d.24xlarge", "p4d.24xlarge"]),
         key="partitions[0].instance_types[1]",
@@ -27,22 +18,94 @@ CASES = {
         says="AWS is withdrawing p3.16xlarge: it may not launch",
         passes=partition(instance_types=["p3dn.24xlarge"], image="ami-0123456789abcdef0"),
     ),
+    "partition-type-is-sold": Case(
+        fails=partition(instance_types=["p5e.48xlarge"]),
+        key="partitions[0].instance_types[0]",
+        says="p5e.48xlarge had no price in us-east-1 on 2026-07-20: it may not be sold there",
+        passes=cluster(
+            region="us-east-2", partitions=[{"name": "train", "instance_types": ["p5e.48xlarge"], "max_nodes": 8}]
+        ),
+    ),
     "partition-types-same-gpus": Case(
         fails=partition(instance_types=["g5.12xlarge", "g5.48xlarge"]),
         key="partitions[0].instance_types[1]",
         says="g5.48xlarge has 8 GPUs, g5.12xlarge has 4 GPUs: all must have as many",
         passes=partition(instance_types=["g5.12xlarge", "g5.24xlarge"]),
     ),
+    "partition-types-fit-parameter": Case(
+        fails=partition(instance_types=WITHOUT_GPUS[:37], efa="off"),
+        key="partitions[0].instance_types",
+        says="has 37 types; the parameter that tells of them holds 36",
+        passes=partition(instance_types=WITHOUT_GPUS[:36], efa="off"),
+    ),
+    "partition-has-types": Case(
+        fails=partition(instance_types=[]),
+        key="partitions[0].instance_types",
+        says="must have at least one entry, got []",
+        passes=partition(instance_types=["g5.xlarge"]),
+    ),
+    "cluster-has-partitions": Case(
+        fails=cluster(partitions=[]),
+        key="partitions",
+        says="must have at least one entry, got []",
+        passes=cluster(),
+    ),
+    "partition-node-count": [
+        Case(
+            fails=partition(max_nodes=0),
+            key="partitions[0].max_nodes",
+            says="must be at least 1, got 0",
+            passes=partition(max_nodes=1),
+        ),
+        Case(
+            fails=partition(min_nodes=-1),
+            key="partitions[0].min_nodes",
+            says="must be at least 0, got -1",
+            passes=partition(min_nodes=0),
+        ),
+    ],
     "partition-min-nodes": Case(
         fails=partition(min_nodes=9),
         key="partitions[0].min_nodes",
         says="must be at most max_nodes (8), got 9",
         passes=partition(min_nodes=8),
     ),
+    "idle-minutes-above-zero": Case(
+        fails=partition(idle_minutes=0.0),
+        key="partitions[0].idle_minutes",
+        says="must be more than 0, got 0.0",
+        passes=partition(idle_minutes=0.5),
+    ),
+    "idle-minutes-in-range": [
+        Case(
+            fails=partition(idle_minutes=0.001),
+            key="partitions[0].idle_minutes",
+            says="must be 1/60 to 71582788, got 0.001",
+            passes=partition(idle_minutes=0.1),
+        ),
+        Case(
+            fails=partition(idle_minutes=1e9),
+            key="partitions[0].idle_minutes",
+            says="must be 1/60 to 71582788, got 1e+09",
+            passes=partition(idle_minutes=1e6),
+        ),
+    ],
     "servers-min-nodes": Case(
         fails=cluster(parameter_servers={"min_nodes": 5, "max_nodes": 4}),
         key="parameter_servers.min_nodes",
         says="must be at most max_nodes (4), got 5",
         passes=cluster(parameter_servers={"min_nodes": 4, "max_nodes": 4}),
+    ),
+    "servers-node-count": Case(
+        fails=cluster(parameter_servers={"max_nodes": 0}),
+        key="parameter_servers.max_nodes",
+        says="must be at least 1, got 0",
+        passes=cluster(parameter_servers={"max_nodes": 1}),
+    ),
+    "servers-without-gpus": Case(
+        fails=cluster(parameter_servers={"instance_type": "g5.xlarge"}),
+        key="parameter_servers.instance_type",
+        says="g5.xlarge has 1 GPU that parameter servers do not use",
+        passes=cluster(parameter_servers={"instance_type": "m5.24xlarge"}),
     ),
 }

@@ -21,4 +21,16 @@ CASES = {
         says="must be an availability zone of us-east-1, such as us-east-1a, got 'us-west-2a'",
         passes=cluster(availability_zone="us-east-1-bos-1a"),
     ),
+    "zone-by-name": Case(
+        fails=cluster(availability_zone="use1-az4"),
+        key="availability_zone",
+        says="use1-az4 is a zone's id: its name is not the same in all accounts",
+        passes=cluster(availability_zone="us-east-1a"),
+    ),
+    "zone-not-local": Case(
+        fails=cluster(availability_zone="us-east-1-bos-1a"),
+        key="availability_zone",
+        says="us-east-1-bos-1a is a Local Zone: EFA, GPU types, NAT gateways and FSx are not in all of them",
+        passes=cluster(availability_zone="us-east-1f"),
+    ),
 }

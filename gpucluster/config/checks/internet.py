@@ -1,0 +1,87 @@
+"""Rules about `internet: none`: what a cluster without a way to the internet cannot do."""
+
+from __future__ import annotations
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, HeadNode, Network, Partition
+from gpucluster.config.validators import Findings, validator
+
+SECTION = "Without internet"
+
+MIRRORS = "https://documentation.ubuntu.com/server/how-to/software/package-management/: apt downloads from archives"
+PACKAGES_HINT = "name an AMI with Slurm, munge and the Python wheels in it: image: ami-…"
+OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eusc-")
+
+CROSS_REGION = "https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html"
+INTERFACE_ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html"
+
+
+@validator("internet-none-head-image", section=SECTION, each=HeadNode, source=MIRRORS)
+def internet_none_head_image(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
+    """Without internet the head node's image has Slurm in it: nothing can be installed at boot."""
+    if head.image is not None:
+        yield from _needs_baked(config, head.image, (*path, "image"), "the head node")
+    else:
+        yield from _needs_baked(config, config.software.image, _place(config), "the head node")
+
+
+@validator("internet-none-partition-image", section=SECTION, each=Partition, source=MIRRORS)
+def internet_none_partition_image(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """Without internet a partition's own image has Slurm in it."""
+    if partition.image is not None:
+        yield from _needs_baked(config, partition.image, (*path, "image"), "its nodes")
+
+
+@validator("internet-none-software-image", section=SECTION, each=ClusterConfig, source=MIRRORS)
+def internet_none_software_image(config: ClusterConfig) -> Findings:
+    """Without internet the image of those nodes that name no other has Slurm in it."""
+    users = [f"the nodes of {partition.name}" for partition in config.partitions if partition.image is None]
+    users += ["the parameter servers"] if config.parameter_servers else []
+    if users:
+        yield from _needs_baked(config, config.software.image, _place(config), users[0])
+
+
+def _place(config: ClusterConfig) -> Path:
+    """The image, where the file names it."""
+    return ("software", "image") if "image" in config.software.model_fields_set else ("network", "internet")
+
+
+def _needs_baked(config: ClusterConfig, image: str, path: Path, who: str) -> Findings:
+    if config.network.internet == "none" and image.startswith("dlami-"):
+        yield Finding(
+            path, f"{image} has no Slurm: {who} could not install it with network.internet: none", PACKAGES_HINT
+        )
+
+
+@validator(
+    "internet-none-needs-route53",
+    section=SECTION,
+    each=Network,
+    source=f"{CROSS_REGION}: com.amazonaws.route53 is in the commercial regions",
+)
+def internet_none_needs_route53(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """internet: none is for AWS's commercial regions: elsewhere Route 53 has no endpoint in a VPC."""
+    if network.internet == "none" and config.region.startswith(OTHER_PARTITIONS):
+        yield Finding(
+            (*path, "internet"),
+            f"'none' leaves nodes in {config.region} without Route 53, where their names are kept",
+            "write internet: nat",
+        )
+
+
+@validator(
+    "internet-none-own-endpoints",
+    section=SECTION,
+    each=Network,
+    level="warning",
+    source=f"{INTERFACE_ENDPOINTS}: private DNS of a service belongs to one endpoint of a VPC",
+)
+def internet_none_own_endpoints(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """With internet: none an existing VPC has the endpoints already: none is made in it."""
+    if network.internet == "none" and network.vpc_id:
+        services = ["ec2", "ssm", "secretsmanager", "logs", "monitoring", "route53"] + ["sts"] * bool(config.s3_access)
+        yield Finding(
+            (*path, "internet"),
+            "'none' makes no endpoints in an existing VPC: it must have them",
+            f"interface endpoints with private DNS for {', '.join(services)}, and a gateway endpoint for s3",
+        )

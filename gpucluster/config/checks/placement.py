@@ -1,0 +1,78 @@
+"""Rules about placement groups."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
+from gpucluster.config.validators import Findings, validator
+
+SECTION = "Placement groups"
+
+OTHER_STRATEGIES = ("spread", "partition", "precision-time")
+STRATEGIES = "AWS::EC2::PlacementGroup Strategy: cluster, partition, spread or precision-time"
+
+
+@validator("placement-group-not-a-strategy", section=SECTION, each=Partition, source=STRATEGIES)
+def placement_group_not_a_strategy(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """A placement group other than cluster and none is a group's name, not another strategy of EC2."""
+    if partition.placement_group in OTHER_STRATEGIES:
+        yield Finding(
+            (*path, "placement_group"),
+            f"{partition.placement_group!r} is a strategy that keeps nodes apart, and would be taken for a name",
+            "write cluster, none or the name of a group that exists",
+        )
+
+
+@validator(
+    "placement-group-not-misspelt",
+    section=SECTION,
+    each=Partition,
+    source="error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
+)
+def placement_group_not_misspelt(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """A group's name is not nearly the word cluster or none."""
+    group = partition.placement_group
+    near = [] if group in ("cluster", "none") else get_close_matches(group.lower(), ["cluster", "none"], cutoff=0.75)
+    if near:
+        yield Finding(
+            (*path, "placement_group"),
+            f"{group!r} would be taken for the name of a group that exists",
+            f"did you mean {near[0]!r}?",
+        )
+
+
+@validator(
+    "servers-share-a-group",
+    section=SECTION,
+    each=ParameterServers,
+    level="warning",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html: "
+    "without a group EC2 spreads instances over the zone",
+)
+def servers_share_a_group(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
+    """placement_group: shared stands where a partition has a group of its own to share."""
+    if "placement_group" not in servers.model_fields_set or servers.placement_group != "shared":
+        return
+    if not any(_has_own_group(partition) for partition in config.partitions):
+        yield Finding(
+            (*path, "placement_group"),
+            "'shared' has nothing to share: no partition has placement_group: cluster",
+            "write none, or the name of a group that exists",
+        )
+
+
+def _has_own_group(partition: Partition) -> bool:
+    return partition.purchase in ("on-demand", "spot") and partition.placement_group == "cluster"
+
+
+@validator("servers-group-not-a-strategy", section=SECTION, each=ParameterServers, source=STRATEGIES)
+def servers_group_not_a_strategy(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
+    """The parameter servers' placement group is shared, none or a group's name, not a strategy of EC2."""
+    if servers.placement_group in (*OTHER_STRATEGIES, "cluster"):
+        yield Finding(
+            (*path, "placement_group"),
+            f"{servers.placement_group!r} is a strategy, and would be taken for a group's name",
+            "write shared to be close to the GPU nodes, or none",
+        )

@@ -1,0 +1,133 @@
+"""Rules about `ssh_from`: whose networks reach the head node's port 22, through an internet-facing load balancer."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, collapse_addresses
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig, Network
+from gpucluster.config.validators import Findings, validator
+
+SECTION = "SSH from outside"
+
+RULES_PER_GROUP = 60
+WIDE = 8
+"""A network of this length holds 16 million addresses; no one institution is larger."""
+
+QUOTAS = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
+BALANCER = "https://docs.aws.amazon.com/elasticloadbalancing/latest/network/create-network-load-balancer.html"
+INTERNET_FACING = f"{BALANCER}: internet-facing"
+
+
+@validator(
+    "ssh-from-count",
+    section=SECTION,
+    each=Network,
+    source=f"{QUOTAS}: 60 inbound rules for each security group; error RulesPerSecurityGroupLimitExceeded",
+)
+def ssh_from_count(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """ssh_from has at most 60 networks: one security group holds them all."""
+    if len(network.ssh_from) > RULES_PER_GROUP:
+        yield Finding(
+            (*path, "ssh_from"),
+            f"has {len(network.ssh_from)} networks; a security group takes {RULES_PER_GROUP} rules",
+            "join neighbours: 198.51.100.0/25 and 198.51.100.128/25 are 198.51.100.0/24",
+        )
+
+
+@validator(
+    "ssh-from-unique",
+    section=SECTION,
+    each=Network,
+    source="error InvalidPermission.Duplicate of EC2 AuthorizeSecurityGroupIngress",
+)
+def ssh_from_unique(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """No network stands twice in ssh_from."""
+    for index, source in enumerate(network.ssh_from):
+        if source in network.ssh_from[:index]:
+            yield Finding((*path, "ssh_from", index), f"{source} is in the list already")
+
+
+@validator(
+    "ssh-from-not-all-together",
+    section=SECTION,
+    each=Network,
+    source="https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html: EC2.13: no SSH from 0.0.0.0/0",
+)
+def ssh_from_not_all_together(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """The networks of ssh_from are not the whole internet together."""
+    joined = list(collapse_addresses(map(IPv4Network, network.ssh_from)))
+    if joined and sum(each.num_addresses for each in joined) >= 2**31:
+        yield Finding(
+            (*path, "ssh_from"),
+            "opens SSH to half of the internet or more",
+            "name your own networks, or leave it out: `gpucluster ssh` needs none",
+        )
+
+
+@validator(
+    "ssh-from-narrow",
+    section=SECTION,
+    each=Network,
+    level="warning",
+    source="https://docs.aws.amazon.com/vpc/latest/userguide/security-group-rules.html: only who needs access",
+)
+def ssh_from_narrow(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """Each network of ssh_from is smaller than a /8."""
+    for index, source in enumerate(network.ssh_from):
+        if IPv4Network(source).prefixlen <= WIDE and not IPv4Network(source).is_private:
+            yield Finding(
+                (*path, "ssh_from", index),
+                f"{source} is {IPv4Network(source).num_addresses // 2**20} million addresses",
+                "name your own network: curl https://checkip.amazonaws.com tells your address",
+            )
+
+
+@validator(
+    "ssh-from-public",
+    section=SECTION,
+    each=Network,
+    level="warning",
+    source=f"{INTERNET_FACING}: clients come with public addresses; RFC 6890: private ones are not routed there",
+)
+def ssh_from_public(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """The networks of ssh_from have public addresses: no other reaches an internet-facing load balancer."""
+    for index, source in enumerate(network.ssh_from):
+        if not IPv4Network(source).is_global and IPv4Network(source).prefixlen > WIDE - 1:
+            yield Finding(
+                (*path, "ssh_from", index),
+                f"nobody comes from {source} over the internet: it is not public",
+                "name the public address that your network has outside: curl https://checkip.amazonaws.com",
+            )
+
+
+@validator(
+    "ssh-from-needs-internet",
+    section=SECTION,
+    each=Network,
+    source=f"{INTERNET_FACING}: error InvalidSubnet: the VPC has no internet gateway",
+)
+def ssh_from_needs_internet(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """ssh_from does not stand beside internet: none: the load balancer needs an internet gateway."""
+    if network.ssh_from and network.internet == "none":
+        yield Finding(
+            (*path, "ssh_from"),
+            "needs an internet gateway, and internet: none makes none",
+            "leave it out: `gpucluster ssh` goes through AWS's Instance Connect Endpoint",
+        )
+
+
+@validator(
+    "ssh-from-needs-new-vpc",
+    section=SECTION,
+    each=Network,
+    source=f"{INTERNET_FACING}: its subnets are public; error InvalidSubnet",
+)
+def ssh_from_needs_new_vpc(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """ssh_from is for a new VPC: of an existing one no public subnet is known."""
+    if network.ssh_from and network.vpc_id:
+        yield Finding(
+            (*path, "ssh_from"),
+            "needs a public subnet, and of an existing VPC only the nodes' private one is known",
+            "leave it out, and use `gpucluster ssh` or a load balancer of your own",
+        )

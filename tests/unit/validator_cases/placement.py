@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from validator_cases.case import PARTITION, Case, cluster, partition
+
+CASES = {
+    "placement-group-not-a-strategy": Case(
+        fails=partition(placement_group="spread"),
+        key="partitions[0].placement_group",
+        says="'spread' is a strategy that keeps nodes apart, and would be taken for a name",
+        passes=partition(placement_group="training"),
+    ),
+    "placement-group-not-misspelt": Case(
+        fails=partition(placement_group="Cluser"),
+        key="partitions[0].placement_group",
+        says="'Cluser' would be taken for the name of a group that exists",
+        passes=partition(placement_group="group-of-mine"),
+    ),
+    "servers-share-a-group": Case(
+        fails=cluster(
+            partitions=[{**PARTITION, "placement_group": "mine"}], parameter_servers={"placement_group": "shared"}
+        ),
+        key="parameter_servers.placement_group",
+        says="'shared' has nothing to share: no partition has placement_group: cluster",
+        passes=cluster(parameter_servers={"placement_group": "shared"}),
+    ),
+    "servers-group-not-a-strategy": Case(
+        fails=cluster(parameter_servers={"placement_group": "cluster"}),
+        key="parameter_servers.placement_group",
+        says="'cluster' is a strategy, and would be taken for a group's name",
+        passes=cluster(parameter_servers={"placement_group": "none"}),
+    ),
+}
