@@ -1,4 +1,4 @@
-"""Service Quotas: EC2's vCPU quotas in front of moto's few."""
+"""Service Quotas: EC2's vCPU quotas, and what a cluster takes beside them, in front of moto's few."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from moto.core.exceptions import JsonRESTError
 from moto.servicequotas.responses import ServiceQuotasResponse
 
 from localcloud.ec2 import quotas
+from localcloud.runtime import current
+
+# Told, and lowered by the `quota` fault; launches are held to EC2's vCPUs alone.
+TOLD = {
+    ("ec2", "L-0263D0A3"): "EC2-VPC Elastic IPs",
+    ("vpc", "L-F678F1CE"): "VPCs per Region",
+    ("vpc", "L-FE5A380F"): "NAT gateways per Availability Zone",
+    ("ebs", "L-7A658B76"): "Storage for General Purpose SSD (gp3) volumes, in TiB",
+    ("fsx", "L-8F1B9C74"): "Lustre Persistent_2 storage capacity",
+    ("fsx", "L-C8640C82"): "Lustre Persistent_1 storage capacity",
+    ("fsx", "L-AD2FC696"): "Lustre Scratch storage capacity",
+}
 
 
 class ServiceQuotas(ServiceQuotasResponse):
@@ -22,6 +34,9 @@ class ServiceQuotas(ServiceQuotasResponse):
         return json.dumps({"Quotas": self._of_ec2()})
 
     def get_service_quota(self) -> str:
+        told = TOLD.get((self._asked("ServiceCode"), self._asked("QuotaCode")))
+        if told:
+            return json.dumps({"Quota": self._told(told)})
         if self._asked("ServiceCode") != "ec2":
             moto_answer: str = super().get_service_quota()
             return moto_answer
@@ -32,6 +47,20 @@ class ServiceQuotas(ServiceQuotasResponse):
 
     def _asked(self, name: str) -> str:
         return str(json.loads(self.body).get(name))
+
+    def _told(self, name: str) -> dict[str, object]:
+        service, code = self._asked("ServiceCode"), self._asked("QuotaCode")
+        lowered = current().faults.quota(code)
+        return {
+            "ServiceCode": service,
+            "QuotaArn": f"arn:aws:servicequotas:{self.region}:{self.current_account}:{service}/{code}",
+            "QuotaCode": code,
+            "QuotaName": name,
+            "Value": quotas.UNLIMITED if lowered is None else lowered,
+            "Unit": "None",
+            "Adjustable": True,
+            "GlobalQuota": False,
+        }
 
     def _of_ec2(self) -> list[dict[str, object]]:
         if self._asked("ServiceCode") != "ec2":
