@@ -1,0 +1,204 @@
+"""Networks and purchases of our stack, by the real CDK command line against the control plane: what a deployment makes
+of them, and what the head node's role may then launch.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.cloud.census import census
+from tests.cloud.played_head import Head
+from tests.cloud.test_examples import NAME, Deployed, left
+
+BASE = """
+name: GpuCluster
+region: us-east-1
+availability_zone: us-east-1a
+head_node: {instance_type: m6i.large, volume_gib: 20, on_delete: delete}
+accounting: "off"
+"""
+SPOT = """
+partitions:
+  - {name: train, instance_types: [g5.12xlarge], max_nodes: 2, purchase: spot}
+parameter_servers: {instance_type: m4.4xlarge, max_nodes: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def bootstrapped(control_plane: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    file = tmp_path_factory.mktemp("bootstrap") / "cluster.yaml"
+    file.write_text(BASE + SPOT)
+    Deployed(file, control_plane).cdk("bootstrap", "aws://123456789012/us-east-1")
+    return control_plane
+
+
+@contextmanager
+def deployed(control_plane: Any, folder: Path, text: str) -> Iterator[Deployed]:
+    """Destroyed at the end, with nothing left."""
+    before = census(control_plane.client)
+    here = Deployed(folder / "cluster.yaml", control_plane)
+    here.file.write_text(text)
+    try:
+        with Head(control_plane, NAME):
+            here.deploy()
+            yield here
+    finally:
+        here.cdk("destroy", NAME, "--force")
+    assert left(before, census(control_plane.client)) == {}
+
+
+def outputs(control_plane: Any) -> dict[str, str]:
+    (stack,) = control_plane.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+
+
+def head(control_plane: Any, service: str) -> Any:
+    """A client with the head node's credentials."""
+    url = f"{control_plane.endpoint_url}/_localcloud/credentials?instance_id={outputs(control_plane)['HeadInstanceId']}"
+    with urllib.request.urlopen(url, timeout=10) as response:
+        held = json.load(response)
+    return control_plane.client(
+        service,
+        aws_access_key_id=held["access_key_id"],
+        aws_secret_access_key=held["secret_access_key"],
+        aws_session_token=held["session_token"],
+    )
+
+
+def launch(control_plane: Any, partition: str, **request: Any) -> list[dict[str, Any]]:
+    """As the head launches."""
+    name = f"/gpucluster/{NAME}/partitions/{partition}"
+    value = json.loads(control_plane.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+    template = value["instance_types"][0]
+    chosen = {"LaunchTemplateId": template["launch_template_id"], "Version": str(template["version"])}
+    ours = {"LaunchTemplate": chosen, "MinCount": 1, "MaxCount": 1}
+    found = head(control_plane, "ec2").run_instances(**(ours | request))["Instances"]
+    terminate(control_plane, [each["InstanceId"] for each in found])
+    return list(found)
+
+
+def terminate(control_plane: Any, ids: list[str]) -> None:
+    head(control_plane, "ec2").terminate_instances(InstanceIds=ids)
+
+
+def balancers(control_plane: Any) -> list[dict[str, Any]]:
+    return list(control_plane.client("elbv2").describe_load_balancers()["LoadBalancers"])
+
+
+@pytest.mark.timeout(400)
+def test_named_networks_come_in_and_spot_nodes_start_beside_their_servers(bootstrapped: Any, tmp_path: Path) -> None:
+    way_in = "network: {{ssh_from: [{}]}}\n"
+    with deployed(bootstrapped, tmp_path, BASE + SPOT + way_in.format("203.0.113.0/24")) as here:
+        (balancer,) = balancers(bootstrapped)
+        assert outputs(bootstrapped)["SshHost"] == balancer["DNSName"]
+        (group,) = bootstrapped.client("elbv2").describe_target_groups()["TargetGroups"]
+        (target,) = bootstrapped.client("elbv2").describe_target_health(TargetGroupArn=group["TargetGroupArn"])[
+            "TargetHealthDescriptions"
+        ]
+        assert target["Target"] == {"Id": outputs(bootstrapped)["HeadInstanceId"], "Port": 22}
+        (node,), (server,) = launch(bootstrapped, "train"), launch(bootstrapped, "ps")
+        assert node["InstanceLifecycle"] == "spot" and "InstanceLifecycle" not in server
+        assert node["Placement"]["GroupName"] == server["Placement"]["GroupName"] != ""
+        assert node.get("PublicIpAddress") is None and server.get("PublicIpAddress") is None
+        here.file.write_text(BASE + SPOT + way_in.format("203.0.113.0/24, 198.51.100.7/32"))
+        here.deploy()
+        assert balancers(bootstrapped)[0]["LoadBalancerArn"] == balancer["LoadBalancerArn"]
+        (rules,) = (
+            each["IpPermissions"]
+            for each in bootstrapped.client("ec2").describe_security_groups(GroupIds=balancer["SecurityGroups"])[
+                "SecurityGroups"
+            ]
+        )
+        assert {each["CidrIp"] for rule in rules for each in rule["IpRanges"]} == {"203.0.113.0/24", "198.51.100.7/32"}
+        here.file.write_text(BASE + SPOT)
+        here.deploy()
+        assert not balancers(bootstrapped) and "SshHost" not in outputs(bootstrapped)
+
+
+def refusal(control_plane: Any, **request: Any) -> str:
+    with pytest.raises(ClientError) as error:
+        launch(control_plane, "train", **request)
+    return str(error.value.response["Error"]["Code"])
+
+
+@pytest.mark.timeout(400)
+def test_the_head_launches_into_the_reservation_and_from_nothing_but_its_templates(
+    bootstrapped: Any, tmp_path: Path
+) -> None:
+    ec2 = bootstrapped.client("ec2")
+    reservation = ec2.create_capacity_reservation(
+        InstanceType="p4d.24xlarge",
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone="us-east-1a",
+        InstanceCount=1,
+        InstanceMatchCriteria="targeted",
+    )["CapacityReservation"]["CapacityReservationId"]
+    text = f"""
+partitions:
+  - {{name: train, instance_types: [p4d.24xlarge], max_nodes: 2, purchase: reservation,
+     reservation_id: {reservation}, placement_group: none}}
+"""
+    try:
+        with deployed(bootstrapped, tmp_path, BASE + text):
+            (node,) = launch(bootstrapped, "train")
+            assert node["CapacityReservationId"] == reservation
+            assert refusal(bootstrapped, InstanceType="g5.xlarge") == "UnauthorizedOperation"
+            foreign = ec2.create_launch_template(
+                LaunchTemplateName="foreign",
+                LaunchTemplateData={"ImageId": node["ImageId"], "InstanceType": "m5.large"},
+            )["LaunchTemplate"]["LaunchTemplateId"]
+            stolen = {"LaunchTemplateId": foreign, "Version": "1"}
+            assert refusal(bootstrapped, LaunchTemplate=stolen) == "UnauthorizedOperation"
+            ec2.delete_launch_template(LaunchTemplateId=foreign)
+    finally:
+        ec2.cancel_capacity_reservation(CapacityReservationId=reservation)
+
+
+PLAIN = """
+partitions: [{name: train, instance_types: [g5.xlarge], max_nodes: 2}]
+"""
+
+
+@pytest.mark.timeout(400)
+def test_a_cluster_in_a_vpc_that_exists_makes_none_and_leaves_it(bootstrapped: Any, tmp_path: Path) -> None:
+    ec2 = bootstrapped.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
+    ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.7.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
+    vpcs = len(ec2.describe_vpcs()["Vpcs"])
+    with deployed(bootstrapped, tmp_path, BASE + PLAIN + f"network: {{vpc_id: {vpc}, subnet_id: {subnet}}}\n"):
+        assert len(ec2.describe_vpcs()["Vpcs"]) == vpcs
+        (node,) = launch(bootstrapped, "train")
+        assert node["SubnetId"] == subnet and node.get("PublicIpAddress") is None
+    assert ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
+    ec2.delete_subnet(SubnetId=subnet)
+    ec2.delete_vpc(VpcId=vpc)
+
+
+@pytest.mark.timeout(400)
+def test_a_cluster_without_internet_has_endpoints_instead(bootstrapped: Any, tmp_path: Path) -> None:
+    ec2 = bootstrapped.client("ec2")
+    image = bootstrapped.client("ssm").get_parameter(
+        Name="/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
+    )["Parameter"]["Value"]
+    text = BASE + PLAIN + f"software: {{image: {image}}}\nnetwork: {{internet: none}}\n"
+    with deployed(bootstrapped, tmp_path, text):
+        made = ec2.describe_vpc_endpoints()["VpcEndpoints"]
+        interfaces = {each["ServiceName"] for each in made if each["VpcEndpointType"] == "Interface"}
+        regional = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
+        assert interfaces == {*(f"com.amazonaws.us-east-1.{each}" for each in regional), "com.amazonaws.route53"}
+        tagged = [{"Name": "tag:gpucluster:cluster", "Values": [NAME]}]
+        assert not ec2.describe_internet_gateways(Filters=tagged)["InternetGateways"]
+        live = [{"Name": "state", "Values": ["pending", "available"]}]
+        assert not ec2.describe_nat_gateways(Filters=tagged + live)["NatGateways"]
+        (node,) = launch(bootstrapped, "train")
+        assert node["SubnetId"]
