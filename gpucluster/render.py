@@ -85,14 +85,6 @@ def fleet(config: ClusterConfig) -> dict[str, Any]:
 
 def prices(config: ClusterConfig) -> dict[str, float]:
     """prices.json: instance type -> USD per hour on demand. A type without a known price is left out."""
-    types = sorted(
-        {each for name, _ in _partitions(config) for each in config.instance_types(name)}, key=lambda t: t.name
-    )
-    return {each.name: each.price_usd_per_hour for each in types if each.price_usd_per_hour is not None}
-
-
-def prices(config: ClusterConfig) -> dict[str, float]:
-    """prices.json: instance type -> USD per hour on demand. A type without a known price is left out."""
     types = (each for name, _ in _partitions(config) for each in config.instance_types(name))
     return {each.name: each.price_usd_per_hour for each in types if each.price_usd_per_hour is not None}
 
@@ -137,7 +129,8 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
 
 
 def _head_values(config: ClusterConfig) -> dict[str, Any]:
-    return {**_node_values(config), "partitions": [name for name, _ in _partitions(config)]}
+    names = [name for name, _ in _partitions(config)]
+    return {**_node_values(config), "volume_gib": config.head_node.volume_gib, "partitions": names}
 
 
 def _slurm(config: ClusterConfig) -> dict[str, str]:

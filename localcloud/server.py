@@ -13,8 +13,9 @@ from werkzeug import Request, Response
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.test import run_wsgi_app
 
-from localcloud import answers, authorization, calls, parameters, reachability
+from localcloud import answers, authorization, calls, dlm, parameters, reachability
 from localcloud.api_log import ApiLog
+from localcloud.clients import ACCOUNT_ID
 from localcloud.roles import Session
 from localcloud.routes import Routes
 from localcloud.runtime import current
@@ -77,6 +78,8 @@ class Application:
             from localcloud.cloudformation import api
 
             return api.handle(Request(environ))
+        if call.service == "dlm":
+            return dlm.handle(Request(environ), call.region, ACCOUNT_ID)
         with current().lock:
             body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
             response = Response(b"".join(body), status, headers)

@@ -33,12 +33,16 @@ class Parameters(Construct):
 class Bundle(Construct):
     """A version of the bundle: its archive, and a handle on which the head node says that the version is live."""
 
-    def __init__(self, scope: Construct, id_: str, *, files: Mapping[str, str], version: str) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, files: Mapping[str, str], version: str, head_generation: str
+    ) -> None:
+        """`head_generation`: of the head node that is to apply it (see stacks/head.py)."""
         super().__init__(scope, id_)
         self.version = version
+        self.head_generation = head_generation
         self.asset = self._archive(files)
-        # A wait condition is fulfilled once and for all, so each version has its own.
-        self.handle = cdk.CfnWaitConditionHandle(self, f"Handle{version}")
+        # A wait condition is fulfilled once and for all, so each version on each head node has its own.
+        self.handle = cdk.CfnWaitConditionHandle(self, f"Handle{version}{head_generation}")
 
     def _archive(self, files: Mapping[str, str]) -> s3_assets.Asset:
         with TemporaryDirectory() as folder:
@@ -49,12 +53,21 @@ class Bundle(Construct):
             return s3_assets.Asset(self, "Archive", path=folder)
 
     def announce(self, parameters: Parameters) -> None:
-        value = {"version": self.version, "s3_uri": self.asset.s3_object_url, "wait_handle_url": self.handle.ref}
+        value = {
+            "version": self.version,
+            "s3_uri": self.asset.s3_object_url,
+            "wait_handle_url": self.handle.ref,
+            "head_generation": self.head_generation,
+        }
         parameters.add("Bundle", "bundle", value)
 
     def wait_until_live(self, *after: IDependable) -> cdk.CfnWaitCondition:
         condition = cdk.CfnWaitCondition(
-            self, f"Live{self.version}", handle=self.handle.ref, count=1, timeout=str(BOOT_TIMEOUT_S)
+            self,
+            f"Live{self.version}{self.head_generation}",
+            handle=self.handle.ref,
+            count=1,
+            timeout=str(BOOT_TIMEOUT_S),
         )
         condition.node.add_dependency(*after)
         return condition

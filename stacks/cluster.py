@@ -14,7 +14,7 @@ from stacks.accounting import Accounting
 from stacks.budget import Budget
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
-from stacks.head import HeadNode
+from stacks.head import HeadNode, generation
 from stacks.images import machine_image
 from stacks.monitoring import Monitoring
 from stacks.network import Network
@@ -35,6 +35,7 @@ class GpuCluster(cdk.Stack):
             env=cdk.Environment(account=account or NO_ACCOUNT, region=config.region),
             description=f"GpuCluster {config.name}: Slurm head node, elastic GPU partitions",
             # Bundles lie under a prefix of their own: nodes can be given these, and not every asset of the account.
+            termination_protection=config.head_node.termination_protection,
             synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
             # A third of a template is blanks, and CloudFormation counts them.
             suppress_template_indentation=True,
@@ -52,15 +53,16 @@ class GpuCluster(cdk.Stack):
             availability_zone=config.availability_zone or self.availability_zones[0],
         )
         record.keep(self, config, availability_zone=self.network.availability_zone)
-        files = render.bundle(config)
-        self.bundle = Bundle(self, "Bundle", files=files, version=render.version(files))
+        self.bundle = self._bundle()
         self.munge_key = self._munge_key()
         self.home = HomeVolume(
             self,
             "Home",
-            name=f"{config.name}-home",
+            cluster=config.name,
             availability_zone=self.network.availability_zone,
             size_gib=config.head_node.volume_gib,
+            on_delete=config.head_node.on_delete,
+            snapshot_days=config.head_node.snapshot_days,
             key=self.key,
         )
         self.compute_role = roles.node_role(self, "ComputeRole")
@@ -78,13 +80,22 @@ class GpuCluster(cdk.Stack):
         self.head = self._head()
         if config.budget:
             self.budget = Budget(self, "Budget", context=context, budget=config.budget)
-        self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.head.attachment, self.parameters))
+        self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
         self.way_in = self._way_in()
         self._outputs()
 
     def _warn_of_what_comes_later(self) -> None:
         for notice in self._config.not_built():
             cdk.Annotations.of(self).add_warning_v2(f"gpucluster:{notice.key}", notice.render())
+
+    def _bundle(self) -> Bundle:
+        network, files = self._config.network, render.bundle(self._config)
+        places = (self.network.availability_zone, network.vpc_cidr, network.vpc_id, network.subnet_id)
+        self.head_generation = generation(self._head_image(), self._config.security.kms_key_arn, *places)
+        return Bundle(self, "Bundle", files=files, version=render.version(files), head_generation=self.head_generation)
+
+    def _head_image(self) -> str:
+        return self._image(self._config.head_node.image or self._config.software.image).get_image(self).image_id
 
     def _munge_key(self) -> secretsmanager.Secret:
         return secretsmanager.Secret(
@@ -102,11 +113,13 @@ class GpuCluster(cdk.Stack):
             "Head",
             cluster=self._config.name,
             instance_type=self._config.head_node.instance_type,
-            image=self._image(self._config.software.image),
+            image=self._image(self._config.head_node.image or self._config.software.image),
             user_data=render.user_data(self._config, "head"),
             network=self.network,
             role=self.head_role,
             home=self.home,
+            generation=self.head_generation,
+            termination_protection=self._config.head_node.termination_protection,
             key=self.key,
             after=[
                 self.parameters,
@@ -163,6 +176,7 @@ class GpuCluster(cdk.Stack):
             roles.grant_boot(role, bundles=bundles, parameters=self.parameters, munge_key=self.munge_key)
             encryption.grant_secrets(role, self.key)
         encryption.grant_volumes(self.head_role, self.key)
+        self.home.grant_attach(self.head_role)
         roles.grant_compute(self.compute_role, cluster=self._config.name)
         roles.grant_head(
             self.head_role,

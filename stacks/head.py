@@ -1,10 +1,12 @@
-"""The head node: the one instance that CloudFormation makes."""
+"""The head node: the one instance that CloudFormation makes, and the alarms that bring it back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -14,6 +16,16 @@ from constructs import Construct, IDependable
 from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB
 from stacks.network import Network
 from stacks.storage.home import HomeVolume
+
+RECOVER_AFTER_MINUTES = 2
+REBOOT_AFTER_MINUTES = 5
+"""Not as many as for the recovery: the two must not come together."""
+
+
+def generation(*what_replaces: str | None) -> str:
+    """8 hex digits over what makes CloudFormation replace the head node. Only a head node of the generation that the
+    stack wants applies the stack's bundle and takes the data volume from another."""
+    return sha256(repr((*what_replaces, ROOT_VOLUME_GIB)).encode()).hexdigest()[:8]
 
 
 class HeadNode(Construct):
@@ -29,6 +41,8 @@ class HeadNode(Construct):
         network: Network,
         role: iam.Role,
         home: HomeVolume,
+        generation: str,
+        termination_protection: bool,
         after: Sequence[IDependable],
         key: kms.IKey | None = None,
     ) -> None:
@@ -46,21 +60,47 @@ class HeadNode(Construct):
             role=role,
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,
+            disable_api_termination=termination_protection,
             block_devices=[_encrypted_root(key)],
         )
-        cdk.Tags.of(self.instance).add("gpucluster:cluster", cluster)
-        cdk.Tags.of(self.instance).add("gpucluster:role", "head")
+        tags = {"gpucluster:cluster": cluster, "gpucluster:role": "head", "gpucluster:generation": generation}
+        for tag, value in tags.items():
+            cdk.Tags.of(self.instance).add(tag, value)
         # Whatever the head needs to boot, it needs to shut down as well: then it ends the nodes that it launched.
         # CloudFormation deletes in the reverse order: the network, the policies, the zone are still there.
-        self.instance.node.add_dependency(network, role, home.volume, *after)
-        self.attachment = home.attach(self.instance)
-        self.record = route53.ARecord(
+        self.instance.node.add_dependency(network, role, home, *after)
+        self.record = self._record(network)
+        self._alarm("Recover", "StatusCheckFailed_System", RECOVER_AFTER_MINUTES, "recover")
+        self._alarm("Reboot", "StatusCheckFailed_Instance", REBOOT_AFTER_MINUTES, "reboot")
+
+    def _record(self, network: Network) -> route53.ARecord:
+        return route53.ARecord(
             self,
             "Record",
             zone=network.zone,
             record_name="head",
             target=route53.RecordTarget.from_ip_addresses(self.instance.instance_private_ip),
             ttl=cdk.Duration.seconds(60),
+        )
+
+    def _alarm(self, id_: str, metric: str, minutes: int, action: str) -> None:
+        """EC2's own remedy: `recover` moves the instance to sound hardware, with its id, address and volumes."""
+        cloudwatch.CfnAlarm(
+            self,
+            id_,
+            alarm_description=f"head node: {action} it after {minutes} minutes of {metric}",
+            namespace="AWS/EC2",
+            metric_name=metric,
+            dimensions=[
+                cloudwatch.CfnAlarm.DimensionProperty(name="InstanceId", value=self.instance.instance_id),
+            ],
+            statistic="Maximum",
+            period=60,
+            evaluation_periods=minutes,
+            threshold=1,
+            comparison_operator="GreaterThanOrEqualToThreshold",
+            treat_missing_data="missing",
+            alarm_actions=[f"arn:{cdk.Aws.PARTITION}:automate:{cdk.Aws.REGION}:ec2:{action}"],
         )
 
 

@@ -1,7 +1,7 @@
 """Ends every compute instance of the cluster and removes their DNS records.
 
-usage: release [--at-power-off]. With the option it does so only while the machine is being powered off for good: a
-reboot, or a unit that is stopped by hand, must not end running jobs.
+usage: release [--at-power-off]. With the option it does so only while EC2 terminates this machine: where it is stopped
+or rebooted it comes back, and another head node may have taken its place.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import subprocess
 import sys
 
-from gpucluster_node import dns, ec2, fleet
+from gpucluster_node import dns, ec2, fleet, head, imds
 from gpucluster_node.aws import client
 from gpucluster_node.log import start_logging
 
@@ -36,6 +36,10 @@ def main() -> None:
         jobs = subprocess.run(["systemctl", "list-jobs", "--no-legend"], capture_output=True, text=True).stdout
         if not powering_off(jobs):
             log.info("the machine is not being powered off: nothing is ended")
+            return
+        state = head.find(client("ec2"), imds.instance_id()).state
+        if state != "shutting-down":
+            log.info("this instance is %s, not being terminated: nothing is ended", state)
             return
     release(fleet.load())
 

@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet
+from gpucluster_node import fleet, head, imds
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
 
@@ -59,6 +59,9 @@ def poll(cluster: fleet.Fleet, root: Path) -> None:
     wanted = fleet.parameter(client("ssm"), cluster, "bundle")
     if wanted == applied(root):
         return
+    me = head.find(client("ec2"), imds.instance_id())
+    if wanted.get("head_generation") != me.generation:
+        return  # it is for the head node that is to replace this one
     log.info("bundle %s: applying", wanted["version"])
     bucket, key = location(wanted["s3_uri"])
     archive = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()

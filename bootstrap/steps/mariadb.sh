@@ -23,7 +23,7 @@ database_directory() {
     local live=/var/lib/mysql
     put_directory "$DATABASE" 0700 mysql:mysql
     database_owner
-    put_line /etc/fstab "$DATABASE $live none bind,nofail,x-systemd.requires-mounts-for=$DATABASE 0 0"
+    put_mount "$DATABASE" "$live" none "bind,nofail,_netdev,x-systemd.requires-mounts-for=$DATABASE"
     if ! mountpoint -q "$live"; then
         systemctl stop mariadb
         mount --bind "$DATABASE" "$live"

@@ -1,18 +1,30 @@
-"""Disks that outlive a boot."""
+"""The volume that holds /home, Slurm's state and the accounts: it outlives head nodes."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import aws_cdk as cdk
+from aws_cdk import aws_dlm as dlm
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from stacks import roles
+
+HOME_TAG = "gpucluster:home"
+SNAPSHOT_TIME_UTC = "03:00"
+_AT_END = {
+    "delete": cdk.CfnDeletionPolicy.DELETE,
+    "snapshot": cdk.CfnDeletionPolicy.SNAPSHOT,
+    "retain": cdk.CfnDeletionPolicy.RETAIN,
+}
+
 
 class HomeVolume(Construct):
-    """/home and Slurm's state, on a volume of its own: the head node can be rebuilt without them.
-
-    It goes with the stack. `gpucluster down` says so and asks.
-    """
+    """The head node attaches it itself when it boots. An attachment of CloudFormation's could not move to a new head
+    node while the old one has the volume."""
 
     device = "/dev/sdf"
 
@@ -21,12 +33,15 @@ class HomeVolume(Construct):
         scope: Construct,
         id_: str,
         *,
-        name: str,
+        cluster: str,
         availability_zone: str,
         size_gib: int,
+        on_delete: Literal["delete", "snapshot", "retain"],
+        snapshot_days: int,
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id_)
+        self._cluster = cluster
         self.volume = ec2.Volume(
             self,
             "Volume",
@@ -35,14 +50,67 @@ class HomeVolume(Construct):
             volume_type=ec2.EbsDeviceVolumeType.GP3,
             encrypted=True,
             encryption_key=key,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        cdk.Tags.of(self.volume).add("Name", name)
+        options = self._resource().cfn_options
+        options.deletion_policy = _AT_END[on_delete]
+        # Whatever replaces it makes an empty one: then this one stays.
+        options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
+        for tag, value in (("Name", f"{cluster}-home"), ("gpucluster:cluster", cluster), (HOME_TAG, cluster)):
+            cdk.Tags.of(self.volume).add(tag, value)
+        if snapshot_days:
+            self._daily_snapshots(snapshot_days)
 
-    def attach(self, instance: ec2.Instance) -> ec2.CfnVolumeAttachment:
-        attachment = ec2.CfnVolumeAttachment(
-            self, "Attachment", instance_id=instance.instance_id, volume_id=self.volume.volume_id, device=self.device
+    def _resource(self) -> ec2.CfnVolume:
+        resource = self.volume.node.default_child
+        assert isinstance(resource, ec2.CfnVolume)
+        return resource
+
+    @property
+    def arn(self) -> str:
+        return cdk.Stack.of(self).format_arn(service="ec2", resource="volume", resource_name=self.volume.volume_id)
+
+    def grant_attach(self, role: iam.Role) -> None:
+        """To the head node: to take the volume, from another head node of this cluster too, which it stops first."""
+        roles.allow(role, ["ec2:DescribeVolumes"], ["*"])  # AWS has no scope for it
+        heads = cdk.Stack.of(self).format_arn(service="ec2", resource="instance", resource_name="*")
+        ours = {"aws:ResourceTag/gpucluster:cluster": self._cluster, "aws:ResourceTag/gpucluster:role": "head"}
+        roles.allow(role, ["ec2:AttachVolume", "ec2:DetachVolume"], [self.arn])
+        roles.allow(
+            role, ["ec2:AttachVolume", "ec2:DetachVolume", "ec2:StopInstances"], [heads], {"StringEquals": ours}
         )
-        # Detaching a mounted volume hangs. Left alone, the attachment ends with the instance, which goes next.
-        attachment.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-        return attachment
+
+    def _daily_snapshots(self, days: int) -> None:
+        Policy = dlm.CfnLifecyclePolicy
+        role = iam.Role(self, "SnapshotRole", assumed_by=iam.ServicePrincipal("dlm.amazonaws.com"))
+        self._grant_snapshots(role)
+        schedule = Policy.ScheduleProperty(
+            name="daily",
+            copy_tags=True,
+            create_rule=Policy.CreateRuleProperty(interval=24, interval_unit="HOURS", times=[SNAPSHOT_TIME_UTC]),
+            retain_rule=Policy.RetainRuleProperty(interval=days, interval_unit="DAYS"),
+        )
+        policy = Policy(
+            self,
+            "Snapshots",
+            description=f"{self._cluster} home volume, daily",
+            execution_role_arn=role.role_arn,
+            state="ENABLED",
+            policy_details=Policy.PolicyDetailsProperty(
+                policy_type="EBS_SNAPSHOT_MANAGEMENT",
+                resource_types=["VOLUME"],
+                target_tags=[cdk.CfnTag(key=HOME_TAG, value=self._cluster)],
+                schedules=[schedule],
+            ),
+        )
+        policy.node.add_dependency(role)
+
+    def _grant_snapshots(self, role: iam.Role) -> None:
+        """What AWS's own policy for this role has, on this volume and its snapshots only: they carry its tags."""
+        snapshots = cdk.Stack.of(self).format_arn(service="ec2", account="", resource="snapshot", resource_name="*")
+        describe = ["ec2:DescribeInstances", "ec2:DescribeSnapshots", "ec2:DescribeVolumes"]
+        roles.allow(role, describe, ["*"])  # AWS has no scope for them
+        roles.allow(role, ["ec2:CreateSnapshot"], [self.arn, snapshots])
+        made = {"StringEquals": {"ec2:CreateAction": "CreateSnapshot"}}
+        roles.allow(role, ["ec2:CreateTags"], [snapshots], made)
+        ours = {"StringEquals": {f"aws:ResourceTag/{HOME_TAG}": self._cluster}}
+        roles.allow(role, ["ec2:DeleteSnapshot"], [snapshots], ours)

@@ -47,6 +47,7 @@ _KINDS = {
     "subscriptions": ("sns", "list_subscriptions", "Subscriptions", "SubscriptionArn"),
     "rules": ("events", "list_rules", "Rules", "Name"),
     "key aliases": ("kms", "list_aliases", "Aliases", "AliasName"),
+    "snapshot policies": ("dlm", "get_lifecycle_policies", "Policies", "PolicyId"),
     "EFS": ("efs", "describe_file_systems", "FileSystems", "FileSystemId"),
     "FSx": ("fsx", "describe_file_systems", "FileSystems", "FileSystemId"),
 }

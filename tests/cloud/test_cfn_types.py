@@ -13,8 +13,6 @@ from localcloud.cloudformation.resources import supported_types
 from tests.cloud.census import census
 
 TEMPLATE = Path(__file__).parent / "templates" / "every_type.yaml"
-# The local cloud's API has no counterpart of these yet: a stack that asks for one fails and says so.
-WITHOUT_API = {"AWS::DLM::LifecyclePolicy"}
 REFUSED = """
   Refused:
     Type: AWS::EC2::Subnet
@@ -67,7 +65,7 @@ def _properties(cloudformation: Any, stack_id: str) -> dict[str, str]:
 
 def test_the_template_has_every_type() -> None:
     written = set(re.findall(r"Type: (AWS::\w+::\w+)", TEMPLATE.read_text()))
-    assert set(supported_types()) - WITHOUT_API == written
+    assert set(supported_types()) == written
 
 
 def test_every_type_is_made_changed_restored_and_removed(control_plane: ControlPlane) -> None:

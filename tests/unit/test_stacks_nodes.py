@@ -133,6 +133,7 @@ def test_the_head_is_in_the_zone_asked_for_with_its_volume(template_of: Callable
 
 def test_the_head_is_tagged_as_the_head(template: Template) -> None:
     tags = {tag["Key"]: tag["Value"] for tag in only(template, "AWS::EC2::Instance")["Properties"]["Tags"]}
+    assert re.fullmatch("[0-9a-f]{8}", tags.pop("gpucluster:generation"))
     assert tags == {"gpucluster:cluster": "GpuCluster", "gpucluster:role": "head", "Name": "GpuCluster-head"}
 
 
@@ -152,18 +153,12 @@ def test_the_head_ends_before_anything_that_its_shutdown_needs(template: Templat
             assert logical_id in after, f"the head does not depend on {logical_id}"
 
 
-def test_a_mounted_volume_is_not_detached_under_the_head(template: Template) -> None:
-    assert only(template, "AWS::EC2::VolumeAttachment")["DeletionPolicy"] == "Retain"
-    assert only(template, "AWS::EC2::Volume")["DeletionPolicy"] == "Delete"
-
-
 def test_creation_ends_when_the_head_says_so(template: Template) -> None:
     condition = only(template, "AWS::CloudFormation::WaitCondition")
     assert condition["Properties"]["Timeout"] == "1800"
     kinds = {template["Resources"][logical_id]["Type"] for logical_id in condition["DependsOn"]}
     assert kinds >= {
         "AWS::EC2::Instance",
-        "AWS::EC2::VolumeAttachment",
         "AWS::SSM::Parameter",
         "AWS::Route53::RecordSet",
     }

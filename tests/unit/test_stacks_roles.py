@@ -9,7 +9,7 @@ import pytest
 
 Template = dict[str, Any]
 
-WITHOUT_SCOPE = {"ec2:DescribeInstances", "ec2:DescribeTags", "cloudwatch:PutMetricData"}
+WITHOUT_SCOPE = {"ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeVolumes", "cloudwatch:PutMetricData"}
 """Actions for which AWS knows no resource."""
 
 WATCHING = {"logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents", "cloudwatch:PutMetricData"}
@@ -76,6 +76,10 @@ def test_the_heads_calls_are_these(template: Template) -> None:
         "ec2:RunInstances",
         "ec2:CreateTags",
         "ec2:TerminateInstances",
+        "ec2:DescribeVolumes",
+        "ec2:AttachVolume",
+        "ec2:DetachVolume",
+        "ec2:StopInstances",
         "iam:PassRole",
         "route53:ChangeResourceRecordSets",
         "route53:ListResourceRecordSets",

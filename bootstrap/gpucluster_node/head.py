@@ -1,0 +1,42 @@
+"""Head nodes of this cluster: one, or two while CloudFormation replaces the old one by a new one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpucluster_node import ec2, fleet
+
+GENERATION_TAG = "gpucluster:generation"
+
+
+@dataclass(frozen=True)
+class Head:
+    instance_id: str
+    state: str
+    """As EC2 says: pending, running, stopping, stopped, shutting-down, terminated."""
+    cluster: str | None
+    role: str | None
+    generation: str | None
+    """What replaces a head node changes it."""
+
+    def belongs_to(self, cluster: str) -> bool:
+        return (self.cluster, self.role) == (cluster, "head")
+
+
+def find(client: Any, instance_id: str) -> Head:
+    """Of any instance: the caller looks whether it is a head."""
+    found = client.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0]
+    tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
+    return Head(
+        instance_id,
+        found["State"]["Name"],
+        tags.get(ec2.CLUSTER_TAG),
+        tags.get(ec2.ROLE_TAG),
+        tags.get(GENERATION_TAG),
+    )
+
+
+def is_wanted(head: Head, ssm: Any, cluster: fleet.Fleet) -> bool:
+    """Whether the stack means this one: not that which is being replaced, nor one that comes back after that."""
+    return bool(fleet.parameter(ssm, cluster, "bundle").get("head_generation") == head.generation)

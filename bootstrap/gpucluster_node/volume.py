@@ -1,0 +1,114 @@
+"""The data volume, which outlives head nodes.
+
+usage: volume attach   attaches it to this machine; another head node of this cluster that still has it is stopped first
+       volume inherit  ends the compute nodes of the head node that had it before: what they mounted is gone
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from gpucluster_node import fleet, head, imds
+from gpucluster_node.aws import AWS_ERRORS, client, error_code
+from gpucluster_node.log import start_logging
+from gpucluster_node.release import release
+
+log = logging.getLogger("volume")
+OWNER = Path("/home/gpucluster/head-instance")
+TIMEOUT_S = 900
+"""A machine may take minutes to stop."""
+INTERVAL_S = 2
+PASSING = ("IncorrectState", "VolumeInUse", "IncorrectInstanceState", "InvalidInstanceID.NotFound")
+"""EC2's codes for what was true a moment ago."""
+
+Move = Literal["done", "wait", "attach", "detach", "stop"]
+
+
+class NotOurs(Exception):
+    """Somebody else has the volume."""
+
+
+def next_move(attachment: Mapping[str, Any] | None, holder: head.Head | None, me: head.Head, *, wanted: bool) -> Move:
+    """attachment: of DescribeVolumes; holder: the instance that it names. Raises NotOurs."""
+    if attachment is None:
+        return "attach"
+    if attachment["InstanceId"] == me.instance_id:
+        return "done" if attachment["State"] == "attached" else "wait"
+    if holder is None or attachment["State"] == "detaching":
+        return "wait"
+    if not (wanted and me.cluster and holder.belongs_to(me.cluster)):
+        raise NotOurs(f"{holder.instance_id} has the data volume, and this machine is not to take it from there")
+    moves: dict[str, Move] = {"pending": "stop", "running": "stop", "stopped": "detach"}
+    return moves.get(holder.state, "wait")
+
+
+def attach(cluster: fleet.Fleet) -> None:
+    """Raises NotOurs, TimeoutError."""
+    place = fleet.parameter(client("ssm"), cluster, "head")
+    my_id, deadline, last = imds.instance_id(), time.monotonic() + TIMEOUT_S, None
+    while time.monotonic() < deadline:
+        try:
+            move = _step(cluster, place["volume_id"], place["device"], my_id, last)
+        except AWS_ERRORS as error:
+            if error_code(error) not in PASSING:
+                raise
+            move = "wait"
+        if move == "done":
+            return
+        last = move
+        time.sleep(INTERVAL_S)
+    raise TimeoutError(f"the data volume {place['volume_id']} could not be attached within {TIMEOUT_S} s")
+
+
+def _step(cluster: fleet.Fleet, volume_id: str, device: str, my_id: str, last: Move | None) -> Move:
+    """Looks, does one thing, and says which."""
+    ec2 = client("ec2")
+    me = head.find(ec2, my_id)
+    attachment = _attachment(ec2, volume_id)
+    other = attachment["InstanceId"] if attachment and attachment["InstanceId"] != my_id else None
+    holder = head.find(ec2, other) if other else None
+    wanted = holder is not None and head.is_wanted(me, client("ssm"), cluster)
+    move = next_move(attachment, holder, me, wanted=wanted)
+    if move in ("attach", "detach", "stop") and move != last:
+        log.info("%s: %s, %s", volume_id, move, f"from {other}" if other else f"to {my_id}")
+    if move == "attach":
+        ec2.attach_volume(VolumeId=volume_id, InstanceId=my_id, Device=device)
+    elif move == "detach":
+        ec2.detach_volume(VolumeId=volume_id, InstanceId=other)
+    elif move == "stop":
+        ec2.stop_instances(InstanceIds=[other])
+    return move
+
+
+def _attachment(ec2: Any, volume_id: str) -> Mapping[str, Any] | None:
+    volume = ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"][0]
+    found: list[Mapping[str, Any]] = [each for each in volume["Attachments"] if each.get("State") != "detached"]
+    return found[0] if found else None
+
+
+def inherit(cluster: fleet.Fleet, owner: Path = OWNER) -> None:
+    my_id = imds.instance_id()
+    before = owner.read_text().strip() if owner.exists() else ""
+    if before == my_id:
+        return
+    if before:
+        log.info("the head node was %s: its compute nodes are ended", before)
+        release(cluster)
+    owner.write_text(f"{my_id}\n")
+
+
+def main() -> None:
+    start_logging()
+    try:
+        {"attach": attach, "inherit": inherit}[sys.argv[1]](fleet.load())
+    except (NotOurs, TimeoutError, *AWS_ERRORS) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The data volume's way from one head node to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpucluster_node import fleet, head, volume
+
+ME = head.Head("i-new", "running", "GpuCluster", "head", "1234")
+
+
+def other(state: str = "running", cluster: str = "GpuCluster", role: str = "head") -> head.Head:
+    return head.Head("i-old", state, cluster, role, "0000")
+
+
+def attachment(instance_id: str, state: str = "attached") -> dict[str, str]:
+    return {"InstanceId": instance_id, "State": state}
+
+
+@pytest.mark.parametrize(
+    ("what", "attached", "holder", "move"),
+    [
+        ("nobody has it", None, None, "attach"),
+        ("I have it", attachment("i-new"), None, "done"),
+        ("it is on its way", attachment("i-new", "attaching"), None, "wait"),
+        ("the old head runs", attachment("i-old"), other(), "stop"),
+        ("it boots", attachment("i-old"), other("pending"), "stop"),
+        ("it stops", attachment("i-old"), other("stopping"), "wait"),
+        ("it has stopped", attachment("i-old"), other("stopped"), "detach"),
+        ("it lets go", attachment("i-old", "detaching"), other("stopped"), "wait"),
+        ("it is being terminated", attachment("i-old"), other("shutting-down"), "wait"),
+        ("it is gone", attachment("i-old"), other("terminated"), "wait"),
+    ],
+)
+def test_each_step_of_the_takeover(
+    what: str, attached: dict[str, str] | None, holder: head.Head | None, move: str
+) -> None:
+    assert volume.next_move(attached, holder, ME, wanted=True) == move, what
+
+
+@pytest.mark.parametrize(
+    ("holder", "wanted"),
+    [(other(cluster="Another"), True), (other(role="compute"), True), (other(), False)],
+    ids=["another cluster's", "a compute node", "this head is not the one that the stack wants"],
+)
+def test_nobody_else_is_stopped(holder: head.Head, wanted: bool) -> None:
+    with pytest.raises(volume.NotOurs, match="i-old has the data volume"):
+        volume.next_move(attachment("i-old"), holder, ME, wanted=wanted)
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> list[fleet.Fleet]:
+    calls: list[fleet.Fleet] = []
+    monkeypatch.setattr(volume, "release", calls.append)
+    monkeypatch.setattr(volume.imds, "instance_id", lambda: "i-new")
+    return calls
+
+
+@pytest.mark.parametrize(("before", "ends"), [(None, 0), ("i-new", 0), ("i-old", 1)])
+def test_only_a_new_head_ends_the_compute_nodes(
+    tmp_path: Path, released: list[fleet.Fleet], before: str | None, ends: int
+) -> None:
+    owner = tmp_path / "head-instance"
+    if before:
+        owner.write_text(f"{before}\n")
+    volume.inherit(fleet.Fleet("GpuCluster", "us-east-1", "gpucluster.internal", "/gpucluster/GpuCluster/", ()), owner)
+    assert len(released) == ends
+    assert owner.read_text() == "i-new\n"
