@@ -31,7 +31,7 @@ def command(context: CliContext, as_json: bool) -> int:
     """Show what `up` would create: nodes, zone, price by the hour. Works without AWS.
 
     With AWS credentials it also says whether the cluster is there, what `up` would change of it and what each change
-    does, and which zones offer every instance type.
+    does, which zones offer every instance type, and what of the file AWS would refuse: quotas, images, networks.
     """
     config = context.load()
     lines = plan.lines(config)
@@ -45,7 +45,7 @@ def command(context: CliContext, as_json: bool) -> int:
 
 def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
     """What AWS says; None without credentials."""
-    from gpucluster import aws
+    from gpucluster import aws, online
 
     cloud = aws.connect(config, context.config_path)
     if cloud.session.get_credentials() is None:
@@ -54,7 +54,8 @@ def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
     with aws.aws_errors():
         zones = plan.zones_with(cloud.client("ec2"), wanted)
         comparison = _comparison(context, config)
-    return {"stack_status": cloud.stack_status(), "zones": zones, "comparison": comparison}
+    checks = online.ask(config, cloud)
+    return {"stack_status": cloud.stack_status(), "zones": zones, "comparison": comparison, "checks": checks}
 
 
 def _comparison(context: CliContext, config: ClusterConfig) -> Comparison:
@@ -80,7 +81,8 @@ def _json(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, An
         "prices": {"region": PRICE_REGION, "as_of": PRICES_AS_OF},
         "not_built": [notice.key for notice in config.not_built()],
         "changes": [change.as_json() for change in cloud["comparison"].changes] if cloud else None,
-        "cloud": {key: value for key, value in cloud.items() if key != "comparison"} if cloud else None,
+        "checks": [asdict(notice) for notice in cloud["checks"]] if cloud else None,
+        "cloud": {key: cloud[key] for key in ("stack_status", "zones")} if cloud else None,
     }
 
 
@@ -108,6 +110,8 @@ def _print_cloud(config: ClusterConfig, cloud: dict[str, Any] | None) -> None:
     click.echo(f"stack: {cloud['stack_status'] or 'not there yet'}")
     zones = ", ".join(cloud["zones"]) or "none"
     click.echo(f"zones of {config.region} that offer every type: {zones}")
+    for notice in cloud["checks"]:
+        click.echo(notice.render(), err=True)
     for line in cloud["comparison"].lines():
         click.echo(line)
 

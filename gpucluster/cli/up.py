@@ -51,6 +51,7 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
     deployment = deployment_of(context.config_path, config, tell=tell)
     try:
         with aws_errors():
+            ask_account(context.config_path, config)
             deployment.let_finish()
             comparison = changes.compare(deployment, config, tell)
             for line in comparison.lines():
@@ -72,6 +73,17 @@ def stopwatch() -> Callable[[str], None]:
     """Tells a line to stderr with the seconds since the verb began."""
     began = time.monotonic()
     return lambda line: click.echo(f"[{time.monotonic() - began:4.0f} s] {line}", err=True)
+
+
+def ask_account(config_file: Path, config: ClusterConfig) -> None:
+    """Before anything happens. Raises ConfigError or QuotaError for what AWS would refuse."""
+    from gpucluster import aws, online
+
+    notices = online.ask(config, aws.connect(config, config_file))
+    for notice in notices:
+        if notice.level == "warning":
+            click.echo(notice.render(), err=True)
+    online.refuse(notices)
 
 
 def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[str], None]) -> Deployment:
@@ -128,6 +140,8 @@ def interrupted(deployment: Deployment) -> int:
     status = deployment.status()
     if status is None:
         click.echo("\ninterrupted: nothing of the stack was created", err=True)
+    elif not status.endswith("_IN_PROGRESS"):
+        click.echo(f"\ninterrupted: {deployment.name} was not changed", err=True)
     else:
         click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation goes on without this", err=True)
     click.echo("hint: `gpucluster up` goes on from here, `gpucluster down` deletes what there is", err=True)
