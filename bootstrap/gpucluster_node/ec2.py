@@ -24,7 +24,7 @@ TEMPLATE_TAGS = ("aws:ec2launchtemplate:id", "aws:ec2launchtemplate:version")
 LIVE_STATES = ("pending", "running", "stopping", "stopped")
 TERMINATE_BATCH = 500
 TAG_ATTEMPTS = 10
-"""EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait a minute for their name."""
+"""EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait five minutes for their name."""
 
 
 @dataclass(frozen=True)

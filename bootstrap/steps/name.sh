@@ -7,18 +7,19 @@ step_name() {
     if [ "$(hostname)" != "$name" ]; then hostname "$name"; fi
 }
 
-# The head tags an instance after its launch, so the tag may come later than the machine.
+# The head tags an instance after its launch, so the tag may come later than the machine: EC2 takes some ten such calls a second,
+# and a job may have a thousand nodes. The longer it takes, the less often this asks, or the nodes would crowd out the head.
 node_from_tag() {
-    local id name
+    local id name wait
     id=$(imds meta-data/instance-id)
-    for _ in {1..30}; do
+    for wait in 2 2 2 2 2 5 5 5 5 10 10 10 20 20 20 30 30 30 30 60; do
         name=$(aws ec2 describe-tags --query 'Tags[0].Value' --output text \
             --filters "Name=resource-id,Values=$id" 'Name=key,Values=gpucluster:node')
         if [ "$name" != None ]; then
             echo "$name"
             return
         fi
-        sleep 2
+        sleep "$wait"
     done
-    fail "no tag gpucluster:node on $id after 60 s: see /var/log/gpucluster/power.log on the head node"
+    fail "no tag gpucluster:node on $id after 300 s: see /var/log/gpucluster/power.log on the head node"
 }
