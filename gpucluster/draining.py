@@ -45,12 +45,13 @@ class Drained:
 
     def wait_for_jobs(self) -> None:
         """As long as it takes. Tells which jobs, when they change and each minute."""
-        told: list[str] = []
+        told: set[str] = set()
         told_at = 0.0
-        while jobs := [_words(job) for job in self.jobs()]:
-            if jobs != told or time.monotonic() - told_at > REMIND_S:
-                self._tell(f"waiting for {len(jobs)} job{'s' if len(jobs) > 1 else ''}: {', '.join(jobs)}")
-                told, told_at = jobs, time.monotonic()
+        while jobs := self.jobs():
+            ids = {job.job_id for job in jobs}
+            if ids != told or time.monotonic() - told_at > REMIND_S:
+                self._tell(f"waiting for {len(jobs)} job{'s' if len(jobs) > 1 else ''}: {', '.join(map(_words, jobs))}")
+                told, told_at = ids, time.monotonic()
             time.sleep(POLL_S)
 
     def jobs(self) -> list[slurm.Job]:
@@ -58,21 +59,23 @@ class Drained:
         return running(self._connect(), self._nodes)
 
     def power_down(self, instances: Callable[[], Collection[str]]) -> None:
-        """`instances`: the names of nodes that still have one. Being powered down ends a drain: it is repeated, so that
-        no job can start a node before the change is made."""
-        if not instances():
+        """`instances`: the names of nodes that still have one. Powering down ends a drain: it is set again, so that
+        neither a job nor `min_nodes` starts a node before the change is made."""
+        names = sorted(instances())
+        if not names:
             return
-        self._tell(f"ending the instances of {' '.join(sorted(instances()))}")
+        self._tell(f"ending the instances of {' '.join(names)}")
         self._set("power_down_force", REASON)
-        self._set("drain", REASON)
         while instances():
             time.sleep(POLL_S / 5)
+        self._set("drain", REASON)
 
     def end(self) -> None:
         """Those that the change left, and that nobody else has drained for another reason."""
         remote = self._connect()
         found = remote.run(slurm.sinfo_argv()).check("cannot list the nodes")
-        ours = dict.fromkeys(node.name for node in slurm.parse_nodes(found.stdout) if node.reason == REASON)
+        nodes = slurm.parse_nodes(found.stdout)
+        ours = dict.fromkeys(node.name for node in nodes if node.reason == REASON and not node.available)
         if ours:
             remote.run(slurm.node_state_argv(",".join(ours), "resume")).check("cannot take the nodes back into service")
             self._tell(f"back in service: {' '.join(ours)}")
@@ -89,7 +92,8 @@ def running(remote: Remote, nodes: str | None = None) -> list[slurm.Job]:
 
 
 def _words(job: slurm.Job) -> str:
-    return f"{job.job_id} ({job.name}, {job.elapsed} of {job.time_limit.lower()})"
+    limit = "" if job.time_limit.startswith(("UNLIMITED", "365-")) else f" of {job.time_limit}"
+    return f"{job.job_id} ({job.name}, {job.elapsed}{limit})"
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def decide(
     actions = [action for node in nodes if (action := _about_node(cluster, node, newest.get(node.name), seen))]
     told = {action.name for action in actions}
     actions += [
-        Action("power_down_asap", node.name, "it was launched from an older template than its partition has now")
+        Action("power_down_asap", node.name, "launched from an older template than the partition has now")
         for node in nodes
         if node.name not in told and _is_outdated(cluster, node, newest.get(node.name), wanted or {})
     ]
@@ -157,6 +157,8 @@ def _do(action: Action) -> None:
         ec2.terminate(client("ec2"), [action.name])
     elif action.verb == "down":
         slurm.set_down([action.name], action.reason)
+    elif action.reason:
+        slurm.update([action.name], state=action.verb, reason=action.reason)
     else:
         slurm.set_state([action.name], action.verb)
 

@@ -88,14 +88,15 @@ def instance_types(difference: Difference, step: Step) -> Outcome:
     name = partition_of(difference)
     before, after = told_to_slurm(step.old, name), told_to_slurm(step.new, name)
     if before != after:
-        return drain(f"Slurm is told other nodes: {after} instead of {before}", Drain(name))
+        return drain(f"Slurm counts on other nodes: {after} instead of {before}", Drain(name))
     return new_nodes("nodes are launched from these from now on; one whose type is gone is replaced as its jobs end")
 
 
 def told_to_slurm(config: ClusterConfig, partition: str) -> str:
     """What slurm.conf says of a node of the partition."""
     lines = render.bundle(config)["slurm/slurm.conf"].splitlines()
-    return next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
+    told = next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
+    return told.removesuffix(" State=CLOUD")
 
 
 def image_of_nodes(difference: Difference, step: Step) -> Outcome:
@@ -202,14 +203,12 @@ def metadata_iops(difference: Difference, step: Step) -> Outcome:
 
 
 def accounting(difference: Difference, step: Step) -> Outcome:
-    where = {"local": "the head's own database", "rds": "a database on RDS", "off": "nowhere"}
-    return in_place(
-        f"jobs are recorded in {where[difference.new]} from now on; earlier records stay {_stay[difference.old]}"
-    )
+    now = {"local": "by the head's own database", "rds": "by a database on RDS", "off": "no more"}[difference.new]
+    return in_place(f"jobs are recorded {now} from now on; {_EARLIER_RECORDS[difference.old]}")
 
 
-_stay: dict[Any, str] = {
-    "local": "on the head's volume",
-    "rds": "in the database's last snapshot",
-    "off": "what they are: none",
+_EARLIER_RECORDS: dict[Any, str] = {
+    "local": "earlier records stay on the head's volume",
+    "rds": "earlier records stay in the database's last snapshot",
+    "off": "there are no earlier records",
 }
