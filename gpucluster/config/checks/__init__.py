@@ -30,6 +30,7 @@ OFFLINE = (
     "head",
     "images",
     "internet",
+    "limits",
     "monitoring",
     "mounts",
     "names",

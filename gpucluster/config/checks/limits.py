@@ -1,0 +1,149 @@
+"""Rules about the cluster as a whole against the limits of Slurm, CloudFormation and an account.
+
+What a template holds is estimated, from above: a test compares with what synthesis makes. Quotas that AWS raises when
+asked are warnings.
+"""
+
+from __future__ import annotations
+
+from gpucluster.config.document import Finding
+from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.validators import Findings, validator
+from gpucluster.instances import INSTANCE_TYPES, InstanceType, efa_layout
+
+SECTION = "Limits"
+
+SLURM_NODES = 65_536
+ZONE_RECORDS = 10_000
+INTERFACES = 5_000
+
+STACK_RESOURCES = 500
+TEMPLATE_BYTES = 1_000_000
+
+# Of everything that is not a partition: what the largest of the examples has, and a tenth more.
+OTHER_RESOURCES = 130
+OTHER_BYTES = 110_000
+# A partition has a placement group and a parameter, and a launch template for each type, with its interfaces.
+PARTITION_RESOURCES = 2
+PARTITION_BYTES = 900
+LAUNCH_TEMPLATE_BYTES = 3_000
+INTERFACE_BYTES = 220
+
+CLOUDFORMATION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html"
+VPC_QUOTAS = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
+ROUTE53_QUOTAS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DNSLimitations.html"
+
+
+def max_nodes(config: ClusterConfig) -> int:
+    servers = config.parameter_servers.max_nodes if config.parameter_servers else 0
+    return sum(partition.max_nodes for partition in config.partitions) + servers
+
+
+def interfaces(instance_type: InstanceType, efa: str) -> int:
+    return len(efa_layout(instance_type, "off" if efa == "off" else "efa-only"))
+
+
+@validator(
+    "cluster-node-count",
+    section=SECTION,
+    each=ClusterConfig,
+    source="man slurm.conf.5: MaxNodeCount: a system has at most 65536 nodes",
+)
+def cluster_node_count(config: ClusterConfig) -> Findings:
+    """All partitions together have at most 65,536 nodes."""
+    nodes = max_nodes(config)
+    if nodes > SLURM_NODES:
+        yield Finding(("partitions",), f"may have {nodes} nodes together; Slurm takes {SLURM_NODES}", "lower max_nodes")
+
+
+@validator(
+    "zone-holds-nodes",
+    section=SECTION,
+    each=ClusterConfig,
+    level="warning",
+    source=f"{ROUTE53_QUOTAS}: 10,000 records in a hosted zone",
+)
+def zone_holds_nodes(config: ClusterConfig) -> Findings:
+    """All nodes that may run at once are no more than a private zone's 10,000 records: each has one."""
+    nodes = max_nodes(config)
+    if nodes > ZONE_RECORDS - 3:
+        yield Finding(
+            ("partitions",),
+            f"may have {nodes} nodes together; a private zone starts with {ZONE_RECORDS} names",
+            "ask AWS for a higher quota: Route 53, records per hosted zone",
+        )
+
+
+@validator(
+    "network-interfaces-in-quota",
+    section=SECTION,
+    each=ClusterConfig,
+    level="warning",
+    source=f"{VPC_QUOTAS}: 5,000 network interfaces in a region; error NetworkInterfaceLimitExceeded",
+)
+def network_interfaces_in_quota(config: ClusterConfig) -> Findings:
+    """The network interfaces of all nodes are within an account's first quota of 5,000: a p5.48xlarge has 33."""
+    needed = sum(partition.max_nodes * _most_interfaces(partition) for partition in config.partitions)
+    needed += config.parameter_servers.max_nodes if config.parameter_servers else 0
+    if needed > INTERFACES:
+        yield Finding(
+            ("partitions",),
+            f"may have {needed} network interfaces together; an account starts with {INTERFACES} in a region",
+            "ask AWS for a higher quota: VPC, network interfaces per region",
+        )
+
+
+def _most_interfaces(partition: Partition) -> int:
+    types = [INSTANCE_TYPES[name] for name in partition.instance_types if name in INSTANCE_TYPES]
+    return max((interfaces(type_, partition.efa) for type_ in types), default=1)
+
+
+@validator(
+    "template-resources",
+    section=SECTION,
+    each=ClusterConfig,
+    source=f"{CLOUDFORMATION}: 500 resources in a template",
+)
+def template_resources(config: ClusterConfig) -> Findings:
+    """The cluster's template has at most 500 resources: two for each partition, one for each type in it."""
+    resources = estimated_resources(config)
+    if resources > STACK_RESOURCES:
+        yield Finding(
+            ("partitions",),
+            f"make about {resources} resources; a CloudFormation template has {STACK_RESOURCES} at most",
+            "fewer partitions, or fewer types in each, or a second cluster",
+        )
+
+
+@validator(
+    "template-size",
+    section=SECTION,
+    each=ClusterConfig,
+    source=f"{CLOUDFORMATION}: 1 MB for a template in S3",
+)
+def template_size(config: ClusterConfig) -> Findings:
+    """The cluster's template has at most 1 MB: types with many EFA interfaces have large launch templates."""
+    size = estimated_bytes(config)
+    if size > TEMPLATE_BYTES:
+        yield Finding(
+            ("partitions",),
+            f"make a template of about {size / 1e6:.1f} MB; CloudFormation takes {TEMPLATE_BYTES // 10**6} MB",
+            "fewer partitions, or fewer types in each, or a second cluster",
+        )
+
+
+def estimated_resources(config: ClusterConfig) -> int:
+    """At most so many."""
+    each = [PARTITION_RESOURCES + len(partition.instance_types) for partition in config.partitions]
+    return OTHER_RESOURCES + sum(each)
+
+
+def estimated_bytes(config: ClusterConfig) -> int:
+    """At most so many."""
+    return OTHER_BYTES + sum(map(_partition_bytes, config.partitions))
+
+
+def _partition_bytes(partition: Partition) -> int:
+    types = [INSTANCE_TYPES[name] for name in partition.instance_types if name in INSTANCE_TYPES]
+    templates = [LAUNCH_TEMPLATE_BYTES + INTERFACE_BYTES * interfaces(type_, partition.efa) for type_ in types]
+    return PARTITION_BYTES + sum(templates)

@@ -1,0 +1,60 @@
+"""What the validators of limits estimate, against what synthesis makes: never less, and not much more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import synthesize
+
+from gpucluster.config import loads
+from gpucluster.config.checks.limits import (
+    INTERFACE_BYTES,
+    LAUNCH_TEMPLATE_BYTES,
+    OTHER_BYTES,
+    PARTITION_BYTES,
+    estimated_bytes,
+    estimated_resources,
+)
+from gpucluster.config.checks.partitions import PARAMETER_BYTES, TEMPLATE_BYTES
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def many(count: int, *types: str) -> str:
+    partitions = [{"name": f"part-{n}-of-many", "instance_types": types, "max_nodes": 10} for n in range(count)]
+    return json.dumps(
+        {"name": "A-Cluster-With-The-Longest-Name-It-Takes", "region": "us-east-1"} | {"partitions": partitions}
+    )
+
+
+def size(template: dict[str, Any]) -> int:
+    return len(json.dumps(template))
+
+
+@pytest.mark.parametrize("types", [["p5.48xlarge"], ["g5.xlarge", "g5.2xlarge", "g5.4xlarge"]], ids=len)
+def test_partitions_are_no_larger_than_estimated_and_not_much_smaller(types: list[str]) -> None:
+    text = many(20, *types)
+    template, config = synthesize(text), loads(text)
+    assert len(template["Resources"]) <= estimated_resources(config)
+    assert size(template) <= estimated_bytes(config)
+    of_partitions = estimated_bytes(config) - OTHER_BYTES
+    assert of_partitions <= 1.5 * size(template), (PARTITION_BYTES, LAUNCH_TEMPLATE_BYTES, INTERFACE_BYTES)
+
+
+@pytest.mark.parametrize("name", ["reference", "p4d-fsx-smddp"])
+def test_everything_else_is_no_larger_than_estimated(name: str) -> None:
+    text = (EXAMPLES / f"{name}.yaml").read_text()
+    template, config = synthesize(text), loads(text)
+    assert len(template["Resources"]) <= estimated_resources(config)
+    assert size(template) <= estimated_bytes(config)
+
+
+def test_the_parameter_of_a_partition_holds_as_many_types_as_the_validator_says() -> None:
+    """With the longest name of a type and of a launch template's id that AWS gives."""
+    entry = {"instance_type": "p6-b300.48xlarge", "launch_template_id": "lt-0123456789abcdef0", "version": "12345"}
+    most = (PARAMETER_BYTES - TEMPLATE_BYTES) // TEMPLATE_BYTES
+    value = {"instance_types": [entry] * most, "subnet_id": "subnet-0123456789abcdef0"}
+    assert len(json.dumps(value, separators=(",", ":"))) <= PARAMETER_BYTES
