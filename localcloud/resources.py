@@ -8,10 +8,11 @@ is its action on an unknown resource.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from moto.kms.models import kms_backends
 from moto.secretsmanager.models import secretsmanager_backends
 
 from localcloud.calls import Call
@@ -92,11 +93,27 @@ def _ssm(call: Call) -> Iterator[Check]:
 
 def _secrets(call: Call) -> Iterator[Check]:
     wanted = _json(call).get("SecretId")
-    arn = wanted if isinstance(wanted, str) else UNKNOWN_RESOURCE
+    named = wanted if isinstance(wanted, str) else UNKNOWN_RESOURCE
+    secrets = secretsmanager_backends[ACCOUNT_ID][call.region].secrets
+    found = secrets.get(named) or next((each for each in secrets.values() if each.arn == named), None)
+    arn = found.arn if found else named
     if arn and not arn.startswith("arn:"):
-        found = secretsmanager_backends[ACCOUNT_ID][call.region].secrets.get(arn)
-        arn = found.arn if found else f"arn:aws:secretsmanager:{call.region}:{ACCOUNT_ID}:secret:{arn}-??????"
+        arn = f"arn:aws:secretsmanager:{call.region}:{ACCOUNT_ID}:secret:{arn}-??????"
     yield Check(f"secretsmanager:{call.action}", arn)
+    if call.action == "GetSecretValue" and found:
+        yield from of_key(call.region, getattr(found, "kms_key_id", None), ("Decrypt",), via="secretsmanager")
+
+
+def of_key(region: str, key: str | None, actions: Iterable[str], *, via: str) -> Iterator[Check]:
+    """What a service asks KMS in its caller's name, where a customer's key encrypts; AWS's own keys ask nobody."""
+    if not key or _is_awss(region, key):
+        return
+    arn = key if key.startswith("arn:") else f"arn:aws:kms:{region}:{ACCOUNT_ID}:key/{key}"
+    for action in actions:
+        keys: Keys = {"kms:ViaService": (f"{via}.{region}.amazonaws.com",), "kms:CallerAccount": (ACCOUNT_ID,)}
+        if action == "CreateGrant":
+            keys["kms:GrantIsForAWSResource"] = ("true",)
+        yield Check(f"kms:{action}", arn, keys)
 
 
 def _route53(call: Call) -> Iterator[Check]:
@@ -142,6 +159,12 @@ def _connect(call: Call) -> Iterator[Check]:
     body = _json(call)
     arn = f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance/{body.get('InstanceId')}"
     yield Check(f"ec2-instance-connect:{call.action}", arn, {"ec2:osuser": (str(body.get("InstanceOSUser")),)})
+
+
+def _is_awss(region: str, key: str) -> bool:
+    held = kms_backends[ACCOUNT_ID][region].keys.get(key.rpartition("/")[2])
+    aliases = [key, *(held.aliases if held else ())]
+    return any("alias/aws/" in alias for alias in aliases)
 
 
 _SERVICES: dict[str, Callable[[Call], Iterator[Check]]] = {

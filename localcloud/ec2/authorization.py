@@ -22,13 +22,18 @@ from werkzeug.datastructures import Headers, MultiDict
 from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import kept, launch, placement, reservations
-from localcloud.resources import Check, Keys
+from localcloud.resources import Check, Keys, of_key
 
 _KINDS = {
     "i": "instance", "vol": "volume", "eni": "network-interface", "sg": "security-group", "subnet": "subnet",
     "vpc": "vpc", "lt": "launch-template", "eice": "instance-connect-endpoint", "pg": "placement-group",
     "snap": "snapshot", "ami": "image", "rtb": "route-table", "cr": "capacity-reservation",
 }  # fmt: skip
+
+# what EC2's guide asks of the key that encrypts an instance's volumes
+_ENCRYPTED_LAUNCH = (
+    "CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo",
+)  # fmt: skip
 
 
 def checks(call: Call) -> list[Check]:
@@ -89,6 +94,9 @@ def _named(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iter
             arn(backend, resource_id),
             _resource_tags(backend, resource_id) | _request_tags(request_tags),
         )
+    for volume_id in ids if action == "AttachVolume" else ():
+        key_id = backend.volumes[volume_id].kms_key_id if volume_id in backend.volumes else None
+        yield from of_key(backend.region_name, key_id, ("Decrypt", "CreateGrant"), via="ec2")
     for kind, tags in convert_tag_spec(parameters.get("TagSpecifications") or []).items():
         made = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:{kind}/*"
         yield Check(f"ec2:{action}", made, _request_tags(tags))
@@ -141,6 +149,11 @@ def _run(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
     if reservation_id := target.get("CapacityReservationId"):
         tagged = _kept_tags(kept.of(backend, reservations.RESERVATIONS).get(reservation_id))
         yield Check("ec2:RunInstances", f"{prefix}:capacity-reservation/{reservation_id}", common | tagged)
+    keys = {
+        str((mapping.get("Ebs") or {}).get("KmsKeyId") or "") for mapping in request.get("BlockDeviceMappings") or []
+    }
+    for key in sorted(keys):
+        yield from of_key(backend.region_name, key, _ENCRYPTED_LAUNCH, via="ec2")
     yield from _pass_role(request)
 
 

@@ -1,0 +1,122 @@
+"""What a role needs of KMS where a customer's key encrypts, and of STS to take another role."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from place import ZONE, Place, code
+
+Statement = dict[str, Any]
+Client = Callable[[str], Any]
+
+
+def allow(action: str | list[str], resource: str = "*", **condition: Any) -> Statement:
+    return {"Effect": "Allow", "Action": action, "Resource": resource} | condition
+
+
+@pytest.fixture
+def key(place: Place) -> str:
+    made = place.cloud.client("kms").create_key()["KeyMetadata"]
+    return str(made["Arn"])
+
+
+@pytest.fixture
+def as_role(place: Place) -> Callable[..., Client]:
+    """Clients of an instance whose role has these statements."""
+    iam = place.cloud.client("iam")
+
+    def make(*statements: Statement) -> Client:
+        if "keeper" not in {role["RoleName"] for role in iam.list_roles()["Roles"]}:
+            iam.create_role(RoleName="keeper", AssumeRolePolicyDocument="{}")
+            iam.create_instance_profile(InstanceProfileName="keeper")
+            iam.add_role_to_instance_profile(InstanceProfileName="keeper", RoleName="keeper")
+        document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+        iam.put_role_policy(RoleName="keeper", PolicyName="keeper", PolicyDocument=document)
+        (instance_id,) = place.run(IamInstanceProfile={"Name": "keeper"})
+        url = f"{place.cloud.endpoint_url}/_localcloud/credentials?instance_id={instance_id}"
+        with urllib.request.urlopen(url) as response:
+            held = json.load(response)
+        return lambda service: place.cloud.client(
+            service,
+            aws_access_key_id=held["access_key_id"],
+            aws_secret_access_key=held["secret_access_key"],
+            aws_session_token=held["session_token"],
+        )
+
+    return make
+
+
+def via(service: str, **more: Any) -> Statement:
+    return {"Condition": {"StringEquals": {"kms:ViaService": f"{service}.us-east-1.amazonaws.com"}} | more}
+
+
+def test_a_secret_of_a_customers_key_needs_the_key(place: Place, as_role: Callable[..., Client], key: str) -> None:
+    secrets = place.cloud.client("secretsmanager")
+    secret = secrets.create_secret(Name="keyed", SecretString="x", KmsKeyId=key)["ARN"]
+    read = allow("secretsmanager:GetSecretValue", secret)
+    with pytest.raises(ClientError, match="kms:Decrypt"):
+        as_role(read)("secretsmanager").get_secret_value(SecretId=secret)
+    node = as_role(read, allow("kms:Decrypt", key, **via("secretsmanager")))
+    assert node("secretsmanager").get_secret_value(SecretId="keyed")["SecretString"] == "x"
+    secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
+
+
+def test_a_secret_of_awss_key_needs_no_key(place: Place, as_role: Callable[..., Client]) -> None:
+    secrets = place.cloud.client("secretsmanager")
+    secret = secrets.create_secret(Name="plain", SecretString="x")["ARN"]
+    node = as_role(allow("secretsmanager:GetSecretValue", secret))
+    assert node("secretsmanager").get_secret_value(SecretId=secret)["SecretString"] == "x"
+    secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
+
+
+def test_disks_of_a_customers_key_need_it_at_launch_and_attachment(
+    place: Place, as_role: Callable[..., Client], key: str
+) -> None:
+    actions = ["Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"]
+    use = allow([f"kms:{action}" for action in actions], key, **via("ec2"))
+    grant = allow("kms:CreateGrant", key, **via("ec2", Bool={"kms:GrantIsForAWSResource": "true"}))
+    disk = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 1, "Encrypted": True, "KmsKeyId": key}}
+    launch = {"ImageId": place.image_id, "SubnetId": place.subnet_id, "InstanceType": "m5.large"}
+    wanted = launch | {"MinCount": 1, "MaxCount": 1, "BlockDeviceMappings": [disk]}
+    for statements, lacks in (([use], "kms:CreateGrant"), ([grant], "kms:Decrypt")):
+        with pytest.raises(ClientError, match=lacks) as error:
+            as_role(allow("ec2:*"), *statements)("ec2").run_instances(**wanted)
+        assert code(error) == "UnauthorizedOperation"
+    node = as_role(allow("ec2:*"), use, grant)("ec2")
+    (made,) = node.run_instances(**wanted)["Instances"]
+    place.await_state("running", made["InstanceId"])
+    volume = place.ec2.create_volume(AvailabilityZone=ZONE, Size=1, Encrypted=True, KmsKeyId=key)["VolumeId"]
+    attach = {"VolumeId": volume, "InstanceId": made["InstanceId"], "Device": "/dev/sdg"}
+    with pytest.raises(ClientError, match="kms:Decrypt"):
+        as_role(allow("ec2:*"))("ec2").attach_volume(**attach)
+    as_role(allow("ec2:*"), use, grant)("ec2").attach_volume(**attach)
+
+
+def test_an_assumed_role_is_held_to_its_policies(place: Place, as_role: Callable[..., Client]) -> None:
+    iam = place.cloud.client("iam")
+    role = iam.create_role(RoleName="job", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    document = json.dumps({"Version": "2012-10-17", "Statement": [allow("s3:GetObject", "arn:aws:s3:::jobs/own/*")]})
+    iam.put_role_policy(RoleName="job", PolicyName="job", PolicyDocument=document)
+    s3 = place.cloud.client("s3")
+    s3.create_bucket(Bucket="jobs")
+    for name in ("own/a", "other/a"):
+        s3.put_object(Bucket="jobs", Key=name, Body=b"1")
+    with pytest.raises(ClientError, match="sts:AssumeRole"):
+        as_role(allow("s3:ListAllMyBuckets"))("sts").assume_role(RoleArn=role, RoleSessionName="job-1")
+    taken = as_role(allow("sts:AssumeRole", role))("sts").assume_role(RoleArn=role, RoleSessionName="job-1")
+    held = {key: taken["Credentials"][name] for key, name in (
+        ("aws_access_key_id", "AccessKeyId"), ("aws_secret_access_key", "SecretAccessKey"),
+        ("aws_session_token", "SessionToken"),
+    )}  # fmt: skip
+    job = place.cloud.client("s3", **held)
+    assert job.get_object(Bucket="jobs", Key="own/a")["Body"].read() == b"1"
+    with pytest.raises(ClientError) as error:
+        job.get_object(Bucket="jobs", Key="other/a")
+    assert code(error) == "AccessDenied"
+    s3.delete_objects(Bucket="jobs", Delete={"Objects": [{"Key": "own/a"}, {"Key": "other/a"}]})
+    s3.delete_bucket(Bucket="jobs")
