@@ -1,16 +1,19 @@
 """What cdk-nag's AwsSolutions rules find in this stack and why it stays: one row for each finding on each resource.
 
 A user who adds the rules to the app sees these acknowledged, and nothing else:
-`cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))`. A test holds the table to what the rules find.
+`cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))`. A test holds the rows to what the rules find.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import aws_cdk as cdk
 from constructs import IConstruct
+
+from gpucluster import watching
+from gpucluster.config import ClusterConfig
 
 
 class Row(NamedTuple):
@@ -21,29 +24,89 @@ class Row(NamedTuple):
     reason: str
 
 
-BUNDLES = "Resource::arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-{account}-{region}/{name}/*"
-PARAMETERS = "Resource::arn:<AWS::Partition>:ssm:{region}:{account}:parameter/gpucluster/{name}/*"
-INSTANCES = "Resource::arn:<AWS::Partition>:ec2:{region}:{account}:instance/*"
+COMPUTE = "ComputeRole/DefaultPolicy/Resource"
+HEAD = "HeadRole/DefaultPolicy/Resource"
+SNAPSHOTS = "Home/SnapshotRole/DefaultPolicy/Resource"
+JOBS = "Storage/Jobs/Role/DefaultPolicy/Resource"
+INSTANCE = "Head/Instance/Resource"
+
+ANY = "IAM5[Resource::*]"
+BUNDLES = "IAM5[Resource::arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-{account}-{region}/{name}/*]"
+PARAMETERS = "IAM5[Resource::arn:<AWS::Partition>:ssm:{region}:{account}:parameter/gpucluster/{name}/*]"
+LOG = "IAM5[Resource::arn:<AWS::Partition>:logs:{{region}}:{{account}}:log-group:/gpucluster/{{name}}/{log}:*]"
+EC2 = "IAM5[Resource::arn:<AWS::Partition>:ec2:{{region}}:{{account}}:{kind}/*]"
 
 WHICH_BUNDLE = "a bundle is named after its hash; the prefix is this cluster's alone"
 WHICH_PARAMETER = "partitions come and go; the path is this cluster's alone"
-WHICH_INSTANCE = "instances have ids of EC2's making; a condition on tags holds this to the cluster's own"
+WHICH_STREAM = "each instance writes a stream of its own in this one group"
+OURS_BY_TAG = "ids are of EC2's making; a condition holds this to what has the cluster's tag"
+MADE_BY_LAUNCH = "made by RunInstances, which a condition holds to the cluster's own launch templates"
+NO_ROTATION = "nodes that run have it in memory: another one would cut them off. It changes with the cluster"
 
-ROWS: tuple[Row, ...] = ()
+ROWS = (
+    Row(COMPUTE, ANY, "DescribeTags and PutMetricData: AWS has no scope for them but the namespace, which is given"),
+    Row(COMPUTE, BUNDLES, WHICH_BUNDLE),
+    Row(COMPUTE, PARAMETERS, WHICH_PARAMETER),
+    Row(COMPUTE, EC2.format(kind="instance"), OURS_BY_TAG),
+    Row(HEAD, ANY, "ec2:Describe… and PutMetricData: AWS has no scope for them but the namespace, which is given"),
+    Row(HEAD, BUNDLES, WHICH_BUNDLE),
+    Row(HEAD, PARAMETERS, WHICH_PARAMETER),
+    Row(HEAD, EC2.format(kind="instance"), OURS_BY_TAG),
+    Row(HEAD, EC2.format(kind="launch-template"), OURS_BY_TAG),
+    Row(HEAD, EC2.format(kind="placement-group"), OURS_BY_TAG),
+    Row(HEAD, EC2.format(kind="volume"), MADE_BY_LAUNCH),
+    Row(HEAD, EC2.format(kind="network-interface"), MADE_BY_LAUNCH),
+    Row(SNAPSHOTS, ANY, "DLM finds volumes by their tags: ec2:Describe… has no scope"),
+    Row(
+        SNAPSHOTS,
+        "IAM5[Resource::arn:<AWS::Partition>:ec2:{region}::snapshot/*]",
+        "snapshots have ids of EC2's making; DLM deletes those that it made",
+    ),
+    Row("MungeKey/Resource", "SMG4", NO_ROTATION),
+    Row("Storage/Ram/ConnectionSecret/Resource", "SMG4", NO_ROTATION),
+    Row(INSTANCE, "EC26", "the rule cannot read the mapping: its one volume, the root, is encrypted"),
+    Row(
+        INSTANCE, "EC28", "the CloudWatch agent measures each minute already, what EC2 sees and more"
+    ),
+    Row("WayIn/Balancer", "ELB2", "a network load balancer logs TLS only, and SSH is none; the rule cannot read it"),
+)
 
 
-def acknowledge(stack: cdk.Stack, values: Mapping[str, str]) -> None:
-    """values: name, region and account, for the rows' braces."""
-    for row in ROWS:
-        for construct in _found(stack, row.path):
+def rows(config: ClusterConfig) -> Iterator[Row]:
+    """Those above, and what follows from the cluster file."""
+    yield from ROWS
+    for log in watching.logs(config, "compute"):
+        yield Row(COMPUTE, LOG.format(log=log), WHICH_STREAM)
+    for log in watching.logs(config, "head"):
+        yield Row(HEAD, LOG.format(log=log), WHICH_STREAM)
+    if not config.head_node.termination_protection:
+        yield Row(INSTANCE, "EC29", "the cluster file decides: head_node.termination_protection")
+    for partition in config.partitions:
+        if partition.reservation_id:
+            shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:capacity-reservation/{partition.reservation_id}"
+            yield Row(HEAD, f"IAM5[Resource::{shared}]", "a reservation that is shared is in its owner's account")
+    if config.network.subnet_id:
+        shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:subnet/{config.network.subnet_id}"
+        yield Row(HEAD, f"IAM5[Resource::{shared}]", "a subnet that is shared is in its owner's account")
+    for access in config.s3_access:
+        prefix = access.uri.removeprefix("s3://").rstrip("/")
+        finding = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
+        yield Row(
+            "Storage/Jobs/Role/DefaultPolicy/Resource", finding, "the cluster file gives jobs all below the prefix"
+        )
+
+
+def acknowledge(stack: cdk.Stack, config: ClusterConfig) -> None:
+    values = {"name": config.name, "region": stack.region, "account": stack.account}
+    for row in rows(config):
+        construct = _find(stack, row.path)
+        if construct:  # a cluster may do without it
             finding = cdk.Acknowledgment(id=f"AwsSolutions-{row.finding.format_map(values)}", reason=row.reason)
             cdk.Validations.of(construct).acknowledge(finding)
 
 
-def _found(stack: cdk.Stack, path: str) -> Iterator[IConstruct]:
-    """None where this cluster does without it."""
+def _find(stack: cdk.Stack, path: str) -> IConstruct | None:
     construct: IConstruct | None = stack
     for part in path.split("/"):
         construct = construct.node.try_find_child(part) if construct else None
-    if construct:
-        yield construct
+    return construct

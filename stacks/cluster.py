@@ -11,6 +11,7 @@ from gpucluster import render
 from gpucluster.config import ClusterConfig
 from stacks import encryption, record, roles
 from stacks.accounting import Accounting
+from stacks.acknowledged import acknowledge
 from stacks.budget import Budget
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
@@ -83,6 +84,7 @@ class GpuCluster(cdk.Stack):
         self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
         self.way_in = self._way_in()
         self._outputs()
+        acknowledge(self, config)
 
     def _warn_of_what_comes_later(self) -> None:
         for notice in self._config.not_built():

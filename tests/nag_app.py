@@ -45,9 +45,9 @@ def main() -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "unit")]
     files = sys.argv[1:]
     if files[0] == "--raw":
-        from stacks import acknowledged
+        from stacks import cluster
 
-        acknowledged.ROWS = ()
+        cluster.acknowledge = lambda *_: None
         files = files[1:]
     print(json.dumps({file: findings(Path(file)) for file in files}))
 

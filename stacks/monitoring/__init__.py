@@ -12,6 +12,7 @@ from stacks.monitoring.alarms import Alarms
 from stacks.monitoring.logs import Logs
 from stacks.monitoring.metrics import FileSystem
 from stacks.monitoring.permissions import grant_watching
+from stacks.monitoring.refused import RefusedTraffic
 from stacks.monitoring.topic import Topic
 
 
@@ -25,6 +26,8 @@ class Monitoring(Construct):
         config = context.config
         grant_watching(context)
         self.logs = Logs(self, "Logs", context=context)
+        if not context.network.exists:
+            RefusedTraffic(self, "RefusedTraffic", context=context)
         email = config.monitoring.alarm_email
         self.topic = Topic(self, "Topic", context=context, email=email) if email else None
         self.alarms = Alarms(self, "Alarms", config=config, topic=self.topic, file_systems=file_systems)

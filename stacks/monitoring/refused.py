@@ -1,0 +1,52 @@
+"""What the network refused: the VPC's flow log, rejected packets alone.
+
+A port that a security group lacks shows here. What it lets through is the nodes' own traffic: much, and of no interest.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from gpucluster import watching
+from stacks.context import Context
+
+LOG = "refused-traffic"
+
+
+class RefusedTraffic(Construct):
+    """Of a VPC that the stack makes; one that exists is its owner's to watch."""
+
+    def __init__(self, scope: Construct, id_: str, *, context: Context) -> None:
+        super().__init__(scope, id_)
+        config = context.config
+        group = logs.LogGroup(
+            self,
+            "Log",
+            log_group_name=watching.log_group(config.name, LOG),
+            encryption_key=context.key,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        # Of the days that CloudWatch takes, CDK's own type knows some only.
+        days = group.node.default_child
+        assert isinstance(days, logs.CfnLogGroup)
+        days.retention_in_days = config.monitoring.log_days
+        role = iam.Role(
+            self,
+            "Role",
+            # The service must not be led to write here on behalf of somebody else's VPC.
+            assumed_by=iam.ServicePrincipal(
+                "vpc-flow-logs.amazonaws.com",
+                conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},
+            ),
+        )
+        ec2.FlowLog(
+            self,
+            "FlowLog",
+            resource_type=ec2.FlowLogResourceType.from_vpc(context.network.vpc),
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(group, role),
+            traffic_type=ec2.FlowLogTrafficType.REJECT,
+        )
