@@ -52,6 +52,7 @@ def bootstrapped(control_plane: Any, tmp_path_factory: pytest.TempPathFactory) -
     file = tmp_path_factory.mktemp("bootstrap") / "cluster.yaml"
     file.write_text((ROOT / "cluster.yaml").read_text())
     Deployed(file, control_plane).cdk("bootstrap", "aws://123456789012/us-east-1")
+    control_plane.client("s3").create_bucket(Bucket="my-bucket")  # FSx links no directory to a bucket that is not there
     return control_plane
 
 
