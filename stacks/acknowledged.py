@@ -65,9 +65,7 @@ ROWS = (
     Row("MungeKey/Resource", "SMG4", NO_ROTATION),
     Row("Storage/Ram/ConnectionSecret/Resource", "SMG4", NO_ROTATION),
     Row(INSTANCE, "EC26", "the rule cannot read the mapping: its one volume, the root, is encrypted"),
-    Row(
-        INSTANCE, "EC28", "the CloudWatch agent measures each minute already, what EC2 sees and more"
-    ),
+    Row(INSTANCE, "EC28", "the CloudWatch agent measures each minute already, what EC2 sees and more"),
     Row("WayIn/Balancer", "ELB2", "a network load balancer logs TLS only, and SSH is none; the rule cannot read it"),
 )
 
