@@ -14,7 +14,8 @@
     │   └── RemoteError             the head node cannot be reached, or a command on it failed
     └── JobFailedError              exit code 4: the job ran, and failed
 
-ConfigError and QuotaError carry many at once: they are `Problems`. A message says what, where, what was got and what is allowed: lower case, no full stop. The hint says what to do next.
+A message says what, where, what was got and what is allowed: lower case, no full stop. The hint says what to do next.
+ConfigError and QuotaError carry many at once: they are `Problems`.
 Imports nothing of ours, and nothing slow: the command line's `--help` loads it.
 """
 
