@@ -14,6 +14,7 @@ from constructs import IConstruct
 
 from gpucluster import watching
 from gpucluster.config import ClusterConfig
+from stacks.storage.mounts import construct_id
 
 
 class Row(NamedTuple):
@@ -63,7 +64,6 @@ ROWS = (
         "snapshots have ids of EC2's making; DLM deletes those that it made",
     ),
     Row("MungeKey/Resource", "SMG4", NO_ROTATION),
-    Row("Storage/Ram/ConnectionSecret/Resource", "SMG4", NO_ROTATION),
     Row(INSTANCE, "EC26", "the rule cannot read the mapping: its one volume, the root, is encrypted"),
     Row(INSTANCE, "EC28", "the CloudWatch agent measures each minute already, what EC2 sees and more"),
     Row("WayIn/Balancer", "ELB2", "a network load balancer logs TLS only, and SSH is none; the rule cannot read it"),
@@ -86,6 +86,9 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
     if config.network.subnet_id:
         shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:subnet/{config.network.subnet_id}"
         yield Row(HEAD, f"IAM5[Resource::{shared}]", "a subnet that is shared is in its owner's account")
+    for storage in config.storage:
+        if storage.type == "beegfs-ram":
+            yield Row(f"Storage/{construct_id(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
     for access in config.s3_access:
         prefix = access.uri.removeprefix("s3://").rstrip("/")
         finding = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"

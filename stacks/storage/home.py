@@ -92,7 +92,7 @@ class HomeVolume(Construct):
         policy = Policy(
             self,
             "Snapshots",
-            description=f"{self._cluster} home volume, daily",
+            description=f"{self._cluster} home volume each day",
             execution_role_arn=role.role_arn,
             state="ENABLED",
             policy_details=Policy.PolicyDetailsProperty(
