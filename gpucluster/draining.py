@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gpucluster import slurm
+from gpucluster.errors import GpuClusterError
 from gpucluster.remote import Remote
 
 Tell = Callable[[str], None]
@@ -80,6 +81,13 @@ class Drained:
             remote.run(slurm.node_state_argv(",".join(ours), "resume")).check("cannot take the nodes back into service")
             self._tell(f"back in service: {' '.join(ours)}")
 
+    def end_if_possible(self) -> None:
+        """After something else went wrong: that is what is reported."""
+        try:
+            self.end()
+        except GpuClusterError as error:
+            self._tell(f"{self._nodes} may still be drained: {error.message}")
+
     def _set(self, state: str, reason: str) -> None:
         argv = slurm.node_state_argv(self._nodes, state, reason)
         self._connect().run(argv).check(f"cannot set {self._nodes} to {state}")
@@ -107,5 +115,7 @@ def kept_out_of_service(drained: Drained, instances: Callable[[], Collection[str
         if instances:
             drained.power_down(instances)
         yield
-    finally:
-        drained.end()
+    except BaseException:
+        drained.end_if_possible()
+        raise
+    drained.end()
