@@ -26,6 +26,11 @@ _by_key: dict[str, str] = {}
 def choice(name: str, section: str, keys: str, requires: str, source: str) -> None:
     """`keys` are separated by spaces, without indexes: `storage.capacity_gib`."""
     register(Validator(name, "error", section, requires, source))
+    belongs(name, keys)
+
+
+def belongs(name: str, keys: str) -> None:
+    """The keys' range is the beginning of what that validator, in `checks`, holds them to."""
     _by_key.update(dict.fromkeys(keys.split(), name))
 
 
@@ -166,3 +171,25 @@ choice(
     "access is read or read-write",
     "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html: s3:GetObject, s3:PutObject",
 )
+choice(
+    "beegfs-scope",
+    "BeeGFS in memory",
+    "storage.scope",
+    "scope is cluster or job",
+    "https://doc.beegfs.io/latest/advanced_topics/beeond.html: a file system for the time of a job",
+)
+choice(
+    "accounting-kind",
+    "Accounting",
+    "accounting",
+    "accounting is local, rds or off",
+    "man slurm.conf.5: AccountingStorageType: accounting_storage/slurmdbd, or none",
+)
+
+belongs("head-snapshot-count", "head_node.snapshot_days")
+belongs("fsx-capacity-step", "storage.capacity_gib")
+belongs("fsx-throughput-tier", "storage.throughput_mbps_per_tib")
+belongs("fsx-metadata-iops-values", "storage.metadata_iops")
+belongs("fsx-backup-days", "storage.backup_days")
+belongs("beegfs-fits-memory", "storage.gib_per_node")
+belongs("monitoring-log-days", "monitoring.log_days")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+from annotated_types import Ge, Gt, Le, MinLen
+from pydantic.fields import FieldInfo
 from validator_cases import all_cases
 from validator_cases.case import Case, cluster
 
 from gpucluster.config import loads
 from gpucluster.config.checks import every
 from gpucluster.config.checks.docs import page
-from gpucluster.config.models import ClusterConfig
+from gpucluster.config.choices import names_by_key
+from gpucluster.config.models import ClusterConfig, Section
 from gpucluster.config.validators import KINDS_OF_SOURCE, Validator, register, validator
 from gpucluster.errors import ConfigError, Notice
 
@@ -85,6 +89,47 @@ def test_a_validator_without_a_source_is_a_mistake_at_import() -> None:
         validator("a-b", section="Section", each=ClusterConfig, source="https://aws.amazon.com")(
             lambda config: iter(())
         )
+
+
+OURS_ALONE = {"software.frameworks"}
+"""Choices that neither AWS nor Slurm limits."""
+
+
+def test_every_choice_and_range_of_the_models_has_a_name() -> None:
+    limited = {key for key, annotation in fields_of(ClusterConfig) if limits(annotation)}
+    assert limited - OURS_ALONE == set(names_by_key())
+    assert set(names_by_key().values()) <= set(every())
+
+
+def fields_of(section: type[Section], path: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in section.model_fields.items():
+        key = f"{path}{field.alias or name}"
+        yield key, field
+        for inner in sections_in(field.annotation):
+            yield from fields_of(inner, f"{key}.")
+
+
+def sections_in(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+    for part in get_args(annotation):
+        yield from sections_in(part)
+
+
+def limits(field: FieldInfo) -> bool:
+    """Whether Pydantic itself refuses values of the right type: a choice, a bound, a shortest length."""
+    return any(get_origin(part) is Literal or isinstance(part, (Ge, Gt, Le, MinLen)) for part in parts_of(field))
+
+
+def parts_of(part: Any) -> Iterator[Any]:
+    """Of a field's annotation, whatever is written in it, but for what belongs to a section inside."""
+    yield part
+    if isinstance(part, FieldInfo):
+        inside = [part.annotation, *part.metadata]
+    else:
+        inside = [*getattr(part, "__metadata__", ()), *get_args(part)]
+    for each in inside:
+        yield from parts_of(each)
 
 
 def test_silenced_findings_are_counted_and_not_shown() -> None:

@@ -165,4 +165,16 @@ CASES = {
         says="must be an absolute path such as /imagenet, got 'data'",
         passes=link("/data"),
     ),
+    "beegfs-scope": Case(
+        fails=storage("beegfs-ram", partition="train", gib_per_node=100, scope="node"),
+        key="storage[0].scope",
+        says="must be cluster or job, got 'node'",
+        passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job"),
+    ),
+    "accounting-kind": Case(
+        fails=cluster(accounting="mysql"),
+        key="accounting",
+        says="must be local, rds or off, got 'mysql'",
+        passes=cluster(accounting="off"),
+    ),
 }
