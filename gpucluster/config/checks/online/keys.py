@@ -143,10 +143,14 @@ def _services(policy: dict[str, Any]) -> list[str]:
     found: list[str] = []
     for statement in statements if isinstance(statements, list) else [statements]:
         principal = statement.get("Principal", {})
-        named = principal if isinstance(principal, str) else principal.get("Service", [])
+        principal = {"AWS": principal} if isinstance(principal, str) else principal
         if statement.get("Effect") == "Allow":
-            found += [named] if isinstance(named, str) else named
+            found += _listed(principal.get("Service", [])) + ["*"] * ("*" in _listed(principal.get("AWS", [])))
     return found
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
 
 
 def _key(account: Account, security: Security) -> Answer | None:

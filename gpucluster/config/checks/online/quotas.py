@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from gpucluster.config.checks.online.account import Account, deployed, zone
 from gpucluster.config.document import Finding, Path
@@ -237,5 +238,5 @@ def _quota(account: Account, service: str, code: str) -> float:
 def _ask_for(service: str, code: str, value: float) -> str:
     return (
         "aws service-quotas request-service-quota-increase "
-        f"--service-code {service} --quota-code {code} --desired-value {value:.0f}"
+        f"--service-code {service} --quota-code {code} --desired-value {ceil(value)}"
     )

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from validator_cases.case import cluster
+
+from online_cases.case import Answers, Online
+
+KEYED = cluster(security={"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"})
+BOUNDED = cluster(security={"permissions_boundary_arn": "arn:aws:iam::123456789012:policy/boundary"})
+
+
+def key(**keys: Any) -> Answers:
+    return {"kms describe_key": {"KeyMetadata": {"KeyId": "1234abcd-12ab-34cd-56ef-1234567890ab", **keys}}}
+
+
+def policy(service: str) -> Answers:
+    root = {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "kms:*"}
+    other = {"Effect": "Allow", "Principal": {"Service": [service]}, "Action": "kms:Decrypt"}
+    return {**key(), "kms get_key_policy": {"Policy": json.dumps({"Statement": [root, other]})}}
+
+
+CASES: dict[str, Online | list[Online]] = {
+    "kms-key-exists": Online(
+        KEYED,
+        key="security.kms_key_arn",
+        says="there is no key 1234abcd-12ab-34cd-56ef-1234567890ab",
+        fails={"kms describe_key": "NotFoundException"},
+        passes=key(),
+    ),
+    "kms-key-enabled": Online(
+        KEYED,
+        key="security.kms_key_arn",
+        says="the key is PendingDeletion",
+        fails=key(KeyState="PendingDeletion"),
+        passes=key(KeyState="Enabled"),
+    ),
+    "kms-key-symmetric": Online(
+        KEYED,
+        key="security.kms_key_arn",
+        says="the key is RSA_2048 for SIGN_VERIFY, not SYMMETRIC_DEFAULT for ENCRYPT_DECRYPT",
+        fails=key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY"),
+        passes=key(KeySpec="SYMMETRIC_DEFAULT", KeyUsage="ENCRYPT_DECRYPT"),
+    ),
+    "kms-key-is-yours": Online(
+        KEYED,
+        key="security.kms_key_arn",
+        says="the key is managed by AWS for one service",
+        fails=key(KeyManager="AWS"),
+        passes=key(KeyManager="CUSTOMER"),
+    ),
+    "kms-key-admits-logs": Online(
+        KEYED,
+        key="security.kms_key_arn",
+        says="the key's policy does not name logs.us-east-1.amazonaws.com",
+        fails=policy("ec2.amazonaws.com"),
+        passes=policy("logs.us-east-1.amazonaws.com"),
+    ),
+    "kms-key-admits-alarms": Online(
+        {**KEYED, "monitoring": {"alarm_email": "a@example.org"}},
+        key="security.kms_key_arn",
+        says="the key's policy does not name cloudwatch.amazonaws.com",
+        fails=policy("logs.us-east-1.amazonaws.com"),
+        passes=policy("cloudwatch.amazonaws.com"),
+    ),
+    "boundary-exists": Online(
+        BOUNDED,
+        key="security.permissions_boundary_arn",
+        says="there is no policy arn:aws:iam::123456789012:policy/boundary",
+        fails={"iam get_policy": "NoSuchEntity"},
+        passes={"iam get_policy": {"Policy": {"PolicyName": "boundary"}}},
+    ),
+    "boundary-account": Online(
+        BOUNDED,
+        key="security.permissions_boundary_arn",
+        says="is of the account 123456789012, and yours is 210987654321",
+        fails={"sts get_caller_identity": {"Account": "210987654321"}},
+        passes={},
+    ),
+}

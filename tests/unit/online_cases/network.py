@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from typing import Any
+
+from validator_cases.case import cluster
+
+from online_cases.case import Answers, Online
+
+NETWORK = {"vpc_id": "vpc-11111111", "subnet_id": "subnet-11111111"}
+THERE = cluster(availability_zone="us-east-1a", network=NETWORK)
+CLOSED = cluster(
+    availability_zone="us-east-1a",
+    network={**NETWORK, "internet": "none"},
+    software={"image": "ami-0123456789abcdef0"},
+)
+OURS = [{"Key": "gpucluster:cluster", "Value": "GpuCluster"}]
+VPC: Answers = {"ec2 describe_vpcs": {"Vpcs": [{"VpcId": "vpc-11111111"}]}}
+
+
+def attribute(hostnames: bool) -> Answers:
+    return {
+        "ec2 describe_vpc_attribute": {"EnableDnsSupport": {"Value": True}, "EnableDnsHostnames": {"Value": hostnames}}
+    }
+
+
+def zones(name: str, tags: list[dict[str, str]] | None = None) -> Answers:
+    found = {"HostedZoneId": "Z1", "Name": name, "Owner": {"OwningAccount": "123456789012"}}
+    return {
+        "route53 list_hosted_zones_by_vpc": {"HostedZoneSummaries": [found], "MaxItems": "100"},
+        "route53 list_tags_for_resource": {"ResourceTagSet": {"Tags": tags or [{"Key": "a", "Value": "b"}]}},
+    }
+
+
+def endpoint(tags: list[dict[str, str]]) -> Answers:
+    found = {"InstanceConnectEndpointId": "eice-1", "VpcId": "vpc-11111111", "Tags": tags}
+    return {"ec2 describe_instance_connect_endpoints": {"InstanceConnectEndpoints": [found]}}
+
+
+def subnet(**keys: Any) -> Answers:
+    found = {
+        "SubnetId": "subnet-11111111",
+        "VpcId": "vpc-11111111",
+        "AvailabilityZone": "us-east-1a",
+        "AvailableIpAddressCount": 4091,
+        **keys,
+    }
+    return {"ec2 describe_subnets": {"Subnets": [found]}}
+
+
+def routes(**default: str) -> Answers:
+    local = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local"}
+    found = [local, {"DestinationCidrBlock": "0.0.0.0/0", **default}] if default else [local]
+    table = {"VpcId": "vpc-11111111", "Associations": [{"SubnetId": "subnet-11111111"}], "Routes": found}
+    return {"ec2 describe_route_tables": {"RouteTables": [table]}}
+
+
+def endpoints(*more: str) -> Answers:
+    names = [f"com.amazonaws.us-east-1.{name}" for name in ("ec2", "ssm", "secretsmanager", "s3", *more)]
+    found = [
+        {
+            "VpcId": "vpc-11111111",
+            "ServiceName": name,
+            "State": "available",
+            "VpcEndpointType": "Gateway" if name.endswith("s3") else "Interface",
+            "PrivateDnsEnabled": not name.endswith("s3"),
+        }
+        for name in ("com.amazonaws.route53", *names)
+    ]
+    return {"ec2 describe_vpc_endpoints": {"VpcEndpoints": found}}
+
+
+CASES: dict[str, Online | list[Online]] = {
+    "vpc-exists": Online(
+        THERE,
+        key="network.vpc_id",
+        says="the account sees no vpc-11111111 in us-east-1",
+        fails={"ec2 describe_vpcs": "InvalidVpcID.NotFound"},
+        passes=VPC,
+    ),
+    "vpc-resolves-names": Online(
+        THERE,
+        key="network.vpc_id",
+        says="enableDnsHostnames is off in vpc-11111111",
+        fails={**VPC, **attribute(False)},
+        passes={**VPC, **attribute(True)},
+    ),
+    "vpc-has-no-zone-of-the-name": [
+        Online(
+            THERE,
+            key="name",
+            says="vpc-11111111 has a private zone gpucluster.internal already",
+            fails=zones("gpucluster.internal."),
+            passes=zones("other.internal."),
+        ),
+        Online(
+            THERE,
+            key="name",
+            says="vpc-11111111 has a private zone gpucluster.internal already",
+            fails=zones("gpucluster.internal."),
+            passes=zones("gpucluster.internal.", OURS),
+        ),
+    ],
+    "vpc-has-no-connect-endpoint": Online(
+        THERE,
+        key="network.vpc_id",
+        says="vpc-11111111 has an Instance Connect Endpoint already: eice-1",
+        fails=endpoint([]),
+        passes=endpoint(OURS),
+    ),
+    "subnet-exists": Online(
+        THERE,
+        key="network.subnet_id",
+        says="the account sees no subnet-11111111 in us-east-1",
+        fails={"ec2 describe_subnets": "InvalidSubnetID.NotFound"},
+        passes=subnet(),
+    ),
+    "subnet-in-vpc": Online(
+        THERE,
+        key="network.subnet_id",
+        says="subnet-11111111 is in vpc-22222222, not in vpc-11111111",
+        fails=subnet(VpcId="vpc-22222222"),
+        passes=subnet(),
+    ),
+    "subnet-zone": Online(
+        THERE,
+        key="network.subnet_id",
+        says="subnet-11111111 is in us-east-1b, the cluster in us-east-1a",
+        fails=subnet(AvailabilityZone="us-east-1b"),
+        passes=subnet(),
+    ),
+    "subnet-has-room": Online(
+        {**THERE, "parameter_servers": {"min_nodes": 16}},
+        key="network.subnet_id",
+        says="subnet-11111111 has 20 free addresses, and 16 nodes always on need 24 with what is beside them",
+        fails=subnet(AvailableIpAddressCount=20),
+        passes=subnet(AvailableIpAddressCount=24),
+    ),
+    "subnet-has-room-for-all": Online(
+        THERE,
+        key="network.subnet_id",
+        says="subnet-11111111 has 11 free addresses, and 8 nodes at most need 16 with what is beside them",
+        fails=subnet(AvailableIpAddressCount=11),
+        passes=subnet(AvailableIpAddressCount=16),
+    ),
+    "subnet-leads-out": [
+        Online(
+            THERE,
+            key="network.subnet_id",
+            says="subnet-11111111 has no route to the internet",
+            fails={**subnet(), **routes()},
+            passes={**subnet(), **routes(NatGatewayId="nat-1")},
+        ),
+        Online(
+            THERE,
+            key="network.subnet_id",
+            says="subnet-11111111 is public, it leads to igw-1: nodes have no public address",
+            fails={**subnet(), **routes(GatewayId="igw-1")},
+            passes={**subnet(), **routes(TransitGatewayId="tgw-1")},
+        ),
+    ],
+    "subnet-gives-no-public-addresses": Online(
+        THERE,
+        key="network.subnet_id",
+        says="subnet-11111111 gives instances public addresses",
+        fails=subnet(MapPublicIpOnLaunch=True),
+        passes=subnet(MapPublicIpOnLaunch=False),
+    ),
+    "vpc-has-endpoints": Online(
+        CLOSED,
+        key="network.vpc_id",
+        says="vpc-11111111 has no endpoint with private DNS for com.amazonaws.us-east-1.monitoring",
+        fails=endpoints("logs"),
+        passes=endpoints("monitoring", "logs"),
+    ),
+}

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from validator_cases.case import cluster, partition, storage
+
+from online_cases.case import Answers, Online, quota
+
+ADDRESSES: Answers = {"ec2 describe_addresses": {"Addresses": [{"PublicIp": "192.0.2.1"}]}}
+VPCS: Answers = {"ec2 describe_vpcs": {"Vpcs": [{"VpcId": "vpc-1"}]}}
+GATEWAYS: Answers = {
+    "ec2 describe_subnets": {"Subnets": [{"SubnetId": "subnet-1", "AvailabilityZone": "us-east-1a"}]},
+    "ec2 describe_nat_gateways": {
+        "NatGateways": [
+            {"NatGatewayId": "nat-1", "SubnetId": "subnet-1", "State": "available"},
+            {"NatGatewayId": "nat-2", "SubnetId": "subnet-1", "State": "deleted"},
+        ]
+    },
+}
+IN_ANOTHER_ZONE: Answers = {
+    "ec2 describe_subnets": {"Subnets": [{"SubnetId": "subnet-1", "AvailabilityZone": "us-east-1b"}]}
+}
+DEPLOYED: Answers = {
+    "cloudformation describe_stacks": {
+        "Stacks": [{"StackName": "GpuCluster", "StackStatus": "UPDATE_COMPLETE", "CreationTime": "2026-11-21"}]
+    }
+}
+
+CASES: dict[str, Online | list[Online]] = {
+    "quota-on-demand": Online(
+        partition(min_nodes=2),
+        key="partitions[0].max_nodes",
+        says="p4d on demand: at least 192 vCPUs are needed, and the account may have 100",
+        fails=quota(100),
+        passes=quota(192),
+    ),
+    "quota-on-demand-for-all": Online(
+        cluster(),
+        key="partitions[0].max_nodes",
+        says="p4d on demand: with max_nodes 768 vCPUs are needed, and the account may have 100",
+        fails=quota(100),
+        passes=quota(768),
+    ),
+    "quota-spot": Online(
+        partition(instance_types=["g5.12xlarge"], purchase="spot"),
+        key="partitions[0].max_nodes",
+        says="g5 spot: at least 48 vCPUs are needed, and the account may have 40",
+        fails=quota(40),
+        passes=quota(48),
+    ),
+    "quota-spot-for-all": Online(
+        partition(instance_types=["g5.12xlarge"], purchase="spot"),
+        key="partitions[0].max_nodes",
+        says="g5 spot: with max_nodes 384 vCPUs are needed, and the account may have 48",
+        fails=quota(48),
+        passes=quota(384),
+    ),
+    "quota-disks": Online(
+        partition(max_nodes=1000),
+        key="partitions",
+        says="the disks of all nodes take 98 TiB of gp3, and the account may have 50",
+        fails=quota(50),
+        passes=quota(100),
+    ),
+    "quota-elastic-addresses": [
+        Online(
+            cluster(),
+            key="network",
+            says="the account has 1 Elastic IP addresses of 1 that it may have",
+            fails={**ADDRESSES, **quota(1)},
+            passes={**ADDRESSES, **quota(2)},
+        ),
+        Online(
+            cluster(),
+            key="network",
+            says="the account has 1 Elastic IP addresses of 1 that it may have",
+            fails={**ADDRESSES, **quota(1)},
+            passes={**ADDRESSES, **quota(1), **DEPLOYED},
+        ),
+    ],
+    "quota-vpcs": Online(
+        cluster(),
+        key="network",
+        says="the account has 1 VPCs of 1 that it may have",
+        fails={**VPCS, **quota(1)},
+        passes={**VPCS, **quota(2)},
+    ),
+    "quota-nat-gateways": [
+        Online(
+            cluster(),
+            key="network",
+            says="the account has 1 NAT gateways in this zone of 1 that it may have",
+            fails={**GATEWAYS, **quota(1)},
+            passes={**GATEWAYS, **quota(2)},
+        ),
+        Online(
+            cluster(availability_zone="us-east-1a"),
+            key="network",
+            says="the account has 1 NAT gateways in this zone of 1 that it may have",
+            fails={**GATEWAYS, **quota(1)},
+            passes={**GATEWAYS, **quota(1), **IN_ANOTHER_ZONE},
+        ),
+    ],
+    "quota-fsx-storage": Online(
+        storage("fsx-lustre", capacity_gib=4800),
+        key="storage[0].capacity_gib",
+        says="the account may have 2400 GiB of persistent-2 altogether, got 4800",
+        fails=quota(2400),
+        passes=quota(4800),
+    ),
+}

@@ -1,0 +1,74 @@
+"""Every validator that asks AWS: what it says to which answer; what it says where AWS does not answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from online_cases import all_online
+from online_cases.case import Answers, Denied, Online, Scripted
+
+from gpucluster import online
+from gpucluster.config import loads
+from gpucluster.config.checks import every, findings
+from gpucluster.config.checks.online import images, quotas
+from gpucluster.config.document import Finding, key_of
+from gpucluster.errors import ConfigError, Notice, QuotaError
+from gpucluster.instances import INSTANCE_TYPES
+
+CASES = all_online()
+ONLINE = sorted(name for name, each in every().items() if each.needs == "aws")
+TABLE = [(name, case) for name in sorted(CASES) for case in CASES[name]]
+
+
+def said(name: str, cluster: dict[str, Any], answers: Answers) -> list[Finding]:
+    return list(findings(every()[name], loads(json.dumps(cluster)), Scripted(answers)))
+
+
+def test_every_online_validator_has_a_case() -> None:
+    assert sorted(CASES) == ONLINE
+
+
+@pytest.mark.parametrize(("name", "case"), TABLE, ids=[name for name, _ in TABLE])
+def test_an_answer_that_it_refuses_beside_one_that_it_takes(name: str, case: Online) -> None:
+    (finding,) = said(name, case.cluster, case.fails)
+    assert (key_of(finding.path), finding.message) == (case.key, case.says)
+    assert (finding.level, finding.validator) == (every()[name].level, name)
+    assert said(name, case.cluster, case.passes) == []
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_what_is_not_answered_is_a_warning(name: str) -> None:
+    config = loads(json.dumps(CASES[name][0].cluster))
+    found = list(findings(every()[name], config, Denied()))
+    assert [finding.level for finding in found] == ["warning"] * len(found)
+    assert found and all(finding.message.startswith("could not be checked: ") for finding in found)
+    assert all(finding.message.endswith(": AccessDenied") for finding in found)
+
+
+@pytest.mark.parametrize("type_", INSTANCE_TYPES)
+def test_each_type_counts_against_a_quota(type_: str) -> None:
+    assert quotas.quota_code(type_, spot=False)
+    assert quotas.quota_code(type_, spot=True) or type_.startswith("p6")
+
+
+def test_images_are_those_that_the_stack_boots() -> None:
+    from stacks import images as booted
+
+    assert images.PUBLIC_PARAMETERS == booted.PARAMETERS
+    assert (images.ROOT_DEVICE, images.ROOT_VOLUME_GIB) == (booted.ROOT_DEVICE, booted.ROOT_VOLUME_GIB)
+
+
+def notice(validator: str, level: Any = "error") -> Notice:
+    return Notice(level, "cluster.yaml", 1, 1, "a", "b", validator=validator)
+
+
+def test_what_the_file_asks_for_in_vain_ends_with_2_and_what_the_account_lacks_with_3() -> None:
+    online.refuse([notice("image-exists", "warning")])
+    with pytest.raises(QuotaError) as lacking:
+        online.refuse([notice("quota-vpcs"), notice("image-lasts", "warning")])
+    assert (lacking.value.exit_code, len(lacking.value.problems)) == (3, 1)
+    with pytest.raises(ConfigError) as wrong:
+        online.refuse([notice("quota-vpcs"), notice("image-exists")])
+    assert (wrong.value.exit_code, len(wrong.value.problems)) == (2, 2)
