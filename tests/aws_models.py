@@ -87,6 +87,7 @@ ELSEWHERE = {
     "AWS::EC2::SecurityGroupIngress": "Description SourceSecurityGroupId",
     "AWS::EC2::Subnet": "MapPublicIpOnLaunch",
     "AWS::EC2::VPC": "EnableDnsHostnames EnableDnsSupport",
+    "AWS::EFS::FileSystem": "BackupPolicy FileSystemPolicy FileSystemTags LifecyclePolicies",
     "AWS::ElasticLoadBalancingV2::Listener": "ListenerAttributes",
     "AWS::ElasticLoadBalancingV2::TargetGroup": "TargetGroupAttributes Targets",
     "AWS::IAM::InstanceProfile": "Roles",
