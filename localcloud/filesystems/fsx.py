@@ -78,7 +78,9 @@ def _completed(request: Record) -> Record:
 
 
 def _default_version(configuration: Record) -> str:
-    return "2.12" if configuration["DeploymentType"] == "PERSISTENT_2" else "2.10"
+    if configuration["DeploymentType"] != "PERSISTENT_2":
+        return "2.10"
+    return "2.15" if configuration.get("MetadataConfiguration") else "2.12"
 
 
 class Fsx(FSxResponse):

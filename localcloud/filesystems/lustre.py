@@ -107,6 +107,8 @@ def _version(request: Request, lustre: Request, deployment: str) -> Iterator[Ref
         yield "BadRequest", f"FileSystemTypeVersion {version} is not one of {', '.join(VERSIONS)}"
     if version == "2.10" and deployment == "PERSISTENT_2":
         yield "BadRequest", "FileSystemTypeVersion 2.10 is not supported for PERSISTENT_2 file systems"
+    if version == "2.12" and lustre.get("MetadataConfiguration"):
+        yield "BadRequest", "FileSystemTypeVersion 2.12 is not supported with a MetadataConfiguration"
 
 
 def _throughput(request: Request, lustre: Request, deployment: str) -> Iterator[Refusal]:

@@ -79,6 +79,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (lustre(PerUnitStorageThroughput=None), "BadRequest", "required for PERSISTENT_2"),
     (scratch(PerUnitStorageThroughput=125), "BadRequest", "not supported for SCRATCH_2"),
     ({"FileSystemTypeVersion": "2.10"}, "BadRequest", "2.10 is not supported"),
+    ({"FileSystemTypeVersion": "2.12"}, "BadRequest", "2.12 is not supported with a MetadataConfiguration"),
     ({"FileSystemTypeVersion": "2.16"}, "BadRequest", "2.10, 2.12, 2.15"),
     (lustre(MetadataConfiguration={"Mode": "AUTOMATIC", "Iops": 1500}), "BadRequest", "AUTOMATIC"),
     (lustre(MetadataConfiguration={"Mode": "USER_PROVISIONED", "Iops": 13000}), "BadRequest", "got 13000"),
