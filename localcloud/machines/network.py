@@ -172,7 +172,7 @@ def vpc_inside_commands(vpc_address: str, hub_address: str, resolver: str, mtu: 
         f"link set uplink mtu {mtu} up",
         f"addr add {vpc_address}/30 dev uplink",
         f"route add default via {hub_address}",
-        f"link add br0 mtu {VPC_MTU} type bridge",
+        f"link add br0 address {ROUTER_MAC} mtu {VPC_MTU} type bridge",
         f"addr add {addressing.METADATA_ADDRESS}/32 dev br0",
         f"addr add {addressing.RESOLVER_ADDRESS}/32 dev br0",
         f"addr add {resolver}/32 dev br0",
