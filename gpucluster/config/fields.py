@@ -75,11 +75,13 @@ def _known_instance_type(value: str) -> str:
 
 @field("network-form", section="Network", source="AWS::EC2::VPC CidrBlock; RFC 4632: an IPv4 network in CIDR notation")
 def _network(value: str) -> str:
-    """A network is an IPv4 prefix whose host bits are 0."""
+    """A network is an IPv4 address and the length of its prefix, and the bits behind the prefix are 0."""
     try:
-        IPv4Network(value)
+        network = IPv4Network(value)
     except ValueError as error:
         raise refuse(f"must be an IPv4 network such as 10.0.0.0/16, got {value!r}: {error}") from None
+    if str(network) != value:  # EC2 takes neither a bare address nor a netmask
+        raise refuse(f"must be an IPv4 network such as 10.0.0.0/16, got {value!r}", f"write {network}")
     return value
 
 

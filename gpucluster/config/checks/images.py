@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig, NotValidated, Partition
 from gpucluster.config.validators import Findings, validator
+from gpucluster.instances import InstanceType
 
 SECTION = "Images"
 
 DLAMI_LACKS = {"v100": "its driver no longer supports V100"}
 """GPU models that the Deep Learning AMIs of today cannot drive (NVIDIA's open kernel module needs Turing or newer)."""
+
+NEED_PROPRIETARY_DRIVER = ("v100",)
+NEED_OPEN_DRIVER = ("b200", "b300")
 
 
 @validator(
@@ -29,3 +36,30 @@ def image_drives_gpus(partition: Partition, path: Path, config: ClusterConfig) -
                 f"{type_.name} cannot run {image}: {DLAMI_LACKS[type_.gpu_model]}",
                 "name an AMI with NVIDIA's proprietary driver, 580 or older, in the partition: image: ami-…",
             )
+
+
+@validator(
+    "image-one-driver",
+    section=SECTION,
+    each=ClusterConfig,
+    source="https://developer.nvidia.com/blog/nvidia-transitions-fully-towards-open-source-gpu-kernel-modules/: "
+    "Blackwell runs with the open kernel modules only, Volta with the proprietary ones only",
+)
+def image_one_driver(config: ClusterConfig) -> Findings:
+    """V100 and B200 or B300 run different images: no one driver is for both."""
+    closed = {image: type_.name for image, _, _, type_ in _images(config) if type_.gpu_model in NEED_PROPRIETARY_DRIVER}
+    for image, partition, index, type_ in _images(config):
+        if image in closed and type_.gpu_model in NEED_OPEN_DRIVER:
+            yield Finding(
+                ("partitions", partition, "instance_types", index),
+                f"{type_.name} and {closed[image]} share no driver: one needs NVIDIA's open one, the other the closed",
+                "make partitions of them, each with an image of its own",
+            )
+
+
+def _images(config: ClusterConfig) -> Iterator[tuple[str, int, int, InstanceType]]:
+    """For each type of each partition: the image, both indexes, the type."""
+    for place, partition in enumerate(config.partitions):
+        with suppress(NotValidated):
+            for index, type_ in known_types(partition):
+                yield partition.image or config.software.image, place, index, type_

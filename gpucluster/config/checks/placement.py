@@ -33,14 +33,21 @@ def placement_group_not_a_strategy(partition: Partition, path: Path, config: Clu
 )
 def placement_group_not_misspelt(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A group's name is not nearly the word cluster or none."""
-    group = partition.placement_group
-    near = [] if group in ("cluster", "none") else get_close_matches(group.lower(), ["cluster", "none"], cutoff=0.75)
-    if near:
+    meant = _nearly(partition.placement_group, ("cluster", "none"))
+    if meant:
         yield Finding(
             (*path, "placement_group"),
-            f"{group!r} would be taken for the name of a group that exists",
-            f"did you mean {near[0]!r}?",
+            f"{partition.placement_group!r} would be taken for the name of a group that exists",
+            f"did you mean {meant!r}?",
         )
+
+
+def _nearly(group: str, words: tuple[str, ...]) -> str | None:
+    """The word that was meant. `cluster-1` and `my-cluster` are names; a word is as long as it, and all letters."""
+    if group in words or not group.isalpha():
+        return None
+    near = get_close_matches(group.lower(), words, n=1, cutoff=0.75)
+    return next((word for word in near if abs(len(word) - len(group)) <= 1), None)
 
 
 @validator(
@@ -65,6 +72,23 @@ def servers_share_a_group(servers: ParameterServers, path: Path, config: Cluster
 
 def _has_own_group(partition: Partition) -> bool:
     return partition.purchase in ("on-demand", "spot") and partition.placement_group == "cluster"
+
+
+@validator(
+    "servers-group-not-misspelt",
+    section=SECTION,
+    each=ParameterServers,
+    source="error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
+)
+def servers_group_not_misspelt(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
+    """The name of the parameter servers' group is not nearly the word shared or none."""
+    meant = _nearly(servers.placement_group, ("shared", "none"))
+    if meant:
+        yield Finding(
+            (*path, "placement_group"),
+            f"{servers.placement_group!r} would be taken for the name of a group that exists",
+            f"did you mean {meant!r}?",
+        )
 
 
 @validator("servers-group-not-a-strategy", section=SECTION, each=ParameterServers, source=STRATEGIES)

@@ -25,6 +25,13 @@ CASES = {
             says="must be an IPv4 network such as 10.0.0.0/16, got '2001:db8::/32': Expected 4 octets in '2001:db8::'",
             passes=cluster(network={"ssh_from": ["198.51.100.7/32"]}),
         ),
+        Case(
+            fails=cluster(network={"ssh_from": ["93.184.216.34", "93.184.0.0/255.255.0.0"]}),
+            key="network.ssh_from[0]",
+            says="must be an IPv4 network such as 10.0.0.0/16, got '93.184.216.34'",
+            passes=cluster(network={"ssh_from": ["93.184.216.34/32", "93.184.0.0/16"]}),
+            times=2,
+        ),
     ],
     "vpc-cidr-size": [
         Case(

@@ -9,11 +9,20 @@ CASES = {
         says="'spread' is a strategy that keeps nodes apart, and would be taken for a name",
         passes=partition(placement_group="training"),
     ),
-    "placement-group-not-misspelt": Case(
-        fails=partition(placement_group="Cluser"),
-        key="partitions[0].placement_group",
-        says="'Cluser' would be taken for the name of a group that exists",
-        passes=partition(placement_group="group-of-mine"),
+    "placement-group-not-misspelt": [
+        Case(
+            fails=partition(placement_group=typo),
+            key="partitions[0].placement_group",
+            says=f"{typo!r} would be taken for the name of a group that exists",
+            passes=partition(placement_group=name),
+        )
+        for typo, name in (("Cluser", "my-cluster"), ("None", "cluster-1"))
+    ],
+    "servers-group-not-misspelt": Case(
+        fails=cluster(parameter_servers={"placement_group": "share"}),
+        key="parameter_servers.placement_group",
+        says="'share' would be taken for the name of a group that exists",
+        passes=cluster(parameter_servers={"placement_group": "shared-by-all"}),
     ),
     "servers-share-a-group": Case(
         fails=cluster(
