@@ -21,6 +21,10 @@ from localcloud.machines.namespaces import inside
 from localcloud.machines.processes import run
 from localcloud.machines.spec import InstanceSpec
 
+ROUTER_MAC = "02:fe:00:00:00:01"
+"""Of every VPC's router. A bridge left to itself takes a guest's, and another when that guest leaves: the others would
+not reach the router until they ask for it again."""
+
 
 @dataclass
 class Vpc:
