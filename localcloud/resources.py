@@ -134,7 +134,7 @@ def _metrics(call: Call) -> Iterator[Check]:
     """CloudWatch has no resources for metrics; the namespace is a condition."""
     namespace = call.form.get("Namespace") or _json(call).get("Namespace")
     keys: Keys = {"cloudwatch:namespace": (namespace,)} if isinstance(namespace, str) else {}
-    yield Check(f"cloudwatch:{call.action}", UNKNOWN_RESOURCE, keys)
+    yield Check(f"cloudwatch:{call.action}", "*", keys)
 
 
 def _kms(call: Call) -> Iterator[Check]:

@@ -33,7 +33,7 @@ class Place:
     def run(self, **request: Any) -> list[str]:
         launch = {"ImageId": self.image_id, "InstanceType": "m5.large", "SubnetId": self.subnet_id, "MinCount": 1}
         if "NetworkInterfaces" in request:
-            del launch["SubnetId"]
+            del launch["SubnetId"]  # each interface names it, and EC2 refuses both
         reservation = self.ec2.run_instances(**({"MaxCount": 1} | launch | request))
         return [instance["InstanceId"] for instance in reservation["Instances"]]
 

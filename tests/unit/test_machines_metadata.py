@@ -52,6 +52,9 @@ class Stub:
     def spot_interruption(self, instance_id: str) -> str | None:
         return self.spot
 
+    def survives_shutdown(self, instance_id: str) -> bool:
+        return False
+
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
         return None
 
@@ -114,6 +117,12 @@ def test_user_data_survives_byte_for_byte() -> None:
 
 def test_no_user_data_is_404() -> None:
     assert imds.read(dataclasses.replace(SPEC, user_data=b""), Stub(), "/latest/user-data") == (404, "")
+
+
+@pytest.mark.parametrize("life_cycle", ["on-demand", "spot", "capacity-block"])
+def test_how_an_instance_was_bought_is_told(life_cycle: str) -> None:
+    spec = dataclasses.replace(SPEC, life_cycle=life_cycle)
+    assert imds.read(spec, Stub(), "/latest/meta-data/instance-life-cycle") == (200, life_cycle)
 
 
 def test_spot_interruption_shows_when_it_is_pending() -> None:
