@@ -57,6 +57,8 @@ class HeadNode(Construct):
             vpc=network.vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=[network.subnet]),
             security_group=network.head,
+            # A subnet of the user's may give a public address to whatever starts in it.
+            associate_public_ip_address=False if network.exists else None,
             role=role,
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,

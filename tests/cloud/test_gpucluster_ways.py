@@ -178,7 +178,9 @@ def test_a_cluster_in_a_vpc_that_exists_makes_none_and_leaves_it(bootstrapped: A
     with deployed(bootstrapped, tmp_path, BASE + PLAIN + f"network: {{vpc_id: {vpc}, subnet_id: {subnet}}}\n"):
         assert len(ec2.describe_vpcs()["Vpcs"]) == vpcs
         (node,) = launch(bootstrapped, "train")
-        assert node["SubnetId"] == subnet and node.get("PublicIpAddress") is None
+        described = ec2.describe_instances(InstanceIds=[outputs(bootstrapped)["HeadInstanceId"]])
+        for each in (node, described["Reservations"][0]["Instances"][0]):
+            assert each["SubnetId"] == subnet and each.get("PublicIpAddress") is None
     assert ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
     ec2.delete_subnet(SubnetId=subnet)
     ec2.delete_vpc(VpcId=vpc)

@@ -52,7 +52,9 @@ def test_nothing_that_belongs_to_the_vpc_is_made_in_one_that_exists(template_of:
 
 def test_everything_is_in_the_subnet_that_exists(template_of: Callable[[str], Template]) -> None:
     template = template_of(EXISTING)
-    assert only(template, "AWS::EC2::Instance")["Properties"]["SubnetId"] == SUBNET
+    (interface,) = only(template, "AWS::EC2::Instance")["Properties"]["NetworkInterfaces"]
+    assert (interface["SubnetId"], interface["AssociatePublicIpAddress"]) == (SUBNET, False)
+    assert interface["GroupSet"] == [group_of(template, "GpuCluster head node")]
     assert of_type(template, "AWS::EC2::InstanceConnectEndpoint")[0]["SubnetId"] == SUBNET
     for data in of_type(template, "AWS::EC2::LaunchTemplate"):
         assert {each["SubnetId"] for each in data["LaunchTemplateData"]["NetworkInterfaces"]} == {SUBNET}
