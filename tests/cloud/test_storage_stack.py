@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from tests.cloud.census import census
 from tests.cloud.played_head import Head
 from tests.cloud.test_examples import NAME, Deployed, left
+from tests.cloud.test_gpucluster_ways import head
 
 BUCKET = "stored-training-data"
 CLUSTER = """
@@ -37,15 +38,27 @@ storage:
 s3_access:
   - {{uri: "s3://stored-training-data/imagenet"}}
   - {{uri: "s3://stored-training-data/runs", access: read-write}}
+security: {{kms_key_arn: "{key}", permissions_boundary_arn: "{boundary}"}}
 """
 
 pytestmark = pytest.mark.timeout(280)
 
 
 @pytest.fixture
-def deployed(control_plane: Any, tmp_path: Path) -> Iterator[Deployed]:
+def security(control_plane: Any) -> Iterator[dict[str, str]]:
+    kms, iam = control_plane.client("kms"), control_plane.client("iam")
+    key = kms.create_key()["KeyMetadata"]["Arn"]
+    everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    boundary = iam.create_policy(PolicyName="edge", PolicyDocument=json.dumps(everything))["Policy"]["Arn"]
+    yield {"key": key, "boundary": boundary}
+    iam.delete_policy(PolicyArn=boundary)
+    kms.schedule_key_deletion(KeyId=key.rpartition("/")[2], PendingWindowInDays=7)
+
+
+@pytest.fixture
+def deployed(control_plane: Any, tmp_path: Path, security: dict[str, str]) -> Iterator[Deployed]:
     found = Deployed(tmp_path / "cluster.yaml", control_plane)
-    found.file.write_text(CLUSTER.format(throughput=250, events="new"))
+    found.file.write_text(CLUSTER.format(throughput=250, events="new", **security))
     found.cdk("bootstrap", "aws://123456789012/us-east-1")
     before = census(control_plane.client)
     s3 = control_plane.client("s3")
@@ -97,16 +110,17 @@ def lustre(control_plane: Any, mount: str) -> dict[str, Any]:
     return found
 
 
-def test_storage_is_made_changed_and_kept(deployed: Deployed) -> None:
+def test_storage_is_made_changed_and_kept(deployed: Deployed, security: dict[str, str]) -> None:
     cloud = deployed.control_plane
     with Head(cloud, NAME):
         deployed.deploy()
         _is_as_asked_for(cloud)
+        _is_under_the_key(cloud, security["key"])
         with _a_compute_node(cloud) as node:
             _jobs_reach_their_prefixes_alone(cloud, node)
         before = cluster_ids(cloud)
 
-        deployed.file.write_text(CLUSTER.format(throughput=500, events="new, changed"))
+        deployed.file.write_text(CLUSTER.format(throughput=500, events="new, changed", **security))
         deployed.deploy()
         assert cluster_ids(cloud) == before, "nothing was replaced"
         assert lustre(cloud, "fsx")["LustreConfiguration"]["PerUnitStorageThroughput"] == 500
@@ -145,12 +159,26 @@ def _is_as_asked_for(control_plane: Any) -> None:
     assert len(control_plane.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"]) == 128
 
 
+def _is_under_the_key(control_plane: Any, key: str) -> None:
+    efs = control_plane.client("efs").describe_file_systems()["FileSystems"]
+    secrets = control_plane.client("secretsmanager").list_secrets()["SecretList"]
+    volumes = control_plane.client("ec2").describe_volumes(Filters=[{"Name": "tag:Name", "Values": [f"{NAME}*"]}])
+    used = [
+        *(lustre(control_plane, mount)["KmsKeyId"] for mount in ("fsx", "fast")),
+        *(system["KmsKeyId"] for system in efs),
+        *(secret["KmsKeyId"] for secret in secrets),
+        *(volume["KmsKeyId"] for volume in volumes["Volumes"]),
+    ]
+    assert set(used) == {key} and len(used) >= 6
+
+
 @contextmanager
 def _a_compute_node(control_plane: Any) -> Iterator[str]:
-    """An instance with the compute nodes' role: what the head node would launch."""
-    ec2 = control_plane.client("ec2")
-    template = parameter(control_plane, "partitions/train")["instance_types"][0]["launch_template_id"]
-    run = ec2.run_instances(LaunchTemplate={"LaunchTemplateId": template}, MinCount=1, MaxCount=1)
+    """As the head node launches one: with its role, and with an encrypted disk."""
+    ec2 = head(control_plane, "ec2")
+    template = parameter(control_plane, "partitions/train")["instance_types"][0]
+    chosen = {"LaunchTemplateId": template["launch_template_id"], "Version": str(template["version"])}
+    run = ec2.run_instances(LaunchTemplate=chosen, MinCount=1, MaxCount=1)
     instance_id = str(run["Instances"][0]["InstanceId"])
     yield instance_id
     ec2.terminate_instances(InstanceIds=[instance_id])
@@ -165,7 +193,9 @@ def _client(control_plane: Any, service: str, keys: dict[str, str]) -> Any:
 def _jobs_reach_their_prefixes_alone(control_plane: Any, node: str) -> None:
     """A compute node's credentials, exchanged for those of its jobs."""
     with urllib.request.urlopen(f"{control_plane.endpoint_url}/_localcloud/credentials?instance_id={node}") as answer:
-        sts = _client(control_plane, "sts", json.load(answer))
+        held = json.load(answer)
+    sts, secrets = (_client(control_plane, service, held) for service in ("sts", "secretsmanager"))
+    assert secrets.get_secret_value(SecretId=parameter(control_plane, "storage/ram")["auth_secret_arn"])["SecretString"]
     role = parameter(control_plane, "jobs")["role_arn"]
     s3 = _client(control_plane, "s3", sts.assume_role(RoleArn=role, RoleSessionName="job-1")["Credentials"])
     assert s3.get_object(Bucket=BUCKET, Key="imagenet/1")["Body"].read() == b"1"
