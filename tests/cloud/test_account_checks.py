@@ -1,0 +1,251 @@
+"""What is asked of AWS before `up` does anything, asked of the local cloud: its answers have what validators read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from place import ZONE, Place
+
+from gpucluster.config import loads
+from gpucluster.config.checks import Outcome, check_online
+from gpucluster.online import LiveAccount
+
+ROOT = Path(__file__).resolve().parents[2]
+ACCOUNT = "123456789012"
+
+
+@dataclass
+class Things:
+    """What a cluster file may name, made in the account."""
+
+    vpc_id: str
+    subnet_id: str
+    image_id: str
+    key_arn: str
+    boundary_arn: str
+    reservation_id: str
+    group: str
+    bucket: str
+
+    def cluster(self, **keys: Any) -> str:
+        reserved = {"purchase": "reservation", "reservation_id": self.reservation_id, "placement_group": "none"}
+        trained = {"name": "train", "instance_types": ["p4d.24xlarge"], "max_nodes": 2, "min_nodes": 1}
+        found = {
+            "name": "Asking",
+            "region": "us-east-1",
+            "availability_zone": ZONE,
+            "network": {"vpc_id": self.vpc_id, "subnet_id": self.subnet_id},
+            "software": {"image": self.image_id},
+            "partitions": [
+                {**trained, "placement_group": self.group},
+                {**trained, "name": "reserved", **reserved},
+                {**trained, "name": "spot", "instance_types": ["g5.12xlarge"], "purchase": "spot"},
+            ],
+            "parameter_servers": {"placement_group": self.group},
+            "storage": [
+                {
+                    "mount": "/fsx",
+                    "type": "fsx-lustre",
+                    "data_repositories": [{"path": "/a", "s3": f"s3://{self.bucket}/a", "import": ["new"]}],
+                }
+            ],
+            "s3_access": [{"uri": f"s3://{self.bucket}/a"}],
+            "monitoring": {"alarm_email": "a@example.org"},
+            "budget": {"monthly_usd": 10000, "email": "a@example.org"},
+            "security": {"kms_key_arn": self.key_arn, "permissions_boundary_arn": self.boundary_arn},
+            **keys,
+        }
+        return json.dumps(found)
+
+
+def asked(text: str, client: Callable[[str], Any]) -> Outcome:
+    return check_online(loads(text), LiveAccount(client))
+
+
+def spoke(outcome: Outcome) -> dict[str, str]:
+    return {finding.validator: finding.message for finding in outcome.findings}
+
+
+@pytest.fixture
+def things(place: Place) -> Iterator[Things]:
+    ec2, client = place.ec2, place.cloud.client
+    key = client("kms").create_key(Policy=json.dumps({"Version": "2012-10-17", "Statement": _admitting()}))
+    boundary = client("iam").create_policy(PolicyName="asking", PolicyDocument=json.dumps(_document("*")))
+    reservation = ec2.create_capacity_reservation(
+        InstanceType="p4d.24xlarge", InstancePlatform="Linux/UNIX", AvailabilityZone=ZONE, InstanceCount=2
+    )
+    ec2.create_placement_group(GroupName="asking", Strategy="cluster")
+    client("s3").create_bucket(Bucket="asking")
+    made = Things(
+        vpc_id=place.vpc_id,
+        subnet_id=place.subnet_id,
+        image_id=place.image_id,
+        key_arn=key["KeyMetadata"]["Arn"],
+        boundary_arn=boundary["Policy"]["Arn"],
+        reservation_id=reservation["CapacityReservation"]["CapacityReservationId"],
+        group="asking",
+        bucket="asking",
+    )
+    with _led_out(place):
+        yield made
+    client("s3").delete_bucket(Bucket="asking")
+    ec2.delete_placement_group(GroupName="asking")
+    ec2.cancel_capacity_reservation(CapacityReservationId=made.reservation_id)
+    client("iam").delete_policy(PolicyArn=made.boundary_arn)
+
+
+@contextmanager
+def _led_out(place: Place) -> Iterator[None]:
+    """The subnet as nodes need it: names are resolved, and it leads out by a NAT gateway."""
+    ec2 = place.ec2
+    for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
+        ec2.modify_vpc_attribute(VpcId=place.vpc_id, **{attribute: {"Value": True}})
+    ec2.modify_subnet_attribute(SubnetId=place.subnet_id, MapPublicIpOnLaunch={"Value": False})
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    gateway = ec2.create_nat_gateway(SubnetId=place.subnet_id, AllocationId=address)["NatGateway"]["NatGatewayId"]
+    table = ec2.create_route_table(VpcId=place.vpc_id)["RouteTable"]["RouteTableId"]
+    ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
+    association = ec2.associate_route_table(RouteTableId=table, SubnetId=place.subnet_id)["AssociationId"]
+    yield
+    ec2.disassociate_route_table(AssociationId=association)
+    ec2.delete_route_table(RouteTableId=table)
+    ec2.delete_nat_gateway(NatGatewayId=gateway)
+    ec2.release_address(AllocationId=address)
+
+
+def _document(action: str) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]}
+
+
+def _admitting() -> list[dict[str, Any]]:
+    services = ["logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"]
+    principals = [{"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, {"Service": services}]
+    return [{"Effect": "Allow", "Principal": each, "Action": "kms:*", "Resource": "*"} for each in principals]
+
+
+def test_all_is_answered_and_nothing_refused_where_all_is_there(place: Place, things: Things) -> None:
+    client = place.cloud.client
+    assert spoke(asked(things.cluster(), client)) == {
+        "budget-tag-active": "counts nothing yet: gpucluster:cluster is no active cost allocation tag"
+    }
+    active = [{"TagKey": "gpucluster:cluster", "Status": "Active"}]
+    client("ce").update_cost_allocation_tags_status(CostAllocationTagsStatus=active)
+    assert spoke(asked(things.cluster(), client)) == {}
+    client("ce").update_cost_allocation_tags_status(
+        CostAllocationTagsStatus=[{"TagKey": "gpucluster:cluster", "Status": "Inactive"}]
+    )
+
+
+def test_each_thing_that_is_not_there_is_named(place: Place, things: Things) -> None:
+    absent = Things(
+        vpc_id="vpc-0123456789abcdef0",
+        subnet_id="subnet-0123456789abcdef0",
+        image_id="ami-0123456789abcdef0",
+        key_arn=f"arn:aws:kms:us-east-1:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+        boundary_arn=f"arn:aws:iam::{ACCOUNT}:policy/absent",
+        reservation_id="cr-0123456789abcdef0",
+        group="absent",
+        bucket="absent-bucket",
+    )
+    found = spoke(asked(absent.cluster(budget=None), place.cloud.client))
+    assert set(found) == {
+        "vpc-exists",
+        "subnet-exists",
+        "image-exists",
+        "kms-key-exists",
+        "boundary-exists",
+        "reservation-exists",
+        "placement-group-exists",
+        "fsx-link-bucket-exists",
+        "s3-access-bucket-exists",
+    }
+    assert not [message for message in found.values() if "could not be checked" in message]
+
+
+def test_what_is_there_and_does_not_fit_is_refused(place: Place, things: Things) -> None:
+    ec2, client = place.ec2, place.cloud.client
+    client("kms").disable_key(KeyId=things.key_arn.rpartition("/")[2])
+    ec2.modify_vpc_attribute(VpcId=place.vpc_id, EnableDnsHostnames={"Value": False})
+    ec2.modify_subnet_attribute(SubnetId=place.subnet_id, MapPublicIpOnLaunch={"Value": True})
+    ec2.create_placement_group(GroupName="apart", Strategy="spread")
+    things.group = "apart"
+    reserved = json.loads(things.cluster())["partitions"]
+    reserved[1].update(instance_types=["p5.48xlarge"], max_nodes=4)
+    found = spoke(asked(things.cluster(partitions=reserved, budget=None), client))
+    ec2.delete_placement_group(GroupName="apart")
+    assert {
+        "kms-key-enabled": "the key is Disabled",
+        "vpc-resolves-names": f"enableDnsHostnames is off in {place.vpc_id}",
+        "subnet-gives-no-public-addresses": f"{place.subnet_id} gives instances public addresses",
+        "placement-group-strategy": "'apart' is a spread group, which keeps nodes apart",
+        "reservation-type": f"{things.reservation_id} is of p4d.24xlarge, got p5.48xlarge",
+        "reservation-count": f"{things.reservation_id} holds 2 instances, got 4",
+    }.items() <= found.items()
+
+
+def test_whoever_may_not_ask_is_warned_and_goes_on(place: Place, things: Things) -> None:
+    """A user of whom no policy allows anything but to look at subnets."""
+    iam = place.cloud.client("iam")
+    iam.create_user(UserName="asker")
+    iam.put_user_policy(
+        UserName="asker", PolicyName="subnets", PolicyDocument=json.dumps(_document("ec2:DescribeSubnets"))
+    )
+    key = iam.create_access_key(UserName="asker")["AccessKey"]
+    keys = {"aws_access_key_id": key["AccessKeyId"], "aws_secret_access_key": key["SecretAccessKey"]}
+    outcome = asked(things.cluster(budget=None), lambda service: place.cloud.client(service, **keys))
+    assert {finding.level for finding in outcome.findings} == {"warning"}
+    assert {each for each, said in spoke(outcome).items() if not said.startswith("could not be checked: ")} == set()
+    assert {"quota-on-demand", "image-exists", "kms-key-enabled"} <= set(spoke(outcome))
+    assert "UnauthorizedOperation" in spoke(outcome)["vpc-exists"]
+    assert "subnet-exists" not in spoke(outcome)
+
+
+def up(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(file), *arguments]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.fixture
+def file(control_plane: Any, tmp_path: Path) -> Path:
+    from gpucluster import local_cloud
+
+    found = tmp_path / "cluster.yaml"
+    partition = {"name": "train", "instance_types": ["p4d.24xlarge"], "max_nodes": 2}
+    found.write_text(json.dumps({"name": "Refused", "region": "us-east-1", "partitions": [partition]}))
+    record = local_cloud.Record(control_plane.endpoint_url, "default", started=False)
+    local_cloud.write(found, "Refused", record)
+    return found
+
+
+def test_up_is_refused_with_3_where_the_quota_is_too_small(
+    control_plane: Any, file: Path, own: Callable[..., Any]
+) -> None:
+    own("POST", "faults", {"kind": "quota", "quota_code": "L-417A185B", "value": 0})
+    done = up(file, "up")
+    assert (done.returncode, done.stdout) == (3, "")
+    said = "p4d on demand: at least 96 vCPUs are needed, and the account may have 0 [quota-on-demand]"
+    assert said in done.stderr and "--quota-code L-417A185B --desired-value 96" in done.stderr
+    plan = json.loads(up(file, "plan", "--json").stdout)
+    assert {check["validator"]: check["level"] for check in plan["checks"]} == {
+        "quota-on-demand": "error",
+        "quota-on-demand-for-all": "warning",
+    }
+    assert control_plane.client("cloudformation").describe_stacks()["Stacks"] == []
+
+
+def test_up_is_refused_with_2_where_the_file_names_what_is_not_there(control_plane: Any, file: Path) -> None:
+    keys = json.loads(file.read_text())
+    file.write_text(json.dumps({**keys, "software": {"image": "ami-0123456789abcdef0"}}, indent=1))
+    done = up(file, "up")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: software.image: the account sees no ami-0123456789abcdef0 in us-east-1 [image-exists]" in done.stderr
+    file.write_text(json.dumps({**json.loads(file.read_text()), "silence": ["image-exists"]}))
+    assert "image-exists" not in up(file, "plan").stderr
