@@ -113,6 +113,25 @@ def test_protection_is_laid_and_lifted_in_place(stack: Stack, place: Place) -> N
     assert lifted["DisableApiTermination"]["Value"] is False
 
 
+DISK = "BlockDeviceMappings: [{{DeviceName: /dev/sdf, Ebs: {{VolumeSize: {size}, DeleteOnTermination: {ends}}}}}]"
+
+
+@pytest.mark.parametrize(("change", "same"), [({"ends": "false"}, True), ({"size": 2}, False)])
+def test_of_disks_only_their_fate_changes_in_place(
+    stack: Stack, place: Place, change: dict[str, Any], same: bool
+) -> None:
+    made = stack.apply(DISK.format(**{"size": 1, "ends": "true"}), create=True)
+    after = stack.apply(DISK.format(**{"size": 1, "ends": "true"} | change))
+    assert (after["InstanceId"] == made["InstanceId"]) is same
+    (disk,) = [m["Ebs"] for m in after["BlockDeviceMappings"] if m["DeviceName"] == "/dev/sdf"]
+    assert disk["DeleteOnTermination"] is not same
+    if same:
+        place.ec2.modify_instance_attribute(
+            InstanceId=made["InstanceId"],
+            BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"DeleteOnTermination": True}}],
+        )
+
+
 def test_what_replaces(stack: Stack, place: Place) -> None:
     made = stack.apply("InstanceType: m5.large", create=True)
     after = stack.apply("InstanceType: m5.large", "CpuOptions: {CoreCount: 1, ThreadsPerCore: 1}")

@@ -9,7 +9,16 @@ from botocore.exceptions import ClientError
 
 from localcloud.cloudformation.errors import ResourceError, UnchangedError
 from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
-from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, resource, tag_list, without
+from localcloud.cloudformation.resources.registry import (
+    Call,
+    Handler,
+    Made,
+    Properties,
+    only,
+    resource,
+    tag_list,
+    without,
+)
 
 # Properties that RunInstances spells or nests differently.
 _OTHERWISE = (
@@ -57,10 +66,26 @@ def _tags(call: Call, properties: Properties) -> list[dict[str, Any]] | None:
     return [{"ResourceType": kind, "Tags": tags} for kind in kinds] if tags else None
 
 
+def _disks(mappings: Any) -> list[Properties]:
+    """The mappings without what may change in place."""
+    if not isinstance(mappings, list):
+        return [{"": str(mappings)}]
+    return [{**mapping, "Ebs": without(mapping.get("Ebs") or {}, "DeleteOnTermination")} for mapping in mappings]
+
+
+def _fates(mappings: list[Properties]) -> list[Properties]:
+    return [
+        {"DeviceName": mapping["DeviceName"], "Ebs": only(mapping["Ebs"], "DeleteOnTermination")}
+        for mapping in mappings
+        if "DeleteOnTermination" in (mapping.get("Ebs") or {})
+    ]
+
+
 @resource(
     "AWS::EC2::Instance",
-    updatable="DisableApiTermination EbsOptimized IamInstanceProfile InstanceInitiatedShutdownBehavior InstanceType "
-    "MetadataOptions Monitoring SecurityGroupIds SourceDestCheck Tags UserData Volumes",
+    updatable="BlockDeviceMappings DisableApiTermination EbsOptimized IamInstanceProfile "
+    "InstanceInitiatedShutdownBehavior InstanceType MetadataOptions Monitoring PropagateTagsToVolumeOnCreation "
+    "SecurityGroupIds SourceDestCheck Tags UserData Volumes",
     moving="PublicIp PublicDnsName",
 )
 class Instance(Handler):
@@ -83,12 +108,18 @@ class Instance(Handler):
         for name in ("DisableApiTermination", "InstanceInitiatedShutdownBehavior", "SourceDestCheck"):
             if changed.get(name) is not None:
                 self._set(call, physical_id, **{name: {"Value": changed[name]}})
+        if changed.get("BlockDeviceMappings"):
+            self._set(call, physical_id, BlockDeviceMappings=_fates(new["BlockDeviceMappings"]))
         if changed.get("MetadataOptions"):
             call.api("ec2", "modify_instance_metadata_options", changed["MetadataOptions"], InstanceId=physical_id)
         if "IamInstanceProfile" in changed:
             self._change_profile(call, physical_id, changed["IamInstanceProfile"])
         retag(call, physical_id, old, new)
         return self._made(call, physical_id)
+
+    def replaces_for(self, name: str, old: Any, new: Any) -> bool:
+        """Of an instance's disks only what becomes of them at its end can change."""
+        return name == "BlockDeviceMappings" and _disks(old) != _disks(new)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("ec2", "terminate_instances", InstanceIds=[physical_id])
