@@ -8,6 +8,8 @@ statement that KMS puts into every new key: `kms:*` for the account):
   CloudWatch Logs refuses to make a group under a key that does not.
 - `cloudwatch.amazonaws.com` and `budgets.amazonaws.com`: Decrypt and GenerateDataKey, for alarms and budgets to reach
   an encrypted topic. Without it they are lost in silence.
+- the account's role AWSServiceRoleForEC2Spot, where nodes are bought as spot: CreateGrant, Decrypt, DescribeKey,
+  GenerateDataKeyWithoutPlaintext and ReEncrypt. EC2 starts those under that role, and not as the head node.
 
 EC2, EFS, FSx, RDS and Secrets Manager use the permissions of whoever calls them: of CloudFormation at a deployment, and
 of the head node when it launches nodes, which `grant_volumes` gives it.
