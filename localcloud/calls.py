@@ -27,7 +27,7 @@ class Call:
     action: str  # "" where it cannot be told
     access_key_id: str
     form: dict[str, str] = field(default_factory=dict)  # query protocol: the flat parameters
-    body: bytes = b""  # JSON protocols; empty for s3
+    body: bytes = b""  # JSON protocols and Route 53's XML; empty for s3
     path: str = ""
 
 
@@ -38,7 +38,8 @@ def identify(environ: Environ) -> Call:
     content_type = str(environ.get("CONTENT_TYPE", ""))
     target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
     body, form = b"", _flat(str(environ.get("QUERY_STRING", "")))
-    if target or content_type.startswith(("application/x-www-form-urlencoded", "application/x-amz-json")):
+    told_in_body = ("application/x-www-form-urlencoded", "application/x-amz-json")
+    if target or service == "route53" or content_type.startswith(told_in_body):
         body = _read_body(environ)
     if content_type.startswith("application/x-www-form-urlencoded"):
         form |= _flat(body.decode("utf-8", "replace"))

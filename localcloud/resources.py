@@ -8,6 +8,7 @@ is its action on an unknown resource.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,7 +121,17 @@ def _route53(call: Call) -> Iterator[Check]:
     parts = call.path.strip("/").split("/")  # 2013-04-01/hostedzone/Z123/rrset
     named = len(parts) > 2 and parts[1] == "hostedzone"
     zone = f"arn:aws:route53:::hostedzone/{parts[2]}" if named else UNKNOWN_RESOURCE
-    yield Check(f"route53:{call.action}", zone)
+    yield Check(f"route53:{call.action}", zone, _record_keys(call.body.decode("utf-8", "replace")))
+
+
+def _record_keys(body: str) -> Keys:
+    """Of ChangeResourceRecordSets: the names lower case and without the final dot."""
+    found = {
+        "Actions": re.findall(r"<Action>([^<]+)</Action>", body),
+        "NormalizedRecordNames": [name.lower().rstrip(".") for name in re.findall(r"<Name>([^<]+)</Name>", body)],
+        "RecordTypes": re.findall(r"<Type>([^<]+)</Type>", body),
+    }
+    return {f"route53:ChangeResourceRecordSets{key}": tuple(dict.fromkeys(v)) for key, v in found.items() if v}
 
 
 def _logs(call: Call) -> Iterator[Check]:

@@ -39,9 +39,30 @@ def call(service: str, action: str, path: str = "/", **body: Any) -> Call:
         (call("dynamodb", "PutItem", TableName="t"), [("dynamodb:PutItem", f"arn:aws:dynamodb:us-east-1:{A}:table/t")]),
         (call("logs", "PutLogEvents", logGroupName="g", logStreamName="s"),
          [("logs:PutLogEvents", f"arn:aws:logs:us-east-1:{A}:log-group:g:log-stream:s")]),
-        (call("monitoring", "PutMetricData"), [("cloudwatch:PutMetricData", "")]),
+        (call("monitoring", "PutMetricData"), [("cloudwatch:PutMetricData", "*")]),
+        (call("kms", "Decrypt", KeyId="k"), [("kms:Decrypt", f"arn:aws:kms:us-east-1:{A}:key/k")]),
+        (call("kms", "Decrypt", KeyId="alias/k"), [("kms:Decrypt", f"arn:aws:kms:us-east-1:{A}:alias/k")]),
+        (call("kms", "ListKeys"), [("kms:ListKeys", "")]),
+        (Call("sts", "us-east-1", "AssumeRole", "ASIA1", form={"RoleArn": "arn:role"}), [("sts:AssumeRole", "arn:role")]),
         (call("sqs", "ListQueues"), [("sqs:ListQueues", "")]),
     ],
 )  # fmt: skip
 def test_checks(made: Call, expected: list[tuple[str, str]]) -> None:
     assert [(check.action, check.resource) for check in checks(made)] == expected
+
+
+RECORDS = b"""<ChangeResourceRecordSetsRequest><ChangeBatch><Changes>
+<Change><Action>UPSERT</Action><ResourceRecordSet><Name>Train-1.gpucluster.internal.</Name><Type>A</Type>
+</ResourceRecordSet></Change><Change><Action>UPSERT</Action><ResourceRecordSet><Name>train-2.gpucluster.internal</Name>
+<Type>A</Type></ResourceRecordSet></Change></Changes></ChangeBatch></ChangeResourceRecordSetsRequest>"""
+
+
+def test_keys_of_records() -> None:
+    path = "/2013-04-01/hostedzone/Z1/rrset"
+    (check,) = checks(Call("route53", "us-east-1", "ChangeResourceRecordSets", "ASIA1", body=RECORDS, path=path))
+    prefix = "route53:ChangeResourceRecordSets"
+    assert check.keys == {
+        f"{prefix}Actions": ("UPSERT",),
+        f"{prefix}RecordTypes": ("A",),
+        f"{prefix}NormalizedRecordNames": ("train-1.gpucluster.internal", "train-2.gpucluster.internal"),
+    }
