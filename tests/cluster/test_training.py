@@ -86,6 +86,52 @@ def test_the_log_can_be_read_after_the_job_and_status_shows_it(cluster: Bed, hor
     assert job.last["job_id"] in cluster.gpucluster("jobs").stdout
 
 
+def test_logs_of_boots_slurm_and_jobs_are_in_cloudwatch(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    _, job = horovod
+    logs = cluster.client("logs")
+
+    def lines(log: str, stream_ends: str) -> list[str]:
+        group = f"/gpucluster/GpuCluster/{log}"
+        streams = [each["logStreamName"] for each in logs.describe_log_streams(logGroupName=group)["logStreams"]]
+        (stream,) = [name for name in streams if name.endswith(stream_ends)] or [None]
+        if stream is None:
+            return []
+        events = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)["events"]
+        return [event["message"] for event in events]
+
+    def shipped() -> list[str]:
+        return [line for line in lines("jobs", f"_{job.last['job_id']}.txt") if line]
+
+    # The head links new jobs once a minute.
+    wait_for("the job's log", lambda: shipped() == [line for line in job.log if line], 120)
+    for node in job.result["node_list"]:
+        assert any("step=slurm_compute status=ok" in line for line in lines("boot", f"/{node}"))
+        assert lines("slurmd", f"/{node}")
+    assert any("step=ready status=ok" in line for line in lines("boot", "/head"))
+    assert any("wanted by job" in line for line in lines("power", "/head"))
+    assert lines("slurmctld", "/head")
+
+
+def test_the_cluster_and_its_nodes_are_measured(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+    def measured() -> set[tuple[str, ...]]:
+        pages = cluster.client("cloudwatch").get_paginator("list_metrics").paginate()
+        return {
+            (each["Namespace"], each["MetricName"], *(pair["Value"] for pair in each["Dimensions"]))
+            for page in pages
+            for each in page["Metrics"]
+        }
+
+    wanted = {
+        ("GpuCluster", "Heartbeat", "GpuCluster"),
+        ("GpuCluster", "UsdPerHour", "GpuCluster", "train"),
+        ("GpuCluster/GpuCluster", "disk_used_percent", "head", "/home"),
+        *(("GpuCluster/GpuCluster", "mem_used_percent", node) for node in ("head", "train-1", "train-2")),
+    }
+    wait_for("its metrics", lambda: wanted <= measured(), 90)
+    states = {each[4] for each in measured() if each[:4] == ("GpuCluster", "NodesByState", "GpuCluster", "train")}
+    assert states & {"busy", "idle"}
+
+
 def processes(cluster: Bed, node: str, pattern: str) -> str:
     """With their command lines; the pattern must not match itself."""
     return cluster.ssh("ssh", node, f"pgrep -af '{pattern}' || true").strip()
