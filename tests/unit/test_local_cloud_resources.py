@@ -43,7 +43,7 @@ def call(service: str, action: str, path: str = "/", **body: Any) -> Call:
         (call("kms", "Decrypt", KeyId="k"), [("kms:Decrypt", f"arn:aws:kms:us-east-1:{A}:key/k")]),
         (call("kms", "Decrypt", KeyId="alias/k"), [("kms:Decrypt", f"arn:aws:kms:us-east-1:{A}:alias/k")]),
         (call("kms", "ListKeys"), [("kms:ListKeys", "")]),
-        (Call("sts", "us-east-1", "AssumeRole", "ASIA1", form={"RoleArn": "arn:role"}), [("sts:AssumeRole", "arn:role")]),
+        (Call("sts", "us-east-1", "AssumeRole", "ASIA1", form={"RoleArn": "arn:r"}), [("sts:AssumeRole", "arn:r")]),
         (call("sqs", "ListQueues"), [("sqs:ListQueues", "")]),
     ],
 )  # fmt: skip
