@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -191,21 +192,33 @@ def test_what_is_there_and_does_not_fit_is_refused(place: Place, things: Things)
     }.items() <= found.items()
 
 
-def test_whoever_may_not_ask_is_warned_and_goes_on(place: Place, things: Things) -> None:
-    """A user of whom no policy allows anything but to look at subnets."""
+def credentials_of_a_role(place: Place, action: str) -> dict[str, str]:
+    """Of an instance: the local cloud holds those to their role's policies."""
     iam = place.cloud.client("iam")
-    iam.create_user(UserName="asker")
-    iam.put_user_policy(
-        UserName="asker", PolicyName="subnets", PolicyDocument=json.dumps(_document("ec2:DescribeSubnets"))
-    )
-    key = iam.create_access_key(UserName="asker")["AccessKey"]
-    keys = {"aws_access_key_id": key["AccessKeyId"], "aws_secret_access_key": key["SecretAccessKey"]}
+    iam.create_role(RoleName="asker", AssumeRolePolicyDocument="{}")
+    iam.put_role_policy(RoleName="asker", PolicyName="asker", PolicyDocument=json.dumps(_document(action)))
+    iam.create_instance_profile(InstanceProfileName="asker")
+    iam.add_role_to_instance_profile(InstanceProfileName="asker", RoleName="asker")
+    (instance_id,) = place.run(IamInstanceProfile={"Name": "asker"})
+    url = f"{place.cloud.endpoint_url}/_localcloud/credentials?instance_id={instance_id}"
+    with urllib.request.urlopen(url) as response:
+        held = json.load(response)
+    return {
+        "aws_access_key_id": held["access_key_id"],
+        "aws_secret_access_key": held["secret_access_key"],
+        "aws_session_token": held["session_token"],
+    }
+
+
+def test_whoever_may_not_ask_is_warned_and_goes_on(place: Place, things: Things) -> None:
+    keys = credentials_of_a_role(place, "ec2:DescribeSubnets")
     outcome = asked(things.cluster(budget=None), lambda service: place.cloud.client(service, **keys))
     assert {finding.level for finding in outcome.findings} == {"warning"}
-    assert {each for each, said in spoke(outcome).items() if not said.startswith("could not be checked: ")} == set()
-    assert {"quota-on-demand", "image-exists", "kms-key-enabled"} <= set(spoke(outcome))
-    assert "UnauthorizedOperation" in spoke(outcome)["vpc-exists"]
-    assert "subnet-exists" not in spoke(outcome)
+    said = spoke(outcome)
+    assert {each for each, message in said.items() if not message.startswith("could not be checked: ")} == set()
+    assert {"quota-on-demand", "image-exists", "kms-key-enabled"} <= set(said)
+    assert "UnauthorizedOperation" in said["vpc-exists"]
+    assert "subnet-exists" not in said
 
 
 def up(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
