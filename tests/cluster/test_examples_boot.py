@@ -19,6 +19,7 @@ def example_bed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bed]
     shutil.copy(ROOT / "examples" / f"{request.param}.yaml", bed.config)
     try:
         bed.open_cloud()
+        bed.client("s3").create_bucket(Bucket="my-bucket")  # what an example names must be there before `up`
         bed.up()
         yield bed
     finally:
