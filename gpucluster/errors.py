@@ -51,10 +51,23 @@ class Notice:
         name = f" [{self.validator}]" if self.validator else ""
         lines = [f"{place}: {self.level}: {subject}{self.message}{name}"]
         if self.source.strip():
-            lines += [f"  {self.source.rstrip()}", f"  {_blank(self.source[: self.column - 1])}^"]
+            before, after = _window(self.source.rstrip(), self.column - 1)
+            lines += [f"  {before}{after}", f"  {_blank(before)}^"]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+LONGEST_LINE = 160
+"""A file on one line, as programs write them, is shown around the caret only."""
+
+
+def _window(line: str, index: int) -> tuple[str, str]:
+    """What of the line stands before the index and what from there on."""
+    if len(line) <= LONGEST_LINE:
+        return line[:index], line[index:]
+    start, end = max(0, index - LONGEST_LINE // 2), index + LONGEST_LINE // 2
+    return "…" * (start > 0) + line[start:index], line[index:end] + "…" * (end < len(line))
 
 
 def _blank(text: str) -> str:

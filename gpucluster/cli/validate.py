@@ -55,7 +55,8 @@ def _count(warnings: Sequence[Notice]) -> str:
 
 
 def _silenced(config: ClusterConfig) -> str:
-    return f"; {len(config.silenced())} silenced" if config.silenced() else ""
+    count = len(config.silenced())
+    return f"; {count} silenced" if count else ""
 
 
 def _json(path: Path, notices: Sequence[Notice], silenced: Sequence[Notice] = ()) -> str:

@@ -42,7 +42,6 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     if config is None or any(notice.level == "error" for notice in notices):
         raise ConfigError(sorted(notices, key=lambda notice: (notice.line, notice.column)))
     config._document = document
-    config._outcome = outcome
     return config
 
 

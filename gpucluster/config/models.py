@@ -232,8 +232,6 @@ class ClusterConfig(Section):
     silence: tuple[str, ...] = ()
 
     _document: Document = PrivateAttr(default_factory=Document)
-    _outcome: Outcome | None = PrivateAttr(default=None)
-    """Of the offline validators; None for a config made in code, until somebody asks."""
 
     @property
     def zone(self) -> str:
@@ -289,8 +287,6 @@ class ClusterConfig(Section):
         return [self.notice(finding) for finding in self._checked().silenced]
 
     def _checked(self) -> Outcome:
-        if self._outcome is None:
-            from gpucluster.config.checks import check
+        from gpucluster.config.checks import check
 
-            self._outcome = check(self)
-        return self._outcome
+        return check(self)

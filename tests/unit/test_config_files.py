@@ -85,3 +85,14 @@ def test_the_caret_keeps_tabs_so_that_it_lands_under_its_column() -> None:
     with pytest.raises(ConfigError) as caught:
         loads('{"name": "a",\t"region": 5}')
     assert """  {"name": "a",\t"region": 5}\n               \t          ^""" in caught.value.render()
+
+
+def test_of_a_long_line_only_what_is_around_the_caret_is_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(
+            '{"name": "a", "partitions": [' + '"x", ' * 100 + '"y"], "region": 5, "s3_access": [' + '"x", ' * 90 + "]}"
+        )
+    (problem,) = (problem for problem in caught.value.problems if problem.key == "region")
+    _, line, caret, _ = problem.render().split("\n")
+    assert len(line) < 170 and line.strip().startswith("…") and line.endswith("…")
+    assert line[caret.index("^") :].startswith("5, ")

@@ -127,7 +127,7 @@ def template_size(config: ClusterConfig) -> Findings:
     if size > TEMPLATE_BYTES:
         yield Finding(
             ("partitions",),
-            f"make a template of about {size / 1e6:.1f} MB; CloudFormation takes {TEMPLATE_BYTES // 10**6} MB",
+            f"make a template of about {size // 1000} KB; CloudFormation takes {TEMPLATE_BYTES // 1000}",
             "fewer partitions, or fewer types in each, or a second cluster",
         )
 
