@@ -13,7 +13,7 @@ from gpucluster import watching
 from stacks.context import Context
 from stacks.roles import allow
 
-_SHIP = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
+_SHIP = ("logs:CreateLogStream", "logs:PutLogEvents")
 
 
 def grant_watching(context: Context) -> None:

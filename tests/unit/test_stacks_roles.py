@@ -12,7 +12,7 @@ Template = dict[str, Any]
 WITHOUT_SCOPE = {"ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeVolumes", "cloudwatch:PutMetricData"}
 """Actions for which AWS knows no resource."""
 
-WATCHING = {"logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents", "cloudwatch:PutMetricData"}
+WATCHING = {"logs:CreateLogStream", "logs:PutLogEvents", "cloudwatch:PutMetricData"}
 
 INSTANCES = "instance/*"
 OURS = {"aws:ResourceTag/gpucluster:cluster": "GpuCluster", "aws:ResourceTag/gpucluster:role": "compute"}
