@@ -84,6 +84,7 @@ class GpuCluster(cdk.Stack):
         self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
         self.way_in = self._way_in()
         self._outputs()
+        record.tell_policies(self)
         acknowledge(self, config)
 
     def _warn_of_what_comes_later(self) -> None:

@@ -15,12 +15,15 @@ from gpucluster import config as configuration
 from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.instances import EfaMode, InstanceType, efa_layout
+from gpucluster.updates import storage_version
 from stacks.encryption import key_arn
 from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, machine_image
 from stacks.network import Network
 from stacks.purchase import Purchase
 
 Template = ec2.CfnLaunchTemplate
+OF_NODES = ("cluster", "role", "partition", "storage")
+"""Tags, less their prefix."""
 
 
 def pascal(name: str) -> str:
@@ -37,6 +40,9 @@ class Launches:
     profile: iam.InstanceProfile
     user_data: str
     key: kms.IKey | None
+    storage: str
+    """What nodes mount when they boot, in short: with other storage the templates are others, and nodes are replaced as
+    they become free."""
 
 
 class Partitions(Construct):
@@ -55,7 +61,8 @@ class Partitions(Construct):
         super().__init__(scope, id_)
         self._config = config
         profile = iam.InstanceProfile(self, "Profile", role=role)
-        self._launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
+        user_data, storage = render.user_data(config, "compute"), storage_version(config)
+        self._launches = Launches(config.name, network, profile, user_data, key, storage)
         self.all = [self._partition(partition) for partition in config.partitions]
         if config.parameter_servers:
             self.all.append(self._parameter_servers(config.parameter_servers))
@@ -162,7 +169,7 @@ class Partition(Construct):
             capacity_reservation_specification=self.purchase.reservation(),
             instance_initiated_shutdown_behavior="terminate",
             tag_specifications=[
-                Template.TagSpecificationProperty(resource_type=kind, tags=self._tags("cluster", "role", "partition"))
+                Template.TagSpecificationProperty(resource_type=kind, tags=self._tags(*OF_NODES))
                 for kind in ("instance", "volume")
             ],
         )
@@ -173,7 +180,8 @@ class Partition(Construct):
         return Template(self, pascal(instance_type.name), launch_template_data=data, tag_specifications=[own])
 
     def _tags(self, *keys: str) -> list[cdk.CfnTag]:
-        values = {"cluster": self._launches.cluster, "role": "compute", "partition": self.name}
+        launches = self._launches
+        values = {"cluster": launches.cluster, "role": "compute", "partition": self.name, "storage": launches.storage}
         return [cdk.CfnTag(key=f"gpucluster:{key}", value=values[key]) for key in keys]
 
 

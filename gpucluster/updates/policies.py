@@ -28,7 +28,7 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "network.vpc_id": _ELSEWHERE,
     "network.subnet_id": _ELSEWHERE,
     "network.ssh_from": in_place("connections that are open stay"),
-    "network.internet": refused("nodes' subnet would be another", NEW_CLUSTER),
+    "network.internet": rules.internet,
     "head_node.instance_type": head_restarts("the head node stops and starts; jobs wait for it up to some minutes"),
     "head_node.volume_gib": growth(_MORE_DISK, _LESS_DISK),
     "head_node.image": rules.image_of_head,

@@ -60,6 +60,13 @@ def every_partition(config: ClusterConfig) -> tuple[Drain, ...]:
     return tuple(map(Drain, [*names, PARAMETER_SERVERS] if config.parameter_servers else names))
 
 
+def internet(difference: Difference, step: Step) -> Outcome:
+    if difference.new == "nat":
+        return in_place("nodes reach out through a NAT gateway")
+    what = "the NAT gateway goes, and endpoints come: a job that talks to the internet would fail"
+    return Outcome(Effect.DRAIN, what, drains=every_partition(step.old))
+
+
 def removed_partition(difference: Difference, step: Step) -> Outcome:
     name = partition_of(difference)
     return drain("its nodes go; jobs that wait for it are refused by Slurm", Drain(name))

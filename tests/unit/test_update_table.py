@@ -1,0 +1,369 @@
+"""What the table of update policies says, held against CloudFormation: each key is changed, both files are synthesized,
+and the schemas say what becomes of each resource.
+
+A row that calls "in place" what replaces a file system, or "refused" what replaces nothing, fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from fates import ADDED, REMOVED, REPLACED, RESTARTED, brief, fates, named, of_types
+
+from gpucluster import config, updates
+from gpucluster.updates import Effect
+
+Template = dict[str, Any]
+TemplateOf = Callable[[str], Template]
+
+AMI, OTHER_AMI, BAKED = "ami-0123456789abcdef1", "ami-0123456789abcdef2", "ami-0123456789abcdef3"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+
+SMALL = f"""
+name: c
+region: us-east-1
+availability_zone: us-east-1a
+head_node: {{instance_type: m6i.large, volume_gib: 100, image: {AMI}}}
+partitions:
+  - {{name: train, instance_types: [p4d.24xlarge], max_nodes: 4}}
+  - {{name: spare, instance_types: [g5.12xlarge], max_nodes: 4, placement_group: none}}
+software: {{image: {BAKED}, frameworks: [torch]}}
+accounting: "off"
+"""
+FULL = (
+    SMALL.replace("[g5.12xlarge], max_nodes: 4", "[g5.12xlarge], min_nodes: 1, max_nodes: 4")
+    + """
+parameter_servers: {instance_type: m5.4xlarge, max_nodes: 4, placement_group: none}
+storage:
+  - mount: /fsx
+    type: fsx-lustre
+    capacity_gib: 2400
+    throughput_mbps_per_tib: 250
+    metadata_iops: 3000
+    data_repositories: [{path: /in, s3: "s3://my-bucket/in", import: [new], export: [new]}]
+  - {mount: /plain, type: fsx-lustre, capacity_gib: 2400}
+  - {mount: /efs, type: efs}
+  - {mount: /ram, type: beegfs-ram, partition: spare, gib_per_node: 10, scope: job}
+s3_access: [{uri: "s3://my-bucket/in"}]
+budget: {monthly_usd: 900000, email: a@example.com}
+"""
+)
+BASES = {"small": SMALL, "full": FULL}
+
+HEAD = "AWS::EC2::Instance"
+DATA = ("AWS::EC2::Volume", "AWS::FSx::FileSystem", "AWS::EFS::FileSystem", "AWS::RDS::*")
+"""What holds what people have made."""
+PLACE = (
+    "AWS::EC2::VPC",
+    "AWS::EC2::Subnet",
+    "AWS::EC2::SecurityGroup",
+    "AWS::Route53::HostedZone",
+    "AWS::SecretsManager::Secret",
+    "AWS::IAM::Role",
+    "AWS::IAM::InstanceProfile",
+)
+"""What nodes that run stand on: replaced under them, they lose their network, their names or their permissions."""
+LAUNCH = ("AWS::EC2::LaunchTemplate", "AWS::EC2::PlacementGroup")
+
+
+@dataclass(frozen=True)
+class Row:
+    base: str
+    old: str
+    new: str
+    effect: Effect
+    told: str
+    """In the plan's line."""
+    because: str = ""
+    """Of a refusal that CloudFormation's schemas do not tell: whose it is."""
+    back: bool = False
+    """The file is changed from `new` to `old`."""
+
+    def texts(self) -> tuple[str, str]:
+        text = BASES[self.base]
+        assert self.old in text, self.old
+        pair = text, text.replace(self.old, self.new, 1)
+        return pair[::-1] if self.back else pair
+
+
+def in_small(old: str, new: str, effect: Effect, told: str, because: str = "", *, back: bool = False) -> Row:
+    return Row("small", old, new, effect, told, because, back)
+
+
+def in_full(old: str, new: str, effect: Effect, told: str, because: str = "", *, back: bool = False) -> Row:
+    return Row("full", old, new, effect, told, because, back)
+
+
+NOTHING, IN_PLACE, NEW_NODES, DRAIN = Effect.NOTHING, Effect.IN_PLACE, Effect.NEW_NODES, Effect.DRAIN
+HEAD_RESTARTS, HEAD_REPLACED, REFUSED = Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED, Effect.REFUSED
+
+TRAIN, SPARE = "[p4d.24xlarge], max_nodes: 4", "[g5.12xlarge], max_nodes: 4"
+PLAIN = "- {mount: /plain, type: fsx-lustre, capacity_gib: 2400"
+NEW_VPC = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\nregion:"
+
+ROWS: dict[str, Row] = {
+    "name": in_small("name: c\n", "name: d\n", REFUSED, "c -> d: another name is", "it is another stack"),
+    "region": in_small(
+        "region: us-east-1\navailability_zone: us-east-1a", "region: us-east-2", REFUSED, "us-east-1 -> us-east-2",
+        "a stack of another region is another stack",
+    ),
+    "availability_zone": in_small("zone: us-east-1a", "zone: us-east-1b", REFUSED, "us-east-1a -> us-east-1b"),
+    "network.vpc_cidr": in_small("region:", "network: {vpc_cidr: 10.1.0.0/16}\nregion:", REFUSED, "10.1.0.0/16"),
+    "network.vpc_id": in_small("region:", NEW_VPC, REFUSED, "null -> vpc-"),
+    "network.subnet_id": in_small("region:", NEW_VPC, REFUSED, "null -> subnet-"),
+    "network.ssh_from": in_small("region:", "network: {ssh_from: [192.0.2.0/24]}\nregion:", IN_PLACE, "[] -> [192"),
+    "network.internet": in_small("region:", "network: {internet: none}\nregion:", DRAIN, "nat -> none"),
+    "network.internet again": in_small(
+        "region:", "network: {internet: none}\nregion:", IN_PLACE, "none -> nat", back=True
+    ),
+    "head_node.instance_type": in_small("m6i.large", "m6i.xlarge", HEAD_RESTARTS, "m6i.large -> m6i.xlarge"),
+    "head_node.volume_gib": in_small("volume_gib: 100", "volume_gib: 200", IN_PLACE, "100 -> 200: the volume and"),
+    "head_node.volume_gib less": in_small(
+        "volume_gib: 100", "volume_gib: 50", REFUSED, "100 -> 50: EBS", "ModifyVolume: the size cannot be smaller"
+    ),
+    "head_node.image": in_small(AMI, OTHER_AMI, HEAD_REPLACED, f"{AMI} -> {OTHER_AMI}"),
+    "head_node.on_delete": in_small("volume_gib: 100", "volume_gib: 100, on_delete: retain", IN_PLACE, "-> retain"),
+    "head_node.snapshot_days": in_small("volume_gib: 100", "volume_gib: 100, snapshot_days: 3", IN_PLACE, "7 -> 3"),
+    "head_node.termination_protection": in_small(
+        "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
+    ),
+    "partitions": in_small(
+        "- {name: spare", "- {name: first, instance_types: [g5.xlarge], max_nodes: 1}\n  - {name: spare", IN_PLACE,
+        "partitions[first]: added",
+    ),
+    "partitions[]": in_small(
+        "software:", "  - {name: more, instance_types: [g5.xlarge], max_nodes: 1}\nsoftware:", IN_PLACE,
+        "partitions[more]: added",
+    ),
+    "partitions[] removed": in_small(
+        "software:", "  - {name: more, instance_types: [g5.xlarge], max_nodes: 1}\nsoftware:", DRAIN,
+        "partitions[more]: removed", back=True,
+    ),
+    "partitions[].instance_types": in_small(
+        TRAIN, TRAIN.replace("p4d.24", "p5.48"), DRAIN, "[p4d.24xlarge] -> [p5.48xlarge]"
+    ),
+    "partitions[].image": in_small(TRAIN, f"{TRAIN}, image: {OTHER_AMI}", NEW_NODES, f"-> {OTHER_AMI}"),
+    "partitions[].min_nodes": in_small(TRAIN, f"{TRAIN}, min_nodes: 1", IN_PLACE, "0 -> 1: train-1"),
+    "partitions[].max_nodes": in_small(TRAIN, TRAIN.replace("nodes: 4", "nodes: 6"), IN_PLACE, "4 -> 6"),
+    "partitions[].max_nodes less": in_small(SPARE, SPARE.replace("nodes: 4", "nodes: 2"), DRAIN, "spare-3 to spare-4"),
+    "partitions[].purchase": in_small(SPARE, f"{SPARE}, purchase: spot", NEW_NODES, "on-demand -> spot"),
+    "partitions[].reservation_id": in_small(
+        SPARE, f"{SPARE}, purchase: reservation, reservation_id: cr-0123456789abcdef0", NEW_NODES, "null -> cr-"
+    ),
+    "partitions[].placement_group": in_small(TRAIN, f"{TRAIN}, placement_group: none", DRAIN, "cluster -> none"),
+    "partitions[].efa": in_small(TRAIN, f"{TRAIN}, efa: off", NEW_NODES, "auto -> off"),
+    "partitions[].idle_minutes": in_small(TRAIN, f"{TRAIN}, idle_minutes: 3", IN_PLACE, "10.0 -> 3.0"),
+    "parameter_servers": in_small("software:", "parameter_servers: {}\nsoftware:", IN_PLACE, "added"),
+    "parameter_servers.instance_type": in_full("m5.4xlarge", "m5.8xlarge", DRAIN, "m5.4xlarge -> m5.8xlarge"),
+    "parameter_servers.min_nodes": in_full("m5.4xlarge", "m5.4xlarge, min_nodes: 1", IN_PLACE, "0 -> 1: ps-1"),
+    "parameter_servers.max_nodes": in_full("m5.4xlarge, max_nodes: 4", "m5.4xlarge, max_nodes: 5", IN_PLACE, "ps-5"),
+    "parameter_servers.placement_group": in_full(
+        "max_nodes: 4, placement_group: none}\nstorage", "max_nodes: 4}\nstorage", NEW_NODES, "none -> shared"
+    ),
+    "storage[]": in_small("software:", "storage: [{mount: /efs, type: efs}]\nsoftware:", NEW_NODES, "[/efs]: added"),
+    "storage[] let go": in_full("- {mount: /efs, type: efs}", "", DRAIN, "storage[/efs]: removed"),
+    "storage[] deleted": in_full(PLAIN + "}", "", REFUSED, "all data in /plain would be deleted"),
+    "storage[].type": in_full(
+        PLAIN + "}", "- {mount: /plain, type: efs}", REFUSED, "fsx-lustre -> efs: all data in /plain"
+    ),
+    "storage[].deployment": in_full(
+        PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
+    ),
+    "storage[].capacity_gib": in_full(PLAIN, PLAIN.replace("2400", "4800"), IN_PLACE, "2400 -> 4800"),
+    "storage[].capacity_gib less": in_full(
+        PLAIN, PLAIN.replace("2400", "1200"), REFUSED, "2400 -> 1200", "UpdateFileSystem: StorageCapacity only grows"
+    ),
+    "storage[].throughput_mbps_per_tib": in_full("tib: 250", "tib: 500", IN_PLACE, "250 -> 500"),
+    "storage[].compression": in_full(PLAIN, f"{PLAIN}, compression: lz4", IN_PLACE, "none -> lz4"),
+    "storage[].efa": in_full(PLAIN, f"{PLAIN.replace('2400', '38400')}, efa: true", REFUSED, "false -> true"),
+    "storage[].metadata_iops": in_full("iops: 3000", "iops: 6000", IN_PLACE, "3000 -> 6000"),
+    "storage[].metadata_iops less": in_full(
+        "iops: 3000", "iops: 1500", REFUSED, "3000 -> 1500", "UpdateFileSystem: metadata IOPS only grow"
+    ),
+    "storage[].backup_days": in_full(PLAIN, f"{PLAIN}, backup_days: 3", IN_PLACE, "0 -> 3"),
+    "storage[].on_delete": in_full(PLAIN, f"{PLAIN}, on_delete: retain", IN_PLACE, "delete -> retain"),
+    "storage[].data_repositories[]": in_full(
+        PLAIN, f'{PLAIN}, data_repositories: [{{path: /d, s3: "s3://my-bucket/d"}}]', IN_PLACE, "[/d]: added"
+    ),
+    "storage[].data_repositories[].s3": in_full(
+        's3: "s3://my-bucket/in", import', 's3: "s3://my-bucket/on", import', IN_PLACE, "my-bucket/in -> s3://my-bucket/on"
+    ),
+    "storage[].data_repositories[].import": in_full(
+        "import: [new]", "import: [new, changed]", IN_PLACE, "[new] -> [new, changed]"
+    ),
+    "storage[].data_repositories[].export": in_full("export: [new]", "export: []", IN_PLACE, "[new] -> []"),
+    "storage[].partition": in_full("partition: spare", "partition: train", DRAIN, "spare -> train"),
+    "storage[].gib_per_node": in_full("gib_per_node: 10", "gib_per_node: 20", DRAIN, "10 -> 20"),
+    "storage[].scope": in_full("scope: job", "scope: cluster", DRAIN, "job -> cluster"),
+    "s3_access[]": in_full(
+        's3_access: [{uri: "s3://my-bucket/in"}]', "s3_access: []", IN_PLACE, "s3_access[s3://my-bucket/in]: removed"
+    ),
+    "s3_access[].access": in_full('/in"}]', '/in", access: read-write}]', IN_PLACE, "read -> read-write"),
+    "software.image": in_small(BAKED, OTHER_AMI, NEW_NODES, f"-> {OTHER_AMI}"),
+    "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
+    "accounting": in_small('accounting: "off"', "accounting: local", IN_PLACE, "off -> local"),
+    "accounting rds": in_small('accounting: "off"', "accounting: rds", IN_PLACE, "off -> rds"),
+    "accounting no rds": in_small(
+        'accounting: "off"', "accounting: rds", IN_PLACE, "rds -> off: jobs are recorded no more", back=True
+    ),
+    "monitoring.log_days": in_small("region:", "monitoring: {log_days: 30}\nregion:", IN_PLACE, "90 -> 30"),
+    "monitoring.dashboard": in_small("region:", "monitoring: {dashboard: false}\nregion:", IN_PLACE, "true -> false"),
+    "monitoring.alarm_email": in_small(
+        "region:", "monitoring: {alarm_email: a@example.com}\nregion:", IN_PLACE, "null -> a@example.com"
+    ),
+    "budget": in_small("region:", "budget: {monthly_usd: 900000}\nregion:", IN_PLACE, "budget: added"),
+    "budget.monthly_usd": in_full("900000", "950000", IN_PLACE, "900000.0 -> 950000.0"),
+    "budget.email": in_full("email: a@", "email: b@", IN_PLACE, "a@example.com -> b@"),
+    "budget.at_limit": in_full("email: a@", "at_limit: stop-launches, email: a@", IN_PLACE, "tell -> stop-launches"),
+    "security.kms_key_arn": in_small("region:", f"security: {{kms_key_arn: {KEY!r}}}\nregion:", REFUSED, "null -> arn"),
+    "security.permissions_boundary_arn": in_small(
+        "region:", "security: {permissions_boundary_arn: 'arn:aws:iam::123456789012:policy/b'}\nregion:", IN_PLACE,
+        "null -> arn:aws:iam",
+    ),
+    "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "findings only"),
+}  # fmt: skip
+
+
+def key_of(row: str) -> str:
+    return row.partition(" ")[0]
+
+
+def test_every_key_of_the_table_has_its_row() -> None:
+    assert set(map(key_of, ROWS)) == set(updates.POLICIES)
+
+
+def complaint(effect: Effect, because: str, old: Template, new: Template) -> str | None:
+    """Why the effect is not what CloudFormation does; None where it is."""
+    found = fates(old, new)
+    check = {
+        Effect.NOTHING: _nothing_happens,
+        Effect.IN_PLACE: _happens_in_place,
+        Effect.NEW_NODES: _is_for_new_nodes,
+        Effect.DRAIN: _takes_what_nodes_stand_on,
+        Effect.HEAD_RESTARTS: _restarts_the_head,
+        Effect.HEAD_REPLACED: _replaces_the_head,
+        Effect.REFUSED: _would_lose,
+    }[effect]
+    words = None if because and found else check(found, old, new)
+    return f"{effect.value}, and {words}:\n{brief(found)}" if words else None
+
+
+def _nothing_happens(found: Mapping[str, str], old: Template, new: Template) -> str | None:
+    return "something changes" if found else None
+
+
+def _harm(found: Mapping[str, str], old: Template, new: Template, *allowed: str) -> str | None:
+    harmed = {
+        name: fate
+        for name, fate in of_types(found, old, new, HEAD, *DATA, *PLACE).items()
+        if fate in (REPLACED, REMOVED, RESTARTED) and not _may_go(name, fate, old, new) and fate not in allowed
+    }
+    return f"{harmed} is not left alone" if harmed else None
+
+
+def _may_go(name: str, fate: str, old: Template, new: Template) -> bool:
+    """What somebody else may still use must stay. What only came with the entry that goes may go; data stays in the
+    account, by the deletion policy of the deployed template."""
+    resource = old["Resources"][name]
+    kept = resource.get("DeletionPolicy") in ("Retain", "Snapshot")
+    if resource["Type"] in DATA or resource["Type"].startswith("AWS::RDS::"):
+        return fate == REMOVED and kept
+    nodes = (HEAD, "AWS::EC2::LaunchTemplate")
+    stand_on = {each for other in old["Resources"].values() if other["Type"] in nodes for each in named(other)}
+    return fate == REMOVED and name not in stand_on and resource["Type"] not in (HEAD, "AWS::EC2::VPC")
+
+
+def _happens_in_place(found: Mapping[str, str], old: Template, new: Template) -> str | None:
+    templates = of_types(found, old, new, *LAUNCH)
+    if templates and set(templates.values()) != {ADDED}:
+        return f"{templates} would replace nodes"
+    return _harm(found, old, new) or (None if found else "nothing changes")
+
+
+def _is_for_new_nodes(found: Mapping[str, str], old: Template, new: Template) -> str | None:
+    groups = of_types(found, old, new, "AWS::EC2::PlacementGroup")
+    if REMOVED in groups.values() or REPLACED in groups.values():
+        return "a placement group goes, which must be empty"
+    return _harm(found, old, new) or (None if found else "nothing changes")
+
+
+def _takes_what_nodes_stand_on(found: Mapping[str, str], old: Template, new: Template) -> str | None:
+    return _harm(found, old, new) or (None if found else "nothing changes")
+
+
+def _restarts_the_head(found: Mapping[str, str], old: Template, new: Template) -> str | None:
+    head = of_types(found, old, new, HEAD)
+    if set(head.values()) != {RESTARTED}:
+        return f"the head is {head or 'untouched'}"
+    return _harm(found, old, new, RESTARTED)
+
+
+def _replaces_the_head(found: Mapping[str, str], old: Template, new: Template) -> str | None:
+    head = of_types(found, old, new, HEAD)
+    if set(head.values()) != {REPLACED}:
+        return f"the head is {head or 'untouched'}"
+    return _harm({name: fate for name, fate in found.items() if name not in head}, old, new)
+
+
+def _would_lose(found: Mapping[str, str], old: Template, new: Template) -> str | None:
+    at_stake = of_types(found, old, new, HEAD, *DATA, "AWS::EC2::VPC")
+    lost = [
+        name
+        for name, fate in at_stake.items()
+        if fate == REPLACED or (fate == REMOVED and not _may_go(name, fate, old, new))
+    ]
+    return None if lost else "nothing would be lost"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_policy_agrees_with_cloudformation(row: str, template_of: TemplateOf) -> None:
+    case = ROWS[row]
+    old, new = case.texts()
+    changes = updates.compare(config.loads(old), config.loads(new))
+    shown = {change.difference.key: change for change in changes}
+    assert shown[key_of(row)].effect is case.effect if key_of(row) in shown else row == "partitions"
+    assert any(case.told in change.line() for change in changes), [change.line() for change in changes]
+    strongest = max((change.effect for change in changes), key=list(Effect).index)
+    assert strongest is case.effect, [change.line() for change in changes]
+    assert complaint(case.effect, case.because, template_of(old), template_of(new)) is None
+
+
+WRONG = {
+    "storage[].deployment": (IN_PLACE, "StoragePlainFileSystem"),
+    "storage[] deleted": (DRAIN, "StoragePlainFileSystem"),
+    "head_node.image": (IN_PLACE, "HeadInstance"),
+    "head_node.instance_type": (IN_PLACE, "HeadInstance"),
+    "head_node.volume_gib": (REFUSED, "nothing would be lost"),
+    "network.vpc_cidr": (IN_PLACE, "NetworkVpc"),
+    "availability_zone": (HEAD_REPLACED, "HomeVolume"),
+    "security.kms_key_arn": (NEW_NODES, "HomeVolume"),
+    "partitions[].image": (IN_PLACE, "would replace nodes"),
+    "partitions[].placement_group": (NEW_NODES, "a placement group goes"),
+    "partitions[].purchase": (HEAD_RESTARTS, "the head is untouched"),
+    "partitions[].idle_minutes": (NOTHING, "something changes"),
+    "silence": (IN_PLACE, "nothing changes"),
+    "software.image": (HEAD_REPLACED, "the head is untouched"),
+}
+
+
+@pytest.mark.parametrize("row", WRONG)
+def test_a_wrong_policy_is_found(row: str, template_of: TemplateOf) -> None:
+    effect, words = WRONG[row]
+    old, new = map(template_of, ROWS[row].texts())
+    assert words in (complaint(effect, "", old, new) or "")
+
+
+def test_a_deletion_policy_is_never_the_only_change_of_a_resource(template_of: TemplateOf) -> None:
+    """CloudFormation would pass over it."""
+    for row in ("head_node.on_delete", "storage[].on_delete"):
+        old, new = (template_of(text)["Resources"] for text in ROWS[row].texts())
+        told = [name for name in old if old[name].get("DeletionPolicy") != new[name].get("DeletionPolicy")]
+        assert told and all(old[name].get("Metadata") != new[name].get("Metadata") for name in told), row
+
+
+def test_nodes_are_replaced_where_they_would_lack_a_mount(template_of: TemplateOf) -> None:
+    old, new = map(template_of, ROWS["storage[]"].texts())
+    assert set(of_types(fates(old, new), old, new, "AWS::EC2::LaunchTemplate").values()) == {"updated"}
