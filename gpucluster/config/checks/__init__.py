@@ -21,6 +21,7 @@ from gpucluster.config.models import ClusterConfig, NotValidated
 from gpucluster.config.validators import VALIDATORS, Unanswered, Validator
 
 OFFLINE = (
+    "accounting",
     "beegfs",
     "budget",
     "cluster",

@@ -41,6 +41,24 @@ def mounts_apart(config: ClusterConfig) -> Findings:
 
 
 @validator(
+    "mounts-have-own-names",
+    section=MOUNTS,
+    each=ClusterConfig,
+    source="https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html: Name; "
+    "error ParameterAlreadyExists",
+)
+def mounts_have_own_names(config: ClusterConfig) -> Findings:
+    """No two mounts differ only in / and -: the parameter that tells nodes of one is called after its path."""
+    first: dict[str, str] = {}
+    for index, storage in enumerate(config.storage):
+        name = storage.mount.strip("/").replace("/", "-")
+        if first.setdefault(name, storage.mount) != storage.mount:
+            yield Finding(
+                ("storage", index, "mount"), f"{storage.mount} is too like {first[name]}: both are called {name}"
+            )
+
+
+@validator(
     "home-not-in-memory",
     section=MOUNTS,
     each=BeegfsRam,

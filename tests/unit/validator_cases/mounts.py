@@ -25,6 +25,12 @@ CASES: dict[str, Case | list[Case]] = {
             passes=cluster(storage=[{**EFS, "mount": "/homes"}]),
         ),
     ],
+    "mounts-have-own-names": Case(
+        fails=cluster(storage=[{**EFS, "mount": "/a/b"}, {**EFS, "mount": "/a-b"}]),
+        key="storage[1].mount",
+        says="/a-b is too like /a/b: both are called a-b",
+        passes=cluster(storage=[{**EFS, "mount": "/a/b"}, {**EFS, "mount": "/a-c"}]),
+    ),
     "home-not-in-memory": Case(
         fails={**storage("beegfs-ram", mount="/home", partition="train", gib_per_node=150, scope="job")},
         key="storage[0].mount",
