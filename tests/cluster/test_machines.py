@@ -9,26 +9,16 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import paramiko
 import pytest
+from guests import CLIENT, SERVER, VPC, Guests, await_true, end, instance_id, opened, spec, traces
 
-from localcloud.machines import cgroups, doctor, image, leftovers
-from localcloud.machines.hypervisor import NspawnHypervisor
-from localcloud.machines.spec import (
-    BootFault,
-    Credentials,
-    Hardware,
-    InstanceSpec,
-    Interface,
-)
+from localcloud.machines import cgroups, image, leftovers
+from localcloud.machines.spec import BootFault
 
-BOOT_TIMEOUT_S = 60
-VPC, SUBNET, CLOSED_SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60719"
-SERVER, CLIENT = 10, 11
 USER_DATA = b"""#!/bin/bash
 set -x
 hostname
@@ -43,122 +33,10 @@ echo user-data-done
 """
 
 
-class StubMetadata:
-    """A control plane that knows two addresses, one role and the keys that a test pushes."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.survives = False
-
-    def tags(self, instance_id: str) -> Mapping[str, str]:
-        return {"Name": "stub"}
-
-    def credentials(self, instance_id: str) -> Credentials | None:
-        return Credentials("stub-role", "ASIASTUB", "secret", "token", "2099-01-01T00:00:00Z")
-
-    def instance_profile_arn(self, instance_id: str) -> str | None:
-        return "arn:aws:iam::123456789012:instance-profile/stub"
-
-    def ssh_keys(self, instance_id: str, os_user: str) -> list[str]:
-        return self.keys if os_user == "ubuntu" else []
-
-    def spot_interruption(self, instance_id: str) -> str | None:
-        return None
-
-    def survives_shutdown(self, instance_id: str) -> bool:
-        return self.survives
-
-    def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
-        if not name.endswith((".ec2.internal", ".zone.internal")):
-            return None
-        known = {"head.zone.internal": "10.0.1.10", "ip-10-0-1-11.ec2.internal": "10.0.1.11"}
-        return [known[name]] if record_type == "A" and name in known else []
-
-
-def spec(number: int, *, user_data: bytes = b"", internet: bool = True) -> InstanceSpec:
-    third, subnet = (1, SUBNET) if internet else (2, CLOSED_SUBNET)
-    primary = Interface(
-        f"eni-{number:017x}", f"02:00:0a:00:0{third}:{number:02x}", f"10.0.{third}.{number}", 0, 0, "efa", ("sg-1",)
-    )
-    second = Interface(f"eni-1{number:016x}", f"02:00:0a:01:0{third}:{number:02x}", None, 1, 1, "efa-only", ("sg-1",))
-    return InstanceSpec(
-        instance_id=f"i-{third}{number:016x}",
-        image_id="ami-0123456789abcdef0",
-        instance_type="g5.12xlarge",
-        hardware=Hardware(48, 196608, 4, "NVIDIA A10G", 23028, 1),
-        user_data=user_data,
-        account_id="123456789012",
-        region="us-east-1",
-        availability_zone="us-east-1a",
-        vpc_id=VPC,
-        vpc_cidr="10.0.0.0/16",
-        subnet_id=subnet,
-        subnet_cidr=f"10.0.{third}.0/24",
-        public=False,
-        internet=internet,
-        interfaces=(primary, second),
-        instance_metadata_tags=True,
-    )
-
-
-def instance_id(number: int, third: int = 1) -> str:
-    return f"i-{third}{number:016x}"
-
-
-class Guests:
-    """A hypervisor with its stub, and what a test does with its guests."""
-
-    def __init__(self, state_dir: Path, wheels: Path) -> None:
-        self.metadata = StubMetadata()
-        self.state_dir = state_dir
-        self.cloud_id = secrets.token_hex(2)
-        self.hypervisor = NspawnHypervisor(self.cloud_id, state_dir, image.build(), self.metadata, wheels)
-
-    def boot(self, *specs: InstanceSpec, fault: BootFault | None = None) -> None:
-        for one in specs:
-            self.hypervisor.start(one, fault or BootFault())
-        for one in specs:
-            self.await_console(one.instance_id, "Reached target")
-
-    def await_console(self, instance: str, words: str) -> str:
-        await_true(
-            lambda: words in self.hypervisor.console_output(instance), lambda: self.hypervisor.console_output(instance)
-        )
-        return self.hypervisor.console_output(instance)
-
-    def run(self, instance: str, command: str, *, check: bool = True) -> str:
-        """Run a shell command in the guest, as root, past its network."""
-        leader = self.hypervisor._machines[instance].leader()
-        argv = ["nsenter", "--target", str(leader), "--all", "sh", "-c", command]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
-        assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
-
-
-def await_true(condition: Callable[[], bool], explain: Callable[[], str], timeout_s: float = BOOT_TIMEOUT_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"nothing after {timeout_s} s: {explain()[-3000:]}"
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
-    troubles = [f"{finding.name}: {finding.found}" for finding in doctor.findings() if not finding.ok]
-    if troubles:
-        pytest.skip(f"this machine cannot boot instances: {'; '.join(troubles)}")
-    wheels = tmp_path_factory.mktemp("wheels")
-    (wheels / "example.whl").touch()
-    state_dir = Path("/var/lib/localcloud") / f"test-{secrets.token_hex(2)}"
-    guests = Guests(state_dir, wheels)
-    try:
-        guests.boot(spec(SERVER, user_data=USER_DATA), spec(CLIENT))
+    with opened(tmp_path_factory.mktemp("wheels"), spec(SERVER, user_data=USER_DATA), spec(CLIENT)) as guests:
         yield guests
-    finally:
-        guests.hypervisor.close()
-        left = leftovers.clean(state_dir)
-        state_dir.rmdir()
-        assert left == []
 
 
 def test_user_data_runs_in_a_machine_that_looks_like_ec2(guests: Guests) -> None:
@@ -236,82 +114,6 @@ def test_volume_keeps_its_files_from_one_attachment_to_the_next(guests: Guests) 
     assert leftovers.loops_below(guests.state_dir) == []
 
 
-def test_reboot_keeps_files_address_and_volumes(guests: Guests) -> None:
-    one = spec(50)
-    guests.boot(one)
-    guests.hypervisor.attach_volume(one.instance_id, "vol-0999", 1, "/dev/sdf")
-    booted = "Reached target \x1b[0;1;39mcloud-init.target"
-    guests.await_console(one.instance_id, booted)
-    guests.run(
-        one.instance_id, "touch /root/kept; systemctl reboot", check=False
-    )  # it may lose its bus as it says goodbye
-    await_true(lambda: guests.hypervisor.console_output(one.instance_id).count(booted) == 2, lambda: "no reboot")
-    after = guests.run(one.instance_id, "ls /root/kept; test -b /dev/sdf && echo disk; hostname; hostname -I")
-    assert after.split() == ["/root/kept", "disk", "ip-10-0-1-50", "10.0.1.50"]
-    end(guests, one.instance_id, hard=True)
-    guests.hypervisor.delete_volume("vol-0999")
-
-
-CLOUD_INIT_DONE = "Reached target \x1b[0;1;39mcloud-init.target"
-
-
-def await_state(guests: Guests, instance: str, state: str) -> None:
-    await_true(lambda: guests.hypervisor.state(instance) == state, lambda: f"not {state}", 40)
-
-
-def test_stopped_machine_starts_again_with_its_disk_and_volumes(guests: Guests) -> None:
-    one = spec(51, user_data=b"#!/bin/sh\necho run >>/root/user-data-runs\n")
-    guests.boot(one)
-    guests.await_console(one.instance_id, CLOUD_INIT_DONE)
-    guests.hypervisor.attach_volume(one.instance_id, "vol-0998", 1, "/dev/sdf")
-    guests.run(one.instance_id, "mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt && echo disk >/mnt/file")
-    guests.hypervisor.stop(one.instance_id)
-    await_state(guests, one.instance_id, "stopped")
-    assert traces(guests, one.instance_id) == []
-    larger = dataclasses.replace(one, instance_type="g5.xlarge", hardware=Hardware(4, 16384, 1, "NVIDIA A10G", 1, 0))
-    guests.hypervisor.start(larger, BootFault())
-    await_true(lambda: guests.hypervisor.console_output(one.instance_id).count(CLOUD_INIT_DONE) == 2, lambda: "no boot")
-    after = guests.run(one.instance_id, "cat /root/user-data-runs; hostname -I; nvidia-smi -L | wc -l")
-    assert after.split() == ["run", "10.0.1.51", "1"]  # user data runs once in an instance's life
-    assert guests.run(one.instance_id, "mount /dev/sdf /mnt && cat /mnt/file && umount /mnt") == "disk\n"
-    guests.hypervisor.stop(one.instance_id, hard=True)
-    await_state(guests, one.instance_id, "stopped")
-    guests.hypervisor.detach_volume(one.instance_id, "vol-0998")
-    guests.hypervisor.attach_volume(instance_id(CLIENT), "vol-0998", 1, "/dev/sdf")
-    moved = guests.run(instance_id(CLIENT), "mount /dev/sdf /mnt && cat /mnt/file && umount /mnt")
-    assert moved == "disk\n"
-    guests.hypervisor.detach_volume(instance_id(CLIENT), "vol-0998")
-    guests.hypervisor.delete_volume("vol-0998")
-    guests.hypervisor.terminate(one.instance_id)
-    assert guests.hypervisor.state(one.instance_id) == "terminated"
-    assert not (guests.state_dir / "machines" / one.instance_id / "upper").exists()
-
-
-@pytest.mark.parametrize(("survives", "state"), [(True, "stopped"), (False, "terminated")])
-def test_machine_that_powers_itself_off(guests: Guests, survives: bool, state: str) -> None:
-    one = spec(52 + survives)
-    guests.metadata.survives = survives
-    guests.boot(one)
-    guests.await_console(one.instance_id, CLOUD_INIT_DONE)
-    guests.run(one.instance_id, "systemctl poweroff", check=False)
-    await_state(guests, one.instance_id, state)
-    guests.metadata.survives = False
-    guests.hypervisor.terminate(one.instance_id)
-    assert guests.hypervisor.state(one.instance_id) == "terminated"
-
-
-def test_reboot_from_outside(guests: Guests) -> None:
-    one = spec(54)
-    guests.boot(one)
-    guests.await_console(one.instance_id, CLOUD_INIT_DONE)
-    guests.hypervisor.reboot(one.instance_id)
-    await_true(
-        lambda: guests.hypervisor.console_output(one.instance_id).count(CLOUD_INIT_DONE) == 2, lambda: "no reboot"
-    )
-    assert guests.hypervisor.state(one.instance_id) == "running"
-    end(guests, one.instance_id, hard=True)
-
-
 def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests) -> None:
     server, client = instance_id(SERVER), instance_id(CLIENT)
     guests.hypervisor.attach_volume(server, "vol-0456", 1, "/dev/sdg")
@@ -339,19 +141,6 @@ def test_subnet_without_internet_reaches_neighbours_and_metadata_only(guests: Gu
     outside = guests.run(closed.instance_id, f"curl -s -m 3 -o /dev/null {image.inspect_host().mirror}/; echo $?")
     assert (ping, outside) == ("neighbour\n", "28\n")
     end(guests, closed.instance_id)
-
-
-def end(guests: Guests, instance: str, *, hard: bool = False) -> None:
-    guests.hypervisor.terminate(instance, hard=hard)
-    await_true(lambda: guests.hypervisor.state(instance) == "terminated", lambda: "not terminated", 40)
-
-
-def traces(guests: Guests, instance: str) -> list[str]:
-    """Whatever of an instance is still on the host."""
-    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if instance in line]
-    namespaces = [path.name for path in Path("/run/netns").iterdir() if instance in path.name]
-    groups = [str(root) for root in cgroups.hierarchies() if (root / f"lc-{guests.cloud_id}" / instance).exists()]
-    return [*mounts, *namespaces, *groups, *map(str, cgroups.pids(f"lc-{guests.cloud_id}/{instance}"))]
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -410,7 +199,7 @@ KILLED_SERVER = """
 import sys, time
 sys.path[:0] = {paths!r}
 from pathlib import Path
-import test_machines as t
+import guests as t
 guests = t.Guests(Path({state_dir!r}), Path({wheels!r}))
 guests.boot(t.spec(10))
 guests.hypervisor.attach_volume(t.instance_id(10), "vol-1", 1, "/dev/sdf")
