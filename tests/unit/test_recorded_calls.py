@@ -19,8 +19,6 @@ REFERENCE = "examples/reference.yaml"
 
 # Actions that no booted run of the local cloud makes, each with the reason why a role has it.
 UNEXERCISED = {
-    ("HeadRole", "logs:DescribeLogStreams"): "the CloudWatch agent looks before it writes; its stand-in does not",
-    ("ComputeRole", "logs:DescribeLogStreams"): "the CloudWatch agent looks before it writes; its stand-in does not",
     ("ComputeRole", "sts:AssumeRole"): "jobs take the role of s3_access by themselves, through AWS's SDKs",
     ("StorageJobsRole", "s3:ListBucket"): "what users' jobs do with the prefixes that s3_access gives them",
     ("StorageJobsRole", "s3:GetObject"): "what users' jobs do with the prefixes that s3_access gives them",
