@@ -36,13 +36,12 @@ def deployed(account: Account, config: ClusterConfig) -> bool:
     return any(stack["StackStatus"] not in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS") for stack in stacks)
 
 
-def zones(account: Account) -> list[str]:
-    """Names of the region's availability zones that can be used, in their order."""
+def zones(account: Account, *, local: bool = False) -> list[str]:
+    """Names of the region's availability zones that can be used, in their order; `local` ones as well, if opted in to."""
     found = account.ask("ec2", "describe_availability_zones")["AvailabilityZones"]
     usable = (zone for zone in found if zone.get("State", "available") == "available")
-    return sorted(
-        zone["ZoneName"] for zone in usable if zone.get("ZoneType", "availability-zone") == "availability-zone"
-    )
+    kinds = ("availability-zone", "local-zone", "wavelength-zone") if local else ("availability-zone",)
+    return sorted(zone["ZoneName"] for zone in usable if zone.get("ZoneType", "availability-zone") in kinds)
 
 
 def zone(account: Account, config: ClusterConfig) -> str | None:

@@ -25,7 +25,7 @@ OFFERINGS = (
 )
 def zone_exists(config: ClusterConfig, account: Account) -> Findings:
     """The account has the availability zone."""
-    known = zones(account)
+    known = zones(account, local=True)
     if config.availability_zone and config.availability_zone not in known:
         yield Finding(
             ("availability_zone",), f"the account has no {config.availability_zone}", f"it has {', '.join(known)}"
