@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -260,3 +261,46 @@ def test_efs_changes_after_it_was_made(control_plane: Any) -> None:
     with pytest.raises(ClientError, match="bursting, provisioned, elastic"):
         efs.update_file_system(FileSystemId=system_id, ThroughputMode="fast")
     efs.delete_file_system(FileSystemId=system_id)
+
+
+def _template(network: Network, tag: str, **keys: Any) -> str:
+    properties = {
+        "FileSystemType": "LUSTRE",
+        "FileSystemTypeVersion": "2.15",
+        "StorageCapacity": 4800,
+        "SubnetIds": [network["subnet_id"]],
+        "SecurityGroupIds": [network["efa"]],
+        **lustre(**keys),
+        "Tags": [{"Key": tag, "Value": "1"}],
+    }
+    system = {"Type": "AWS::FSx::FileSystem", "UpdateReplacePolicy": "Retain", "Properties": properties}
+    return json.dumps({"Resources": {"Lustre": system}})
+
+
+def test_a_stack_changes_in_place_what_fsx_changes_and_replaces_the_rest(control_plane: Any, network: Network) -> None:
+    cloudformation, fsx = control_plane.client("cloudformation"), control_plane.client("fsx")
+
+    def systems() -> dict[str, Any]:
+        return {system["FileSystemId"]: system for system in fsx.describe_file_systems()["FileSystems"]}
+
+    def update(name: str, body: str) -> list[str]:
+        changes = cloudformation.create_change_set(StackName="Lustre", ChangeSetName=name, TemplateBody=body)
+        found = cloudformation.describe_change_set(ChangeSetName=changes["Id"])["Changes"]
+        cloudformation.execute_change_set(ChangeSetName=changes["Id"])
+        cloudformation.get_waiter("stack_update_complete").wait(StackName="Lustre", WaiterConfig={"Delay": 1})
+        return [change["ResourceChange"]["Replacement"] for change in found]
+
+    cloudformation.create_stack(StackName="Lustre", TemplateBody=_template(network, "old"))
+    cloudformation.get_waiter("stack_create_complete").wait(StackName="Lustre", WaiterConfig={"Delay": 1})
+    (first,) = systems()
+    assert update("tier", _template(network, "new", PerUnitStorageThroughput=1000)) == ["False"]
+    (changed,) = systems().values()
+    assert changed["FileSystemId"] == first
+    assert changed["LustreConfiguration"]["PerUnitStorageThroughput"] == 1000
+    assert {tag["Key"] for tag in changed["Tags"] if not tag["Key"].startswith("aws:")} == {"new"}
+    assert update("efa", _template(network, "new", PerUnitStorageThroughput=1000, EfaEnabled=True)) == ["True"]
+    assert len(systems()) == 2 and first in systems(), "the old one is kept"
+    cloudformation.delete_stack(StackName="Lustre")
+    cloudformation.get_waiter("stack_delete_complete").wait(StackName="Lustre", WaiterConfig={"Delay": 1})
+    assert list(systems()) == [first]
+    fsx.delete_file_system(FileSystemId=first)
