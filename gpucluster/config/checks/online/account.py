@@ -37,7 +37,7 @@ def deployed(account: Account, config: ClusterConfig) -> bool:
 
 
 def zones(account: Account, *, local: bool = False) -> list[str]:
-    """Names of the region's availability zones that can be used, in their order; `local` ones as well, if opted in to."""
+    """Names of the region's availability zones that can be used, in their order; and `local` ones, if opted in to."""
     found = account.ask("ec2", "describe_availability_zones")["AvailabilityZones"]
     usable = (zone for zone in found if zone.get("State", "available") == "available")
     kinds = ("availability-zone", "local-zone", "wavelength-zone") if local else ("availability-zone",)
