@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from conftest import synthesize
 
 from gpucluster.config import loads
@@ -20,14 +22,14 @@ from gpucluster.config.checks.limits import (
 )
 from gpucluster.config.checks.partitions import PARAMETER_BYTES, TEMPLATE_BYTES
 
+LONGEST_CLUSTER = "A-Cluster-With-The-Longest-Name-It-Takes"
+LONGEST_PARTITION = "the-longest-of-names"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def many(count: int, *types: str) -> str:
     partitions = [{"name": f"part-{n}-of-many", "instance_types": types, "max_nodes": 10} for n in range(count)]
-    return json.dumps(
-        {"name": "A-Cluster-With-The-Longest-Name-It-Takes", "region": "us-east-1"} | {"partitions": partitions}
-    )
+    return json.dumps({"name": LONGEST_CLUSTER, "region": "us-east-1"} | {"partitions": partitions})
 
 
 def size(template: dict[str, Any]) -> int:
@@ -58,3 +60,31 @@ def test_the_parameter_of_a_partition_holds_as_many_types_as_the_validator_says(
     most = (PARAMETER_BYTES - TEMPLATE_BYTES) // TEMPLATE_BYTES
     value = {"instance_types": [entry] * most, "subnet_id": "subnet-0123456789abcdef0"}
     assert len(json.dumps(value, separators=(",", ":"))) <= PARAMETER_BYTES
+
+
+def lengths(value: Any, schema: Any, definitions: dict[str, Any], path: str) -> Iterator[tuple[str, int, int]]:
+    """Of every plain text in a resource's properties: where, how long it is, how long it may be."""
+    reference = schema.get("$ref", "").rpartition("/")[2]
+    schema = definitions.get(reference, schema)
+    if isinstance(value, str) and "maxLength" in schema:
+        yield path, len(value), schema["maxLength"]
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from lengths(inner, schema.get("properties", {}).get(key, {}), definitions, f"{path}.{key}")
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from lengths(inner, schema.get("items", {}), definitions, f"{path}[{index}]")
+
+
+def test_the_longest_names_are_no_longer_than_cloudformation_takes() -> None:
+    text = (EXAMPLES / "reference.yaml").read_text()
+    text = text.replace("name: GpuCluster ", f"name: {LONGEST_CLUSTER} ").replace(
+        "name: small", f"name: {LONGEST_PARTITION}"
+    )
+    found = []
+    for id_, resource in synthesize(text)["Resources"].items():
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", resource["Type"]).schema
+        found += lengths(resource.get("Properties", {}), schema, schema.get("definitions", {}), id_)
+    assert [where for where, length, most in found if length > most] == []
+    assert any(LONGEST_CLUSTER in json.dumps(each) for each in synthesize(text)["Resources"].values())
+    assert len(found) > 20
