@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from gpucluster_node import ec2, fleet, retry, slurm
+from botocore.exceptions import EndpointConnectionError
+from gpucluster_node import ec2, fleet, outdated, retry, slurm
 from gpucluster_node.reconcile import Action, Seen, decide
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
@@ -122,3 +124,75 @@ def test_a_condition_that_breaks_off_starts_anew() -> None:
     seen.begin(NOW + timedelta(seconds=15))
     seen.begin(NOW + timedelta(seconds=20))
     assert seen.lasts("x", key) is False
+
+
+OLD, NEW = ("lt-1", "1"), ("lt-1", "2")
+
+
+def from_template(template: tuple[str, str] | None, states: str, wanted: tuple[str, str] | None = NEW) -> list[Action]:
+    launched = ec2.Instance(
+        "i-1", "running", "10.0.0.1", datetime(2026, 11, 21, 11, 0, tzinfo=UTC), "train-2", None, template
+    )
+    known = {"train": frozenset({wanted})} if wanted else {}
+    return decide(CLUSTER, [node(states)], [launched], Seen(), NOW, known)
+
+
+@pytest.mark.parametrize(
+    ("what", "template", "states", "goes"),
+    [
+        ("an old one, idle", OLD, "IDLE+CLOUD", True),
+        ("an old one with a job: Slurm waits for it", OLD, "ALLOCATED+CLOUD", True),
+        ("of a type that the partition has no longer", ("lt-2", "2"), "IDLE+CLOUD", True),
+        ("the one that is wanted", NEW, "IDLE+CLOUD", False),
+        ("not from a template", None, "IDLE+CLOUD", False),
+        ("still booting", OLD, "ALLOCATED+CLOUD+POWERING_UP", False),
+        ("told already", OLD, "ALLOCATED+CLOUD+DRAIN+POWER_DOWN", False),
+        ("going", OLD, "IDLE+CLOUD+POWERING_DOWN", False),
+        ("drained by a person", OLD, "IDLE+CLOUD+DRAIN", False),
+    ],
+)
+def test_nodes_of_an_older_template_go_when_their_work_is_done(
+    what: str, template: tuple[str, str] | None, states: str, goes: bool
+) -> None:
+    assert [action.verb for action in from_template(template, states)] == ["power_down_asap"] * goes, what
+    assert from_template(template, states, wanted=None) == [], "as long as nobody knows what is wanted"
+
+
+class Parameters:
+    """Parameter Store with one partition's parameter, counting how often it is asked."""
+
+    def __init__(self, version: int) -> None:
+        self.version, self.asked, self.answers = version, 0, True
+
+    def get_parameter(self, Name: str) -> dict[str, dict[str, str]]:
+        self.asked += 1
+        assert Name == "/gpucluster/c/partitions/train"
+        if not self.answers:
+            raise EndpointConnectionError(endpoint_url="ssm")
+        value = {
+            "instance_types": [{"instance_type": "g5.xlarge", "launch_template_id": "lt-1", "version": self.version}]
+        }
+        return {"Parameter": {"Value": json.dumps(value)}}
+
+
+def test_what_is_wanted_is_asked_once_a_minute_and_kept_where_nobody_answers() -> None:
+    ssm, clock = Parameters(1), [0.0]
+    wanted = outdated.Wanted(lambda: ssm, lambda: clock[0])
+    for _ in range(3):
+        assert wanted.of(CLUSTER, ["train"]) == {"train": {("lt-1", "1")}}
+    assert ssm.asked == 1
+    ssm.version, clock[0] = 2, outdated.REFRESH_S
+    assert wanted.of(CLUSTER, ["train"]) == {"train": {("lt-1", "2")}}
+    ssm.answers, clock[0] = False, 2 * outdated.REFRESH_S
+    assert wanted.of(CLUSTER, ["train"]) == {"train": {("lt-1", "2")}}
+    assert ssm.asked == 3
+
+
+def test_ec2_says_which_template_an_instance_is_from() -> None:
+    tags = [{"Key": key, "Value": value} for key, value in zip(ec2.TEMPLATE_TAGS, OLD, strict=True)]
+    data = {"InstanceId": "i-1", "State": {"Name": "running"}, "LaunchTime": NOW}
+    assert ec2._instance({**data, "Tags": tags}).template == OLD
+    assert ec2._instance({**data, "Tags": tags[:1]}).template is None
+    assert outdated.partitions(
+        CLUSTER, [instance("train-2"), instance("train-3"), instance(None), instance("x-1")]
+    ) == ["train"]

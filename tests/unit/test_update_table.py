@@ -54,7 +54,13 @@ budget: {monthly_usd: 900000, email: a@example.com}
 BASES = {"small": SMALL, "full": FULL}
 
 HEAD = "AWS::EC2::Instance"
-DATA = ("AWS::EC2::Volume", "AWS::FSx::FileSystem", "AWS::EFS::FileSystem", "AWS::RDS::*")
+DATA = (
+    "AWS::EC2::Volume",
+    "AWS::FSx::FileSystem",
+    "AWS::EFS::FileSystem",
+    "AWS::RDS::DBInstance",
+    "AWS::RDS::DBCluster",
+)
 """What holds what people have made."""
 PLACE = (
     "AWS::EC2::VPC",
@@ -269,7 +275,7 @@ def _may_go(name: str, fate: str, old: Template, new: Template) -> bool:
     account, by the deletion policy of the deployed template."""
     resource = old["Resources"][name]
     kept = resource.get("DeletionPolicy") in ("Retain", "Snapshot")
-    if resource["Type"] in DATA or resource["Type"].startswith("AWS::RDS::"):
+    if resource["Type"] in DATA:
         return fate == REMOVED and kept
     nodes = (HEAD, "AWS::EC2::LaunchTemplate")
     stand_on = {each for other in old["Resources"].values() if other["Type"] in nodes for each in named(other)}
