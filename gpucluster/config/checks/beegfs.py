@@ -152,6 +152,7 @@ def beegfs_not_on_spot(storage: BeegfsRam, path: Path, config: ClusterConfig) ->
 def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """The image's kernel is one that BeeGFS's client is known to build for; the Deep Learning AMI's is newer."""
     images = {partition.image or config.software.image for partition in config.partitions}
+    images.add(config.head_node.image or config.software.image)
     if any(image.startswith("dlami-") for image in images):
         yield Finding(
             (*path, "type"),
