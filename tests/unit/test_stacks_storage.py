@@ -240,7 +240,7 @@ def test_what_goes_wrong_with_s3_is_logged(stored: Template, lustre: Template) -
     assert group["RetentionInDays"] == 90
     assert configuration["LogConfiguration"]["Level"] == "WARN_ERROR"
     assert flat(configuration["LogConfiguration"]["Destination"]).endswith(":log-group:/aws/fsx/Stored/fsx")
-    assert "AutomaticBackupRetentionDays" not in configuration, "FSx takes no backups beside links"
+    assert configuration["AutomaticBackupRetentionDays"] == 0, "FSx takes no backups beside links"
     assert not [id_ for id_, _ in of_type(lustre, "AWS::Logs::LogGroup") if id_.startswith("Storage")]
 
 
