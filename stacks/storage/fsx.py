@@ -120,15 +120,15 @@ class FsxLustre(Construct):
 
     def _lustre(self) -> FileSystem.LustreConfigurationProperty:
         storage = self._storage
-        backed_up = storage.deployment.startswith("persistent")
+        persistent = storage.deployment.startswith("persistent")
         return FileSystem.LustreConfigurationProperty(
             deployment_type=storage.deployment.upper().replace("-", "_"),
             per_unit_storage_throughput=lustre.throughput_mbps_per_tib(storage),
             data_compression_type=storage.compression.upper(),
             efa_enabled=True if storage.efa else None,
             metadata_configuration=_metadata(storage) if storage.deployment == "persistent-2" else None,
-            # 0 is written out: left out, an update would go on with the days before, which FSx links no directory beside.
-            automatic_backup_retention_days=storage.backup_days if backed_up else None,
+            # 0 is written out: an update without it would leave the days as they were, and FSx links nothing beside them.
+            automatic_backup_retention_days=storage.backup_days if persistent else None,
             log_configuration=self._logging(self._log) if self._log else None,
         )
 
