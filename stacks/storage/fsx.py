@@ -127,7 +127,7 @@ class FsxLustre(Construct):
             data_compression_type=storage.compression.upper(),
             efa_enabled=True if storage.efa else None,
             metadata_configuration=_metadata(storage) if storage.deployment == "persistent-2" else None,
-            # 0 is written out: an update without it would leave the days as they were, and FSx links nothing beside them.
+            # 0 is written out: left out, an update keeps the days, and FSx links nothing to what has backups.
             automatic_backup_retention_days=storage.backup_days if persistent else None,
             log_configuration=self._logging(self._log) if self._log else None,
         )
