@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from validator_cases.case import cluster, partition, storage
 
-from online_cases.case import Answers, Online, quota
+from online_cases.case import Answers, Online, deployed, quota
 
 ADDRESSES: Answers = {"ec2 describe_addresses": {"Addresses": [{"PublicIp": "192.0.2.1"}]}}
 VPCS: Answers = {"ec2 describe_vpcs": {"Vpcs": [{"VpcId": "vpc-1"}]}}
@@ -17,11 +17,6 @@ GATEWAYS: Answers = {
 }
 IN_ANOTHER_ZONE: Answers = {
     "ec2 describe_subnets": {"Subnets": [{"SubnetId": "subnet-1", "AvailabilityZone": "us-east-1b"}]}
-}
-DEPLOYED: Answers = {
-    "cloudformation describe_stacks": {
-        "Stacks": [{"StackName": "GpuCluster", "StackStatus": "UPDATE_COMPLETE", "CreationTime": "2026-11-21"}]
-    }
 }
 
 CASES: dict[str, Online | list[Online]] = {
@@ -73,7 +68,7 @@ CASES: dict[str, Online | list[Online]] = {
             key="network",
             says="the account has 1 Elastic IP addresses of 1 that it may have",
             fails={**ADDRESSES, **quota(1)},
-            passes={**ADDRESSES, **quota(1), **DEPLOYED},
+            passes={**ADDRESSES, **quota(1), **deployed("GpuCluster")},
         ),
     ],
     "quota-vpcs": Online(

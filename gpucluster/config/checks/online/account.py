@@ -47,12 +47,3 @@ def zones(account: Account, *, local: bool = False) -> list[str]:
 def zone(account: Account, config: ClusterConfig) -> str | None:
     """The cluster's. None where the region has none."""
     return config.availability_zone or next(iter(zones(account)), None)
-
-
-def tag(thing: Answer, key: str) -> str | None:
-    return next((each["Value"] for each in thing.get("Tags", []) if each["Key"] == key), None)
-
-
-def ours(thing: Answer, config: ClusterConfig) -> bool:
-    """Whether this cluster's stack made it."""
-    return tag(thing, "gpucluster:cluster") == config.name

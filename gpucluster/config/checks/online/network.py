@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucluster.config.checks.online.account import Account, Answer, Refused, ours, zone
+from gpucluster.config.checks.online.account import Account, Answer, Refused, deployed, zone
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
 from gpucluster.config.validators import Findings, validator
@@ -53,34 +53,30 @@ def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, acco
 )
 def vpc_has_no_zone_of_the_name(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The VPC has no private zone of the cluster's name: two of one name cannot be in a VPC."""
-    if not network.vpc_id:
+    if not network.vpc_id or deployed(account, config):
         return
     answer = account.ask("route53", "list_hosted_zones_by_vpc", VPCId=network.vpc_id, VPCRegion=config.region)
-    for found in answer["HostedZoneSummaries"]:
-        if found["Name"].rstrip(".") == config.zone and not _made_by_stack(account, config, found["HostedZoneId"]):
-            yield Finding(
-                ("name",),
-                f"{network.vpc_id} has a private zone {config.zone} already",
-                "choose another name",
-                at="value",
-            )
+    if any(found["Name"].rstrip(".") == config.zone for found in answer["HostedZoneSummaries"]):
+        yield Finding(
+            ("name",),
+            f"{network.vpc_id} has a private zone {config.zone} already",
+            "choose another name for the cluster",
+        )
 
 
 @validator("vpc-has-no-connect-endpoint", section=NETWORK, each=Network, needs="aws", source=CONNECT)
 def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The VPC has no EC2 Instance Connect Endpoint but the cluster's: it can have one."""
-    if not network.vpc_id:
+    if not network.vpc_id or deployed(account, config):
         return
     filters = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
     found = account.ask("ec2", "describe_instance_connect_endpoints", Filters=filters)["InstanceConnectEndpoints"]
-    for endpoint in found:
-        if endpoint.get("VpcId", network.vpc_id) == network.vpc_id and not ours(endpoint, config):
-            name = endpoint["InstanceConnectEndpointId"]
-            yield Finding(
-                (*path, "vpc_id"),
-                f"{network.vpc_id} has an Instance Connect Endpoint already: {name}",
-                f"aws ec2 delete-instance-connect-endpoint --instance-connect-endpoint-id {name}",
-            )
+    for name in (each["InstanceConnectEndpointId"] for each in found if each["VpcId"] == network.vpc_id):
+        yield Finding(
+            (*path, "vpc_id"),
+            f"{network.vpc_id} has an Instance Connect Endpoint already: {name}",
+            "name another VPC, or delete that endpoint if nobody needs it",
+        )
 
 
 @validator("subnet-exists", section=NETWORK, each=Network, needs="aws", source="error InvalidSubnetID.NotFound of EC2")
@@ -247,13 +243,6 @@ def _routes(account: Account, network: Network) -> list[Answer]:
 
 def _associated(table: Answer, key: str, value: object) -> bool:
     return any(association.get(key) == value for association in table.get("Associations", []))
-
-
-def _made_by_stack(account: Account, config: ClusterConfig, zone_id: str) -> bool:
-    answer = account.ask(
-        "route53", "list_tags_for_resource", ResourceType="hostedzone", ResourceId=zone_id.rpartition("/")[2]
-    )
-    return ours(answer["ResourceTagSet"], config)
 
 
 def _dashed(name: str) -> str:
