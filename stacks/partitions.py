@@ -60,7 +60,8 @@ class Partitions(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._config = config
-        profile = iam.InstanceProfile(self, "Profile", role=role)
+        # The hyphen keeps this id from being a partition's: theirs have none.
+        profile = iam.InstanceProfile(self, "Node-Profile", role=role)
         user_data, storage = render.user_data(config, "compute"), storage_version(config)
         self._launches = Launches(config.name, network, profile, user_data, key, storage)
         self.all = [self._partition(partition) for partition in config.partitions]

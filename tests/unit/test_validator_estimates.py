@@ -38,7 +38,7 @@ def size(template: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("types", [["p5.48xlarge"], ["g5.xlarge", "g5.2xlarge", "g5.4xlarge"]], ids=len)
 def test_partitions_are_no_larger_than_estimated_and_not_much_smaller(types: list[str]) -> None:
-    text = many(20, *types)
+    text = many(10, *types)
     template, config = synthesize(text), loads(text)
     assert len(template["Resources"]) <= estimated_resources(config)
     assert size(template) <= estimated_bytes(config)
@@ -88,3 +88,11 @@ def test_the_longest_names_are_no_longer_than_cloudformation_takes() -> None:
     assert [where for where, length, most in found if length > most] == []
     assert any(LONGEST_CLUSTER in json.dumps(each) for each in synthesize(text)["Resources"].values())
     assert len(found) > 20
+
+
+def test_no_name_that_is_allowed_is_taken_by_the_stack() -> None:
+    names = ["profile", "node-profile", "placement", "partitions"]
+    partitions = [{"name": name, "instance_types": ["g5.xlarge"], "max_nodes": 1} for name in names]
+    template = synthesize(json.dumps({"name": "a", "region": "us-east-1", "partitions": partitions}))
+    kinds = [resource["Type"] for resource in template["Resources"].values()]
+    assert kinds.count("AWS::EC2::LaunchTemplate") == len(names)
