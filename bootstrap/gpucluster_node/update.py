@@ -18,6 +18,7 @@ from typing import Any
 from gpucluster_node import fleet, head, imds
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
+from gpucluster_node.volume import INHERITED
 
 log = logging.getLogger("update")
 ROOT = Path("/opt/gpucluster")
@@ -68,11 +69,20 @@ def poll(cluster: fleet.Fleet, root: Path) -> None:
     subprocess.run(apply_argv(unpack(archive, wanted, root)), check=True)
 
 
+def apply_again(root: Path, inherited: Path = INHERITED) -> None:
+    """After another head node had the data volume."""
+    if inherited.exists():
+        log.info("another head node was here: applying the bundle again")
+        subprocess.run(apply_argv((root / "bundle").resolve()), check=True)
+        inherited.unlink()
+
+
 def main() -> None:
     start_logging()
     cluster = fleet.load()
     while True:
         try:
+            apply_again(ROOT)
             poll(cluster, ROOT)
         except (*AWS_ERRORS, OSError, subprocess.SubprocessError) as error:
             log.warning("could not look for a new bundle: %s", error)

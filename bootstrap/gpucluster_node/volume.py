@@ -1,7 +1,8 @@
 """The data volume, which outlives head nodes.
 
 usage: volume attach   attaches it to this machine; another head node of this cluster that still has it is stopped first
-       volume inherit  ends the compute nodes of the head node that had it before: what they mounted is gone
+       volume inherit  ends the compute nodes of the head node that had it before: what they mounted is gone, and has
+                       the bundle applied again
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from botocore.exceptions import ClientError
+
 from gpucluster_node import fleet, head, imds
 from gpucluster_node.aws import AWS_ERRORS, client, error_code
 from gpucluster_node.log import start_logging
@@ -20,11 +23,21 @@ from gpucluster_node.release import release
 
 log = logging.getLogger("volume")
 OWNER = Path("/home/gpucluster/head-instance")
+INHERITED = Path("/var/lib/gpucluster/inherited")
+"""Is there until the bundle has been applied once more: what another head node published and wrote is wrong now."""
 TIMEOUT_S = 900
 """A machine may take minutes to stop."""
-INTERVAL_S = 2
-PASSING = ("IncorrectState", "VolumeInUse", "IncorrectInstanceState", "InvalidInstanceID.NotFound")
-"""EC2's codes for what was true a moment ago."""
+INTERVAL_S = 1
+PASSING = (
+    "IncorrectInstanceState",
+    "IncorrectState",
+    "InvalidInstanceID.NotFound",
+    "RequestLimitExceeded",
+    "ServiceUnavailable",
+    "Unavailable",
+    "VolumeInUse",
+)
+"""EC2's codes for what was true a moment ago, or will not be in another. A network that comes up is waited for too."""
 
 Move = Literal["done", "wait", "attach", "detach", "stop"]
 
@@ -49,26 +62,26 @@ def next_move(attachment: Mapping[str, Any] | None, holder: head.Head | None, me
 
 def attach(cluster: fleet.Fleet) -> None:
     """Raises NotOurs, TimeoutError."""
-    place = fleet.parameter(client("ssm"), cluster, "head")
-    my_id, deadline, last = imds.instance_id(), time.monotonic() + TIMEOUT_S, None
+    deadline, last, why = time.monotonic() + TIMEOUT_S, None, ""
     while time.monotonic() < deadline:
         try:
-            move = _step(cluster, place["volume_id"], place["device"], my_id, last)
-        except AWS_ERRORS as error:
-            if error_code(error) not in PASSING:
+            last = _step(cluster, last)
+        except (*AWS_ERRORS, OSError) as error:
+            if isinstance(error, ClientError) and error_code(error) not in PASSING:
                 raise
-            move = "wait"
-        if move == "done":
+            why = f": {error}"
+            log.warning("%s", error)
+        if last == "done":
             return
-        last = move
         time.sleep(INTERVAL_S)
-    raise TimeoutError(f"the data volume {place['volume_id']} could not be attached within {TIMEOUT_S} s")
+    raise TimeoutError(f"the data volume could not be attached within {TIMEOUT_S} s{why}")
 
 
-def _step(cluster: fleet.Fleet, volume_id: str, device: str, my_id: str, last: Move | None) -> Move:
+def _step(cluster: fleet.Fleet, last: Move | None) -> Move:
     """Looks, does one thing, and says which."""
-    ec2 = client("ec2")
-    me = head.find(ec2, my_id)
+    ec2, my_id = client("ec2"), imds.instance_id()
+    place = fleet.parameter(client("ssm"), cluster, "head")
+    volume_id, me = place["volume_id"], head.find(ec2, my_id)
     attachment = _attachment(ec2, volume_id)
     other = attachment["InstanceId"] if attachment and attachment["InstanceId"] != my_id else None
     holder = head.find(ec2, other) if other else None
@@ -77,7 +90,7 @@ def _step(cluster: fleet.Fleet, volume_id: str, device: str, my_id: str, last: M
     if move in ("attach", "detach", "stop") and move != last:
         log.info("%s: %s, %s", volume_id, move, f"from {other}" if other else f"to {my_id}")
     if move == "attach":
-        ec2.attach_volume(VolumeId=volume_id, InstanceId=my_id, Device=device)
+        ec2.attach_volume(VolumeId=volume_id, InstanceId=my_id, Device=place["device"])
     elif move == "detach":
         ec2.detach_volume(VolumeId=volume_id, InstanceId=other)
     elif move == "stop":
@@ -91,7 +104,7 @@ def _attachment(ec2: Any, volume_id: str) -> Mapping[str, Any] | None:
     return found[0] if found else None
 
 
-def inherit(cluster: fleet.Fleet, owner: Path = OWNER) -> None:
+def inherit(cluster: fleet.Fleet, owner: Path = OWNER, inherited: Path = INHERITED) -> None:
     my_id = imds.instance_id()
     before = owner.read_text().strip() if owner.exists() else ""
     if before == my_id:
@@ -99,6 +112,8 @@ def inherit(cluster: fleet.Fleet, owner: Path = OWNER) -> None:
     if before:
         log.info("the head node was %s: its compute nodes are ended", before)
         release(cluster)
+        inherited.parent.mkdir(parents=True, exist_ok=True)
+        inherited.touch()
     owner.write_text(f"{my_id}\n")
 
 

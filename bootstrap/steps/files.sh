@@ -32,11 +32,3 @@ put_directory() {
 put_line() {
     if ! grep -qsxF -- "$2" "$1"; then echo "$2" >>"$1"; fi
 }
-
-# put_mount DEVICE MOUNTPOINT TYPE OPTIONS: what is mounted there at each boot. An earlier line for that place goes.
-put_mount() {
-    local line="$1 $2 $3 $4 0 0" others
-    others=$(awk -v place="$2" -v line="$line" '$2 != place || $0 == line' /etc/fstab)
-    if [ "$others" != "$(</etc/fstab)" ]; then put_file /etc/fstab 0644 root:root <<<"$others"; fi
-    put_line /etc/fstab "$line"
-}

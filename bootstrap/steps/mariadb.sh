@@ -8,10 +8,6 @@ step_mariadb() {
         return
     fi
     put_file "$conf" 0644 root:root <"$BUNDLE/slurm/mariadb.cnf"
-    put_file /etc/systemd/system/mariadb.service.d/gpucluster-home.conf 0644 root:root <<'EOF'
-[Unit]
-RequiresMountsFor=/var/lib/mysql
-EOF
     database_directory
     service_up mariadb "$conf"
     mariadb <<<"CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
@@ -23,10 +19,25 @@ database_directory() {
     local live=/var/lib/mysql
     put_directory "$DATABASE" 0700 mysql:mysql
     database_owner
-    put_mount "$DATABASE" "$live" none "bind,nofail,_netdev,x-systemd.requires-mounts-for=$DATABASE"
+    put_file /etc/systemd/system/var-lib-mysql.mount 0644 root:root <<UNIT
+[Unit]
+Requires=gpucluster-home.service
+After=gpucluster-home.service
+
+[Mount]
+What=$DATABASE
+Where=$live
+Type=none
+Options=bind
+UNIT
+    put_file /etc/systemd/system/mariadb.service.d/gpucluster-home.conf 0644 root:root <<'UNIT'
+[Unit]
+RequiresMountsFor=/var/lib/mysql
+UNIT
     if ! mountpoint -q "$live"; then
+        systemctl daemon-reload
         systemctl stop mariadb
-        mount --bind "$DATABASE" "$live"
+        systemctl start var-lib-mysql.mount
     fi
     if [ ! -e "$DATABASE/complete" ]; then
         find "$DATABASE" -mindepth 1 -delete

@@ -9,11 +9,7 @@ step_slurm_head() {
     put_cgroup_conf
     power_programs
     slurm_limits slurmctld
-    # Its state is on the data volume, which a boot does not wait for.
-    put_file /etc/systemd/system/slurmctld.service.d/gpucluster-home.conf 0644 root:root <<'EOF'
-[Unit]
-RequiresMountsFor=/home/gpucluster/slurm-state
-EOF
+    needs_home slurmctld
     running=$(systemctl is-active slurmctld || true)
     service_up slurmctld $etc/{slurm,gres,image,cgroup}.conf /etc/munge/munge.key \
         /etc/systemd/system/slurmctld.service.d/gpucluster-limits.conf

@@ -1,12 +1,13 @@
 # Slurm's accounting daemon. It makes its tables at its first start, while the boot goes on: see accounting.sh.
 step_slurmdbd() {
-    local conf=/etc/slurm/slurmdbd.conf
+    local conf=/etc/slurm/slurmdbd.conf text
     if [ "$ACCOUNTING" = off ]; then
         service_down slurmdbd
         return
     fi
     put_directory /var/log/slurm 0755 slurm:slurm
-    slurmdbd_conf | put_file "$conf" 0600 slurm:slurm
+    text=$(slurmdbd_conf)
+    put_file "$conf" 0600 slurm:slurm <<<"$text"
     service_up slurmdbd "$conf" /etc/munge/munge.key
 }
 
@@ -14,4 +15,27 @@ step_slurmdbd() {
 slurmdbd_conf() {
     cat "$BUNDLE/slurm/slurmdbd.conf"
     if [ "$ACCOUNTING" = rds ]; then database_on_rds; fi
+}
+
+# The password is never an argument: those everybody on the machine can read.
+database_on_rds() {
+    local ca=/etc/slurm/rds-ca.pem secret
+    authorities "$ca"
+    secret=$(aws secretsmanager get-secret-value --secret-id "$(parameter accounting secret_arn)" \
+        --query SecretString --output text)
+    cat <<LINES
+StorageHost=$(parameter accounting host)
+StoragePort=$(parameter accounting port)
+StorageUser=$(parameter accounting user)
+StoragePass=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["password"])' <<<"$secret")
+StorageParameters=SSL_CA=$ca
+LINES
+}
+
+# authorities FILE: who may sign the database's certificate. An image whose network does not lead there brings the file.
+authorities() {
+    if [ ! -s "$1" ]; then
+        curl -sSf -m 60 --retry 5 --retry-all-errors -o "$1.new" "$(parameter accounting ca_url)"
+        mv -f "$1.new" "$1"
+    fi
 }

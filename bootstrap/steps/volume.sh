@@ -9,56 +9,77 @@ step_volume() {
     if ! mountpoint -q /home; then
         format_if_blank "$link"
         keep_users "$link"
-        mount -o noatime "$link" /home
     fi
+    mount_at_boot "$link"
     fill_device "$link"
-    put_mount "$link" /home ext4 \
-        noatime,nofail,_netdev,x-systemd.requires=gpucluster-volume.service,x-systemd.device-timeout=15min
     put_directory /home/gpucluster 0755 root:root
     inherit_at_boot
 }
 
 # At each boot: after a failed update a head node finds its volume with the one that was to replace it.
 attach_at_boot() {
-    local unit=/etc/systemd/system/gpucluster-volume.service
-    put_file "$unit" 0644 root:root <<'EOF'
-[Unit]
-Description=Attach the data volume
+    boot_task gpucluster-volume "Attach the data volume" "/opt/gpucluster/bin/node-program volume attach" <<'UNIT'
 After=network-online.target systemd-resolved.service
 Wants=network-online.target
+UNIT
+}
 
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/opt/gpucluster/bin/node-program volume attach
-TimeoutStartSec=1000
-
-[Install]
-WantedBy=multi-user.target
-EOF
-    service_up gpucluster-volume "$unit"
+# Not by fstab: what is mounted from there is waited for before the network is up, and containers pass over its disks.
+mount_at_boot() {
+    put_file /opt/gpucluster/bin/mount-home 0755 root:root <<SCRIPT
+#!/bin/sh
+if mountpoint -q /home; then exit; fi
+for _ in \$(seq 300); do
+    if [ -b $1 ]; then exec mount -o noatime $1 /home; fi
+    sleep 1
+done
+echo "$1 did not appear within 300 s" >&2
+exit 1
+SCRIPT
+    boot_task gpucluster-home "Mount /home" /opt/gpucluster/bin/mount-home <<'UNIT'
+Requires=gpucluster-volume.service
+After=gpucluster-volume.service
+UNIT
 }
 
 # Compute nodes that mounted /home from another head node wait for it for ever.
 inherit_at_boot() {
-    local unit=/etc/systemd/system/gpucluster-inherit.service
-    put_file "$unit" 0644 root:root <<'EOF'
-[Unit]
-Description=End the compute nodes of the head node before
-RequiresMountsFor=/home/gpucluster
-After=network-online.target systemd-resolved.service
-Wants=network-online.target
+    boot_task gpucluster-inherit "End the compute nodes of the head node before" \
+        "/opt/gpucluster/bin/node-program volume inherit" <<'UNIT'
+Requires=gpucluster-home.service
+After=gpucluster-home.service
 Before=slurmctld.service nfs-server.service
+UNIT
+}
+
+# boot_task NAME DESCRIPTION COMMAND <DEPENDENCIES: a unit that runs the command at each boot, and now.
+boot_task() {
+    local unit=/etc/systemd/system/$1.service
+    put_file "$unit" 0644 root:root <<UNIT
+[Unit]
+Description=$2
+$(cat)
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/opt/gpucluster/bin/node-program volume inherit
+ExecStart=$3
+TimeoutStartSec=1000
 
 [Install]
 WantedBy=multi-user.target
-EOF
-    service_up gpucluster-inherit "$unit"
+UNIT
+    service_up "$1" "$unit"
+}
+
+# needs_home UNIT: does not start before /home is there, and stops before it goes.
+needs_home() {
+    put_file "/etc/systemd/system/$1.service.d/gpucluster-home.conf" 0644 root:root <<'UNIT'
+[Unit]
+Requires=gpucluster-home.service
+After=gpucluster-home.service
+RequiresMountsFor=/home/gpucluster
+UNIT
 }
 
 # A volume that has just been attached or enlarged takes a moment to show.
