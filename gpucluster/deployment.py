@@ -32,6 +32,7 @@ class Clients:
 
     cloudformation: Any
     ec2: Any
+    rds: Any
     route53: Any
     sts: Any
 
@@ -69,10 +70,15 @@ class Deployment:
     def up(self, inherited: Mapping[str, str]) -> bool:
         """False where the stack was as it should be already. Raises DeployError."""
         self.let_finish()
+        self._start_head()
         self._bootstrap(inherited)
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
         options = ("--require-approval", "never", "--progress", "events")
-        return not any("(no changes)" in line for line in self._run("deploy", inherited, *options))
+        try:
+            return not any("(no changes)" in line for line in self._run("deploy", inherited, *options))
+        except DeployError:
+            self._start_head()
+            raise
 
     def down(self, inherited: Mapping[str, str]) -> None:
         """Raises DeployError."""
@@ -84,6 +90,38 @@ class Deployment:
         self._remove_records()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force")
+
+    def _start_head(self) -> None:
+        """It is stopped where an update failed after the head node that was to replace it had taken its volume."""
+        if self.status() is None:
+            return
+        ours = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::EC2::Instance")
+        heads = {each["InstanceId"]: each["State"]["Name"] for each in self.instances("head")}
+        stopped = [instance_id for instance_id in ours if heads.get(instance_id) in ("stopping", "stopped")]
+        if not stopped:
+            return
+        self.tell(f"starting the head node {' '.join(stopped)}, which is stopped")
+        self.clients.ec2.get_waiter("instance_stopped").wait(InstanceIds=stopped)
+        self.clients.ec2.start_instances(InstanceIds=stopped)
+
+    def protected(self) -> bool:
+        """Whether AWS refuses to delete it: head_node.termination_protection."""
+        return stack.protected(self.clients.cloudformation, self.name)
+
+    def lift_protection(self) -> None:
+        """Of the stack, and of what in it has a protection of its own."""
+        self.tell(f"lifting the termination protection of {self.name}")
+        self.clients.cloudformation.update_termination_protection(
+            StackName=self.name, EnableTerminationProtection=False
+        )
+        for head in self.instances("head"):
+            self.clients.ec2.modify_instance_attribute(
+                InstanceId=head["InstanceId"], DisableApiTermination={"Value": False}
+            )
+        for database in stack.physical_ids(self.clients.cloudformation, self.name, "AWS::RDS::DBInstance"):
+            self.clients.rds.modify_db_instance(
+                DBInstanceIdentifier=database, DeletionProtection=False, ApplyImmediately=True
+            )
 
     def let_finish(self) -> None:
         """An operation that an earlier run began goes on without it, and no other can begin before it ends."""
@@ -163,11 +201,12 @@ class Deployment:
                 self.clients.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
 
     def _console(self) -> str:
-        """Of the head node; empty as long as there is none."""
+        """Of the head node, of the new one where it is being replaced; empty as long as there is none."""
         heads = self.instances("head")
         if not heads:
             return ""
-        output = self.clients.ec2.get_console_output(InstanceId=heads[0]["InstanceId"], Latest=True)
+        newest = max(heads, key=lambda head: head["LaunchTime"])
+        output = self.clients.ec2.get_console_output(InstanceId=newest["InstanceId"], Latest=True)
         return str(output.get("Output", ""))
 
 

@@ -47,6 +47,10 @@ def template_metadata(cloudformation: Any, name: str) -> dict[str, Any]:
     return found
 
 
+def protected(cloudformation: Any, name: str) -> bool:
+    return bool(cloudformation.describe_stacks(StackName=name)["Stacks"][0].get("EnableTerminationProtection"))
+
+
 def physical_ids(cloudformation: Any, name: str, resource_type: str) -> list[str]:
     """Without those that a rollback has deleted already."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gpucluster import local_cloud
+from gpucluster import local_cloud, stack
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.up import deployment_of, stopwatch
 from gpucluster.config import ClusterConfig
@@ -21,7 +21,7 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def command(context: CliContext, yes: bool) -> int:
-    """Delete the cluster: its nodes, its network and /home. Says what goes, and asks."""
+    """Delete the cluster: its nodes, its network and /home. Says what goes and what stays, and asks."""
     from gpucluster.aws import aws_errors
 
     config = context.load()
@@ -53,6 +53,9 @@ def _take_down(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> i
         click.echo(f"nothing to take down: no stack {config.name} in {config.region}", err=True)
         return 0
     _confirm(deployment, config, yes=yes)
+    if deployment.protected():
+        _confirm_unprotected(config, yes=yes)
+        deployment.lift_protection()
     try:
         deployment.down(os.environ)
     except KeyboardInterrupt:
@@ -71,13 +74,43 @@ def _confirm(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> Non
     click.confirm("Delete all this?", abort=True, err=True)
 
 
+def _confirm_unprotected(config: ClusterConfig, *, yes: bool) -> None:
+    """What was protected so that no habit or script deletes it is not deleted by --yes either."""
+    hint = "set head_node.termination_protection to false and `gpucluster up`, or answer `gpucluster down` yourself"
+    if yes or not sys.stdin.isatty():
+        raise UsageError(f"{config.name} is protected against deletion", hint)
+    typed = click.prompt(f"{config.name} is protected against deletion. Its name, to delete it all the same", err=True)
+    if typed.strip() != config.name:
+        raise UsageError(f"{typed!r} is not {config.name!r}: nothing is deleted", hint)
+
+
 def what_goes(deployment: Deployment, config: ClusterConfig) -> Iterator[str]:
     compute = len(deployment.instances("compute"))
     yield f"{config.name} in {config.region}, to be deleted:"
     yield f"  {compute} compute node{'s' if compute != 1 else ''}, with what runs on them"
-    yield f"  the head node and its volume of {config.head_node.volume_gib} GiB: /home, job folders, Slurm's state"
+    volume = f"volume of {config.head_node.volume_gib} GiB: /home, job folders, Slurm's state and accounts"
+    yield f"  the head node{'' if config.head_node.on_delete == 'retain' else f' and its {volume}'}"
     yield "  its network, security groups, roles, parameters and DNS zone"
-    yield "what stays: CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all that CDK deploys"
+    yield "what stays:"
+    yield from (f"  {line}" for line in what_stays(deployment, config))
+
+
+def what_stays(deployment: Deployment, config: ClusterConfig) -> Iterator[str]:
+    """And costs, until somebody deletes it."""
+    head = config.head_node
+    volumes = " ".join(stack.physical_ids(deployment.clients.cloudformation, config.name, "AWS::EC2::Volume"))
+    if head.on_delete == "retain":
+        yield f"the head node's volume {volumes} (head_node.on_delete: retain)"
+    if head.on_delete == "snapshot":
+        yield f"a last snapshot of the volume {volumes} (head_node.on_delete: snapshot)"
+    if head.snapshot_days:
+        yield f"the daily snapshots of it: aws ec2 describe-snapshots --filters Name=volume-id,Values={volumes}"
+    if config.accounting == "rds" and head.on_delete != "delete":
+        yield "a last snapshot of the accounting database"
+    for storage in config.storage:
+        if getattr(storage, "on_delete", None) == "retain":
+            yield f"{storage.mount}, on {storage.type} (on_delete: retain)"
+    yield "CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all that CDK deploys"
 
 
 def _interrupted(deployment: Deployment) -> int:
