@@ -19,7 +19,7 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.route53.responses import Route53
 from moto.s3.models import FakeBucket
 
-from localcloud import budgets, cost_tags, service_quotas
+from localcloud import budgets, cost_tags, rds, service_quotas
 from localcloud.ec2 import lifecycle
 from localcloud.filesystems.efs import Efs
 from localcloud.filesystems.fsx import Fsx
@@ -30,6 +30,7 @@ def install() -> None:
     budgets.install()
     service_quotas.install()
     cost_tags.install()
+    rds.install()
     moto.cloudtrail.urls.url_paths["{0}/$"] = CloudTrail.dispatch
     moto.ec2instanceconnect.urls.url_paths["{0}/$"] = InstanceConnect.dispatch
     moto.fsx.urls.url_paths["{0}/$"] = Fsx.dispatch

@@ -7,6 +7,7 @@ from localcloud.cloudformation.resources import (  # noqa: F401
     budgets,
     compute,
     data,
+    databases,
     identity,
     launch,
     load_balancers,
