@@ -54,7 +54,7 @@ def efa_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> 
     section=FSX,
     each=FsxLustre,
     level="warning",
-    source=f"{GUIDE}/efa-file-systems.html: clients without EFA mount it over TCP",
+    source=f"{FSX_API}: EfaEnabled; man lnetctl.8: a client without the network is reached over TCP",
 )
 def efa_has_clients(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Some nodes have EFA interfaces to reach it by."""

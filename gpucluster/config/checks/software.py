@@ -71,7 +71,7 @@ def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) 
         yield Finding(
             (*path, "frameworks", software.frameworks.index("smddp")),
             f"smddp runs on {', '.join(SMDDP_TYPES[:-1])} and {SMDDP_TYPES[-1]} alone, and no partition has one",
-            "leave smddp out: NCCL is as fast on later types; or add a partition of p4d.24xlarge",
+            "leave smddp out: later types train with NCCL; or add a partition of p4d.24xlarge",
         )
 
 
