@@ -66,6 +66,9 @@ class NoBoot:
     def detach_volume(self, instance_id: str, volume_id: str) -> None:
         """Nothing is attached."""
 
+    def grow_volume(self, volume_id: str, size_gib: int) -> None:
+        """Nothing is as large as it says."""
+
     def delete_volume(self, volume_id: str) -> None:
         """Nothing was written."""
 

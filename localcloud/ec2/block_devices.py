@@ -23,6 +23,10 @@ def detach(instance_id: str, volume_id: str) -> None:
     _later(volume_id, lambda: current().hypervisor.detach_volume(instance_id, volume_id))
 
 
+def grow(volume_id: str, size_gib: int) -> None:
+    _later(volume_id, lambda: current().hypervisor.grow_volume(volume_id, size_gib))
+
+
 def delete(volume_id: str) -> None:
     _later(volume_id, lambda: current().hypervisor.delete_volume(volume_id))
 

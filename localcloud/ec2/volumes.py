@@ -57,6 +57,15 @@ class VolumeActions(EC2Response):
         block_devices.detach(instance_id, volume.id)
         return result
 
+    def modify_volume(self) -> ActionResult:
+        volume, size = self.ec2_backend.get_volume(self._get_param("VolumeId")), self._get_param("Size")
+        if size is not None and int(size) < int(volume.size):
+            raise Ec2Error("InvalidParameterValue", "New size cannot be smaller than existing size")
+        result = super().modify_volume()
+        if size is not None:
+            block_devices.grow(volume.id, int(size))
+        return result
+
     def delete_volume(self) -> ActionResult:
         volume_id = self._get_param("VolumeId")
         result = super().delete_volume()

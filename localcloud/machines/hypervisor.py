@@ -181,6 +181,9 @@ class NspawnHypervisor:
         if self._volumes.instance_of(volume_id) == instance_id:
             self._volumes.detach(volume_id, self._machines[instance_id].leader())
 
+    def grow_volume(self, volume_id: str, size_gib: int) -> None:
+        self._volumes.grow(volume_id, size_gib)
+
     def delete_volume(self, volume_id: str) -> None:
         self._volumes.delete(volume_id)
 

@@ -78,6 +78,16 @@ class Volumes:
             number += 1
         return f"nvme{number}n1"
 
+    def grow(self, volume_id: str, size_gib: int) -> None:
+        """The guest sees it at once. One that nobody has had yet has no file to grow."""
+        with self._lock:
+            path = self._folder / volume_id
+            if not path.exists():
+                return
+            os.truncate(path, size_gib * GIB)
+            if volume_id in self._attached:
+                run(["losetup", "--set-capacity", str(self._attached[volume_id].loop)])
+
     def detach(self, volume_id: str, leader: int | None = None) -> None:
         """Take the disk out of the guest. A file system that is mounted still stays until it is unmounted."""
         with self._lock:

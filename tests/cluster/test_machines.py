@@ -109,6 +109,8 @@ def test_volume_keeps_its_files_from_one_attachment_to_the_next(guests: Guests) 
     assert guests.run(client, f"test -e {link}; echo $?") == "1\n"
     guests.hypervisor.attach_volume(server, "vol-0123", 1, "/dev/sdf")
     assert guests.run(server, f"mount {link} /mnt && cat /mnt/file && umount /mnt") == "kept\n"
+    guests.hypervisor.grow_volume("vol-0123", 2)
+    assert guests.run(server, f"blockdev --getsize64 {link}") == f"{2 << 30}\n"
     guests.hypervisor.detach_volume(server, "vol-0123")
     guests.hypervisor.delete_volume("vol-0123")
     assert leftovers.loops_below(guests.state_dir) == []
