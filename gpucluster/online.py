@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from gpucluster.aws import CREDENTIALS, Aws, aws_errors
 from gpucluster.config import ClusterConfig
-from gpucluster.config.checks import check_online
+from gpucluster.config.checks import UNCHECKED, check_online
 from gpucluster.config.checks.online.account import Refused
 from gpucluster.config.checks.online.quotas import QUOTAS
 from gpucluster.config.validators import VALIDATORS
@@ -56,7 +57,23 @@ def ask(config: ClusterConfig, cloud: Aws) -> list[Notice]:
     with aws_errors():
         cloud.client("sts").get_caller_identity()
         outcome = check_online(config, LiveAccount(cloud.client))
-    return [config.notice(finding) for finding in outcome.findings]
+    return _told_once([config.notice(finding) for finding in outcome.findings])
+
+
+def _told_once(notices: list[Notice]) -> list[Notice]:
+    """One refusal keeps many validators from checking: it is told with the first of them, and names the others."""
+    by_refusal: dict[str, list[Notice]] = {}
+    for notice in notices:
+        if notice.message.startswith(UNCHECKED):
+            by_refusal.setdefault(notice.message, []).append(notice)
+    first = {id(group[0]): group[1:] for group in by_refusal.values()}
+    told = [notice for notice in notices if not notice.message.startswith(UNCHECKED) or id(notice) in first]
+    return [_naming(notice, first.get(id(notice), [])) for notice in told]
+
+
+def _naming(notice: Notice, others: list[Notice]) -> Notice:
+    names = dict.fromkeys(other.validator for other in others if other.validator != notice.validator)
+    return replace(notice, hint=f"nor could {', '.join(names)}") if names else notice
 
 
 def refuse(notices: list[Notice]) -> None:

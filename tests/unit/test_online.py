@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,6 +63,14 @@ def test_images_are_those_that_the_stack_boots() -> None:
 
 def notice(validator: str, level: Any = "error") -> Notice:
     return Notice(level, "cluster.yaml", 1, 1, "a", "b", validator=validator)
+
+
+def test_one_refusal_is_told_once() -> None:
+    refused = "could not be checked: service-quotas GetServiceQuota: AccessDenied"
+    found = [replace(notice(name, "warning"), message=refused) for name in ("quota-spot", "quota-vpcs", "quota-spot")]
+    (told, other) = online._told_once([found[0], notice("image-lasts"), *found[1:]])
+    assert (told.validator, told.message, told.hint) == ("quota-spot", refused, "nor could quota-vpcs")
+    assert other.validator == "image-lasts"
 
 
 def test_what_the_file_asks_for_in_vain_ends_with_2_and_what_the_account_lacks_with_3() -> None:

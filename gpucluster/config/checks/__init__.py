@@ -60,6 +60,9 @@ ONLINE: tuple[str, ...] = (
 """Those whose validators ask AWS. They are imported for their names (`silence`, the page of docs), or to be run."""
 
 
+UNCHECKED = "could not be checked"
+
+
 def check(config: ClusterConfig) -> Outcome:
     """What all offline validators say; those of a field alone have spoken when it was read."""
     _import(OFFLINE)
@@ -90,7 +93,7 @@ def findings(validator: Validator, config: ClusterConfig, *clients: Any) -> Iter
                 for finding in validator.rule(entry, *place, *clients):
                     yield replace(finding, level=validator.level, validator=validator.name)
             except Unanswered as reason:
-                yield Finding(path, f"could not be checked: {reason}", None, "warning", validator=validator.name)
+                yield Finding(path, f"{UNCHECKED}: {reason}", None, "warning", validator=validator.name)
 
 
 def _needing(needs: str) -> list[Validator]:
