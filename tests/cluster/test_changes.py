@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from bed import Bed, wait_for
+import pytest
+from bed import Bed, Submitted, wait_for
+
+UNTIL_TOLD = ["bash", "-c", "while [ ! -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done; echo same process $$"]
 
 # Every file that a role could write, with its hash and its time; not the logs, nor what Slurm and its database keep.
 _FILES = """
@@ -18,13 +24,6 @@ systemctl list-units --type=service --state=active --no-legend --plain | awk '{p
     grep -Ev '^(gpucluster-(update|reconcile)|user|session|systemd-(tmpfiles|hostnamed|timedated))' | sort |
     xargs -n 1 systemctl show -p Id,ActiveEnterTimestampMonotonic,MainPID
 """
-
-
-def raise_max_nodes(cluster: Bed, nodes: int) -> None:
-    text = cluster.config.read_text()
-    changed = text.replace("max_nodes: 4", f"max_nodes: {nodes}")
-    assert changed != text
-    cluster.config.write_text(changed)
 
 
 def test_diff_after_deploy_shows_no_change(cluster: Bed) -> None:
@@ -56,27 +55,158 @@ def _said(cluster: Bed, shell: list[str], script: str) -> str:
     return cluster.ssh("sh", "-c", f"echo {text} | base64 -d | {' '.join(shell)}")
 
 
-def test_more_nodes_are_live_when_up_returns_and_a_running_job_does_not_notice(cluster: Bed) -> None:
-    heads = cluster.instances("head")
-    program = ["bash", "-c", "while [ ! -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done; echo same process $$"]
-    job = cluster.submit("--nodes", "1", "--launcher", "srun", "--", *program)
+@contextmanager
+def running_job(cluster: Bed, partition: str = "train") -> Iterator[Submitted]:
+    """A job that runs, is the same process to its end, and ends well after the body."""
+    job = cluster.submit("--partition", partition, "--nodes", "1", "--launcher", "srun", "--", *UNTIL_TOLD)
     job_id = job.last["job_id"]
-    wait_for("the job's start", lambda: cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id).strip() == "R", 90)
-    started = cluster.ssh("scontrol", "show", "job", job_id).split("StartTime=")[1].split()[0]
+    wait_for("the job's start", lambda: cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id).strip() == "R", 120)
+    started = shown(cluster, job_id)["StartTime"]
+    yield job
+    assert shown(cluster, job_id) | {"JobState": "RUNNING", "StartTime": started, "Restarts": "0"} == shown(
+        cluster, job_id
+    )
+    let_end(cluster, job)
 
-    raise_max_nodes(cluster, 6)
-    assert cluster.up()["changed"] is True
 
-    assert "train-6" in cluster.ssh("scontrol", "show", "hostnames", cluster.ssh("sinfo", "-h", "-o", "%N").strip())
-    assert cluster.instances("head").keys() == heads.keys()
-    shown = cluster.ssh("scontrol", "show", "job", job_id)
-    assert "JobState=RUNNING" in shown
-    assert f"StartTime={started}" in shown
-    assert "Restarts=0" in shown
+def let_end(cluster: Bed, job: Submitted) -> None:
     cluster.ssh("touch", f"{job.last['folder']}/go-on")
-    wait_for("the job's end", lambda: "same process" in cluster.gpucluster("logs", job_id).stdout, 60)
-    result = json.loads(cluster.ssh("cat", f"{job.last['folder']}/result.json"))
-    assert result["exit_code"] == 0
+    wait_for("the job's end", lambda: "same process" in cluster.gpucluster("logs", job.last["job_id"]).stdout, 60)
+    assert json.loads(cluster.ssh("cat", f"{job.last['folder']}/result.json"))["exit_code"] == 0
+
+
+def shown(cluster: Bed, job_id: str) -> dict[str, str]:
+    words = cluster.ssh("scontrol", "show", "job", job_id).split()
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def rewrite(cluster: Bed, old: str, new: str) -> None:
+    text = cluster.config.read_text()
+    assert old in text, text
+    cluster.config.write_text(text.replace(old, new, 1))
+
+
+def node_names(cluster: Bed) -> list[str]:
+    return cluster.ssh("scontrol", "show", "hostnames", cluster.ssh("sinfo", "-h", "-o", "%N").strip()).split()
+
+
+def instance_of(cluster: Bed, node: str) -> dict[str, Any] | None:
+    found = [each for each in cluster.instances("compute").values() if each["tags"].get("gpucluster:node") == node]
+    return found[0] if found else None
+
+
+SMALL = "  - {name: small, instance_types: [m6i.large], max_nodes: 2}\n"
+WATCHED = """
+network: {ssh_from: [192.0.2.0/24]}
+monitoring: {log_days: 30, dashboard: false}
+budget: {monthly_usd: 90000}
+s3_access: [{uri: "s3://my-bucket/data"}]
+"""
+
+
+def change_slurm(cluster: Bed) -> set[str]:
+    rewrite(cluster, "max_nodes: 4", "max_nodes: 6")
+    rewrite(cluster, "idle_minutes: 10", "idle_minutes: 8")
+    cluster.config.write_text(cluster.config.read_text().rstrip("\n") + "\n" + SMALL)
+    return {"partitions[train].max_nodes", "partitions[train].idle_minutes", "partitions[small]"}
+
+
+def change_what_is_around(cluster: Bed) -> set[str]:
+    rewrite(cluster, "max_nodes: 6", "max_nodes: 4")
+    rewrite(cluster, "volume_gib: 50", "volume_gib: 60\n  snapshot_days: 3")
+    cluster.client("s3").create_bucket(Bucket="my-bucket")
+    cluster.config.write_text(cluster.config.read_text() + WATCHED)
+    watched = {
+        "network.ssh_from",
+        "monitoring.log_days",
+        "monitoring.dashboard",
+        "budget",
+        "s3_access[s3://my-bucket/data]",
+    }
+    return watched | {"partitions[train].max_nodes", "head_node.volume_gib", "head_node.snapshot_days"}
+
+
+def keep_no_accounts(cluster: Bed) -> set[str]:
+    cluster.config.write_text(cluster.config.read_text() + 'accounting: "off"\n')
+    return {"accounting"}
+
+
+def keep_accounts(cluster: Bed) -> set[str]:
+    rewrite(cluster, 'accounting: "off"\n', "")
+    return {"accounting"}
+
+
+@pytest.mark.timeout(600)
+def test_a_running_job_does_not_notice_what_is_changed_in_place(cluster: Bed) -> None:
+    heads = cluster.instances("head")
+    with running_job(cluster):
+        for change in (change_slurm, change_what_is_around, keep_no_accounts, keep_accounts):
+            keys = change(cluster)
+            done = cluster.up()
+            assert done["changed"] is True
+            assert {each["key"]: each["effect"] for each in done["changes"]} == dict.fromkeys(keys, "in place")
+            assert cluster.instances("head").keys() == heads.keys()
+            if change is change_slurm:
+                assert {"train-6", "small-2"} <= set(node_names(cluster))
+        assert "train-6" not in node_names(cluster)
+        size = cluster.ssh("df", "--output=size", "-BG", "/home").split()[1]
+        assert int(size.rstrip("G")) >= 58, f"/home has grown to {size}"
+
+
+@pytest.mark.timeout(600)
+def test_what_needs_nodes_gone_is_refused_and_drained_where_asked(cluster: Bed) -> None:
+    """A job that runs ends by itself; one that waits runs on the new kind of nodes."""
+    with running_job(cluster, "small") as job:
+        rewrite(cluster, "[m6i.large]", "[m6i.xlarge]")
+        before = cluster.ask("status")["instances"]
+        refused = cluster.gpucluster("up")
+        assert refused.returncode == 2 and "up --drain" in refused.stderr, refused.stderr
+        assert "1 needs partition small drained, head node untouched" in refused.stderr
+        assert cluster.ask("status")["instances"] == before
+
+        draining = cluster.start("up", "--drain")
+        wait_for("the drain", lambda: "drain" in cluster.ssh("sinfo", "-h", "-p", "small", "-o", "%T"), 60)
+        waits = cluster.submit("--partition", "small", "--launcher", "srun", "--", "true")
+        assert cluster.ssh("squeue", "-h", "-o", "%t", "-j", waits.last["job_id"]).strip() == "PD"
+        assert instance_of(cluster, "small-1")
+    told, _ = draining.communicate(timeout=240)
+    assert draining.returncode == 0, told
+    assert f"waiting for 1 job: {job.last['job_id']} (" in told and "back in service: small-1 small-2" in told
+    wait_for("the job that waited", lambda: shown(cluster, waits.last["job_id"])["JobState"] == "COMPLETED", 120)
+    found = instance_of(cluster, "small-1")
+    assert found and found["instance_type"] == "m6i.xlarge"
+
+
+@pytest.mark.timeout(600)
+def test_nodes_of_an_older_template_are_replaced_when_their_work_is_done(cluster: Bed) -> None:
+    with running_job(cluster, "small"):
+        (node,) = cluster.ssh("squeue", "-h", "-p", "small", "-o", "%N").split()
+        old = instance_of(cluster, node)
+        rewrite(cluster, "[m6i.xlarge]", "[m6i.xlarge], purchase: spot")
+        done = cluster.up()
+        assert [each["effect"] for each in done["changes"]] == ["new nodes"]
+        wait_for("the drain", lambda: "drng" in cluster.ssh("sinfo", "-h", "-n", node, "-o", "%t"), 120)
+        assert instance_of(cluster, node) == old
+    wait_for("the node's end", lambda: instance_of(cluster, node) is None, 90)
+    wait_for("Slurm's word", lambda: "idle~" in cluster.ssh("sinfo", "-h", "-n", node, "-o", "%t"), 120)
+    again = cluster.submit("--partition", "small", "--launcher", "srun", "--follow", "--", "true")
+    assert again.exit_code == 0, again.told
+    new = instance_of(cluster, again.result["node_list"][0])
+    assert old and new and new["instance_id"] != old["instance_id"]
+
+
+def test_what_would_lose_data_is_refused_and_touches_nothing(cluster: Bed) -> None:
+    text, before = cluster.config.read_text(), cluster.ask("status")["instances"]
+    rewrite(cluster, "volume_gib: 60", "volume_gib: 40")
+    try:
+        planned = json.loads(cluster.gpucluster("plan", "--json").stdout)
+        assert [each["effect"] for each in planned["changes"]] == ["refused"]
+        refused = cluster.gpucluster("up", "--drain")
+        assert refused.returncode == 2 and "EBS cannot make a volume smaller" in refused.stderr, refused.stderr
+        assert cluster.ask("status")["instances"] == before
+    finally:
+        cluster.config.write_text(text)
+    assert cluster.up()["changed"] is False
 
 
 def test_a_node_that_was_ended_comes_back_as_a_new_instance(cluster: Bed) -> None:
