@@ -71,7 +71,7 @@ def _notifications(email: str) -> list[CfnBudget.NotificationWithSubscribersProp
 class StopLaunches(Construct):
     """At the limit AWS Budgets forbids the head node to launch. Nodes that run go on, and so does the head.
 
-    The policy stays until somebody reverses the action in the billing console, or the next month begins.
+    Somebody reverses the action in the billing console, or with `aws budgets execute-budget-action`, when it is time.
     """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, name: str, email: str) -> None:

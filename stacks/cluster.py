@@ -124,6 +124,7 @@ class GpuCluster(cdk.Stack):
             generation=self.head_generation,
             termination_protection=self._config.head_node.termination_protection,
             key=self.key,
+            topic_arn=self.monitoring.topic.arn if self.monitoring.topic else None,
             after=[
                 self.parameters,
                 self.munge_key,

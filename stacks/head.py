@@ -45,8 +45,11 @@ class HeadNode(Construct):
         termination_protection: bool,
         after: Sequence[IDependable],
         key: kms.IKey | None = None,
+        topic_arn: str | None = None,
     ) -> None:
+        """`topic_arn`: who is told that the head node is recovered or rebooted."""
         super().__init__(scope, id_)
+        self._topic_arn = topic_arn
         self.instance = ec2.Instance(
             self,
             "Instance",
@@ -87,6 +90,7 @@ class HeadNode(Construct):
 
     def _alarm(self, id_: str, metric: str, minutes: int, action: str) -> None:
         """EC2's own remedy: `recover` moves the instance to sound hardware, with its id, address and volumes."""
+        remedy = f"arn:{cdk.Aws.PARTITION}:automate:{cdk.Aws.REGION}:ec2:{action}"
         cloudwatch.CfnAlarm(
             self,
             id_,
@@ -102,7 +106,7 @@ class HeadNode(Construct):
             threshold=1,
             comparison_operator="GreaterThanOrEqualToThreshold",
             treat_missing_data="missing",
-            alarm_actions=[f"arn:{cdk.Aws.PARTITION}:automate:{cdk.Aws.REGION}:ec2:{action}"],
+            alarm_actions=[remedy, self._topic_arn] if self._topic_arn else [remedy],
         )
 
 

@@ -136,6 +136,18 @@ def test_alarms_wait_until_the_cluster_lives(template_of: TemplateOf) -> None:
             assert live <= set(each["DependsOn"])
 
 
+def test_the_heads_own_alarms_tell_it_too(template_of: TemplateOf) -> None:
+    template = template_of(FULL)
+    topic = {"Ref": next(iter(of_type(template, "AWS::SNS::Topic")))}
+    remedies = [
+        each["Properties"]["AlarmActions"]
+        for each in of_type(template, "AWS::CloudWatch::Alarm").values()
+        if each["Properties"]["MetricName"].startswith("StatusCheckFailed")
+    ]
+    assert len(remedies) == 2
+    assert all(len(each) == 2 and topic in each for each in remedies)
+
+
 def test_nobody_is_told_without_an_address(template_of: TemplateOf) -> None:
     template = template_of(WITHOUT)
     assert alarms(template) and all("AlarmActions" not in each for each in alarms(template).values())
