@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpucluster.errors import DeployError, UsageError
 
@@ -45,6 +47,17 @@ class Event:
 def parse_event(line: str) -> Event | None:
     match = _EVENT.match(line)
     return Event(match["status"], match["type"], match["resource"].strip()) if match else None
+
+
+def pinned(file: Path = ROOT / "cdk.context.json") -> dict[str, Any]:
+    """What CDK has looked up so far, and takes again without asking."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise UsageError(f"{file}: is not JSON: {error}") from None
+    return found
 
 
 def node_folder() -> Path:

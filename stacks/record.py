@@ -6,11 +6,24 @@ import aws_cdk as cdk
 
 from gpucluster import updates
 from gpucluster.config import ClusterConfig
+from gpucluster.updates import LookedUp
+from stacks.images import PARAMETERS, machine_image
 
 
 def keep(stack: cdk.Stack, config: ClusterConfig, *, availability_zone: str) -> None:
     """In the template's metadata: CloudFormation gives it back, and takes a change of it alone for none."""
-    stack.template_options.metadata = updates.metadata(config, availability_zone=availability_zone)
+    images = {name: _looked_up(stack, name, config.region) for name in PARAMETERS if name in _images(config)}
+    stack.template_options.metadata = updates.metadata(config, availability_zone=availability_zone, images=images)
+
+
+def _images(config: ClusterConfig) -> set[str | None]:
+    return {config.software.image, config.head_node.image, *(partition.image for partition in config.partitions)}
+
+
+def _looked_up(stack: cdk.Stack, name: str, region: str) -> LookedUp:
+    """The key is CDK's own, of the lookup of a parameter."""
+    key = f"ssm:account={stack.account}:parameterName={PARAMETERS[name]}:region={region}"
+    return LookedUp(key, machine_image(name, region=region).get_image(stack).image_id)
 
 
 def tell_policies(stack: cdk.Stack) -> None:

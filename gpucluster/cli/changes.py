@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucluster import updates
+from gpucluster import cdk, updates
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.deployment import Deployment
 from gpucluster.errors import UsageError
@@ -46,7 +46,7 @@ def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Compar
         return Comparison(None, ())
     if deployed is None:
         return Comparison(None, ())
-    old, new = deployed.compared_with(config)
+    old, new = deployed.compared_with(config, cdk.pinned())
     return Comparison(old, updates.settle(updates.compare(old, new), deployment.live_nodes()))
 
 

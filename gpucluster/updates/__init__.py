@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpucluster.updates.outcome import Drain, Effect, Outcome
 from gpucluster.updates.plan import Change, LiveNode, compare, drains, of_effect, settle, summary
 from gpucluster.updates.policies import POLICIES
-from gpucluster.updates.record import Deployed, UnknownRecord, metadata, read, storage_version
+from gpucluster.updates.record import Deployed, LookedUp, UnknownRecord, metadata, read, storage_version
 
 __all__ = [
     "POLICIES",
@@ -17,6 +17,7 @@ __all__ = [
     "Drain",
     "Effect",
     "LiveNode",
+    "LookedUp",
     "Outcome",
     "UnknownRecord",
     "compare",

@@ -373,3 +373,12 @@ def test_a_deletion_policy_is_never_the_only_change_of_a_resource(template_of: T
 def test_nodes_are_replaced_where_they_would_lack_a_mount(template_of: TemplateOf) -> None:
     old, new = map(template_of, ROWS["storage[]"].texts())
     assert set(of_types(fates(old, new), old, new, "AWS::EC2::LaunchTemplate").values()) == {"updated"}
+
+
+def test_the_image_is_kept_as_it_is_pinned(template_of: TemplateOf) -> None:
+    from conftest import AMI as PINNED
+    from conftest import lookups
+
+    deployed = updates.read(template_of(SMALL.replace(BAKED, "dlami-ubuntu-24.04"))["Metadata"])
+    (found,) = deployed.images.values()
+    assert (found.image_id, lookups("us-east-1")[found.key]) == (PINNED, PINNED)

@@ -201,7 +201,7 @@ def test_what_is_deployed_is_read_back_as_it_was() -> None:
     for text in (SMALL, REFERENCE):
         kept = updates.metadata(config.loads(text), availability_zone="us-east-1a")
         deployed = updates.read(json.loads(json.dumps(kept)))
-        assert updates.compare(*deployed.compared_with(config.loads(text))) == ()
+        assert updates.compare(*deployed.compared_with(config.loads(text), {})) == ()
 
 
 def test_naming_the_zone_that_is_used_anyway_is_no_change() -> None:
@@ -209,8 +209,19 @@ def test_naming_the_zone_that_is_used_anyway_is_no_change() -> None:
     same, other = (
         config.loads(SMALL.replace("region:", f"availability_zone: us-east-1{zone}\nregion:")) for zone in "ab"
     )
-    assert updates.compare(*deployed.compared_with(same)) == ()
-    assert [change.effect for change in updates.compare(*deployed.compared_with(other))] == [Effect.REFUSED]
+    assert updates.compare(*deployed.compared_with(same, {})) == ()
+    assert [change.effect for change in updates.compare(*deployed.compared_with(other, {}))] == [Effect.REFUSED]
+
+
+def test_an_image_that_was_looked_up_again_is_another_one() -> None:
+    """Its name in the file is the same: what cdk.context.json pins is not."""
+    cluster = config.loads(SMALL)
+    images = {"dlami-ubuntu-24.04": updates.LookedUp("ssm:x", "ami-1")}
+    deployed = updates.read(updates.metadata(cluster, availability_zone="us-east-1a", images=images))
+    assert updates.compare(*deployed.compared_with(cluster, {"ssm:x": "ami-1"})) == ()
+    for pinned, words in (({"ssm:x": "ami-2"}, "ami-1 -> ami-2"), ({}, "ami-1 -> dlami-ubuntu-24.04")):
+        (change,) = updates.compare(*deployed.compared_with(cluster, pinned))
+        assert change.effect is Effect.HEAD_REPLACED and f"software.image: {words}" in change.line()
 
 
 def test_fifty_partitions_take_a_small_record() -> None:
