@@ -57,6 +57,7 @@ CALLS = {
     "AWS::IAM::ManagedPolicy": ("iam", "CreatePolicy"),
     "AWS::IAM::Policy": ("iam", "PutRolePolicy"),
     "AWS::IAM::Role": ("iam", "CreateRole"),
+    "AWS::KMS::Key": ("kms", "CreateKey"),
     "AWS::Logs::LogGroup": ("logs", "CreateLogGroup"),
     "AWS::RDS::DBInstance": ("rds", "CreateDBInstance"),
     "AWS::RDS::DBParameterGroup": ("rds", "CreateDBParameterGroup"),
@@ -81,7 +82,9 @@ WITHOUT_A_CALL = {
 }
 
 ELSEWHERE = {
-    "AWS::EC2::Instance": "AvailabilityZone",
+    "AWS::Budgets::BudgetsAction": "ActionThreshold.Type ActionThreshold.Value Subscribers.Type",
+    "AWS::EC2::FlowLog": "ResourceId",
+    "AWS::EC2::Instance": "AvailabilityZone NetworkInterfaces.GroupSet",
     "AWS::EC2::SecurityGroup": "GroupDescription SecurityGroupEgress SecurityGroupIngress",
     "AWS::EC2::SecurityGroupEgress": "Description DestinationSecurityGroupId",
     "AWS::EC2::SecurityGroupIngress": "Description SourceSecurityGroupId",
@@ -92,8 +95,13 @@ ELSEWHERE = {
     "AWS::ElasticLoadBalancingV2::TargetGroup": "TargetGroupAttributes Targets",
     "AWS::IAM::InstanceProfile": "Roles",
     "AWS::IAM::Policy": "Roles",
+    "AWS::KMS::Key": "EnableKeyRotation KeyPolicy",
     "AWS::Logs::LogGroup": "RetentionInDays",
+    "AWS::RDS::DBInstance": "VPCSecurityGroups",
+    "AWS::RDS::DBParameterGroup": "Family Parameters",
     "AWS::Route53::HostedZone": "HostedZoneTags VPCs",
+    "AWS::SNS::Topic": "DisplayName KmsMasterKeyId",
+    "AWS::SNS::TopicPolicy": "PolicyDocument Topics",
     "AWS::SecretsManager::Secret": "GenerateSecretString",
 }
 """Properties that CloudFormation passes in another call, or under another name. So are the tags of most types."""
@@ -191,8 +199,16 @@ def _call_faults(resource: Mapping[str, Any]) -> Iterator[str]:
     service, operation = CALLS[kind]
     shape = _model(service).operation_model(operation).input_shape
     elsewhere = {"Tags", *ELSEWHERE.get(kind, "").split()}
-    given = {name: value for name, value in resource.get("Properties", {}).items() if name not in elsewhere}
-    yield from _shape_faults(given, shape, f"{service}.{operation}")
+    yield from _shape_faults(_without(resource.get("Properties", {}), elsewhere), shape, f"{service}.{operation}")
+
+
+def _without(value: Any, paths: set[str], here: str = "") -> Any:
+    if isinstance(value, list):
+        return [_without(item, paths, here) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    places = {name: f"{here}.{name}".lstrip(".") for name in value}
+    return {name: _without(inner, paths, places[name]) for name, inner in value.items() if places[name] not in paths}
 
 
 def _found(value: Any, path: list[str]) -> Iterator[Any]:

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from test_stacks_snapshot import EXAMPLES, GOLDEN, ROOT
+from test_stacks_snapshot import EXAMPLES, GOLDEN, ROOT, VARIANTS
 
 IGNORED = [
     "W3005",  # CDK spells out dependencies that a reference implies already
@@ -17,9 +19,13 @@ IGNORED = [
 ]
 
 
-def test_cfn_lint_has_nothing_to_say() -> None:
-    """Of the snapshots: another test holds them equal to what is synthesized."""
+def test_cfn_lint_has_nothing_to_say(tmp_path: Path, template_of: Callable[[str], dict[str, Any]]) -> None:
+    """Of the snapshots, which another test holds equal to what is synthesized, and of what the examples leave out."""
     templates = [str(GOLDEN / example.stem / "template.json") for example in EXAMPLES]
+    for variant in VARIANTS:
+        written = tmp_path / f"{variant.stem}.json"
+        written.write_text(json.dumps(template_of(variant.read_text())))
+        templates.append(str(written))
     program = Path(sys.executable).with_name("cfn-lint")
     done = subprocess.run(
         [program, "--ignore-checks", *IGNORED, "--", *templates], capture_output=True, text=True, check=False

@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from test_stacks_snapshot import EXAMPLES, ROOT
+from test_stacks_snapshot import EXAMPLES, ROOT, VARIANTS
 
-VARIANTS = sorted((ROOT / "tests" / "data" / "stacks").glob("*.yaml"))
 FILES = [*EXAMPLES, *VARIANTS]
 
 Findings = dict[str, list[list[str]]]

@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_stacks_snapshot import EXAMPLES
+from test_stacks_snapshot import EXAMPLES, VARIANTS
 
 from tests import aws_models
 
 Template = dict[str, Any]
+FILES = [*EXAMPLES, *VARIANTS]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", FILES, ids=lambda path: path.stem)
 def test_aws_knows_every_name_and_value(template_of: Callable[[str], Template], example: Path) -> None:
     assert list(aws_models.faults(template_of(example.read_text()))) == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", FILES, ids=lambda path: path.stem)
 def test_every_type_has_its_call(template_of: Callable[[str], Template], example: Path) -> None:
     used = {resource["Type"] for resource in template_of(example.read_text())["Resources"].values()}
     assert used - set(aws_models.CALLS) - set(aws_models.WITHOUT_A_CALL) == set()

@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = [ROOT / "cluster.yaml", *sorted((ROOT / "examples").glob("*.yaml"))]
+VARIANTS = sorted((ROOT / "tests" / "data" / "stacks").glob("*.yaml"))
+"""What no example has: RDS, no internet, an existing VPC, a key of the customer's."""
 
 
 def normalised(template: dict[str, Any]) -> str:
