@@ -1,0 +1,116 @@
+"""A cluster that is protected, with all that it keeps: what refuses to delete it, and what is left when it is gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cloud.played_head import Head
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "Guarded"
+CLUSTER = """
+name: Guarded
+region: us-east-1
+head_node: {instance_type: m6i.large, volume_gib: 20, on_delete: retain, termination_protection: true}
+partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 2}]
+accounting: rds
+"""
+
+pytestmark = pytest.mark.timeout(280)
+
+
+@dataclass
+class Cluster:
+    file: Path
+    cloud: Any
+
+    def gpucluster(self, *arguments: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
+        """`typed`: at a terminal; None: there is none."""
+        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self.file), *arguments]
+        if typed is None:
+            return subprocess.run(
+                argv, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL
+            )
+        ours, theirs = os.openpty()
+        try:
+            os.write(ours, typed.encode())
+            return subprocess.run(
+                argv, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False, stdin=theirs
+            )
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
+    def status(self) -> str | None:
+        from gpucluster import stack
+
+        return stack.status(self.cloud.client("cloudformation"), NAME)
+
+    def ids(self, resource_type: str) -> list[str]:
+        from gpucluster import stack
+
+        return stack.physical_ids(self.cloud.client("cloudformation"), NAME, resource_type)
+
+    def protected(self) -> tuple[bool, bool, bool]:
+        """Stack, head node, database."""
+        described = self.cloud.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"][0]
+        (head,), (database,) = self.ids("AWS::EC2::Instance"), self.ids("AWS::RDS::DBInstance")
+        attribute = self.cloud.client("ec2").describe_instance_attribute(
+            InstanceId=head, Attribute="disableApiTermination"
+        )
+        found = self.cloud.client("rds").describe_db_instances(DBInstanceIdentifier=database)["DBInstances"][0]
+        return (
+            described["EnableTerminationProtection"],
+            attribute["DisableApiTermination"]["Value"],
+            found["DeletionProtection"],
+        )
+
+
+@pytest.fixture
+def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
+    from gpucluster import local_cloud
+
+    found = Cluster(tmp_path / "cluster.yaml", control_plane)
+    found.file.write_text(CLUSTER)
+    local_cloud.write(found.file, NAME, local_cloud.Record(control_plane.endpoint_url, "default", started=False))
+    yield found
+    if found.status():
+        found.gpucluster("down", typed=f"y\n{NAME}\n")
+
+
+def test_a_protected_cluster_goes_only_when_somebody_types_its_name(cluster: Cluster) -> None:
+    with Head(cluster.cloud, NAME):
+        up = cluster.gpucluster("up")
+        assert up.returncode == 0, up.stderr
+    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
+    assert cluster.protected() == (True, True, True)
+
+    for done in (cluster.gpucluster("down", "--yes"), cluster.gpucluster("down", typed="y\nSomethingElse\n")):
+        assert done.returncode == 2, done.stderr
+        assert "termination_protection" in done.stderr
+    assert cluster.protected() == (True, True, True)
+
+    down = cluster.gpucluster("down", typed=f"y\n{NAME}\n")
+    assert down.returncode == 0, down.stderr
+    assert f"the head node's volume {volume} (head_node.on_delete: retain)" in down.stderr
+    assert "a last snapshot of the accounting database" in down.stderr
+    assert cluster.status() is None
+    _kept_and_removed(cluster.cloud, volume, database)
+
+
+def _kept_and_removed(cloud: Any, volume: str, database: str) -> None:
+    """The volume and a snapshot of the database are there; both go, so that other tests find nothing."""
+    ec2, rds = cloud.client("ec2"), cloud.client("rds")
+    assert ec2.describe_volumes(VolumeIds=[volume])["Volumes"][0]["State"] == "available"
+    ec2.delete_volume(VolumeId=volume)
+    (snapshot,) = rds.describe_db_snapshots(DBInstanceIdentifier=database)["DBSnapshots"]
+    assert snapshot["Encrypted"] is True
+    rds.delete_db_snapshot(DBSnapshotIdentifier=snapshot["DBSnapshotIdentifier"])
