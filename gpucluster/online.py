@@ -57,7 +57,8 @@ def ask(config: ClusterConfig, cloud: Aws) -> list[Notice]:
     with aws_errors():
         cloud.client("sts").get_caller_identity()
         outcome = check_online(config, LiveAccount(cloud.client))
-    return _told_once([config.notice(finding) for finding in outcome.findings])
+    notices = _told_once([config.notice(finding) for finding in outcome.findings])
+    return sorted(notices, key=lambda notice: (notice.line, notice.column))
 
 
 def _told_once(notices: list[Notice]) -> list[Notice]:
