@@ -21,7 +21,7 @@ VARIANTS = sorted((ROOT / "tests" / "data" / "stacks").glob("*.yaml"))
 def normalised(template: dict[str, Any]) -> str:
     """Without what every change of a step or of this project's own files would change."""
     text = json.dumps(_without_user_data(template), indent=1, sort_keys=True) + "\n"
-    text = re.sub(r"Bundle(Handle|Live)[0-9a-f]{16}[0-9A-F]{8}", r"Bundle\1VERSION", text)
+    text = re.sub(r"Bundle(Handle|Live)[0-9a-f]{24}[0-9A-F]{8}", r"Bundle\1VERSION", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "ASSET", text)
     return re.sub(r'((?:version\\":\\"|"Value": "))[0-9a-f]{16}\b', r"\1VERSION", text)
 
