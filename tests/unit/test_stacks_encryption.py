@@ -77,6 +77,7 @@ def test_everything_that_takes_a_key_takes_the_customers(secured: Template) -> N
         "EFS::FileSystem",
         "FSx::FileSystem",
         "Logs::LogGroup",
+        "RDS::DBInstance",
         "SNS::Topic",
         "SecretsManager::Secret",
     }
