@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,27 +12,40 @@ from pathlib import Path
 from gpucluster import cdk, updates
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.deployment import Deployment
-from gpucluster.errors import UsageError
+from gpucluster.errors import CloudError, RemoteError, UsageError
 from gpucluster.remote import SshRemote
 from gpucluster.updates import Change, Effect
 
 Tell = Callable[[str], None]
+HEAD_TIMEOUT_S = 900.0
+POLL_S = 5.0
 _HEAD = (Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of what is deployed with the file. `old` is None where nothing is deployed, or nobody knows with which file."""
+    """Of what is deployed with the file."""
 
     old: ClusterConfig | None
+    """None where nothing is deployed."""
     changes: tuple[Change, ...]
+    known: bool = True
+    """False where nobody knows with which file it was deployed: `old` is the new one then."""
+
+    @property
+    def needs_care(self) -> bool:
+        return not self.known or self.any(Effect.DRAIN, *_HEAD)
+
+    @property
+    def may_stop_the_head(self) -> bool:
+        return not self.known or self.any(*_HEAD)
 
     def any(self, *effects: Effect) -> bool:
         return any(change.effect in effects for change in self.changes)
 
     def lines(self) -> Iterator[str]:
         """What becomes of the cluster in one line, then a line for each change, the harmless first."""
-        if self.old is None:
+        if self.old is None or not self.known:
             return
         yield f"changes: {updates.summary(self.changes)}"
         for effect in Effect:
@@ -43,7 +58,7 @@ def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Compar
         deployed = deployment.deployed()
     except updates.UnknownRecord as unknown:
         tell(f"another version of GpuCluster deployed {config.name} ({unknown}): what changes cannot be told")
-        return Comparison(None, ())
+        return Comparison(config, (), known=False)
     if deployed is None:
         return Comparison(None, ())
     old, new = deployed.compared_with(config, cdk.pinned())
@@ -67,7 +82,7 @@ def nodes_out_of_service(
 ) -> Iterator[None]:
     """What the changes need drained, while the body makes them. Raises UsageError where that was not asked for."""
     old = comparison.old
-    if old is None or not comparison.any(Effect.DRAIN, *_HEAD):
+    if old is None or not comparison.needs_care:
         yield
         return
     connection = _Connection(old, config_file)
@@ -78,6 +93,8 @@ def nodes_out_of_service(
         else:
             _refuse_undrained(comparison, connection, deployment)
             yield
+            if comparison.may_stop_the_head:
+                _wait_for_head(connection, tell)
     finally:
         connection.renew()
 
@@ -89,7 +106,7 @@ def _drained(
     from gpucluster.draining import Drained, kept_out_of_service, nodes_above
 
     powered_down = updates.drains(comparison.changes, old)
-    idle = dict.fromkeys(_most(old), 0) if comparison.any(Effect.HEAD_RESTARTS) else {}
+    idle = dict.fromkeys(_most(old), 0) if comparison.may_stop_the_head else {}
 
     def instances() -> set[str]:
         nodes = [node for node in deployment.live_nodes() if node[0] in powered_down]
@@ -99,8 +116,28 @@ def _drained(
     with kept_out_of_service(drained, instances if powered_down else None):
         try:
             yield
+            if comparison.may_stop_the_head:
+                _wait_for_head(connection, tell)
         finally:
-            connection.renew()  # the head may be another one now
+            connection.renew()
+
+
+def _wait_for_head(connection: _Connection, tell: Tell) -> None:
+    """Until Slurm's controller answers there. Raises RemoteError."""
+    from gpucluster import slurm
+
+    tell("waiting for Slurm on the head node")
+    connection.renew()  # it may be another one now
+    deadline = time.monotonic() + HEAD_TIMEOUT_S
+    while True:
+        with contextlib.suppress(CloudError):  # it is stopped, or boots, or is not reached yet
+            if any(slurm.parse_ping(connection().run(slurm.scontrol_ping_argv()).stdout).values()):
+                return
+            connection.renew()
+        if time.monotonic() > deadline:
+            minutes = HEAD_TIMEOUT_S / 60
+            raise RemoteError(f"Slurm did not answer within {minutes:.0f} minutes", "`gpucluster status` says more")
+        time.sleep(POLL_S)
 
 
 def _most(config: ClusterConfig) -> dict[str, int]:
@@ -115,7 +152,17 @@ def _refuse_undrained(comparison: Comparison, connection: _Connection, deploymen
     if needs:
         names = dict.fromkeys(each.partition for change in needs for each in change.outcome.drains)
         raise UsageError(f"nodes of {' and '.join(names)} run that must be gone first; nothing was touched", hint)
-    jobs = _running_jobs(connection) if deployment.live_nodes() else []
+    if comparison.may_stop_the_head and deployment.live_nodes() and _runs(deployment):
+        _refuse_while_jobs_run(connection, hint)
+
+
+def _runs(deployment: Deployment) -> bool:
+    """Whether there is a head node to ask; one that is gone or stopped holds no change up."""
+    return any(head["State"]["Name"] == "running" for head in deployment.instances("head"))
+
+
+def _refuse_while_jobs_run(connection: _Connection, hint: str) -> None:
+    jobs = _running_jobs(connection)
     if jobs:
         told = ", ".join(jobs)
         raise UsageError(f"the head node cannot be changed while jobs run: {told}; nothing was touched", hint)

@@ -1,0 +1,135 @@
+"""Nodes out of service and back, against a Slurm of a few lines that keeps states and reasons as the real one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from gpucluster import draining, slurm
+from gpucluster.draining import REASON, Drained, kept_out_of_service, nodes_above
+from gpucluster.errors import RemoteError
+from gpucluster.remote import Completed
+
+NODES = ["train-1", "train-2", "train-3", "cpu-1"]
+
+
+class PlayedSlurm:
+    """A `Remote` on whose other end nodes have states. Powering down ends a drain, as Slurm 24.11 does."""
+
+    def __init__(self, jobs: Sequence[str] = (), asked_before_end: int = 0) -> None:
+        self.states = dict.fromkeys(NODES, "idle")
+        self.reasons = dict.fromkeys(NODES, "none")
+        self.jobs = list(jobs)
+        self.left = asked_before_end
+        self.answers = True
+        self.updates: list[tuple[str, str]] = []
+
+    def run(self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60) -> Completed:
+        if not self.answers:
+            raise RemoteError("the head node opens no session")
+        words = [word for word in argv if word != "sudo"]
+        return Completed(
+            0, {"scontrol": self._update, "squeue": self._squeue, "sinfo": self._sinfo}[words[0]](words), ""
+        )
+
+    def _update(self, words: Sequence[str]) -> str:
+        given = dict(word.split("=", 1) for word in words[2:])
+        self.updates.append((given["nodename"], given["state"]))
+        for node in self._expand(given["nodename"]):
+            self.states[node] = {"drain": "drained", "resume": "idle"}.get(given["state"], "powering_down")
+            self.reasons[node] = given.get("reason", self.reasons[node])
+        return ""
+
+    def _expand(self, names: str) -> list[str]:
+        wanted = names.replace("train-[1-3]", "train-1,train-2,train-3").replace("train-[2-3]", "train-2,train-3")
+        return wanted.split(",")
+
+    def _squeue(self, words: Sequence[str]) -> str:
+        self.left -= 1
+        lines = [f"{job}|RUNNING|train|1|train-1|0:10|1:00:00|x|x|job {job}|None\n" for job in self.jobs]
+        return "".join(lines) if self.left >= 0 else ""
+
+    def _sinfo(self, words: Sequence[str]) -> str:
+        return "".join(f"{name}|{name[:-2]}|{self.states[name]}|x|{self.reasons[name]}\n" for name in NODES)
+
+    def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
+        raise AssertionError
+
+    get = follow = put  # type: ignore[assignment]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(draining, "POLL_S", 0.001)
+    return []
+
+
+def drained(played: PlayedSlurm, told: list[str], nodes: Sequence[str] = ("train-[1-3]",)) -> Drained:
+    return Drained(lambda: played, nodes, told.append)
+
+
+def ending(*names: str, asked: int = 2) -> Callable[[], set[str]]:
+    """Instances that are there the first few times that somebody looks."""
+    looks = [set(names)] * asked
+    return lambda: looks.pop() if looks else set()
+
+
+@pytest.mark.parametrize(
+    ("drains", "nodes"),
+    [
+        ({"train": 0}, ["train-[1-3]"]),
+        ({"train": 1, "cpu": 0}, ["train-[2-3]", "cpu-1"]),
+        ({"train": 2}, ["train-3"]),
+    ],
+)
+def test_the_nodes_of_a_drain(drains: dict[str, int], nodes: list[str]) -> None:
+    assert nodes_above(drains, {"train": 3, "cpu": 1}) == nodes
+
+
+def test_jobs_end_first_then_the_nodes_and_all_are_taken_back(told: list[str]) -> None:
+    played = PlayedSlurm(["7", "8"], asked_before_end=3)
+    with kept_out_of_service(drained(played, told), ending("train-1", "train-2")):
+        assert played.states == {**dict.fromkeys(NODES, "drained"), "cpu-1": "idle"}
+        assert played.left < 0, "no job runs any more"
+    assert set(played.states.values()) == {"idle"}
+    assert [state for _, state in played.updates] == ["drain", "power_down_force", "drain", "resume"]
+    assert [line for line in told if "waiting" in line] == [
+        "waiting for 2 jobs: 7 (job 7, 0:10 of 1:00:00), 8 (job 8, 0:10 of 1:00:00)"
+    ]
+    assert told[-1] == "back in service: train-1 train-2 train-3"
+
+
+def test_nodes_without_instances_are_not_powered_down(told: list[str]) -> None:
+    played = PlayedSlurm()
+    with kept_out_of_service(drained(played, told), ending(asked=0)):
+        pass
+    assert [state for _, state in played.updates] == ["drain", "resume"]
+
+
+def test_an_interruption_while_jobs_run_takes_the_nodes_back(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    played = PlayedSlurm(["7"], asked_before_end=100)
+    monkeypatch.setattr(draining.time, "sleep", lambda seconds: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt), kept_out_of_service(drained(played, told), ending("train-1")):
+        raise AssertionError("the change was made")
+    assert set(played.states.values()) == {"idle"}
+    assert "power_down_force" not in [state for _, state in played.updates]
+
+
+def test_a_change_that_fails_is_what_is_reported(told: list[str]) -> None:
+    played = PlayedSlurm()
+    with pytest.raises(ValueError, match="deploy failed"), kept_out_of_service(drained(played, told), None):
+        played.answers = False
+        raise ValueError("deploy failed")
+    assert told[-1] == "train-[1-3] may still be drained: the head node opens no session"
+
+
+def test_what_somebody_else_drained_stays_drained(told: list[str]) -> None:
+    played = PlayedSlurm()
+    played.run(slurm.node_state_argv("train-2", "drain", "bad GPU"))
+    played.reasons["cpu-1"] = REASON  # of an earlier time: it is in service
+    drained(played, told).end()
+    assert played.states["train-2"] == "drained" and told == []
