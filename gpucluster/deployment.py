@@ -75,10 +75,13 @@ class Deployment:
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
         options = ("--require-approval", "never", "--progress", "events")
         try:
-            return not any("(no changes)" in line for line in self._run("deploy", inherited, *options))
+            said = self._run("deploy", inherited, *options)
         except DeployError:
+            self._end_replaced_heads()
             self._start_head()
             raise
+        self._end_replaced_heads()
+        return not any("(no changes)" in line for line in said)
 
     def down(self, inherited: Mapping[str, str]) -> None:
         """Raises DeployError."""
@@ -90,6 +93,20 @@ class Deployment:
         self._remove_records()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force")
+
+    def _end_replaced_heads(self) -> None:
+        """Those that CloudFormation has done with and could not terminate: head_node.termination_protection."""
+        if self.status() not in ("UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"):
+            return
+        ours = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::EC2::Instance")
+        for head in self.instances("head"):
+            if head["InstanceId"] not in ours and head["State"]["Name"] != "shutting-down":
+                self.tell(f"terminating {head['InstanceId']}, which is not the head node any more")
+                self._unprotect(head["InstanceId"])
+                self.clients.ec2.terminate_instances(InstanceIds=[head["InstanceId"]])
+
+    def _unprotect(self, instance_id: str) -> None:
+        self.clients.ec2.modify_instance_attribute(InstanceId=instance_id, DisableApiTermination={"Value": False})
 
     def _start_head(self) -> None:
         """It is stopped where an update failed after the head node that was to replace it had taken its volume."""
@@ -115,9 +132,7 @@ class Deployment:
             StackName=self.name, EnableTerminationProtection=False
         )
         for head in self.instances("head"):
-            self.clients.ec2.modify_instance_attribute(
-                InstanceId=head["InstanceId"], DisableApiTermination={"Value": False}
-            )
+            self._unprotect(head["InstanceId"])
         for database in stack.physical_ids(self.clients.cloudformation, self.name, "AWS::RDS::DBInstance"):
             self.clients.rds.modify_db_instance(
                 DBInstanceIdentifier=database, DeletionProtection=False, ApplyImmediately=True

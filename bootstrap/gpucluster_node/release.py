@@ -37,9 +37,12 @@ def main() -> None:
         if not powering_off(jobs):
             log.info("the machine is not being powered off: nothing is ended")
             return
-        state = head.find(client("ec2"), imds.instance_id()).state
-        if state != "shutting-down":
-            log.info("this instance is %s, not being terminated: nothing is ended", state)
+        me = head.find(client("ec2"), imds.instance_id())
+        if me.state != "shutting-down":
+            log.info("this instance is %s, not being terminated: nothing is ended", me.state)
+            return
+        if not head.is_wanted(me, client("ssm"), fleet.load()):
+            log.info("another head node has taken this one's place: nothing is ended")
             return
     release(fleet.load())
 
