@@ -6,6 +6,7 @@ The new script runs as a unit of its own, because it may restart this program.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet, head, imds
+from gpucluster_node import fleet, head, host_key, imds
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
 from gpucluster_node.volume import INHERITED
@@ -24,6 +25,7 @@ log = logging.getLogger("update")
 ROOT = Path("/opt/gpucluster")
 BOOT_LOG = "/var/log/gpucluster/boot.log"
 INTERVAL_S = 5
+ROUNDS_A_MINUTE = 12
 
 
 def applied(root: Path) -> dict[str, Any]:
@@ -80,10 +82,12 @@ def apply_again(root: Path, inherited: Path = INHERITED) -> None:
 def main() -> None:
     start_logging()
     cluster = fleet.load()
-    while True:
+    for number in itertools.count():
         try:
             apply_again(ROOT)
             poll(cluster, ROOT)
+            if number % ROUNDS_A_MINUTE == 0:
+                host_key.publish_again(client("ssm"), cluster)
         except (*AWS_ERRORS, OSError, subprocess.SubprocessError) as error:
             log.warning("could not look for a new bundle: %s", error)
         time.sleep(INTERVAL_S)
