@@ -11,6 +11,8 @@ import pytest
 from bed import Bed, Submitted, wait_for
 
 UNTIL_TOLD = ["bash", "-c", "while [ ! -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done; echo same process $$"]
+ANOTHER_IMAGE = "ami-785db401"
+"""One that the local cloud knows; it boots the same root file system."""
 
 # Every file that a role could write, with its hash and its time; not the logs, nor what Slurm and its database keep.
 _FILES = """
@@ -223,3 +225,21 @@ def test_a_node_that_was_ended_comes_back_as_a_new_instance(cluster: Bed) -> Non
     assert again.exit_code == 0, again.told
     assert again.result["node_list"] == [node]
     assert len(cluster.instances("compute").keys() - before.keys()) == 1
+
+
+def test_another_head_node_takes_over_home_and_the_accounts(cluster: Bed) -> None:
+    """The last test here: what follows finds another head node and no compute node."""
+    (before,) = cluster.instances("head")
+    job = cluster.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "true")
+    cluster.ssh("sh", "-c", "echo kept >/home/ubuntu/note")
+    rewrite(cluster, "head_node:\n", f"head_node:\n  image: {ANOTHER_IMAGE}\n")
+    assert cluster.up()["changed"] is True
+
+    (after,) = cluster.instances("head")
+    assert after != before
+    assert cluster.ssh("cat", "/home/ubuntu/note") == "kept\n"
+    assert job.last["job_id"] in cluster.ssh("sacct", "-X", "-n", "-o", "JobID").split()
+    assert not cluster.instances("compute"), "what mounted the old head node's /home is of no use"
+    again = cluster.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "true")
+    assert again.exit_code == 0, again.told
+    assert int(again.last["job_id"]) > int(job.last["job_id"]), "Slurm's state is the same one"
