@@ -118,14 +118,24 @@ def image_of_head(difference: Difference, step: Step) -> Outcome:
     before, after = (config.head_node.image or config.software.image for config in (step.old, step.new))
     if before == after:
         return nothing("the same image, said in another place")
-    return head_replaced("a new head node takes over the data volume: /home and Slurm's state stay")
+    return _new_head(step, "a new head node takes over the data volume: /home and Slurm's state stay")
+
+
+def _new_head(step: Step, happens: str) -> Outcome:
+    """EC2 ends no instance that is protected, and CloudFormation leaves the protection of one that it replaces."""
+    if step.old.head_node.termination_protection:
+        return refused("the head node would be replaced, and is protected from that", _UNPROTECT)
+    return head_replaced(happens)
+
+
+_UNPROTECT = "set head_node.termination_protection: false and `up`; then change this, and protect it again"
 
 
 def image_of_all(difference: Difference, step: Step) -> Outcome:
     """Head and partitions follow software.image where they have none of their own."""
     head = step.old.head_node.image is None and step.new.head_node.image is None
     if head:
-        return head_replaced("a new head node takes over the data volume; new nodes boot from the new image too")
+        return _new_head(step, "a new head node takes over the data volume; new nodes boot from the new image too")
     return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
 
 
@@ -210,6 +220,12 @@ def metadata_iops(difference: Difference, step: Step) -> Outcome:
 
 
 def accounting(difference: Difference, step: Step) -> Outcome:
+    """The database on RDS is kept or deleted, and protected, as the head's volume is."""
+    head = step.old.head_node
+    if difference.old == "rds" and head.on_delete == "delete":
+        return refused("the records of all jobs would be deleted", "set head_node.on_delete: snapshot and `up` first")
+    if difference.old == "rds" and head.termination_protection:
+        return refused("the database is protected from its deletion", _UNPROTECT)
     now = {"local": "by the head's own database", "rds": "by a database on RDS", "off": "no more"}[difference.new]
     return in_place(f"jobs are recorded {now} from now on; {_EARLIER_RECORDS[difference.old]}")
 

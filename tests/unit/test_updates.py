@@ -117,6 +117,24 @@ CASES = {
 }
 
 
+PROTECTED = SMALL.replace("region:", "head_node: {termination_protection: true}\nregion:")
+DELETED = SMALL.replace("region:", "head_node: {on_delete: delete}\nregion:")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "words"),
+    [
+        (PROTECTED, "true}", "true, image: ami-0123456789abcdef0}", "head node would be replaced"),
+        (PROTECTED, "region:", "software: {image: ami-0123456789abcdef0}\nregion:", "head node would be replaced"),
+        (PROTECTED + "accounting: rds\n", "accounting: rds", "accounting: local", "protected from its deletion"),
+        (DELETED + "accounting: rds\n", "accounting: rds", "accounting: local", "records of all jobs would be deleted"),
+    ],
+)
+def test_what_is_protected_or_would_be_deleted_is_refused(text: str, old: str, new: str, words: str) -> None:
+    (change,) = updates.compare(_lenient(text), _lenient(text.replace(old, new, 1)))
+    assert change.effect is Effect.REFUSED and words in change.line()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_change_does(case: str) -> None:
     old, new, effect, words = CASES[case]
