@@ -211,6 +211,22 @@ def test_what_would_lose_data_is_refused_and_touches_nothing(cluster: Bed) -> No
     assert cluster.up()["changed"] is False
 
 
+@pytest.mark.timeout(600)
+def test_a_head_node_restarts_only_while_no_job_runs(cluster: Bed) -> None:
+    heads = cluster.instances("head")
+    with running_job(cluster):
+        rewrite(cluster, "instance_type: m6i.large", "instance_type: m6i.xlarge")
+        refused = cluster.gpucluster("up")
+        assert refused.returncode == 2 and "the head node cannot be changed while jobs run" in refused.stderr
+        assert "head node restarted" in refused.stderr
+    done = cluster.up()
+    assert [each["effect"] for each in done["changes"]] == ["head restarts"]
+    (head,) = cluster.instances("head").values()
+    assert heads.keys() == {head["instance_id"]} and head["instance_type"] == "m6i.xlarge"
+    after = cluster.submit("--launcher", "srun", "--follow", "--", "true")
+    assert after.exit_code == 0, after.told
+
+
 def test_a_node_that_was_ended_comes_back_as_a_new_instance(cluster: Bed) -> None:
     """With the name, and mostly the address, that its predecessor had."""
     job = cluster.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "true")
