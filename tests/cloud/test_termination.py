@@ -59,6 +59,34 @@ class Cluster:
 
         return stack.physical_ids(self.cloud.client("cloudformation"), NAME, resource_type)
 
+    def heads(self) -> dict[str, str]:
+        """Instance id -> state, of those that are not terminated."""
+        tagged = [
+            {"Name": "tag:gpucluster:cluster", "Values": [NAME]},
+            {"Name": "tag:gpucluster:role", "Values": ["head"]},
+        ]
+        found = self.cloud.client("ec2").describe_instances(Filters=tagged)["Reservations"]
+        states = {each["InstanceId"]: each["State"]["Name"] for group in found for each in group["Instances"]}
+        return {id_: state for id_, state in states.items() if state not in ("terminated", "shutting-down")}
+
+    def launch_another_head(self) -> str:
+        """With the tags and the protection of the first."""
+        ec2 = self.cloud.client("ec2")
+        (head,) = self.ids("AWS::EC2::Instance")
+        like = ec2.describe_instances(InstanceIds=[head])["Reservations"][0]["Instances"][0]
+        tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:")]
+        made = ec2.run_instances(
+            ImageId=like["ImageId"],
+            InstanceType=like["InstanceType"],
+            SubnetId=like["SubnetId"],
+            SecurityGroupIds=[group["GroupId"] for group in like["SecurityGroups"]],
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+            DisableApiTermination=True,
+            MinCount=1,
+            MaxCount=1,
+        )
+        return str(made["Instances"][0]["InstanceId"])
+
     def protected(self) -> tuple[bool, bool, bool]:
         """Stack, head node, database."""
         described = self.cloud.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"][0]
@@ -114,3 +142,21 @@ def _kept_and_removed(cloud: Any, volume: str, database: str) -> None:
     (snapshot,) = rds.describe_db_snapshots(DBInstanceIdentifier=database)["DBSnapshots"]
     assert snapshot["Encrypted"] is True
     rds.delete_db_snapshot(DBSnapshotIdentifier=snapshot["DBSnapshotIdentifier"])
+
+
+def test_up_starts_a_stopped_head_and_ends_one_that_was_replaced(cluster: Cluster) -> None:
+    """A bare `cdk deploy` replaces a protected head node, and cannot terminate it then."""
+    with Head(cluster.cloud, NAME):
+        assert cluster.gpucluster("up").returncode == 0
+        (head,) = cluster.heads()
+        left = cluster.launch_another_head()
+        cluster.cloud.client("ec2").stop_instances(InstanceIds=[head])
+        cluster.file.write_text(CLUSTER.replace("max_nodes: 2", "max_nodes: 3"))
+        up = cluster.gpucluster("up")
+    assert up.returncode == 0, up.stderr
+    assert f"starting the head node {head}, which is stopped" in up.stderr
+    assert f"terminating {left}, which is not the head node any more" in up.stderr
+    assert list(cluster.heads()) == cluster.ids("AWS::EC2::Instance") == [head]
+    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
+    assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
+    _kept_and_removed(cluster.cloud, volume, database)
