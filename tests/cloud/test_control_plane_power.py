@@ -70,6 +70,7 @@ def test_an_address_of_the_launch_goes_with_the_stop(place: Place) -> None:
 
 def test_what_cannot_be_stopped_or_started(place: Place, own: Callable[..., Any]) -> None:
     (spot,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
+    own("POST", "faults", {"kind": "slow-boot", "delay_s": 3, "count": 1})
     (pending,) = place.run()
     for instance_id, expected in ((spot, "UnsupportedOperation"), (pending, "IncorrectInstanceState")):
         with pytest.raises(ClientError) as error:
