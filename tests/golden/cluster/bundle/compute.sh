@@ -8,6 +8,7 @@ readonly REGION=us-east-1
 readonly ZONE=gpucluster.internal
 readonly SSM_PATH=/gpucluster/GpuCluster/
 readonly JOB_USER=ubuntu
+readonly ACCOUNTING=local
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 export AWS_DEFAULT_REGION=$REGION
@@ -26,6 +27,7 @@ source "$BUNDLE/steps/services.sh"
 source "$BUNDLE/steps/imds.sh"
 source "$BUNDLE/steps/parameters.sh"
 source "$BUNDLE/steps/tag_failure.sh"
+source "$BUNDLE/steps/node_program.sh"
 source "$BUNDLE/steps/slurm_files.sh"
 source "$BUNDLE/steps/name.sh"
 source "$BUNDLE/steps/dns.sh"
@@ -36,6 +38,7 @@ source "$BUNDLE/steps/munge.sh"
 source "$BUNDLE/steps/ssh_trust.sh"
 source "$BUNDLE/steps/mpi.sh"
 source "$BUNDLE/steps/slurm_compute.sh"
+source "$BUNDLE/steps/cloudwatch_agent.sh"
 
 report_failure() { tag_failure "$1"; }
 
@@ -49,3 +52,4 @@ run_step munge
 run_step ssh_trust
 run_step mpi
 run_step slurm_compute
+run_step cloudwatch_agent

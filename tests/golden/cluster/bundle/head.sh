@@ -8,6 +8,8 @@ readonly REGION=us-east-1
 readonly ZONE=gpucluster.internal
 readonly SSM_PATH=/gpucluster/GpuCluster/
 readonly JOB_USER=ubuntu
+readonly ACCOUNTING=local
+readonly VOLUME_GIB=50
 readonly PARTITIONS=(train)
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
@@ -36,16 +38,21 @@ source "$BUNDLE/steps/imds_guard.sh"
 source "$BUNDLE/steps/volume.sh"
 source "$BUNDLE/steps/home_export.sh"
 source "$BUNDLE/steps/munge.sh"
+source "$BUNDLE/steps/mariadb.sh"
+source "$BUNDLE/steps/slurmdbd.sh"
 source "$BUNDLE/steps/ssh_trust.sh"
 source "$BUNDLE/steps/host_key.sh"
 source "$BUNDLE/steps/mpi.sh"
 source "$BUNDLE/steps/python_env.sh"
+source "$BUNDLE/steps/accounting.sh"
 source "$BUNDLE/steps/slurm_head.sh"
 source "$BUNDLE/steps/reconcile.sh"
 source "$BUNDLE/steps/update.sh"
 source "$BUNDLE/steps/release.sh"
+source "$BUNDLE/steps/publish.sh"
 source "$BUNDLE/steps/ready.sh"
 source "$BUNDLE/steps/signal.sh"
+source "$BUNDLE/steps/cloudwatch_agent.sh"
 
 report_failure() { signal FAILURE "$1"; }
 
@@ -57,13 +64,18 @@ run_step imds_guard
 run_step volume
 run_step home_export
 run_step munge
+run_step mariadb
+run_step slurmdbd
 run_step ssh_trust
 run_step host_key
 run_step mpi
 run_step python_env
+run_step accounting
 run_step slurm_head
 run_step reconcile
 run_step update
 run_step release
+run_step publish
 run_step ready
 run_step signal
+run_step cloudwatch_agent
