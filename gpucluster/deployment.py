@@ -70,6 +70,7 @@ class Deployment:
     def up(self, inherited: Mapping[str, str]) -> bool:
         """False where the stack was as it should be already. Raises DeployError."""
         self.let_finish()
+        self._end_failed_rollback()
         self._start_head()
         self._bootstrap(inherited)
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
@@ -93,6 +94,16 @@ class Deployment:
         self._remove_records()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force")
+
+    def _end_failed_rollback(self) -> None:
+        """A stack is changed again only after that. What cannot be changed back, a volume that has grown for one, is
+        left as it is: the next deployment wants it so, or says what is wrong with it."""
+        if self.status() != "UPDATE_ROLLBACK_FAILED":
+            return
+        stuck = stack.failed_updates(self.clients.cloudformation, self.name)
+        self.tell(f"the last update could not be undone: leaving {' '.join(stuck)} as it is, undoing the rest")
+        self.clients.cloudformation.continue_update_rollback(StackName=self.name, ResourcesToSkip=stuck)
+        self.let_finish()
 
     def _end_replaced_heads(self) -> None:
         """Those that CloudFormation has done with and could not terminate: head_node.termination_protection."""

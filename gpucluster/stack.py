@@ -69,6 +69,13 @@ def has_cluster(stack_status: str | None) -> bool:
     return stack_status is not None and stack_status not in NOTHING_LEFT
 
 
+def failed_updates(cloudformation: Any, name: str) -> list[str]:
+    """Logical ids of what could not be changed back."""
+    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
+    summaries = [resource for page in pages for resource in page["StackResourceSummaries"]]
+    return [each["LogicalResourceId"] for each in summaries if each["ResourceStatus"] == "UPDATE_FAILED"]
+
+
 def in_progress(stack_status: str | None) -> bool:
     return bool(stack_status) and str(stack_status).endswith("_IN_PROGRESS")
 

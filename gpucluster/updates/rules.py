@@ -118,14 +118,7 @@ def image_of_head(difference: Difference, step: Step) -> Outcome:
     before, after = (config.head_node.image or config.software.image for config in (step.old, step.new))
     if before == after:
         return nothing("the same image, said in another place")
-    return _new_head(step, "a new head node takes over the data volume: /home and Slurm's state stay")
-
-
-def _new_head(step: Step, happens: str) -> Outcome:
-    """EC2 ends no instance that is protected, and CloudFormation leaves the protection of one that it replaces."""
-    if step.old.head_node.termination_protection:
-        return refused("the head node would be replaced, and is protected from that", _UNPROTECT)
-    return head_replaced(happens)
+    return head_replaced("a new head node takes over the data volume: /home and Slurm's state stay")
 
 
 _UNPROTECT = "set head_node.termination_protection: false and `up`; then change this, and protect it again"
@@ -135,7 +128,7 @@ def image_of_all(difference: Difference, step: Step) -> Outcome:
     """Head and partitions follow software.image where they have none of their own."""
     head = step.old.head_node.image is None and step.new.head_node.image is None
     if head:
-        return _new_head(step, "a new head node takes over the data volume; new nodes boot from the new image too")
+        return head_replaced("a new head node takes over the data volume; new nodes boot from the new image too")
     return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
 
 

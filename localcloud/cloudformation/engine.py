@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from localcloud.cloudformation import graph
@@ -179,12 +179,15 @@ class Update:
             ),
         )
 
-    def roll_back(self, reason: str = "Rollback requested by user.") -> None:
+    def roll_back(self, reason: str = "Rollback requested by user.", skip: Collection[str] = ()) -> None:
+        """`skip`: resources that are taken for what they were, whatever they are."""
         self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", reason)
         self.operation.cancelled.clear()
         new_resources = dict(self.stack.resources)
         self.stack.revision = self.old_revision
-        needs = graph.dependencies(self.old_revision.template, set(self.before) & self.touched)
+        for name in skip:
+            self._take_for_restored(self.stack.resources[name], self.before[name])
+        needs = graph.dependencies(self.old_revision.template, (set(self.before) & self.touched) - set(skip))
         failures = graph.run(needs, lambda name: self._restore(name, new_resources[name]))
         if failures:
             self.stack.undo = self.roll_back
@@ -201,6 +204,10 @@ class Update:
             if name in self.touched and self.stack.resources.get(name) is not item or name not in self.before
         ]
         self._clean_up("UPDATE_ROLLBACK_COMPLETE", unwanted, "Delete")
+
+    def _take_for_restored(self, current: StackResource, old: StackResource) -> None:
+        current.definition, current.properties = old.definition, old.properties
+        self.stack.set_resource_status(current, "UPDATE_COMPLETE")
 
     def _restore(self, logical_id: str, current: StackResource) -> None:
         old = self.before[logical_id]

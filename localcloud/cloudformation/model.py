@@ -92,7 +92,7 @@ class Stack:
     # unique ids of SignalResource by logical id: whether each was a success
     signals: dict[str, dict[str, bool]] = field(default_factory=dict)
     # Rolls back an update that failed with rollback disabled, or whose rollback failed.
-    undo: Callable[[], None] | None = None
+    undo: Callable[..., None] | None = None
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     lock: threading.RLock = field(default_factory=threading.RLock)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from localcloud.cloudformation import engine
@@ -83,7 +83,7 @@ class Service:
         stack.updated = now()
         self._begin(stack, "UPDATE_IN_PROGRESS", lambda operation: engine.Update(operation, revision).run(roll_back))
 
-    def roll_back(self, stack: Stack) -> None:
+    def roll_back(self, stack: Stack, skip: Collection[str] = ()) -> None:
         undo = stack.undo
         if undo is None and stack.status != "CREATE_FAILED":
             raise ValidationError(f"Stack:{stack.stack_id} has nothing to roll back to")
@@ -92,7 +92,7 @@ class Service:
                 stack, "ROLLBACK_IN_PROGRESS", lambda operation: engine.roll_back_creation(operation, "User Initiated.")
             )
         else:
-            self._begin(stack, "UPDATE_ROLLBACK_IN_PROGRESS", lambda operation: undo())
+            self._begin(stack, "UPDATE_ROLLBACK_IN_PROGRESS", lambda operation: undo(skip=skip))
 
     def delete(self, stack: Stack, retain: list[str]) -> None:
         running = self._running.get(stack.stack_id)

@@ -103,6 +103,20 @@ def rollback_stack(service: Service, region: str, given: Given) -> dict[str, Any
     return {"StackId": stack.stack_id}
 
 
+def continue_update_rollback(service: Service, region: str, given: Given) -> dict[str, Any]:
+    stack = service.get(region, str(given["StackName"]))
+    if stack.status != "UPDATE_ROLLBACK_FAILED":
+        raise ValidationError(
+            f"Stack:{stack.stack_id} is in {stack.status} state and can not be continued to rollback."
+        )
+    skip = list(given.get("ResourcesToSkip") or [])
+    wrong = [name for name in skip if getattr(stack.resources.get(name), "status", "") != "UPDATE_FAILED"]
+    if wrong:
+        raise ValidationError(f"Resources to skip [{', '.join(wrong)}] are not in UPDATE_FAILED state")
+    service.roll_back(stack, skip)
+    return {}
+
+
 def signal_resource(service: Service, region: str, given: Given) -> dict[str, Any]:
     stack = service.get(region, str(given["StackName"]))
     logical_id = str(given["LogicalResourceId"])
@@ -134,7 +148,7 @@ ACTIONS: dict[str, Action] = {
     "DeleteStack": delete_stack,
     "CancelUpdateStack": cancel_update_stack,
     "RollbackStack": rollback_stack,
-    "ContinueUpdateRollback": rollback_stack,
+    "ContinueUpdateRollback": continue_update_rollback,
     "SignalResource": signal_resource,
     "UpdateTerminationProtection": update_termination_protection,
     "SetStackPolicy": set_stack_policy,

@@ -47,6 +47,8 @@ class Thing(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         if new.get("Refuse") == "update":
             raise UnchangedError("not now")
+        if new.get("Grows") and new["Size"] < old["Size"]:
+            raise ResourceError("things do not shrink")
         del self.alive[physical_id]
         physical_id += "+" if new.get("Size") == "moved" else ""  # as a route table association does
         self.alive[physical_id] = dict(new)
@@ -215,6 +217,19 @@ def test_a_refused_update_is_not_undone(things: type[Thing], deploy: Deploy) -> 
     stack = deploy({"A": _thing(Size="2", Refuse="update")})
     assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
     assert things.log == []
+
+
+def test_what_cannot_be_undone_is_skipped_where_asked(service: Service, things: type[Thing], deploy: Deploy) -> None:
+    deploy({"A": _thing(Size="1", Grows="yes"), "B": _thing(Size="1")})
+    failing = {"B": _thing(Size="2"), "C": _thing(Refuse="create", Links=[{"Ref": "A"}, {"Ref": "B"}])}
+    stack = deploy({"A": _thing(Size="2", Grows="yes"), **failing})
+    assert (stack.status, stack.resources["A"].status) == ("UPDATE_ROLLBACK_FAILED", "UPDATE_FAILED")
+    with pytest.raises(ValidationError, match="not in UPDATE_FAILED"):
+        stack_actions.continue_update_rollback(service, REGION, {"StackName": "S", "ResourcesToSkip": ["B"]})
+    stack_actions.continue_update_rollback(service, REGION, {"StackName": "S", "ResourcesToSkip": ["A"]})
+    assert _settle(stack).status == "UPDATE_ROLLBACK_COMPLETE"
+    assert [(name[0], thing["Size"]) for name, thing in sorted(things.alive.items())] == [("a", "2"), ("b", "1")]
+    assert deploy({"A": _thing(Size="3", Grows="yes"), "B": _thing(Size="1")}).status == "UPDATE_COMPLETE"
 
 
 def test_what_cannot_be_deleted_fails_the_deletion_by_name(

@@ -124,8 +124,6 @@ DELETED = SMALL.replace("region:", "head_node: {on_delete: delete}\nregion:")
 @pytest.mark.parametrize(
     ("text", "old", "new", "words"),
     [
-        (PROTECTED, "true}", "true, image: ami-0123456789abcdef0}", "head node would be replaced"),
-        (PROTECTED, "region:", "software: {image: ami-0123456789abcdef0}\nregion:", "head node would be replaced"),
         (PROTECTED + "accounting: rds\n", "accounting: rds", "accounting: local", "protected from its deletion"),
         (DELETED + "accounting: rds\n", "accounting: rds", "accounting: local", "records of all jobs would be deleted"),
     ],
