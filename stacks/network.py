@@ -17,6 +17,9 @@ NFS = ec2.Port.tcp(2049)
 SSH = ec2.Port.tcp(22)
 EPHEMERAL = ec2.Port.tcp_range(32768, 60999)
 """Linux's own range of ports for who does not ask for one."""
+ANYWHERE = ("0.0.0.0/1", "128.0.0.0/1")
+"""All of IPv4, in halves. The rule 0.0.0.0/0, which EC2 gives each new group, CloudFormation takes away as soon as an
+AWS::EC2::SecurityGroupEgress comes to the group, even where the template states it."""
 
 
 class Network(Construct):
@@ -36,7 +39,7 @@ class Network(Construct):
         self.vpc, self.subnet = self._existing(config) if self.exists else self._new(config)
         self.zone = route53.PrivateHostedZone(self, "Zone", vpc=self.vpc, zone_name=config.zone)
         self.head = self._security_group("Head", "GpuCluster head node")
-        self.compute = self._security_group("Compute", "GpuCluster compute nodes")
+        self.compute = self._security_group("Compute", "GpuCluster compute nodes", allow_all_outbound=False)
         self._between_nodes()
         self.endpoint = self._instance_connect_endpoint()
         if config.network.internet == "none" and not self.exists:
@@ -103,8 +106,10 @@ class Network(Construct):
         self.head.add_ingress_rule(self.compute, NFS, "home directories")
         self.head.add_ingress_rule(self.compute, EPHEMERAL, "ranks that answer an srun on the head node")
         self.compute.add_ingress_rule(self.head, ec2.Port.all_tcp(), "Slurm, and ranks that srun starts")
-        # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions; 0.0.0.0/0 is not
-        # enough, and the L2 construct drops such an egress rule beside it.
+        for half in ANYWHERE:
+            self.compute.add_egress_rule(ec2.Peer.ipv4(half), ec2.Port.all_traffic(), "all outbound traffic")
+        # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions; addresses are not
+        # enough.
         self.compute.add_ingress_rule(self.compute, ec2.Port.all_traffic(), "EFA, NCCL and MPI between nodes")
         ec2.CfnSecurityGroupEgress(
             self,

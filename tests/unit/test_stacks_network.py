@@ -42,6 +42,22 @@ def test_efa_traffic_is_allowed_within_the_group_both_ways(template: Template) -
     )
 
 
+def test_nodes_reach_everything_though_cloudformation_strips_the_default_rule(template: Template) -> None:
+    """It revokes `-1 0.0.0.0/0` of a group that gets an egress rule of its own resource: aws-cdk#987, eksctl#6455."""
+    stripped = [rule["GroupId"]["Fn::GetAtt"][0] for rule in of_type(template, "AWS::EC2::SecurityGroupEgress")]
+    left = {
+        logical_id: {rule["CidrIp"] for rule in found["Properties"].get("SecurityGroupEgress", [])}
+        - ({"0.0.0.0/0"} if logical_id in stripped else set())
+        for logical_id, found in template["Resources"].items()
+        if found["Type"] == "AWS::EC2::SecurityGroup"
+    }
+    compute, head = (
+        group_of(template, f"GpuCluster {role}")["Fn::GetAtt"][0] for role in ("compute nodes", "head node")
+    )
+    assert left[compute] == {"0.0.0.0/1", "128.0.0.0/1"}
+    assert left[head] == {"0.0.0.0/0"}
+
+
 def test_ssh_comes_through_the_endpoint_only(template: Template) -> None:
     endpoint = group_of(template, "GpuCluster Instance Connect Endpoint")
     head = group_of(template, "GpuCluster head node")
