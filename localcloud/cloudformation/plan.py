@@ -131,7 +131,8 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], handler: Handl
         if old == new and not unknown:
             continue
         replaces = handler is None or handler.replaces({name}) or handler.replaces_for(name, old, new)
-        recreation = ("Conditionally" if unknown else "Always") if replaces else "Never"
+        maybe = unknown if replaces else handler is not None and name in handler.conditional
+        recreation = "Conditionally" if maybe else "Always" if replaces else "Never"
         changes.append(PropertyChange(name, old, new, recreation, unknown))
     return changes
 

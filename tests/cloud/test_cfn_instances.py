@@ -34,21 +34,24 @@ class Stack:
         self.place, self.name = place, "Node"
         self.api = place.cloud.client("cloudformation")
 
-    def apply(self, *properties: str, create: bool = False, image: str = "") -> dict[str, Any]:
+    def apply(self, *properties: str, create: bool = False) -> dict[str, Any]:
         """The instance afterwards."""
         place = self.place
-        body = BODY.format(
-            vpc=place.vpc_id,
-            subnet=place.subnet_id,
-            image=image or place.image_id,
-            properties="\n      ".join(properties),
-        )
         act = self.api.create_stack if create else self.api.update_stack
-        act(StackName=self.name, TemplateBody=body)
+        act(StackName=self.name, TemplateBody=self.body(*properties))
         status, outputs = self._settled()
         assert status == ("CREATE_COMPLETE" if create else "UPDATE_COMPLETE")
         (instance,) = place.describe(outputs["Id"])
         return instance
+
+    def body(self, *properties: str) -> str:
+        place = self.place
+        return BODY.format(
+            vpc=place.vpc_id,
+            subnet=place.subnet_id,
+            image=place.image_id,
+            properties="\n      ".join(properties),
+        )
 
     def _settled(self) -> tuple[str, dict[str, str]]:
         deadline = time.monotonic() + 30
@@ -111,6 +114,24 @@ def test_protection_is_laid_and_lifted_in_place(stack: Stack, place: Place) -> N
     stack.apply("DisableApiTermination: false")
     lifted = place.ec2.describe_instance_attribute(InstanceId=made["InstanceId"], Attribute="disableApiTermination")
     assert lifted["DisableApiTermination"]["Value"] is False
+
+
+@pytest.mark.parametrize(
+    ("changed", "replacement"),
+    [
+        ("InstanceType: m5.xlarge", "Conditional"),
+        ("UserData: IyEvYmluL3No", "Conditional"),
+        ("DisableApiTermination: false", "False"),
+        ("CpuOptions: {CoreCount: 1, ThreadsPerCore: 1}", "True"),
+    ],
+)
+def test_change_sets_say_what_may_replace(stack: Stack, changed: str, replacement: str) -> None:
+    stack.apply(create=True)
+    made = stack.api.create_change_set(StackName=stack.name, ChangeSetName="look", TemplateBody=stack.body(changed))
+    changes = stack.api.describe_change_set(ChangeSetName=made["Id"])["Changes"]
+    stack.api.delete_change_set(ChangeSetName=made["Id"])
+    found = {each["ResourceChange"]["LogicalResourceId"]: each["ResourceChange"]["Replacement"] for each in changes}
+    assert found == {"Node": replacement}
 
 
 DISK = "BlockDeviceMappings: [{{DeviceName: /dev/sdf, Ebs: {{VolumeSize: {size}, DeleteOnTermination: {ends}}}}}]"

@@ -87,6 +87,7 @@ def _fates(mappings: list[Properties]) -> list[Properties]:
     "InstanceInitiatedShutdownBehavior InstanceType MetadataOptions Monitoring PropagateTagsToVolumeOnCreation "
     "SecurityGroupIds SourceDestCheck Tags UserData Volumes",
     moving="PublicIp PublicDnsName",
+    conditional="BlockDeviceMappings EbsOptimized InstanceType SecurityGroupIds UserData",
 )
 class Instance(Handler):
     def create(self, call: Call, properties: Properties) -> Made:

@@ -88,12 +88,14 @@ def _patiently(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
 class Handler:
     """Base of the handlers. Properties outside `updatable` replace the resource when they change.
 
-    `moving` are attributes whose value changes with an update; all others are fixed at creation.
+    `moving` are attributes whose value changes with an update; all others are fixed at creation. Changes of what is
+    `conditional` are made in place here, and change sets say that they may replace, as they do on AWS.
     """
 
     resource_type: ClassVar[str] = ""
     updatable: ClassVar[frozenset[str]] = frozenset()
     moving: ClassVar[frozenset[str]] = frozenset()
+    conditional: ClassVar[frozenset[str]] = frozenset()
 
     def create(self, call: Call, properties: Properties) -> Made:
         raise NotImplementedError
@@ -118,13 +120,16 @@ class Handler:
 _HANDLERS: dict[str, Handler] = {}
 
 
-def resource(name: str, *, updatable: str = "", moving: str = "") -> Callable[[type[Handler]], type[Handler]]:
-    """Registers a handler. `updatable` and `moving` are names separated by spaces."""
+def resource(
+    name: str, *, updatable: str = "", moving: str = "", conditional: str = ""
+) -> Callable[[type[Handler]], type[Handler]]:
+    """Registers a handler. `updatable`, `moving` and `conditional` are names separated by spaces."""
 
     def register(handler: type[Handler]) -> type[Handler]:
         handler.resource_type = name
         handler.updatable = frozenset(updatable.split())
         handler.moving = frozenset(moving.split())
+        handler.conditional = frozenset(conditional.split())
         _HANDLERS[name] = handler()
         return handler
 
