@@ -70,6 +70,17 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
         only_metadata = gpucluster(file, "up")
         assert said(only_metadata)["changed"] is False
         assert effects(said(only_metadata)) == {"silence": "nothing"}
+
+    file.write_text(file.read_text().replace("volume_gib: 20", "volume_gib: 30"))
+    with Head(control_plane, NAME, "FAILURE", "step=volume line=1: no"):
+        failed = gpucluster(file, "up")
+        assert failed.returncode == 3 and "step=volume line=1: no" in failed.stderr, failed.stderr
+    assert stack.status(cloudformation, NAME) == "UPDATE_ROLLBACK_FAILED", "a volume that has grown stays so"
+    with Head(control_plane, NAME):
+        mended = gpucluster(file, "up")
+        assert effects(said(mended))["head_node.volume_gib"] == "in place"
+        assert "the last update could not be undone: leaving Home" in mended.stderr
+    assert stack.status(cloudformation, NAME) == "UPDATE_COMPLETE"
     assert gpucluster(file, "down", "--yes").returncode == 0
 
 
