@@ -19,10 +19,14 @@ database_directory() {
     local live=/var/lib/mysql
     put_directory "$DATABASE" 0700 mysql:mysql
     database_owner
+    # With the default dependencies it would come before local-fs.target, and what it needs comes after that.
     put_file /etc/systemd/system/var-lib-mysql.mount 0644 root:root <<UNIT
 [Unit]
+DefaultDependencies=no
 Requires=gpucluster-home.service
 After=gpucluster-home.service
+Conflicts=umount.target
+Before=umount.target
 
 [Mount]
 What=$DATABASE
