@@ -66,6 +66,9 @@ ROWS = (
     Row("MungeKey/Resource", "SMG4", NO_ROTATION),
     Row(INSTANCE, "EC26", "the rule cannot read the mapping: its one volume, the root, is encrypted"),
     Row(INSTANCE, "EC28", "the CloudWatch agent measures each minute already, what EC2 sees and more"),
+    Row("Accounting/Password/Resource", "SMG4", "slurmdbd reads it at boot alone: another one would cut it off"),
+    Row("Accounting/Database", "RDS3", "accounts may be late for some minutes; a second instance costs as much again"),
+    Row("Accounting/Database", "RDS11", "only the head node reaches the port, whatever its number"),
     Row("WayIn/Balancer", "ELB2", "a network load balancer logs TLS only, and SSH is none; the rule cannot read it"),
 )
 
@@ -77,6 +80,8 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         yield Row(COMPUTE, LOG.format(log=log), WHICH_STREAM)
     for log in watching.logs(config, "head"):
         yield Row(HEAD, LOG.format(log=log), WHICH_STREAM)
+    if not config.head_node.snapshot_days:
+        yield Row("Accounting/Database", "RDS13", "the cluster file decides: head_node.snapshot_days is 0")
     if not config.head_node.termination_protection:
         yield Row(INSTANCE, "EC29", "the cluster file decides: head_node.termination_protection")
     for partition in config.partitions:
