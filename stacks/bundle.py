@@ -52,14 +52,16 @@ class Bundle(Construct):
                 file.write_text(text, encoding="utf-8")
             return s3_assets.Asset(self, "Archive", path=folder)
 
-    def announce(self, parameters: Parameters) -> None:
+    def announce(self, parameters: Parameters, *after: IDependable) -> None:
+        """`after`: what the version uses. A head node applies it once it hears of it, in the middle of an update."""
         value = {
             "version": self.version,
             "s3_uri": self.asset.s3_object_url,
             "wait_handle_url": self.handle.ref,
             "head_generation": self.head_generation,
         }
-        parameters.add("Bundle", "bundle", value)
+        others = list(parameters.node.children)
+        parameters.add("Bundle", "bundle", value).node.add_dependency(*others, *after)
 
     def wait_until_live(self, *after: IDependable) -> cdk.CfnWaitCondition:
         condition = cdk.CfnWaitCondition(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_secretsmanager as secretsmanager
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from gpucluster import render
 from gpucluster.config import ClusterConfig
@@ -78,7 +80,15 @@ class GpuCluster(cdk.Stack):
         self._announce()
         self._grant()
         self.monitoring = Monitoring(self, "Monitoring", context=context, file_systems=self.storage.file_systems)
-        self.head = self._head()
+        needs = [
+            self.munge_key,
+            self.compute_role,
+            self.storage,
+            self.accounting,
+            self.monitoring.logs,
+        ]
+        self.bundle.announce(self.parameters, self.network, self.head_role, self.home, *needs)
+        self.head = self._head(needs)
         if config.budget:
             self.budget = Budget(self, "Budget", context=context, budget=config.budget)
         self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
@@ -110,7 +120,7 @@ class GpuCluster(cdk.Stack):
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
 
-    def _head(self) -> HeadNode:
+    def _head(self, needs: Sequence[IDependable]) -> HeadNode:
         return HeadNode(
             self,
             "Head",
@@ -125,14 +135,7 @@ class GpuCluster(cdk.Stack):
             termination_protection=self._config.head_node.termination_protection,
             key=self.key,
             topic_arn=self.monitoring.topic.arn if self.monitoring.topic else None,
-            after=[
-                self.parameters,
-                self.munge_key,
-                self.compute_role,
-                self.storage,
-                self.accounting,
-                self.monitoring.logs,
-            ],
+            after=[self.parameters, *needs],
         )
 
     def _way_in(self) -> WayIn | None:
@@ -150,7 +153,6 @@ class GpuCluster(cdk.Stack):
     def _announce(self) -> None:
         """Writes what only the deployment knows to where nodes read it."""
         subnet_id = self.network.subnet.subnet_id
-        self.bundle.announce(self.parameters)
         self.parameters.add(
             "Network",
             "network",

@@ -160,6 +160,13 @@ def test_the_head_ends_before_anything_that_its_shutdown_needs(template: Templat
             assert logical_id in after, f"the head does not depend on {logical_id}"
 
 
+def test_a_bundle_is_announced_when_all_that_it_uses_is_there(template: Template) -> None:
+    """In an update the head applies it at once: a database or a partition that it names must not come after it."""
+    (bundle,) = (key for key, found in template["Resources"].items() if key.startswith("ParametersBundle"))
+    before = set(template["Resources"][bundle]["DependsOn"])
+    assert set(only(template, "AWS::EC2::Instance")["DependsOn"]) <= before | {bundle}
+
+
 def of_a_node(policy: dict[str, Any]) -> bool:
     return bool(policy["Roles"][0]["Ref"].startswith(("HeadRole", "ComputeRole")))
 
