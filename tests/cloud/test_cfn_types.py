@@ -83,6 +83,9 @@ def test_every_type_is_made_changed_restored_and_removed(control_plane: ControlP
     instance = ec2.describe_instances(InstanceIds=[ids["Instance"]])["Reservations"][0]["Instances"][0]
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     assert (instance["InstanceType"], tags["a"], tags["Name"]) == ("m6i.large", "b", "every-1")
+    (group,) = ec2.describe_security_groups(GroupIds=[ids["Group"]])["SecurityGroups"]
+    # CloudFormation takes 0.0.0.0/0 away for a rule of its own resource, even where the template states it.
+    assert [rule["UserIdGroupPairs"][0]["GroupId"] for rule in group["IpPermissionsEgress"]] == [ids["Group"]]
 
     _update(cloudformation, body.replace("\nOutputs:", f"{REFUSED}Outputs:"), 2)
     refused = _settle(cloudformation, stack_id)

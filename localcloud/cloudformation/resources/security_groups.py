@@ -110,3 +110,12 @@ class SecurityGroupIngress(_Rule):
 @resource("AWS::EC2::SecurityGroupEgress", updatable="Description")
 class SecurityGroupEgress(_Rule):
     direction = "egress"
+
+    def create(self, call: Call, properties: Properties) -> Made:
+        """As CloudFormation does, takes away the rule that EC2 gives each new group, whoever else states it."""
+        (group,) = call.api("ec2", "describe_security_groups", GroupIds=[properties["GroupId"]])["SecurityGroups"]
+        anywhere = {"CidrIp": "0.0.0.0/0"}.items()
+        for rule in group["IpPermissionsEgress"]:
+            if rule["IpProtocol"] == "-1" and any(anywhere <= each.items() for each in rule["IpRanges"]):
+                _revoke(call, self.direction, properties["GroupId"], [_ALL_OUTBOUND])
+        return super().create(call, properties)
