@@ -1,0 +1,37 @@
+"""README's figures and links are the code's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpucluster import plan
+from gpucluster.config import load
+from gpucluster.instances import PRICES_AS_OF
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "README.md").read_text()
+PRICES = re.findall(r"^\| \[[^]]+\]\(([^)]+\.yaml)\) \|[^|]*\| ([0-9.]+) \| ([0-9.]+) \|$", TEXT, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("file", "always", "at_most"), PRICES)
+def test_an_hour_of_an_example_costs_what_readme_says(file: str, always: str, at_most: str) -> None:
+    lines = plan.lines(load(ROOT / file))
+    low, high = (
+        plan.total([line.usd_per_hour_min for line in lines]),
+        plan.total([line.usd_per_hour_max for line in lines]),
+    )
+    assert (f"{low:.2f}", f"{high:.2f}") == (always, at_most)
+
+
+def test_every_example_but_the_reference_has_its_price() -> None:
+    files = {"cluster.yaml", *(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.yaml"))}
+    assert {file for file, *_ in PRICES} == files - {"examples/reference.yaml"}
+    assert PRICES_AS_OF in TEXT
+
+
+def test_every_file_that_readme_points_at_is_there() -> None:
+    targets = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", TEXT)
+    assert [target for target in targets if not (ROOT / target).exists()] == []
