@@ -18,6 +18,7 @@ _MORE_DISK = in_place("the volume and /home grow while they are in use; again af
 _NEW_PARTITION = in_place("its nodes can be used when `up` returns")
 _GRANT = in_place("for jobs that run and for those that come")
 _IDLE = in_place("counts for nodes that run as well")
+_RELINK = "take the entry away and `up`; then add it with the new place, and `up`"
 _BUDGET = in_place("AWS Budgets is told")
 
 POLICIES: Mapping[str, Outcome | Rule] = {
@@ -64,7 +65,8 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "storage[].data_repositories[]": added_or_removed(
         in_place("linked with S3 now"), in_place("no longer kept in step with S3; files that were read in stay")
     ),
-    "storage[].data_repositories[].s3": in_place("linked with the new place; files that were read in stay"),
+    # CloudFormation makes the new link before it deletes the old one, and FSx takes one for a directory.
+    "storage[].data_repositories[].s3": refused("FSx links a directory with one place alone", _RELINK),
     "storage[].data_repositories[].import": in_place("counts for what changes in S3 from now on"),
     "storage[].data_repositories[].export": in_place("counts for files that change from now on"),
     "storage[].partition": rules.beegfs,

@@ -195,7 +195,8 @@ ROWS: dict[str, Row] = {
         PLAIN, f'{PLAIN}, data_repositories: [{{path: /d, s3: "s3://my-bucket/d"}}]', IN_PLACE, "[/d]: added"
     ),
     "storage[].data_repositories[].s3": in_full(
-        's3: "s3://my-bucket/in", import', 's3: "s3://my-bucket/on", import', IN_PLACE, "my-bucket/in -> s3://my-bucket/on"
+        's3: "s3://my-bucket/in", import', 's3: "s3://my-bucket/on", import', REFUSED, "my-bucket/in -> s3://my-bucket/on",
+        "CreateDataRepositoryAssociation: no two with overlapping FileSystemPath",
     ),
     "storage[].data_repositories[].import": in_full(
         "import: [new]", "import: [new, changed]", IN_PLACE, "[new] -> [new, changed]"
