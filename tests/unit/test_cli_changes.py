@@ -1,0 +1,143 @@
+"""What `up` says of changes, and when it goes no further. What it does on a head node is in the cluster tier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucluster import config, updates
+from gpucluster.cli import changes
+from gpucluster.cli.changes import Comparison
+from gpucluster.errors import UsageError
+from gpucluster.remote import Completed
+from gpucluster.updates import LiveNode
+
+CLUSTER = """
+name: c
+region: us-east-1
+availability_zone: us-east-1a
+head_node: {instance_type: m6i.large, volume_gib: 100}
+partitions:
+  - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
+"""
+
+
+@dataclass
+class Deployment:
+    """What AWS says of a cluster."""
+
+    record: dict[str, Any] | None
+    nodes: Sequence[LiveNode] = ()
+    head: str = "running"
+    told: list[str] = field(default_factory=list)
+
+    def deployed(self) -> updates.Deployed | None:
+        return None if self.record is None else updates.read(self.record)
+
+    def live_nodes(self) -> list[LiveNode]:
+        return list(self.nodes)
+
+    def instances(self, role: str) -> list[dict[str, Any]]:
+        return [{"State": {"Name": self.head}}] if role == "head" else []
+
+
+class Connection:
+    """A head node that has these jobs."""
+
+    def __init__(self, *jobs: str) -> None:
+        self.jobs = jobs
+
+    def __call__(self) -> Connection:
+        return self
+
+    def run(self, argv: Sequence[str]) -> Completed:
+        if argv[0] == "scontrol":
+            return Completed(0, "Slurmctld(primary) at head is UP\n", "")
+        return Completed(0, "".join(f"{job}|RUNNING|train|1|train-1|0:10|1:00|x|x|x|None\n" for job in self.jobs), "")
+
+    def renew(self) -> None:
+        pass
+
+
+def deployed(nodes: Sequence[LiveNode] = (), *, head: str = "running") -> Deployment:
+    return Deployment(updates.metadata(config.loads(CLUSTER), availability_zone="us-east-1a"), nodes, head)
+
+
+def compared(deployment: Deployment, old: str = "", new: str = "") -> Comparison:
+    wanted = config.loads(CLUSTER.replace(old, new, 1) if old else CLUSTER)
+    return changes.compare(deployment, wanted, deployment.told.append)  # type: ignore[arg-type]
+
+
+def make(comparison: Comparison, deployment: Deployment, jobs: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the change was made, without --drain."""
+    monkeypatch.setattr(changes, "_Connection", lambda *_: Connection(*jobs))
+    made = False
+    with changes.nodes_out_of_service(comparison, Path("x"), deployment, deployment.told.append, drain=False):  # type: ignore[arg-type]
+        made = True
+    return made
+
+
+def test_nothing_deployed_has_no_changes() -> None:
+    comparison = compared(Deployment(None))
+    assert list(comparison.lines()) == [] and not comparison.needs_care
+
+
+def test_the_harmless_comes_first() -> None:
+    comparison = compared(deployed(), "max_nodes: 4", "max_nodes: 5, purchase: spot")
+    first, *lines = comparison.lines()
+    assert first == "changes: 1 in place, 1 for new nodes only, head node untouched"
+    assert [line.split("  ")[1].strip() for line in lines] == ["in place", "new nodes"]
+
+
+def test_a_refusal_says_why_and_what_to_do_instead() -> None:
+    comparison = compared(deployed(), "volume_gib: 100", "volume_gib: 50")
+    with pytest.raises(UsageError, match="head_node.volume_gib: cannot be changed: EBS") as refusal:
+        changes.refuse_loss(comparison)
+    assert refusal.value.exit_code == 2 and "keep the size" in str(refusal.value.hint)
+    changes.refuse_loss(compared(deployed(), "volume_gib: 100", "volume_gib: 150"))
+
+
+HEAD = ("m6i.large", "m6i.xlarge")
+FEWER = ("max_nodes: 4", "max_nodes: 2")
+
+
+@pytest.mark.parametrize(
+    ("change", "nodes", "jobs", "head", "refused"),
+    [
+        (FEWER, [("train", 3)], [], "running", "nodes of train run that must be gone first"),
+        (FEWER, [("train", 2)], ["7"], "running", None),
+        (HEAD, [("train", 1)], ["7"], "running", "the head node cannot be changed while jobs run: 7"),
+        (HEAD, [("train", 1)], [], "running", None),
+        (HEAD, [], ["7"], "running", None),
+        (HEAD, [("train", 1)], ["7"], "stopped", None),
+    ],
+)
+def test_what_up_does_without_drain(
+    change: tuple[str, str],
+    nodes: Sequence[LiveNode],
+    jobs: Sequence[str],
+    head: str,
+    refused: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deployment = deployed(nodes, head=head)
+    comparison = compared(deployment, *change)
+    if refused is None:
+        assert make(comparison, deployment, jobs, monkeypatch)
+        return
+    with pytest.raises(UsageError, match=refused) as refusal:
+        make(comparison, deployment, jobs, monkeypatch)
+    assert "--drain" in str(refusal.value.hint)
+
+
+def test_what_nobody_knows_is_done_while_no_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = Deployment({}, [("train", 1)])
+    comparison = compared(deployment)
+    assert "what changes cannot be told" in deployment.told[0] and list(comparison.lines()) == []
+    assert make(comparison, deployment, [], monkeypatch)
+    with pytest.raises(UsageError, match="while jobs run: 7"):
+        make(comparison, deployment, ["7"], monkeypatch)
