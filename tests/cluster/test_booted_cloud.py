@@ -27,6 +27,7 @@ echo "resolved: $(getent ahostsv4 head.booted.internal | cut -d' ' -f1 | head -1
 echo "caller: $(aws sts get-caller-identity --query Arn --output text)"
 echo "allowed: $(aws ec2 describe-vpcs --region us-east-1 --query 'Vpcs[0].IsDefault' --output text)"
 echo "denied: $(aws ssm put-parameter --region us-east-1 --name x --value 1 --type String 2>&1 | tail -1)"
+echo "unreached: $(AWS_MAX_ATTEMPTS=1 aws logs describe-log-groups --region us-east-1 2>&1 | tail -1)"
 for _ in $(seq 50); do disk=$(ls /dev/disk/by-id | grep -m1 Elastic_Block_Store) && break; sleep 0.2; done
 echo "disk: $disk"
 echo "mounted: $(mount.nfs4 a b 2>&1)"
@@ -91,6 +92,11 @@ def cloud() -> Iterator[BootedCloud]:
 def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud: BootedCloud) -> None:
     ec2, iam, route53 = cloud.client("ec2"), cloud.client("iam"), cloud.client("route53")
     subnet = ec2.describe_subnets(Filters=[{"Name": "availability-zone", "Values": ["us-east-1a"]}])["Subnets"][0]
+    for service in ("ec2", "ssm", "sts"):  # its only ways out
+        ec2.create_vpc_endpoint(
+            VpcId=subnet["VpcId"], ServiceName=f"com.amazonaws.us-east-1.{service}", VpcEndpointType="Interface",
+            SubnetIds=[subnet["SubnetId"]],
+        )  # fmt: skip
     zone = route53.create_hosted_zone(
         Name="booted.internal", CallerReference="1", VPC={"VPCRegion": "us-east-1", "VPCId": subnet["VpcId"]}
     )["HostedZone"]["Id"]
@@ -119,6 +125,7 @@ def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud:
     assert "allowed: True" in text
     assert "denied: An error occurred (AccessDeniedException)" in text
     assert "not authorized to perform: ssm:PutParameter" in text
+    assert "no endpoint of logs for it" in text
     assert "disk: nvme-Amazon_Elastic_Block_Store_vol" in text
     assert "mounted: no such device" in text
 
