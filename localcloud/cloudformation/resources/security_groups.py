@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
-from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, resource
+from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, is_gone, resource
 
 _ALL_OUTBOUND = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 _DIRECTIONS = {"SecurityGroupIngress": "ingress", "SecurityGroupEgress": "egress"}
@@ -113,9 +115,17 @@ class SecurityGroupEgress(_Rule):
 
     def create(self, call: Call, properties: Properties) -> Made:
         """As CloudFormation does, takes away the rule that EC2 gives each new group, whoever else states it."""
-        (group,) = call.api("ec2", "describe_security_groups", GroupIds=[properties["GroupId"]])["SecurityGroups"]
-        anywhere = {"CidrIp": "0.0.0.0/0"}.items()
-        for rule in group["IpPermissionsEgress"]:
-            if rule["IpProtocol"] == "-1" and any(anywhere <= each.items() for each in rule["IpRanges"]):
-                _revoke(call, self.direction, properties["GroupId"], [_ALL_OUTBOUND])
+        of_group = [{"Name": "group-id", "Values": [properties["GroupId"]]}]
+        rules = call.api("ec2", "describe_security_group_rules", Filters=of_group)["SecurityGroupRules"]
+        for rule in rules:
+            if (rule["IsEgress"], rule["IpProtocol"], rule.get("CidrIpv4")) == (True, "-1", "0.0.0.0/0"):
+                self._strip(call, rule["SecurityGroupRuleId"], properties)
         return super().create(call, properties)
+
+    def _strip(self, call: Call, rule_id: str, properties: Properties) -> None:
+        """Another rule of the group may be made at the same time."""
+        try:
+            self.delete(call, rule_id, properties)
+        except ClientError as error:
+            if not is_gone(error):
+                raise
