@@ -17,6 +17,8 @@ from gpucluster.errors import DeployError
 Tell = Callable[[str], None]
 
 HEARTBEAT_S = 5.0
+BUDGETS_STOP = "BudgetStopLaunchesPolicy"
+"""How the stack calls the policy of budget.at_limit: stop-launches."""
 WAIT_CONDITION = "AWS::CloudFormation::WaitCondition"
 _HEAD_SAID = re.compile(r"received failed message: '(.*)' for uniqueId", re.DOTALL)
 _BOOT_STEP = re.compile(r"step=\S+ status=\S+.*")
@@ -32,6 +34,7 @@ class Clients:
 
     cloudformation: Any
     ec2: Any
+    iam: Any
     rds: Any
     route53: Any
     sts: Any
@@ -92,6 +95,7 @@ class Deployment:
             return
         self._end_nodes()
         self._remove_records()
+        self._take_back_the_budgets_stop()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force")
 
@@ -225,6 +229,13 @@ class Deployment:
             ]
             if changes:
                 self.clients.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
+
+    def _take_back_the_budgets_stop(self) -> None:
+        """The policy that AWS Budgets attached when the budget was spent: attached, neither it nor the role can go."""
+        policies = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::IAM::ManagedPolicy", BUDGETS_STOP)
+        for policy in policies:
+            for role in self.clients.iam.list_entities_for_policy(PolicyArn=policy)["PolicyRoles"]:
+                self.clients.iam.detach_role_policy(RoleName=role["RoleName"], PolicyArn=policy)
 
     def _console(self) -> str:
         """Of the head node, of the new one where it is being replaced; empty as long as there is none."""

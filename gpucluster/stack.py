@@ -51,14 +51,15 @@ def protected(cloudformation: Any, name: str) -> bool:
     return bool(cloudformation.describe_stacks(StackName=name)["Stacks"][0].get("EnableTerminationProtection"))
 
 
-def physical_ids(cloudformation: Any, name: str, resource_type: str) -> list[str]:
-    """Without those that a rollback has deleted already."""
+def physical_ids(cloudformation: Any, name: str, resource_type: str, logical_id: str = "") -> list[str]:
+    """Without those that a rollback has deleted already. logical_id: how it begins."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
     return [
         resource["PhysicalResourceId"]
         for page in pages
         for resource in page["StackResourceSummaries"]
         if resource["ResourceType"] == resource_type
+        and resource["LogicalResourceId"].startswith(logical_id)
         and resource.get("PhysicalResourceId")
         and resource["ResourceStatus"] != "DELETE_COMPLETE"
     ]

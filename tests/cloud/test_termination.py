@@ -22,6 +22,7 @@ region: us-east-1
 head_node: {instance_type: m6i.large, volume_gib: 20, on_delete: retain, termination_protection: true}
 partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 2}]
 accounting: rds
+budget: {monthly_usd: 90000, email: a@b.example, at_limit: stop-launches}
 """
 
 pytestmark = pytest.mark.timeout(280)
@@ -126,12 +127,21 @@ def test_a_protected_cluster_goes_only_when_somebody_types_its_name(cluster: Clu
         assert "termination_protection" in done.stderr
     assert cluster.protected() == (True, True, True)
 
+    _spend_the_budget(cluster.cloud)
     down = cluster.gpucluster("down", typed=f"y\n{NAME}\n")
     assert down.returncode == 0, down.stderr
     assert f"the head node's volume {volume} (head_node.on_delete: retain)" in down.stderr
     assert "a last snapshot of the accounting database" in down.stderr
     assert cluster.status() is None
     _kept_and_removed(cluster.cloud, volume, database)
+
+
+def _spend_the_budget(cloud: Any) -> None:
+    """Its policy stays attached to the head node's role, and IAM deletes neither as long as it is."""
+    budgets = cloud.client("budgets")
+    (action,) = budgets.describe_budget_actions_for_account(AccountId="123456789012")["Actions"]
+    which = {"AccountId": "123456789012", "BudgetName": action["BudgetName"], "ActionId": action["ActionId"]}
+    budgets.execute_budget_action(**which, ExecutionType="APPROVE_BUDGET_ACTION")
 
 
 def _kept_and_removed(cloud: Any, volume: str, database: str) -> None:
