@@ -83,16 +83,20 @@ def test_a_zone_can_lack_a_type(place: Place, own: Callable[..., Any], location_
 
 
 def test_subnets_tell_their_free_addresses(place: Place) -> None:
+    made = place.ec2.create_subnet(VpcId=place.vpc_id, CidrBlock="10.0.64.0/24", AvailabilityZone=ZONE)["Subnet"]
+    subnet_id = made["SubnetId"]
+
     def free() -> int:
-        (subnet,) = place.ec2.describe_subnets(SubnetIds=[place.subnet_id])["Subnets"]
+        (subnet,) = place.ec2.describe_subnets(SubnetIds=[subnet_id])["Subnets"]
         return int(subnet["AvailableIpAddressCount"])
 
-    before = free()
-    (instance_id,) = place.run(InstanceType="p4d.24xlarge", NetworkInterfaces=place.efa(4))
-    assert before - free() == 4
+    assert free() == 251
+    (instance_id,) = place.run(InstanceType="p4d.24xlarge", NetworkInterfaces=place.efa(4, SubnetId=subnet_id))
+    assert free() == 247
     place.ec2.terminate_instances(InstanceIds=[instance_id])
     place.await_state("terminated", instance_id)
-    assert free() == before
+    assert free() == 251
+    place.ec2.delete_subnet(SubnetId=subnet_id)
 
 
 def test_keys_and_buckets_tell_what_they_are(place: Place) -> None:
