@@ -120,3 +120,20 @@ def test_an_assumed_role_is_held_to_its_policies(place: Place, as_role: Callable
     assert code(error) == "AccessDenied"
     s3.delete_objects(Bucket="jobs", Delete={"Objects": [{"Key": "own/a"}, {"Key": "other/a"}]})
     s3.delete_bucket(Bucket="jobs")
+
+
+def test_the_log_tells_what_a_roles_call_needed(
+    place: Place, as_role: Callable[..., Client], own: Callable[..., Any]
+) -> None:
+    node = as_role(allow("ssm:GetParameter"))
+    with pytest.raises(ClientError):
+        node("ssm").put_parameter(Name="/a/b", Value="1", Type="String")
+    with pytest.raises(ClientError, match="ParameterNotFound"):
+        node("ssm").get_parameter(Name="/a/b")
+    put, got = [call for call in own("GET", "calls") if call.get("role") == "keeper"][-2:]
+    resource = "arn:aws:ssm:us-east-1:123456789012:parameter/a/b"
+    assert (put["denied"], got["denied"]) == (True, False)
+    assert put["checks"] == [{"action": "ssm:PutParameter", "resource": resource, "keys": {}}]
+    assert got["checks"] == [{"action": "ssm:GetParameter", "resource": resource, "keys": {}}]
+    administrators = [call for call in own("GET", "calls") if call["caller"] == "localcloud"]
+    assert administrators and not any("role" in call or "checks" in call for call in administrators)
