@@ -29,8 +29,9 @@ def _looked_up(stack: cdk.Stack, name: str, region: str) -> LookedUp:
 def tell_policies(stack: cdk.Stack) -> None:
     """CloudFormation does not take a change of a resource's deletion policy alone for a change of the resource, and a
     change of its metadata it does: so the one is said in the other."""
+    kept = (cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE, cdk.CfnDeletionPolicy.SNAPSHOT)
     for construct in stack.node.find_all():
         if isinstance(construct, cdk.CfnResource):
             policy = construct.cfn_options.deletion_policy
-            if policy in (cdk.CfnDeletionPolicy.RETAIN, cdk.CfnDeletionPolicy.SNAPSHOT):
+            if policy in kept:
                 construct.add_metadata("DeletionPolicy", policy.value)

@@ -12,7 +12,7 @@ from gpucluster.config import models
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.storage import firewall
-from stacks.storage.mounts import announce, tag
+from stacks.storage.mounts import announce, deletion_policy, tag
 
 NFS = (firewall.Ports("tcp", 2049),)
 
@@ -70,9 +70,8 @@ class Efs(Construct):
             backup_policy=efs.CfnFileSystem.BackupPolicyProperty(status="ENABLED"),
             file_system_policy=_over_tls_alone(),
         )
-        keep, delete = cdk.CfnDeletionPolicy.RETAIN, cdk.CfnDeletionPolicy.DELETE
-        system.cfn_options.deletion_policy = keep if storage.on_delete == "retain" else delete
-        system.cfn_options.update_replace_policy = keep  # the files are the user's to delete
+        system.cfn_options.deletion_policy = deletion_policy(retain=storage.on_delete == "retain")
+        system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN  # the files are the user's to delete
         return system
 
 

@@ -12,7 +12,7 @@ from gpucluster.config import lustre, models
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.storage import firewall
-from stacks.storage.mounts import announce, construct_id, keep_network, tag
+from stacks.storage.mounts import announce, construct_id, deletion_policy, keep_network, tag
 
 VERSION = "2.15"
 """The newest. Directories can be linked to S3 from 2.12 on."""
@@ -45,7 +45,7 @@ class FsxLustre(Construct):
             self._link(repository)
         if self._retain:
             # Its interfaces keep subnet, VPC and group from being deleted: they stay with it.
-            self.group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+            self.group.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
             keep_network(context.network)
         tag(self, context, storage.mount)
         announce(context, storage, self._describe())
@@ -72,7 +72,7 @@ class FsxLustre(Construct):
         ]
         if self._retain:
             for rule in own:
-                rule.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+                rule.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         for who, nodes, ports in (("Head", head, LUSTRE), ("Compute", compute, inner)):
             firewall.admit(self, f"{who}ToLustre", into=self.group, source=nodes, ports=ports)
             firewall.let_out(self, f"LustreTo{who}", of=self.group, destination=nodes, ports=ports)
@@ -111,9 +111,9 @@ class FsxLustre(Construct):
             kms_key_id=key_arn(self._context.key) if persistent else None,  # FSx's own key encrypts scratch
             lustre_configuration=self._lustre(),
         )
-        system.cfn_options.deletion_policy = _RETAIN if self._retain else _DELETE
+        system.cfn_options.deletion_policy = deletion_policy(retain=self._retain)
         # Some changes take a new file system. The old one, and what is in it, is the user's to delete.
-        system.cfn_options.update_replace_policy = _RETAIN
+        system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
         rules = [child for child in self.node.children if isinstance(child, cdk.CfnResource) and _is_rule(child)]
         system.node.add_dependency(*rules, *([self._log] if self._log else []))
         return system
@@ -157,10 +157,7 @@ class FsxLustre(Construct):
             s3=_events(repository),
         )
         # Deleting the link leaves the files. A file system that stays goes on being linked.
-        association.cfn_options.deletion_policy = _RETAIN if self._retain else _DELETE
-
-
-_RETAIN, _DELETE = cdk.CfnDeletionPolicy.RETAIN, cdk.CfnDeletionPolicy.DELETE
+        association.cfn_options.deletion_policy = deletion_policy(retain=self._retain)
 
 
 def _is_rule(resource: cdk.CfnResource) -> bool:

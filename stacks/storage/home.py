@@ -18,7 +18,7 @@ SNAPSHOT_TIME_UTC = "03:00"
 _AT_END = {
     "delete": cdk.CfnDeletionPolicy.DELETE,
     "snapshot": cdk.CfnDeletionPolicy.SNAPSHOT,
-    "retain": cdk.CfnDeletionPolicy.RETAIN,
+    "retain": cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE,
 }
 
 

@@ -35,9 +35,14 @@ def tag(scope: Construct, context: Context, name: str) -> None:
     cdk.Tags.of(scope).add("gpucluster:cluster", context.config.name)
 
 
+def deletion_policy(*, retain: bool) -> cdk.CfnDeletionPolicy:
+    """What a deployment has made that fails goes in either case: nobody has put anything there."""
+    return cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE if retain else cdk.CfnDeletionPolicy.DELETE
+
+
 def keep_network(network: Network) -> None:
     """When the stack goes, its VPC and the nodes' subnet stay. A network that was there before stays anyway."""
     for construct in (network.vpc, network.subnet):
         made = construct.node.default_child
         if isinstance(made, cdk.CfnResource):
-            made.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+            made.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)

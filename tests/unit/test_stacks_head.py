@@ -30,7 +30,9 @@ def only(template: Template, kind: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("wish", "policy"), [("delete", "Delete"), ("snapshot", "Snapshot"), ("retain", "Retain")])
+@pytest.mark.parametrize(
+    ("wish", "policy"), [("delete", "Delete"), ("snapshot", "Snapshot"), ("retain", "RetainExceptOnCreate")]
+)
 def test_the_volume_ends_as_the_file_says_and_is_never_replaced_silently(
     template_of: TemplateOf, wish: str, policy: str
 ) -> None:

@@ -193,7 +193,7 @@ def test_fsx_checks_the_rules_so_they_come_first(lustre: Template) -> None:
 
 
 def test_what_stays_takes_its_network_along(lustre: Template, stored: Template) -> None:
-    kept = {id_ for id_, each in lustre["Resources"].items() if each.get("DeletionPolicy") == "Retain"}
+    kept = {id_ for id_, each in lustre["Resources"].items() if each.get("DeletionPolicy") == "RetainExceptOnCreate"}
     kinds = sorted(lustre["Resources"][id_]["Type"].removeprefix("AWS::") for id_ in kept if "Fast" in id_)
     assert kinds == ["EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress", "FSx::FileSystem"]
     network = {lustre["Resources"][id_]["Type"] for id_ in kept if id_.startswith("NetworkVpc")}
@@ -205,7 +205,7 @@ def test_what_stays_takes_its_network_along(lustre: Template, stored: Template) 
 def test_nothing_that_stays_names_what_goes(lustre: Template) -> None:
     """A group whose rules name another group keeps that one from being deleted."""
     resources_ = lustre["Resources"]
-    kept = {id_ for id_, each in resources_.items() if each.get("DeletionPolicy") == "Retain"}
+    kept = {id_ for id_, each in resources_.items() if each.get("DeletionPolicy") == "RetainExceptOnCreate"}
     everything = set(resources_)
     for id_ in kept:
         named = {other for other in everything if f'"{other}"' in json.dumps(resources_[id_]["Properties"])}
@@ -249,7 +249,7 @@ def test_efs_is_mounted_by_nodes_over_tls_alone(stored: Template) -> None:
     properties = system["Properties"]
     assert (properties["Encrypted"], properties["ThroughputMode"]) == (True, "elastic")
     assert properties["BackupPolicy"] == {"Status": "ENABLED"}
-    assert system["DeletionPolicy"] == "Retain"
+    assert system["DeletionPolicy"] == "RetainExceptOnCreate"
     allowed, denied = properties["FileSystemPolicy"]["Statement"]
     assert allowed["Condition"] == {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}}
     assert (denied["Effect"], denied["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})

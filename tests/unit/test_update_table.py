@@ -275,7 +275,7 @@ def _may_go(name: str, fate: str, old: Template, new: Template) -> bool:
     """What somebody else may still use must stay. What only came with the entry that goes may go; data stays in the
     account, by the deletion policy of the deployed template."""
     resource = old["Resources"][name]
-    kept = resource.get("DeletionPolicy") in ("Retain", "Snapshot")
+    kept = resource.get("DeletionPolicy") in ("RetainExceptOnCreate", "Snapshot")
     if resource["Type"] in DATA:
         return fate == REMOVED and kept
     nodes = (HEAD, "AWS::EC2::LaunchTemplate")
