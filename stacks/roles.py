@@ -69,7 +69,7 @@ def grant_head(
 ) -> None:
     allow(role, ["ec2:DescribeInstances"], ["*"])  # AWS has no scope for it
     _grant_launch(role, cluster=cluster, network=network, partitions=partitions)
-    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    to_ec2 = {"StringEquals": {"iam:PassedToService": _ec2_by_name(role)}}
     allow(role, ["iam:PassRole"], [compute_role.role_arn], to_ec2)
     ours = {"aws:ResourceTag/gpucluster:cluster": cluster, "aws:ResourceTag/gpucluster:role": "compute"}
     allow(role, ["ec2:TerminateInstances"], [_ec2(role, "instance/*")], {"StringEquals": ours})
@@ -123,6 +123,12 @@ def _grant_first_spot_launch(role: iam.Role) -> None:
         service="iam", region="", resource="role", resource_name=f"aws-service-role/{service}/AWSServiceRoleForEC2Spot"
     )
     allow(role, ["iam:CreateServiceLinkedRole"], [spot], {"StringEquals": {"iam:AWSServiceName": service}})
+
+
+def _ec2_by_name(scope: Construct) -> str | list[str]:
+    """In China the service has a second name; AWS's own policies write both."""
+    name = "ec2.amazonaws.com"
+    return [name, f"{name}.cn"] if cdk.Stack.of(scope).region.startswith("cn-") else name
 
 
 def _ec2(scope: Construct, resource: str, account: str | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -126,6 +127,14 @@ def test_the_head_passes_the_compute_role_alone(template: Template) -> None:
     (passed,) = resources(statement)
     assert passed.startswith("${ComputeRole") and passed.endswith(".Arn}")
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+
+
+def test_in_china_ec2_has_two_names(template_of: Callable[[str], Template]) -> None:
+    """As in AWSEC2SpotServiceRolePolicy and others of AWS's own."""
+    text = "name: c\nregion: cn-north-1\npartitions: [{name: g, instance_types: [g4dn.12xlarge], max_nodes: 1}]\n"
+    statement = one(template_of(text), "HeadRole", "iam:PassRole")
+    names = ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": names}}
 
 
 def test_the_head_ends_the_clusters_compute_nodes_alone(template: Template) -> None:
