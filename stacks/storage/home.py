@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from stacks import roles
+from stacks import encryption, roles
 
 HOME_TAG = "gpucluster:home"
 SNAPSHOT_TIME_UTC = "03:00"
@@ -58,7 +58,7 @@ class HomeVolume(Construct):
         for tag, value in (("Name", f"{cluster}-home"), ("gpucluster:cluster", cluster), (HOME_TAG, cluster)):
             cdk.Tags.of(self.volume).add(tag, value)
         if snapshot_days:
-            self._daily_snapshots(snapshot_days)
+            self._daily_snapshots(snapshot_days, key)
 
     def _resource(self) -> ec2.CfnVolume:
         resource = self.volume.node.default_child
@@ -79,10 +79,11 @@ class HomeVolume(Construct):
             role, ["ec2:AttachVolume", "ec2:DetachVolume", "ec2:StopInstances"], [heads], {"StringEquals": ours}
         )
 
-    def _daily_snapshots(self, days: int) -> None:
+    def _daily_snapshots(self, days: int, key: kms.IKey | None) -> None:
         Policy = dlm.CfnLifecyclePolicy
         role = iam.Role(self, "SnapshotRole", assumed_by=iam.ServicePrincipal("dlm.amazonaws.com"))
         self._grant_snapshots(role)
+        encryption.grant_volumes(role, key)  # DLM asks for it where the volume is encrypted
         schedule = Policy.ScheduleProperty(
             name="daily",
             copy_tags=True,

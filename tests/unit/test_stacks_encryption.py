@@ -109,6 +109,13 @@ def test_the_head_launches_encrypted_nodes_and_reads_secrets(secured: Template) 
     }
 
 
+def test_daily_snapshots_are_made_of_an_encrypted_volume(secured: Template) -> None:
+    by_ec2 = {"StringEquals": {"kms:ViaService": "ec2.us-east-1.amazonaws.com"}}
+    found = of_kms(secured, "HomeSnapshotRole")
+    assert found[frozenset({"kms:CreateGrant"})] == {**by_ec2, "Bool": {"kms:GrantIsForAWSResource": "true"}}
+    assert by_ec2 in found.values()
+
+
 def test_compute_nodes_read_secrets(secured: Template) -> None:
     assert of_kms(secured, "ComputeRole") == {frozenset({"kms:Decrypt"}): SECRETS}
 
