@@ -67,6 +67,8 @@ class HeadNode(Construct):
             http_put_response_hop_limit=1,
             disable_api_termination=termination_protection,
             block_devices=[_encrypted_root(key)],
+            # The budget counts what has the cluster's tag.
+            propagate_tags_to_volume_on_creation=True,
         )
         tags = {"gpucluster:cluster": cluster, "gpucluster:role": "head", "gpucluster:generation": generation}
         for tag, value in tags.items():

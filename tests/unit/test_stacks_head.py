@@ -45,6 +45,12 @@ def test_the_head_attaches_its_volume_itself(template: Template) -> None:
     assert "Volumes" not in only(template, "AWS::EC2::Instance")["Properties"]
 
 
+def test_the_root_disk_has_the_clusters_tag_as_well(template: Template) -> None:
+    head = only(template, "AWS::EC2::Instance")["Properties"]
+    assert head["PropagateTagsToVolumeOnCreation"] is True
+    assert {"Key": "gpucluster:cluster", "Value": "GpuCluster"} in head["Tags"]
+
+
 def test_daily_snapshots_are_of_this_volume_alone(template_of: TemplateOf) -> None:
     template = template_of(cluster(", snapshot_days: 9"))
     details = only(template, POLICY)["Properties"]["PolicyDetails"]
