@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
@@ -41,8 +43,10 @@ class FsxLustre(Construct):
         self._admit_nodes()
         self._log = self._log_group() if storage.data_repositories else None
         self.file_system = self._file_system()
-        for repository in storage.data_repositories:
-            self._link(repository)
+        # One after another: FSx fails when several links of a file system are made or changed at the same time.
+        links = [self._link(repository) for repository in storage.data_repositories]
+        for before, link in pairwise(links):
+            link.node.add_dependency(before)
         if self._retain:
             # Its interfaces keep subnet, VPC and group from being deleted: they stay with it.
             self.group.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
@@ -142,7 +146,7 @@ class FsxLustre(Construct):
         )
         return FileSystem.LogConfigurationProperty(level="WARN_ERROR", destination=destination)
 
-    def _link(self, repository: models.DataRepository) -> None:
+    def _link(self, repository: models.DataRepository) -> Association:
         """FSx reads and writes the bucket by a service-linked role, one for each link, that it makes itself.
 
         CloudFormation's role needs iam:CreateServiceLinkedRole and iam:PutRolePolicy for it; CDK's has all.
@@ -158,6 +162,7 @@ class FsxLustre(Construct):
         )
         # Deleting the link leaves the files. A file system that stays goes on being linked.
         association.cfn_options.deletion_policy = deletion_policy(retain=self._retain)
+        return association
 
 
 def _is_rule(resource: cdk.CfnResource) -> bool:

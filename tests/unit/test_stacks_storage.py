@@ -233,6 +233,13 @@ def test_directories_are_kept_in_step_with_s3(stored: Template) -> None:
     assert [link["DataRepositoryPath"] for link in links.values()] == ["s3://my-bucket/imagenet", "s3://my-bucket/runs"]
 
 
+def test_links_are_made_one_after_another(stored: Template) -> None:
+    """Made in parallel they fail: terraform-provider-aws#24678, aws-parallelcluster#6649."""
+    (first, before), (_, after) = of_type(stored, "AWS::FSx::DataRepositoryAssociation")
+    assert "DependsOn" not in before
+    assert after["DependsOn"] == [first]
+
+
 def test_what_goes_wrong_with_s3_is_logged(stored: Template, lustre: Template) -> None:
     configuration = lustre_at(stored, "Fsx")["Properties"]["LustreConfiguration"]
     group = one(stored, "AWS::Logs::LogGroup", "StorageFsx")["Properties"]
