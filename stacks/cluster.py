@@ -58,16 +58,7 @@ class GpuCluster(cdk.Stack):
         record.keep(self, config, availability_zone=self.network.availability_zone)
         self.bundle = self._bundle()
         self.munge_key = self._munge_key()
-        self.home = HomeVolume(
-            self,
-            "Home",
-            cluster=config.name,
-            availability_zone=self.network.availability_zone,
-            size_gib=config.head_node.volume_gib,
-            on_delete=config.head_node.on_delete,
-            snapshot_days=config.head_node.snapshot_days,
-            key=self.key,
-        )
+        self.home = self._home()
         self.compute_role = roles.node_role(self, "ComputeRole")
         self.head_role = roles.node_role(self, "HeadRole")
         self.partitions = Partitions(
