@@ -37,8 +37,8 @@ class GpuCluster(cdk.Stack):
             id_,
             env=cdk.Environment(account=account or NO_ACCOUNT, region=config.region),
             description=f"GpuCluster {config.name}: Slurm head node, elastic GPU partitions",
-            # Bundles lie under a prefix of their own: nodes can be given these, and not every asset of the account.
             termination_protection=config.head_node.termination_protection,
+            # Bundles lie under a prefix of their own: nodes can be given these, and not every asset of the account.
             synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
             # A third of a template is blanks, and CloudFormation counts them.
             suppress_template_indentation=True,
@@ -100,6 +100,19 @@ class GpuCluster(cdk.Stack):
 
     def _head_image(self) -> str:
         return self._image(self._config.head_node.image or self._config.software.image).get_image(self).image_id
+
+    def _home(self) -> HomeVolume:
+        head_node = self._config.head_node
+        return HomeVolume(
+            self,
+            "Home",
+            cluster=self._config.name,
+            availability_zone=self.network.availability_zone,
+            size_gib=head_node.volume_gib,
+            on_delete=head_node.on_delete,
+            snapshot_days=head_node.snapshot_days,
+            key=self.key,
+        )
 
     def _munge_key(self) -> secretsmanager.Secret:
         return secretsmanager.Secret(
