@@ -53,14 +53,14 @@ test: ## every tier that this machine can run; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory setup
 	@python -m pytest
 
-check: python node ## ruff, mypy, import-linter, shellcheck, cfn-lint
+check: python node ## ruff, mypy, import-linter, shellcheck, cfn-lint, cdk-nag
 	ruff check .
 	ruff format --check .
 	mypy
 	lint-imports
-	python -m pytest -q tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py
+	python -m pytest -q tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py tests/unit/test_stacks_nag.py
 
-GOLDEN_TESTS := tests/unit/test_render.py tests/unit/test_job_script.py tests/unit/test_stacks_snapshot.py tests/unit/test_config_files.py
+GOLDEN_TESTS := tests/unit/test_render.py tests/unit/test_job_script.py tests/unit/test_stacks_snapshot.py tests/unit/test_config_files.py tests/unit/test_validators.py
 
 golden: python ## write every golden file anew; review the difference
 	-GOLDEN=rewrite python -m pytest -q $(GOLDEN_TESTS)
