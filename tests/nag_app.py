@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def findings(file: Path) -> list[list[str]]:
     import cdk_nag
-    from conftest import ACCOUNT, lookups
+    from synthesis import ACCOUNT, lookups
 
     from gpucluster import config
     from stacks.cluster import GpuCluster, cdk

@@ -1,44 +1,11 @@
-"""Synthesized stacks, once per session: starting CDK's engine costs seconds."""
+"""Synthesized stacks, for every test that asks for one."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-ACCOUNT = "123456789012"
-AMI = "ami-0123456789abcdef0"
-
-Template = dict[str, Any]
-
-
-def lookups(region: str) -> dict[str, Any]:
-    """What the CDK command line would have found out and kept in cdk.context.json."""
-    from stacks.images import PARAMETERS
-
-    images = {f"ssm:account={ACCOUNT}:parameterName={name}:region={region}": AMI for name in PARAMETERS.values()}
-    zones = {f"availability-zones:account={ACCOUNT}:region={region}": [f"{region}{letter}" for letter in "abcdef"]}
-    return {**images, **zones}
-
-
-@cache
-def synthesize(text: str) -> Template:
-    os.environ["CDK_VALIDATION"] = "false"  # 5 CPU seconds; one validated synthesis is part of `make check`
-    from gpucluster import config
-    from stacks.cluster import GpuCluster, cdk
-
-    cluster = config.loads(text)
-    app = cdk.App(context=lookups(cluster.region))
-    GpuCluster(app, cluster.name, config=cluster, account=ACCOUNT)
-    assembly = Path(app.synth().directory)
-    template: Template = json.loads((assembly / f"{cluster.name}.template.json").read_text())
-    return template
+from synthesis import ROOT, Template, synthesize
 
 
 @pytest.fixture(scope="session")

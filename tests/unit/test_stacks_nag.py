@@ -33,7 +33,7 @@ def test_every_finding_is_acknowledged_with_a_reason() -> None:
 @pytest.mark.timeout(180)
 def test_no_acknowledgment_is_left_over() -> None:
     """A row that nothing is found for would hide what is found there one day."""
-    from conftest import ACCOUNT
+    from synthesis import ACCOUNT
 
     from gpucluster.config import load
     from stacks.acknowledged import rows

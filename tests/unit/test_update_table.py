@@ -377,8 +377,8 @@ def test_nodes_are_replaced_where_they_would_lack_a_mount(template_of: TemplateO
 
 
 def test_the_image_is_kept_as_it_is_pinned(template_of: TemplateOf) -> None:
-    from conftest import AMI as PINNED
-    from conftest import lookups
+    from synthesis import AMI as PINNED
+    from synthesis import lookups
 
     deployed = updates.read(template_of(SMALL.replace(BAKED, "dlami-ubuntu-24.04"))["Metadata"])
     (found,) = deployed.images.values()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
-from conftest import synthesize
+from synthesis import synthesize
 
 from gpucluster.config import loads
 from gpucluster.config.checks.limits import (
