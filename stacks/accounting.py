@@ -99,7 +99,6 @@ class Accounting(Construct):
             backup_retention_period=min(head.snapshot_days, MAX_BACKUP_DAYS),
             copy_tags_to_snapshot=True,
             deletion_protection=head.termination_protection,
-            enable_cloudwatch_logs_exports=["error"],
         )
         # Retained, it would hold the subnets and the VPC: to keep it is to keep a snapshot.
         keep, drop = cdk.CfnDeletionPolicy.SNAPSHOT, cdk.CfnDeletionPolicy.DELETE
