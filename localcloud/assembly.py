@@ -9,7 +9,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from websockets.sync.server import Server
 from werkzeug.serving import BaseWSGIServer
 
-from localcloud import clients, runtime, server, services, state, tunnel
+from localcloud import authority, clients, runtime, server, services, state, truststore, tunnel
 from localcloud.api_log import ApiLog
 from localcloud.ec2 import service as ec2
 from localcloud.errors import UsageError
@@ -57,6 +57,7 @@ class RunningCloud:
         if cloud.boot:
             inside = server.Application(moto_app, self._log, None)
             self._servers.append(server.serve(inside, self._hypervisor.listen(*API_ADDRESS)))
+            self._servers.append(truststore.serve(self._hypervisor.listen(*truststore.ENDPOINT)))
         outside = server.Application(moto_app, self._log, Routes(cloud, self._log))
         self._servers.append(server.serve(outside, listener))
 
@@ -75,4 +76,5 @@ def _hypervisor(cloud: state.Cloud, directory: Path, image: Path | None, wheels:
     from localcloud.machines.hypervisor import NspawnHypervisor
     from localcloud.machines.image import default_path
 
-    return NspawnHypervisor(cloud.id, directory, image or default_path(), CloudMetadata(), wheels)
+    trusted = authority.web().certificate
+    return NspawnHypervisor(cloud.id, directory, image or default_path(), CloudMetadata(), wheels, trusted)

@@ -1,4 +1,4 @@
-"""Names inside a VPC: Route 53's private zones and the instances' own names."""
+"""Names inside a VPC: Route 53's private zones, the instances' own names, and RDS's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import re
 from moto.ec2.models import EC2Backend
 from moto.route53.models import FakeZone, route53_backends
 
+from localcloud import truststore
 from localcloud.clients import ACCOUNT_ID
+from localcloud.databases import hosts
 from localcloud.ec2 import lifecycle
 
 _INSTANCE_NAME = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)\.(?:ec2|([a-z0-9-]+)\.compute)\.internal")
@@ -18,7 +20,11 @@ _CNAME_HOPS = 8
 def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
     """See `Metadata.resolve`."""
     answer = _from_zones(vpc_id, name, record_type, _CNAME_HOPS)
-    return answer if answer is not None else _from_instances(vpc_id, name, record_type)
+    if answer is None:
+        answer = _from_instances(vpc_id, name, record_type)
+    if answer is None:
+        answer = truststore.resolve(name, record_type)
+    return answer if answer is not None else hosts.resolve(vpc_id, name, record_type)
 
 
 def _from_zones(vpc_id: str, name: str, record_type: str, hops: int) -> list[str] | None:

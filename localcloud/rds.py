@@ -1,13 +1,51 @@
-"""RDS: what moto gets wrong. The API keeps instances; no database answers at their endpoints."""
+"""RDS: what moto gets wrong, and a machine behind each MariaDB instance. Instances of other engines do not answer."""
 
 from __future__ import annotations
 
+import secrets
+import string
+from typing import Any
+
 import moto.rds.urls
 from moto.core.responses import ActionResult
+from moto.rds.exceptions import RDSClientError
+from moto.rds.models import DBInstance, RDSBackend
 from moto.rds.responses import RDSResponse
+
+from localcloud.databases import hosts
+
+# Of the account in its region, on AWS; one for all of them here.
+_LABEL = "c" + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(11))
 
 
 class Rds(RDSResponse):
+    def create_db_instance(self) -> ActionResult:
+        result = super().create_db_instance()
+        database = _made(result)
+        if hosts.boots(database):
+            self._boot(database)
+        return result
+
+    def _boot(self, database: DBInstance) -> None:
+        try:
+            hosts.start(database)
+        except BaseException:
+            del self.backend.databases[database.db_instance_identifier]
+            raise
+
+    def delete_db_instance(self) -> ActionResult:
+        """An instance that answers is `deleting` until its machine has ended."""
+        backend: RDSBackend = self.backend
+        name = str(self.params.get("DBInstanceIdentifier"))
+        if name in backend.databases and backend.databases[name].status == "deleting":
+            raise RDSClientError("InvalidDBInstanceState", f"Instance {name} is already being deleted.")
+        result = super().delete_db_instance()
+        database = _made(result)
+        if hosts.has_machine(database):
+            backend.databases[name] = database
+            hosts.end(database, lambda: _forget(backend, name))
+        return result
+
     def modify_db_subnet_group(self) -> ActionResult:
         """moto forgets a group when it changes it."""
         groups, name = self.backend.subnet_groups, self.params.get("DBSubnetGroupName")
@@ -18,5 +56,26 @@ class Rds(RDSResponse):
         return result
 
 
+def _made(result: ActionResult) -> DBInstance:
+    answer: Any = result.result
+    database: DBInstance = answer["DBInstance"]
+    return database
+
+
+def _forget(backend: RDSBackend, name: str) -> None:
+    del backend.databases[name]
+
+
 def install() -> None:
     moto.rds.urls.url_paths["{0}/$"] = Rds.dispatch
+    DBInstance.address = property(_address)  # type: ignore[method-assign, assignment]
+    DBInstance.endpoint = property(_endpoint)  # type: ignore[method-assign, assignment]
+
+
+def _address(database: DBInstance) -> str:
+    return f"{database.db_instance_identifier}.{_LABEL}.{database.region}.rds.amazonaws.com"
+
+
+def _endpoint(database: DBInstance) -> dict[str, Any] | None:
+    """An instance that is being created has none yet."""
+    return None if database.status == "creating" else {"Address": database.address, "Port": database.port}

@@ -27,10 +27,10 @@ def check(ec2: Any, subnet_id: str, group_ids: Sequence[str], *, efa: bool) -> A
     return subnet
 
 
-def connect(ec2: Any, subnet: Any, group_ids: Sequence[str]) -> Any:
+def connect(ec2: Any, subnet: Any, group_ids: Sequence[str], description: str = "Created by Amazon FSx") -> Any:
     """One interface; AWS makes one for each server. It holds subnet and groups until the file system is deleted."""
     address = subnet.get_available_subnet_ip(None)
-    return ec2.create_network_interface(subnet, address, group_ids=list(group_ids), description="Created by Amazon FSx")
+    return ec2.create_network_interface(subnet, address, group_ids=list(group_ids), description=description)
 
 
 def disconnect(ec2: Any, interface_id: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 METADATA_ADDRESS = "169.254.169.254"
 RESOLVER_ADDRESS = "169.254.169.253"
 API_ADDRESS = "169.254.169.251"
+TRUSTSTORE_ADDRESS = "203.0.113.53"  # of RDS's authorities; a documentation network's, and behind the way out
 # EC2's own; jumbo frames inside a VPC.
 VPC_MTU = 9001
 _SHARED = ipaddress.IPv4Network("100.64.0.0/10")  # carrier-grade NAT space: nobody's LAN

@@ -24,12 +24,22 @@ from localcloud.machines.volumes import Volumes
 class NspawnHypervisor:
     """See `spec.Hypervisor`. Each run of an instance has a thread, which boots it, waits for its end and cleans up."""
 
-    def __init__(self, cloud_id: str, state_dir: Path, image: Path, metadata: Metadata, wheels: Path | None) -> None:
+    def __init__(
+        self,
+        cloud_id: str,
+        state_dir: Path,
+        image: Path,
+        metadata: Metadata,
+        wheels: Path | None,
+        trusted: str = "",
+    ) -> None:
+        """`trusted`: certificates of authorities, in PEM, that guests trust besides those of the image."""
         self._cloud_id = cloud_id
         self._state_dir = state_dir
         self._image = image
         self._metadata = metadata
         self._wheels = wheels
+        self._trusted = trusted
         self._machines: dict[str, Machine] = {}
         self._ends = threading.Lock()  # of what becomes of a guest that ends: stopped or terminated
         self._tokens = imds.Tokens()
@@ -92,7 +102,7 @@ class NspawnHypervisor:
             with self._ends:
                 machine.state = machine.state if machine.asked else "running"
             if not machine.asked:
-                machine.boot(self._image, netns, self._wheels)
+                machine.boot(self._image, netns, self._wheels, self._trusted)
             machine.wait(lambda leader: self._volumes.show_again(machine.spec.instance_id, leader))
         except Exception as error:  # noqa: BLE001 - the thread is the instance's: its end is told on the console, never lost
             machine.say(f"localcloud: this instance could not run: {error}\n{traceback.format_exc()}")

@@ -41,10 +41,11 @@ class Machine:
     process: subprocess.Popen[bytes] | None = None
     _launch: Callable[[], subprocess.Popen[bytes]] = field(init=False)
 
-    def boot(self, image: Path, netns: str, wheels: Path | None) -> None:
+    def boot(self, image: Path, netns: str, wheels: Path | None, trusted: str) -> None:
         """Start the guest; with a delay in the fault, after that, unless it is ended before."""
         self.root.mount(image)
         self.root.prepare(self.spec, self.fault.broken_commands, image)
+        self.root.trust(trusted)
         groups = cgroups.create(self.cgroup)
         if self.stopping.wait(self.fault.delay_s):
             return

@@ -41,6 +41,16 @@ class Root:
             for path in command_paths(command, image):
                 _write_script(self.path / path, line)
 
+    def trust(self, certificates: str) -> None:
+        """Once: a stopped guest that starts again has them."""
+        own = self.path / "usr/local/share/ca-certificates/localcloud.crt"
+        if not certificates or own.exists():
+            return
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(certificates)
+        with (self.path / "etc/ssl/certs/ca-certificates.crt").open("a") as bundle:
+            bundle.write(certificates)
+
     def binds(self, spec: InstanceSpec, wheels: Path | None) -> list[Bind]:
         binds = [
             Bind(self.host, "/run/localcloud"),

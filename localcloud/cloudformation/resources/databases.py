@@ -1,4 +1,4 @@
-"""AWS::RDS: an instance, its subnet group and its parameter group. The API keeps them; no database answers."""
+"""AWS::RDS: an instance, its subnet group and its parameter group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DbInstance(Handler):
         call.api("rds", "create_db_instance", self._spelled(properties), DBInstanceIdentifier=name,
                  Tags=tag_list(call, properties) or None)  # fmt: skip
         call.announce(name)
-        call.wait(lambda: self._find(call, name)["DBInstanceStatus"] == "available", f"{name} becoming available")
+        call.wait(lambda: self._settled(call, name), f"{name} becoming available")
         return self._made(call, name)
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
@@ -61,6 +61,12 @@ class DbInstance(Handler):
 
     def _find(self, call: Call, name: str) -> Any:
         return call.api("rds", "describe_db_instances", DBInstanceIdentifier=name)["DBInstances"][0]
+
+    def _settled(self, call: Call, name: str) -> bool:
+        status = self._find(call, name)["DBInstanceStatus"]
+        if status == "failed":
+            raise ResourceError(f"DB instance {name} has failed: its database never answered")
+        return bool(status == "available")
 
     def _gone(self, call: Call, name: str) -> bool:
         try:

@@ -1,0 +1,90 @@
+"""Certificate authorities of a cloud: made when it starts, kept in memory, gone with it."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+import tempfile
+from functools import cache
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_VALID = datetime.timedelta(days=365)
+
+
+class Certificate(NamedTuple):
+    """A server's, both in PEM."""
+
+    key: str
+    certificate: str
+
+
+class Authority:
+    def __init__(self, name: str) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name(name)
+        builder = _builder(self._name, self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        self._own = builder.sign(self._key, hashes.SHA256())
+
+    @property
+    def certificate(self) -> str:
+        """In PEM: what those hold who trust it."""
+        return self._own.public_bytes(serialization.Encoding.PEM).decode()
+
+    def issue(self, host: str) -> Certificate:
+        """For a server of this name."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        # Of the subject's name X.509 takes 64 characters; clients look at the alternative name.
+        builder = _builder(_name(host[:64]), self._name, key.public_key())
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        signed = builder.sign(self._key, hashes.SHA256())
+        return Certificate(_key_pem(key), signed.public_bytes(serialization.Encoding.PEM).decode())
+
+
+@cache
+def web() -> Authority:
+    """Of the cloud's HTTPS servers. Every guest trusts it, as it trusts those that Debian brings."""
+    return Authority("localcloud web")
+
+
+@cache
+def rds() -> Authority:
+    """Of databases. As on AWS nobody trusts it who has not fetched RDS's bundle."""
+    return Authority("localcloud RDS Root CA")
+
+
+def server_context(certificate: Certificate) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile("w") as both:  # the ssl module reads files only
+        both.write(certificate.key + certificate.certificate)
+        both.flush()
+        context.load_cert_chain(both.name)
+    return context
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + _VALID)
+    )
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
