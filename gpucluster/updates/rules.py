@@ -226,5 +226,5 @@ def accounting(difference: Difference, step: Step) -> Outcome:
 _EARLIER_RECORDS: dict[Any, str] = {
     "local": "earlier records stay on the head's volume",
     "rds": "earlier records stay in the database's last snapshot",
-    "off": "there are no earlier records",
+    "off": "of jobs that ended before there is no record",
 }
