@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -13,8 +13,10 @@ from gpucluster import local_cloud, stack
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.up import deployment_of, stopwatch
 from gpucluster.config import ClusterConfig
+from gpucluster.deletion import what_goes_and_stays
 from gpucluster.deployment import Deployment
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
+from gpucluster.updates import UnknownRecord
 
 
 @click.command()
@@ -65,13 +67,19 @@ def _take_down(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> i
 
 
 def _confirm(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> None:
-    for line in what_goes(deployment, config):
+    volumes = stack.physical_ids(deployment.clients.cloudformation, config.name, "AWS::EC2::Volume")
+    for line in what_goes_and_stays(
+        _as_deployed(deployment, config),
+        compute_nodes=len(deployment.instances("compute")),
+        volumes=" ".join(volumes),
+    ):
         click.echo(line, err=True)
     if yes:
         return
     if not sys.stdin.isatty():
         raise UsageError("down asks before it deletes, and nobody is there to answer", "gpucluster down --yes")
-    click.confirm("Delete all this?", abort=True, err=True)
+    if not click.confirm("Delete all this?", err=True):
+        raise UsageError("nothing is deleted", "answer y to delete it")
 
 
 def _confirm_unprotected(config: ClusterConfig, *, yes: bool) -> None:
@@ -84,33 +92,12 @@ def _confirm_unprotected(config: ClusterConfig, *, yes: bool) -> None:
         raise UsageError(f"{typed!r} is not {config.name!r}: nothing is deleted", hint)
 
 
-def what_goes(deployment: Deployment, config: ClusterConfig) -> Iterator[str]:
-    compute = len(deployment.instances("compute"))
-    yield f"{config.name} in {config.region}, to be deleted:"
-    yield f"  {compute} compute node{'s' if compute != 1 else ''}, with what runs on them"
-    volume = f"volume of {config.head_node.volume_gib} GiB: /home, job folders, Slurm's state and accounts"
-    yield f"  the head node{'' if config.head_node.on_delete == 'retain' else f' and its {volume}'}"
-    yield "  its network, security groups, roles, parameters and DNS zone"
-    yield "what stays:"
-    yield from (f"  {line}" for line in what_stays(deployment, config))
-
-
-def what_stays(deployment: Deployment, config: ClusterConfig) -> Iterator[str]:
-    """And costs, until somebody deletes it."""
-    head = config.head_node
-    volumes = " ".join(stack.physical_ids(deployment.clients.cloudformation, config.name, "AWS::EC2::Volume"))
-    if head.on_delete == "retain":
-        yield f"the head node's volume {volumes} (head_node.on_delete: retain)"
-    if head.on_delete == "snapshot":
-        yield f"a last snapshot of the volume {volumes} (head_node.on_delete: snapshot)"
-    if head.snapshot_days:
-        yield f"the daily snapshots of it: aws ec2 describe-snapshots --filters Name=volume-id,Values={volumes}"
-    if config.accounting == "rds" and head.on_delete != "delete":
-        yield "a last snapshot of the accounting database"
-    for storage in config.storage:
-        if getattr(storage, "on_delete", None) == "retain":
-            yield f"{storage.mount}, on {storage.type} (on_delete: retain)"
-    yield "CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all that CDK deploys"
+def _as_deployed(deployment: Deployment, config: ClusterConfig) -> ClusterConfig:
+    """The file may have changed since: what is kept follows from what was deployed."""
+    with suppress(UnknownRecord):
+        deployed = deployment.deployed()
+        return deployed.config if deployed else config
+    return config
 
 
 def _interrupted(deployment: Deployment) -> int:

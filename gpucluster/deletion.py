@@ -1,0 +1,53 @@
+"""What becomes of a cluster's parts when it is deleted, as a list to read before saying yes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpucluster.config import ClusterConfig
+
+
+def what_goes_and_stays(config: ClusterConfig, *, compute_nodes: int, volumes: str) -> Iterator[str]:
+    """`config`: as deployed. `volumes`: ids of the head node's."""
+    yield f"{config.name} in {config.region}, to be deleted:"
+    yield from (f"  {line}" for line in what_goes(config, compute_nodes=compute_nodes))
+    yield "what stays:"
+    yield from (f"  {line}" for line in what_stays(config, volumes=volumes))
+
+
+def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
+    head = config.head_node
+    yield f"{compute_nodes} compute node{'s' if compute_nodes != 1 else ''}, with what runs on them"
+    volume = f"volume of {head.volume_gib} GiB: /home, job folders, Slurm's state and accounts"
+    yield f"the head node{'' if head.on_delete == 'retain' else f' and its {volume}'}"
+    for storage in config.storage:
+        if getattr(storage, "on_delete", None) == "delete":
+            yield f"{storage.mount}, on {storage.type}, with all files in it (on_delete: delete)"
+    if config.accounting == "rds":
+        yield "the accounting database on RDS"
+    network = "" if _network_stays(config) else "network, "
+    yield f"its {network}security groups, roles, parameters, DNS zone, logs in CloudWatch and alarms"
+
+
+def what_stays(config: ClusterConfig, *, volumes: str) -> Iterator[str]:
+    """And costs, until somebody deletes it."""
+    head = config.head_node
+    if head.on_delete == "retain":
+        yield f"the head node's volume {volumes} (head_node.on_delete: retain)"
+    if head.on_delete == "snapshot":
+        yield f"a last snapshot of the volume {volumes} (head_node.on_delete: snapshot)"
+    if head.snapshot_days:
+        yield f"the daily snapshots of it: aws ec2 describe-snapshots --filters Name=volume-id,Values={volumes}"
+    if config.accounting == "rds" and head.on_delete != "delete":
+        yield "a last snapshot of the accounting database"
+    for storage in config.storage:
+        if getattr(storage, "on_delete", None) == "retain":
+            yield f"{storage.mount}, on {storage.type} (on_delete: retain)"
+    if _network_stays(config):
+        yield "its VPC and a subnet, where FSx's interfaces are"
+    yield "CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all that CDK deploys"
+
+
+def _network_stays(config: ClusterConfig) -> bool:
+    kept = any(each.type == "fsx-lustre" and each.on_delete == "retain" for each in config.storage)
+    return kept and config.network.vpc_id is None

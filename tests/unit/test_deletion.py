@@ -1,0 +1,90 @@
+"""What `gpucluster down` says before it asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpucluster.config import ClusterConfig, loads
+from gpucluster.deletion import what_goes, what_stays
+
+SMALL = """
+name: Small
+region: us-east-1
+partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 2}]
+"""
+FSX = "storage: [{mount: /fsx, type: fsx-lustre}]\n"
+FSX_KEPT = "storage: [{mount: /fsx, type: fsx-lustre, on_delete: retain}]\n"
+OWN_VPC = (
+    "availability_zone: us-east-1a\nnetwork: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\n"
+)
+
+
+def goes(more: str) -> str:
+    return "\n".join(what_goes(config(more), compute_nodes=1))
+
+
+def stays(more: str) -> str:
+    return "\n".join(what_stays(config(more), volumes="vol-1"))
+
+
+def config(more: str) -> ClusterConfig:
+    return loads(SMALL + more)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("", "1 compute node,"),
+        ("", "/home, job folders"),
+        ("", "logs in CloudWatch"),
+        ("", "its network, "),
+        (FSX, "/fsx, on fsx-lustre, with all files in it"),
+        ("storage: [{mount: /efs, type: efs, on_delete: delete}]\n", "/efs, on efs, with all files in it"),
+        ("accounting: rds\n", "the accounting database"),
+        (FSX_KEPT + OWN_VPC, "its network, "),
+    ],
+)
+def test_what_goes_is_named(more: str, named: str) -> None:
+    assert named in goes(more)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("", "a last snapshot of the volume vol-1"),
+        ("head_node: {on_delete: retain}\n", "the head node's volume vol-1"),
+        ("", "Values=vol-1"),
+        ("accounting: rds\n", "a last snapshot of the accounting database"),
+        ("storage: [{mount: /efs, type: efs}]\n", "/efs, on efs"),
+        (FSX_KEPT, "/fsx, on fsx-lustre"),
+        (FSX_KEPT, "its VPC and a subnet"),
+    ],
+)
+def test_what_stays_is_named(more: str, named: str) -> None:
+    assert named in stays(more)
+
+
+@pytest.mark.parametrize(
+    ("more", "not_named"),
+    [
+        ("head_node: {on_delete: retain}\n", "/home"),
+        (FSX_KEPT, "/fsx"),
+        (FSX_KEPT, "network"),
+        ("storage: [{mount: /efs, type: efs}]\n", "/efs"),
+    ],
+)
+def test_what_stays_does_not_go(more: str, not_named: str) -> None:
+    assert not_named not in goes(more)
+
+
+@pytest.mark.parametrize(
+    ("more", "not_named"),
+    [
+        ("head_node: {on_delete: delete, snapshot_days: 0}\n", "vol-1"),
+        ("head_node: {on_delete: delete}\naccounting: rds\n", "accounting"),
+        (FSX, "/fsx"),
+        (FSX_KEPT + OWN_VPC, "VPC"),
+    ],
+)
+def test_what_goes_does_not_stay(more: str, not_named: str) -> None:
+    assert not_named not in stays(more)
