@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import sys
 from pathlib import Path
 
 # A synthesis makes many objects and little garbage: looking for it, and once more at exit, takes a sixth of the time.
@@ -19,10 +20,14 @@ import stacks  # noqa: F401  before aws_cdk: it says which Node.js to run
 import aws_cdk as cdk
 
 from gpucluster import config
+from gpucluster.errors import ConfigError
 from stacks.cluster import GpuCluster
 
 app = cdk.App()
 file = app.node.try_get_context("config") or os.environ.get("GPUCLUSTER_CONFIG") or "cluster.yaml"
-cluster = config.load(Path(file))
+try:
+    cluster = config.load(Path(file))
+except ConfigError as problems:
+    sys.exit(str(problems))
 GpuCluster(app, cluster.name, config=cluster, account=os.environ.get("CDK_DEFAULT_ACCOUNT"))
 app.synth()
