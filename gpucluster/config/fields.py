@@ -94,7 +94,8 @@ def _vpc_size(value: str) -> str:
     """vpc_cidr is from /16 to /27: a VPC's largest, and the smallest of which two subnets can be made."""
     network = IPv4Network(value)
     if not 16 <= network.prefixlen <= 27:
-        raise refuse(f"must be between /16 and /27, got /{network.prefixlen}", "AWS takes no VPC larger than /16")
+        hint = "AWS takes no VPC larger than /16" if network.prefixlen < 16 else "two subnets of /28 must fit into it"
+        raise refuse(f"must be between /16 and /27, got /{network.prefixlen}", hint)
     return value
 
 

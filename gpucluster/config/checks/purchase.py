@@ -51,9 +51,10 @@ def reservation_id_is_used(partition: Partition, path: Path, config: ClusterConf
 def reservation_without_placement_group(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """Reserved nodes are in no placement group: the reservation decides where they are."""
     if partition.purchase in RESERVED and partition.placement_group != "none":
+        default = "" if "placement_group" in partition.model_fields_set else ", the default"
         yield Finding(
             (*path, "placement_group"),
-            f"must be none with purchase: {partition.purchase}, got {partition.placement_group!r}",
+            f"must be none with purchase: {partition.purchase}, got {partition.placement_group!r}{default}",
             "write placement_group: none: the reservation decides where its instances are",
         )
 

@@ -25,12 +25,20 @@ CASES = {
         says="does nothing with purchase: on-demand",
         passes=partition(**RESERVED),
     ),
-    "reservation-without-placement-group": Case(
-        fails=partition(**{**RESERVED, "placement_group": "cluster"}),
-        key="partitions[0].placement_group",
-        says="must be none with purchase: reservation, got 'cluster'",
-        passes=partition(**RESERVED),
-    ),
+    "reservation-without-placement-group": [
+        Case(
+            fails=partition(**{**RESERVED, "placement_group": "my-group"}),
+            key="partitions[0].placement_group",
+            says="must be none with purchase: reservation, got 'my-group'",
+            passes=partition(**RESERVED),
+        ),
+        Case(
+            fails=partition(**{key: value for key, value in RESERVED.items() if key != "placement_group"}),
+            key="partitions[0].placement_group",
+            says="must be none with purchase: reservation, got 'cluster', the default",
+            passes=partition(**RESERVED),
+        ),
+    ],
     "reservation-of-one-type": Case(
         fails=partition(**RESERVED, instance_types=["p4d.24xlarge", "p4de.24xlarge"]),
         key="partitions[0].instance_types",
