@@ -60,6 +60,15 @@ def pinned(file: Path = ROOT / "cdk.context.json") -> dict[str, Any]:
     return found
 
 
+def region_of(assembly: Path, stack: str) -> str | None:
+    """Where an assembly's stack goes; None where there is no such assembly."""
+    try:
+        environment: str = json.loads((assembly / "manifest.json").read_text())["artifacts"][stack]["environment"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return environment.rpartition("/")[2]
+
+
 def node_folder() -> Path:
     """Where the Node.js is that was installed beside us, or else the machine's. Raises UsageError."""
     with contextlib.suppress(ImportError):

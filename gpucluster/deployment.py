@@ -67,6 +67,10 @@ class Deployment:
             return None
         return updates.read(stack.template_metadata(self.clients.cloudformation, self.name))
 
+    def last_region(self) -> str | None:
+        """Where the last `up` with this file deployed to; None where there was none."""
+        return cdk.region_of(self._assembly, self.name)
+
     def live_nodes(self) -> list[updates.LiveNode]:
         return [_live_node(instance) for instance in self.instances("compute")]
 

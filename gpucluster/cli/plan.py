@@ -60,10 +60,12 @@ def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
 
 def _comparison(context: CliContext, config: ClusterConfig) -> Comparison:
     from gpucluster.cli import changes
-    from gpucluster.cli.up import deployment_of, stopwatch
+    from gpucluster.cli.up import deployment_of, refuse_second_region, stopwatch
 
     tell = stopwatch()
-    return changes.compare(deployment_of(context.config_path, config, tell=tell), config, tell)
+    deployment = deployment_of(context.config_path, config, tell=tell)
+    refuse_second_region(context.config_path, config, deployment)
+    return changes.compare(deployment, config, tell)
 
 
 def _json(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, Any] | None) -> dict[str, Any]:

@@ -51,6 +51,7 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
     deployment = deployment_of(context.config_path, config, tell=tell)
     try:
         with aws_errors():
+            refuse_second_region(context.config_path, config, deployment)
             ask_account(context.config_path, config)
             deployment.let_finish()
             comparison = changes.compare(deployment, config, tell)
@@ -73,6 +74,21 @@ def stopwatch() -> Callable[[str], None]:
     """Tells a line to stderr with the seconds since the verb began."""
     began = time.monotonic()
     return lambda line: click.echo(f"[{time.monotonic() - began:4.0f} s] {line}", err=True)
+
+
+def refuse_second_region(config_file: Path, config: ClusterConfig, deployment: Deployment) -> None:
+    """In another region it would be a second cluster, and the first would go on and cost with no file that names it."""
+    from gpucluster import aws, stack
+
+    region = deployment.last_region()
+    if region in (None, config.region):
+        return
+    there = aws.connect(config.model_copy(update={"region": region}), config_file).client("cloudformation")
+    if stack.status(there, config.name):
+        raise UsageError(
+            f"region: {config.name} is in {region}, and cannot move to {config.region}; nothing was touched",
+            f"give the new cluster another name, or delete that one first: `gpucluster down` with region: {region}",
+        )
 
 
 def ask_account(config_file: Path, config: ClusterConfig) -> None:

@@ -66,7 +66,12 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
         assert "head_node.volume_gib: cannot be changed: EBS cannot make a volume smaller" in refused.stderr
         assert cloudformation.describe_stacks(StackName=NAME)["Stacks"][0] == before
 
-        file.write_text(file.read_text().replace("volume_gib: 10", "volume_gib: 20") + "silence: [subnet-zone]\n")
+        file.write_text(CLUSTER.replace("us-east-1", "us-west-2"))
+        for verb in ("plan", "up"):
+            moved = gpucluster(file, verb)
+            assert moved.returncode == 2, moved.stderr
+            assert f"region: {NAME} is in us-east-1, and cannot move to us-west-2" in moved.stderr
+        file.write_text(CLUSTER.replace("max_nodes: 4", "max_nodes: 3, purchase: spot") + "silence: [subnet-zone]\n")
         only_metadata = gpucluster(file, "up")
         assert said(only_metadata)["changed"] is False
         assert effects(said(only_metadata)) == {"silence": "nothing"}

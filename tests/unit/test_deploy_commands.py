@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -24,7 +25,6 @@ def test_cdk_runs_with_this_python_and_the_installed_node() -> None:
 
 def test_the_cdk_command_line_is_pinned() -> None:
     """Newer ones have changed their output and their protocol with the library."""
-    import json
 
     package = json.loads((cdk.ROOT / "package.json").read_text())
     lock = json.loads((cdk.ROOT / "package-lock.json").read_text())
@@ -84,3 +84,11 @@ def test_the_local_cloud_is_started_with_what_was_asked_for() -> None:
 
 def test_nobody_answers_at_a_port_that_is_free() -> None:
     assert local_cloud.running_at("http://127.0.0.1:1") is None
+
+
+def test_an_assembly_tells_where_its_stack_goes(tmp_path: Path) -> None:
+    assert cdk.region_of(tmp_path, "A") is None
+    manifest = {"artifacts": {"A": {"environment": "aws://123456789012/us-west-2"}, "A.assets": {}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert cdk.region_of(tmp_path, "A") == "us-west-2"
+    assert cdk.region_of(tmp_path, "B") is None
