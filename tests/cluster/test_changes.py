@@ -16,9 +16,11 @@ ANOTHER_IMAGE = "ami-785db401"
 
 # Every file that a role could write, with its hash and its time; not the logs, nor what Slurm and its database keep.
 _FILES = """
-find /etc /opt/gpucluster /home/gpucluster /home/ubuntu/.ssh /var/spool/cron /usr/local -xdev -type f \
-    -not -path '*/slurm-state/*' -not -path '*/mysql/*' -not -name '*.pyc' \
-    -printf '%p %T@ %m %U:%G ' -exec sha256sum {} \\; | sort
+files() {
+    find /etc /opt/gpucluster /home/gpucluster /home/ubuntu/.ssh /var/spool/cron /usr/local -xdev -type f \
+        -not -path '*/slurm-state/*' -not -path '*/mysql/*' -not -name '*.pyc' "$@"
+}
+(files -printf '%p %T@ %m %U:%G\\n'; files -exec sha256sum {} +) | sort
 """
 # When each service was started; what timers start is left out, and so are sessions and the clean-up of them.
 _SERVICES = """
