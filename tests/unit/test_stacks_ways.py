@@ -10,6 +10,9 @@ from test_stacks_network import group_of, of_type
 from test_stacks_nodes import only
 from test_stacks_roles import allowing, resources
 
+from gpucluster.config import loads
+from gpucluster.config.checks.online.network import needed_services
+
 Template = dict[str, Any]
 
 CLUSTER = """
@@ -108,6 +111,8 @@ def test_every_api_that_nodes_call_has_an_endpoint(
     assert names == {f"com.amazonaws.eu-west-1.{service}" for service in services} | {"com.amazonaws.route53"}
     gateways = [each for each in of_type(template, "AWS::EC2::VPCEndpoint") if each["VpcEndpointType"] == "Gateway"]
     assert len(gateways) == 1 and "s3" in str(gateways[0]["ServiceName"]) and gateways[0]["RouteTableIds"]
+    asked_of_an_existing_vpc = needed_services(loads(cluster("{internet: none}", more=more)))
+    assert set(asked_of_an_existing_vpc) == names | {"com.amazonaws.eu-west-1.s3"}
 
 
 def test_every_action_that_nodes_may_take_is_of_an_api_that_they_reach(template_of: Callable[[str], Template]) -> None:

@@ -10,7 +10,7 @@ from gpucluster.config.validators import Findings, validator
 
 SECTION = "Network"
 
-# AWS keeps five addresses of a subnet; the head node, the NAT gateway's neighbours and the endpoints take a few more.
+# AWS keeps five addresses of a subnet. The head node, one that replaces it, endpoints and file systems take a few more.
 RESERVED_ADDRESSES = 5 + 11
 
 SUBNET_SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"

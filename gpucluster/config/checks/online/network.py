@@ -180,7 +180,7 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
         if endpoint["VpcId"] == network.vpc_id and endpoint.get("State", "available").lower() == "available"
         if endpoint["VpcEndpointType"] == "Gateway" or endpoint.get("PrivateDnsEnabled")
     }
-    missing = [name for name in _services(config) if name not in there]
+    missing = [name for name in needed_services(config) if name not in there]
     if missing:
         yield Finding(
             (*path, "vpc_id"),
@@ -189,7 +189,8 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
         )
 
 
-def _services(config: ClusterConfig) -> list[str]:
+def needed_services(config: ClusterConfig) -> list[str]:
+    """What stacks/endpoints.py makes in a new VPC."""
     names = [*NEEDED_ENDPOINTS, *(["sts"] if config.s3_access else []), "s3"]
     return ["com.amazonaws.route53", *(f"com.amazonaws.{config.region}.{name}" for name in names)]
 
