@@ -176,6 +176,11 @@ def test_validate_prints_one_line_for_a_good_file(capsys: Captured) -> None:
     assert captured.err == ""
 
 
+def test_validate_counts_parameter_servers_as_a_partition(capsys: Captured) -> None:
+    assert main(["validate", str(ROOT / "examples" / "p3-beegfs-mxnet.yaml")]) == 0
+    assert "train (8 to 8 x p3.16xlarge), ps (0 to 16 x m4.16xlarge); " in capsys.readouterr().out
+
+
 def test_validate_warns_of_what_is_not_built_and_exits_with_0(capsys: Captured) -> None:
     assert main(["validate", str(ROOT / "examples" / "reference.yaml")]) == 0
     captured = capsys.readouterr()
