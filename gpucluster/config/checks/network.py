@@ -10,8 +10,11 @@ from gpucluster.config.validators import Findings, validator
 
 SECTION = "Network"
 
-# AWS keeps five addresses of a subnet. The head node, one that replaces it, endpoints and file systems take a few more.
-RESERVED_ADDRESSES = 5 + 11
+KEPT_BY_AWS = 5
+BESIDE_NODES = 8
+"""Addresses of the head node, of one that replaces it, of the Instance Connect Endpoint and of file systems."""
+INTERFACE_ENDPOINTS = 7
+"""At most, with internet: none."""
 
 SUBNET_SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"
 VPC_CIDR = "https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html"
@@ -141,9 +144,10 @@ def subnet_holds_nodes(config: ClusterConfig) -> Findings:
         return
     nodes = sum(partition.max_nodes for partition in config.partitions)
     nodes += config.parameter_servers.max_nodes if config.parameter_servers else 0
-    available = 2 ** (31 - IPv4Network(config.network.vpc_cidr).prefixlen) - RESERVED_ADDRESSES
+    reserved = KEPT_BY_AWS + BESIDE_NODES + (INTERFACE_ENDPOINTS if config.network.internet == "none" else 0)
+    available = max(0, 2 ** (31 - IPv4Network(config.network.vpc_cidr).prefixlen) - reserved)
     if nodes > available:
-        larger = next((n for n in range(26, 15, -1) if 2 ** (32 - n - 1) - RESERVED_ADDRESSES >= nodes), None)
+        larger = next((n for n in range(26, 15, -1) if 2 ** (31 - n) - reserved >= nodes), None)
         base = IPv4Network(config.network.vpc_cidr).network_address
         yield Finding(
             ("network", "vpc_cidr"),

@@ -65,12 +65,20 @@ CASES = {
         says="172.17.0.0/20 overlaps 172.17.0.0/16, the network of Docker on nodes",
         passes=network(vpc_cidr="172.16.0.0/16"),
     ),
-    "subnet-holds-nodes": Case(
-        fails=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 113}]),
-        key="network.vpc_cidr",
-        says="10.0.0.0/24 has room for 112 nodes in its private half; partitions ask for 113",
-        passes=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 112}]),
-    ),
+    "subnet-holds-nodes": [
+        Case(
+            fails=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 116}]),
+            key="network.vpc_cidr",
+            says="10.0.0.0/24 has room for 115 nodes in its private half; partitions ask for 116",
+            passes=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 115}]),
+        ),
+        Case(
+            fails=closed(network={"vpc_cidr": "10.0.0.0/27", "internet": "none"}),
+            key="network.vpc_cidr",
+            says="10.0.0.0/27 has room for 0 nodes in its private half; partitions ask for 8",
+            passes=cluster(network={"vpc_cidr": "10.0.0.0/27"}, partitions=[{**PARTITION, "max_nodes": 3}]),
+        ),
+    ],
     "internet-mode": Case(
         fails=network(internet="igw"),
         key="network.internet",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucluster.config.checks.network import BESIDE_NODES
 from gpucluster.config.checks.online.account import Account, Answer, Refused, deployed, zone
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
@@ -15,8 +16,6 @@ CONNECT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html:
 ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html: private DNS names"
 
 NEEDED_ENDPOINTS = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
-HEAD_AND_ENDPOINTS = 8
-"""Addresses beside those of the nodes: the head node, the Instance Connect Endpoint, file systems."""
 
 
 @validator("vpc-exists", section=NETWORK, each=Network, needs="aws", source="error InvalidVpcID.NotFound of EC2")
@@ -128,7 +127,7 @@ def subnet_has_room(network: Network, path: Path, config: ClusterConfig, account
 def subnet_has_room_for_all(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet has free addresses for max_nodes of every partition."""
     subnet, always = _subnet(account, network), _nodes(config, always=True)
-    if subnet and subnet["AvailableIpAddressCount"] >= always + HEAD_AND_ENDPOINTS:
+    if subnet and subnet["AvailableIpAddressCount"] >= always + BESIDE_NODES:
         yield from _no_room(network, path, account, _nodes(config, always=False), "at most")
 
 
@@ -197,11 +196,11 @@ def needed_services(config: ClusterConfig) -> list[str]:
 
 def _no_room(network: Network, path: Path, account: Account, nodes: int, when: str) -> Findings:
     subnet = _subnet(account, network)
-    if subnet and subnet["AvailableIpAddressCount"] < nodes + HEAD_AND_ENDPOINTS:
+    if subnet and subnet["AvailableIpAddressCount"] < nodes + BESIDE_NODES:
         yield Finding(
             (*path, "subnet_id"),
             f"{network.subnet_id} has {subnet['AvailableIpAddressCount']} free addresses, "
-            f"and {nodes} nodes {when} need {nodes + HEAD_AND_ENDPOINTS} with what is beside them",
+            f"and {nodes} nodes {when} need {nodes + BESIDE_NODES} with what is beside them",
             "lower max_nodes, or name a larger subnet",
         )
 
