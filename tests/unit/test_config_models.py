@@ -184,8 +184,8 @@ def test_lustre_throughput_is_one_of_the_tiers_of_the_deployment(deployment: str
 
 
 def test_every_node_has_an_address() -> None:
-    assert not problems(BASE.replace("max_nodes: 8", "max_nodes: 112") + "network: {vpc_cidr: 10.0.0.0/24}\n")
-    assert problems(BASE.replace("max_nodes: 8", "max_nodes: 113") + "network: {vpc_cidr: 10.0.0.0/24}\n")
+    assert not problems(BASE.replace("max_nodes: 8", "max_nodes: 115") + "network: {vpc_cidr: 10.0.0.0/24}\n")
+    assert problems(BASE.replace("max_nodes: 8", "max_nodes: 116") + "network: {vpc_cidr: 10.0.0.0/24}\n")
 
 
 @pytest.mark.parametrize(
