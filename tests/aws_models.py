@@ -84,7 +84,7 @@ WITHOUT_A_CALL = {
 ELSEWHERE = {
     "AWS::Budgets::BudgetsAction": "ActionThreshold.Type ActionThreshold.Value Subscribers.Type",
     "AWS::EC2::FlowLog": "ResourceId",
-    "AWS::EC2::Instance": "AvailabilityZone NetworkInterfaces.GroupSet",
+    "AWS::EC2::Instance": "AvailabilityZone NetworkInterfaces.GroupSet PropagateTagsToVolumeOnCreation",
     "AWS::EC2::SecurityGroup": "GroupDescription SecurityGroupEgress SecurityGroupIngress",
     "AWS::EC2::SecurityGroupEgress": "Description DestinationSecurityGroupId",
     "AWS::EC2::SecurityGroupIngress": "Description SourceSecurityGroupId",
