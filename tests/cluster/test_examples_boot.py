@@ -50,7 +50,7 @@ def test_p4d_nodes_have_eight_gpus_and_four_efa_interfaces(example_bed: Bed) -> 
     assert {line for line in said if "gpus" in line} == {"train-1 8 gpus 4 efa", "train-2 8 gpus 4 efa"}
     assert {each["InstanceType"] for each in nodes(example_bed).values()} == {"p4d.24xlarge"}
     down = example_bed.gpucluster("down", "--yes", timeout_s=240)
-    assert down.returncode == 0, down.stderr
+    assert (down.returncode, "is protected against deletion" in down.stderr) == (2, True), down.stderr
 
 
 @pytest.mark.parametrize("example_bed", ["g5-spot"], indirect=True)
