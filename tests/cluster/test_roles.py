@@ -8,6 +8,7 @@ beside what is written already; tests/unit/test_recorded_calls.py holds the role
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pytest
@@ -55,8 +56,9 @@ def _send_a_node_away(cluster: Bed) -> None:
 
 def _replace_the_head(cluster: Bed) -> None:
     image = clients.client("ssm").get_parameter(Name=OTHER_IMAGE)["Parameter"]["Value"]
-    text = cluster.config.read_text()
-    cluster.config.write_text(text.replace("  volume_gib: 50", f"  image: {image}\n  volume_gib: 50"))
+    # Tests before this one may have given it another image already.
+    text = re.sub(r"^  image: .*\n", "", cluster.config.read_text(), flags=re.MULTILINE)
+    cluster.config.write_text(text.replace("head_node:\n", f"head_node:\n  image: {image}\n"))
     (before,) = cluster.instances("head")
     up = cluster.gpucluster("up", "--local", "--port", str(cluster.port), "--drain", timeout_s=600)
     assert up.returncode == 0, up.stderr + up.stdout
