@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucluster import cdk, updates
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config import ClusterConfig
 from gpucluster.deployment import Deployment
 from gpucluster.errors import CloudError, RemoteError, UsageError
 from gpucluster.remote import SshRemote
@@ -106,13 +106,13 @@ def _drained(
     from gpucluster.draining import Drained, kept_out_of_service, nodes_above
 
     powered_down = updates.drains(comparison.changes, old)
-    idle = dict.fromkeys(_most(old), 0) if comparison.may_stop_the_head else {}
+    idle = dict.fromkeys(old.max_nodes, 0) if comparison.may_stop_the_head else {}
 
     def instances() -> set[str]:
         nodes = [node for node in deployment.live_nodes() if node[0] in powered_down]
         return {f"{name}-{number or '?'}" for name, number in nodes if (number or 0) > powered_down[name] or not number}
 
-    drained = Drained(connection, nodes_above({**idle, **powered_down}, _most(old)), tell)
+    drained = Drained(connection, nodes_above({**idle, **powered_down}, old.max_nodes), tell)
     with kept_out_of_service(drained, instances if powered_down else None):
         try:
             yield
@@ -138,12 +138,6 @@ def _wait_for_head(connection: _Connection, tell: Tell) -> None:
             minutes = HEAD_TIMEOUT_S / 60
             raise RemoteError(f"Slurm did not answer within {minutes:.0f} minutes", "`gpucluster status` says more")
         time.sleep(POLL_S)
-
-
-def _most(config: ClusterConfig) -> dict[str, int]:
-    servers = config.parameter_servers
-    most = {partition.name: partition.max_nodes for partition in config.partitions}
-    return {**most, PARAMETER_SERVERS: servers.max_nodes} if servers else most
 
 
 def _refuse_undrained(comparison: Comparison, connection: _Connection, deployment: Deployment) -> None:

@@ -249,6 +249,18 @@ class ClusterConfig(Section):
         at_home = (storage for storage in self.storage if storage.mount == "/home")
         return next(at_home, HOME_ON_HEAD)
 
+    @property
+    def max_nodes(self) -> dict[str, int]:
+        """Of each partition, by name; the parameter servers' is among them."""
+        found = {partition.name: partition.max_nodes for partition in self.partitions}
+        return found | ({PARAMETER_SERVERS: self.parameter_servers.max_nodes} if self.parameter_servers else {})
+
+    @property
+    def max_nodes_together(self) -> int:
+        """Not from `max_nodes`: what counts nodes holds for partitions of refused or equal names too."""
+        servers = self.parameter_servers.max_nodes if self.parameter_servers else 0
+        return sum(partition.max_nodes for partition in self.partitions) + servers
+
     def partition(self, name: str) -> Partition:
         """Raises UsageError."""
         for partition in self.partitions:

@@ -18,7 +18,7 @@ def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
     """The spec with every default of this cluster in it. A partition that does not exist leaves the GPUs open."""
     partition = spec.partition or config.partitions[0].name
     gpus = spec.gpus_per_node
-    if gpus is None and partition in _sizes(config):
+    if gpus is None and partition in config.max_nodes:
         gpus = config.gpus_per_node(partition)
     return spec.model_copy(
         update={"name": spec.name or _name(spec.command), "partition": partition, "gpus_per_node": gpus}
@@ -33,16 +33,8 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     yield from _not_built(spec)
 
 
-def _sizes(config: ClusterConfig) -> dict[str, int]:
-    """Partition -> how many nodes it can have."""
-    sizes = {partition.name: partition.max_nodes for partition in config.partitions}
-    if config.parameter_servers:
-        sizes[PARAMETER_SERVERS] = config.parameter_servers.max_nodes
-    return sizes
-
-
 def _partition(spec: JobSpec, config: ClusterConfig) -> Findings:
-    sizes, name = _sizes(config), spec.partition or ""
+    sizes, name = config.max_nodes, spec.partition or ""
     if name not in sizes:
         yield Finding(("partition",), f"no partition {name!r} in the cluster {config.name}", _near(name, list(sizes)))
         return

@@ -34,11 +34,6 @@ VPC_QUOTAS = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits
 ROUTE53_QUOTAS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DNSLimitations.html"
 
 
-def max_nodes(config: ClusterConfig) -> int:
-    servers = config.parameter_servers.max_nodes if config.parameter_servers else 0
-    return sum(partition.max_nodes for partition in config.partitions) + servers
-
-
 def interfaces(instance_type: InstanceType, efa: str) -> int:
     return len(efa_layout(instance_type, "off" if efa == "off" else "efa-only"))
 
@@ -51,7 +46,7 @@ def interfaces(instance_type: InstanceType, efa: str) -> int:
 )
 def cluster_node_count(config: ClusterConfig) -> Findings:
     """All partitions together have at most 65,536 nodes."""
-    nodes = max_nodes(config)
+    nodes = config.max_nodes_together
     if nodes > SLURM_NODES:
         yield Finding(("partitions",), f"may have {nodes} nodes together; Slurm takes {SLURM_NODES}", "lower max_nodes")
 
@@ -65,7 +60,7 @@ def cluster_node_count(config: ClusterConfig) -> Findings:
 )
 def zone_holds_nodes(config: ClusterConfig) -> Findings:
     """All nodes that may run at once are no more than a private zone's 10,000 records: each has one."""
-    nodes = max_nodes(config)
+    nodes = config.max_nodes_together
     if nodes > ZONE_RECORDS - 3:
         yield Finding(
             ("partitions",),

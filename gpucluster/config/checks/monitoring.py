@@ -45,8 +45,7 @@ def log_days(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findi
 )
 def dashboard_shows_all_nodes(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findings:
     """With a dashboard the cluster has at most 500 nodes: CloudWatch draws no more lines in one plot."""
-    servers = config.parameter_servers.max_nodes if config.parameter_servers else 0
-    nodes = sum(partition.max_nodes for partition in config.partitions) + servers
+    nodes = config.max_nodes_together
     if monitoring.dashboard and nodes > LINES_IN_A_PLOT:
         yield Finding(
             (*path, "dashboard"),
