@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.figures import Figure
 from bench.measure import Measurement, cpu_ms, medians
+from bench.synthesis import synthesis
 
 BOTO3_MS = 120.0
 PARALLELCLUSTER_TWO_QUEUES_MS = 4670.0
@@ -40,9 +41,9 @@ PEERS_MS = {"Two": PARALLELCLUSTER_TWO_QUEUES_MS, "Fifty": PARALLELCLUSTER_FIFTY
 def figures(runs: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        synthesis = {name: _synthesis(folder, name, text) for name, text in APPS.items()}
-        floors = {"empty": _app(["-m", "bench.empty_app"], folder / "empty"), "boto3": _import_boto3}
-        times = medians(synthesis | floors, runs)
+        apps = {name: _cluster(folder, name, text) for name, text in APPS.items()}
+        floors = {"empty": synthesis(["-m", "bench.empty_app"], folder / "empty"), "boto3": _import_boto3}
+        times = medians(apps | floors, runs)
         size_kb = (folder / "Fifty" / "Fifty.template.json").stat().st_size / 1000
     template = Figure(
         name="template of 50 p4d partitions",
@@ -65,16 +66,10 @@ def _against(name: str, times: dict[str, float]) -> list[Figure]:
     ]
 
 
-def _synthesis(folder: Path, name: str, text: str) -> Measurement:
+def _cluster(folder: Path, name: str, text: str) -> Measurement:
     file = folder / f"{name}.yaml"
     file.write_text(text)
-    return _app(["app.py"], folder / name, {"GPUCLUSTER_CONFIG": str(file)})
-
-
-def _app(program: list[str], output: Path, more: dict[str, str] | None = None) -> Measurement:
-    # CDK's validator of templates would add the same seconds to all.
-    environment = {"CDK_OUTDIR": str(output), "CDK_VALIDATION": "false", **(more or {})}
-    return lambda: cpu_ms([sys.executable, *program], environment)
+    return synthesis(["app.py"], folder / name, str(file))
 
 
 def _import_boto3() -> float:

@@ -10,7 +10,7 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    is_gone,
+    has_gone,
     only,
     resource,
     tag_list,
@@ -79,7 +79,7 @@ class Table(Handler):
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("dynamodb", "delete_table", TableName=physical_id)
-        call.wait(lambda: self._gone(call, physical_id), f"table {physical_id} going away")
+        call.wait(lambda: has_gone(lambda: self._describe(call, physical_id)), f"table {physical_id} going away")
 
     def _spelled(self, given: dict[str, Any]) -> dict[str, Any]:
         encryption = given.get("SSESpecification")
@@ -101,15 +101,6 @@ class Table(Handler):
 
     def _describe(self, call: Call, name: str) -> Any:
         return call.api("dynamodb", "describe_table", TableName=name)["Table"]
-
-    def _gone(self, call: Call, name: str) -> bool:
-        try:
-            self._describe(call, name)
-        except Exception as error:
-            if is_gone(error):
-                return True
-            raise
-        return False
 
     def _made(self, call: Call, name: str) -> Made:
         table = self._describe(call, name)

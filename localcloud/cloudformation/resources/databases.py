@@ -10,7 +10,7 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    is_gone,
+    has_gone,
     resource,
     tag_list,
     without,
@@ -48,7 +48,7 @@ class DbInstance(Handler):
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("rds", "delete_db_instance", DBInstanceIdentifier=physical_id, SkipFinalSnapshot=True)
-        call.wait(lambda: self._gone(call, physical_id), f"{physical_id} going away")
+        call.wait(lambda: has_gone(lambda: self._find(call, physical_id)), f"{physical_id} going away")
 
     def snapshot(self, call: Call, physical_id: str) -> None:
         snapshot = f"{physical_id[:40]}-snapshot-{call.name(20, lower=True)[-12:]}"
@@ -67,15 +67,6 @@ class DbInstance(Handler):
         if status == "failed":
             raise ResourceError(f"DB instance {name} has failed: its database never answered")
         return bool(status == "available")
-
-    def _gone(self, call: Call, name: str) -> bool:
-        try:
-            self._find(call, name)
-        except Exception as error:
-            if is_gone(error):
-                return True
-            raise
-        return False
 
     def _made(self, call: Call, name: str) -> Made:
         found = self._find(call, name)

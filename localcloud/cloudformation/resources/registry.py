@@ -154,6 +154,17 @@ def is_gone(error: Exception) -> bool:
     return isinstance(error, ClientError) and bool(_GONE.search(error.response["Error"]["Code"]))
 
 
+def has_gone(look: Callable[[], Any]) -> bool:
+    """`look`: asks the API for the thing."""
+    try:
+        look()
+    except ClientError as error:
+        if is_gone(error):
+            return True
+        raise
+    return False
+
+
 def without(properties: Properties, *names: str) -> dict[str, Any]:
     return {key: value for key, value in properties.items() if key not in names}
 
