@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from bed import Bed, wait_for
 
@@ -26,15 +23,11 @@ systemctl is-active mariadb
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[Bed]:
-    bed = Bed.make(tmp_path)
-    bed.config.write_text(bed.config.read_text() + "\naccounting: rds\nsoftware: {frameworks: [torch]}\n")
-    try:
-        bed.open_cloud()
-        bed.up()
-        yield bed
-    finally:
-        bed.close()
+def bed(empty_cloud: Bed) -> Bed:
+    text = empty_cloud.config.read_text()
+    empty_cloud.config.write_text(text + "\naccounting: rds\nsoftware: {frameworks: [torch]}\n")
+    empty_cloud.up()
+    return empty_cloud
 
 
 def test_what_jobs_used_is_kept_on_rds(bed: Bed) -> None:

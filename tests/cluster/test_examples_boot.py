@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +12,11 @@ pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture
-def example_bed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bed]:
-    bed = Bed.make(tmp_path)
-    shutil.copy(ROOT / "examples" / f"{request.param}.yaml", bed.config)
-    try:
-        bed.open_cloud()
-        bed.client("s3").create_bucket(Bucket="my-bucket")  # what an example names must be there before `up`
-        bed.up()
-        yield bed
-    finally:
-        bed.close()
+def example_bed(empty_cloud: Bed, request: pytest.FixtureRequest) -> Bed:
+    shutil.copy(ROOT / "examples" / f"{request.param}.yaml", empty_cloud.config)
+    empty_cloud.client("s3").create_bucket(Bucket="my-bucket")  # what an example names must be there before `up`
+    empty_cloud.up()
+    return empty_cloud
 
 
 def submit_srun(bed: Bed, *arguments: str) -> list[str]:
