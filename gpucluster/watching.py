@@ -50,6 +50,11 @@ def logs(config: ClusterConfig, *roles: Role) -> list[str]:
     return [log for log in wanted if log != "slurmdbd" or config.accounting != "off"]
 
 
+def shippable(role: Role) -> tuple[str, ...]:
+    """Every log that nodes of this role may ever ship: what they may write to does not shrink before they know."""
+    return _OF_ROLE[role]
+
+
 def agent_files(config: ClusterConfig) -> dict[str, str]:
     """Path inside the bundle -> text."""
     roles: tuple[Role, ...] = ("head", "compute")

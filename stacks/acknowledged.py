@@ -76,9 +76,9 @@ ROWS = (
 def rows(config: ClusterConfig) -> Iterator[Row]:
     """Those above, and what follows from the cluster file."""
     yield from ROWS
-    for log in watching.logs(config, "compute"):
+    for log in watching.shippable("compute"):
         yield Row(COMPUTE, LOG.format(log=log), WHICH_STREAM)
-    for log in watching.logs(config, "head"):
+    for log in watching.shippable("head"):
         yield Row(HEAD, LOG.format(log=log), WHICH_STREAM)
     if not config.head_node.snapshot_days:
         yield Row("Accounting/Database", "RDS13", "the cluster file decides: head_node.snapshot_days is 0")

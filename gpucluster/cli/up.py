@@ -162,7 +162,10 @@ def interrupted(deployment: Deployment) -> int:
         click.echo(f"\ninterrupted: {deployment.name} was not changed", err=True)
     else:
         click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation goes on without this", err=True)
-    click.echo("hint: the same command goes on from here, `gpucluster down` deletes what there is", err=True)
+    click.echo(
+        "hint: `gpucluster up`, with the same options, goes on from here; `gpucluster down` deletes what there is",
+        err=True,
+    )
     return INTERRUPTED_EXIT_CODE
 
 

@@ -24,7 +24,7 @@ def grant_watching(context: Context) -> None:
 
 def _grant(context: Context, role: iam.Role, node: watching.Role, namespaces: tuple[str, ...]) -> None:
     stack = cdk.Stack.of(role)
-    groups = [watching.log_group(context.config.name, log) for log in watching.logs(context.config, node)]
+    groups = [watching.log_group(context.config.name, log) for log in watching.shippable(node)]
     arns = [
         # The streams, and the group as AWS writes it in policies.
         stack.format_arn(

@@ -92,6 +92,13 @@ def test_nodes_write_to_their_own_logs_and_namespaces(
     assert put["Condition"] == {"StringEquals": {"cloudwatch:namespace": namespaces}}
 
 
+def test_a_log_that_the_file_takes_away_may_be_written_until_the_head_knows(template_of: TemplateOf) -> None:
+    template = template_of(PLAIN + "\naccounting: off\n")
+    (ship,) = allowing(template, "HeadRole", "logs:PutLogEvents")
+    assert any("/gpucluster/Mine/slurmdbd:" in each for each in resources(ship))
+    assert not [each for each in log_groups(template) if "slurmdbd" in each.lower()]
+
+
 def test_the_topic_admits_this_accounts_alarms_over_tls(template_of: TemplateOf) -> None:
     template = template_of(FULL)
     deny, admit = only(template, "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
