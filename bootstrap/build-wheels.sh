@@ -5,7 +5,7 @@ set -euo pipefail
 
 HERE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly HERE
-readonly LOCK=$HERE/environments/default.txt
+readonly LOCK=$HERE/environments/horovod.txt
 readonly PYTHON=${PYTHON:-python3.11}
 readonly BUILD_TOOLS=("setuptools<81" wheel "cmake<4" cloudpickle pyyaml psutil cffi packaging)
 

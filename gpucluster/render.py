@@ -16,13 +16,12 @@ from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from gpucluster import watching
+from gpucluster import matrix, watching
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, ParameterServers, Partition
 from gpucluster.instances import InstanceType
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOTSTRAP = ROOT / "bootstrap"
-ENVIRONMENT = "environments/default.txt"
 JOB_USER = "ubuntu"
 USABLE_MEMORY = 0.95
 """Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than
@@ -44,15 +43,23 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         "prices.json": json.dumps(prices(config), indent=2) + "\n",
         **watching.agent_files(config),
         **_verbatim(),
-        ENVIRONMENT: environment(config),
+        **{f"environments/{name}.txt": _lock(name) for name in environments(config)},
     }
 
 
-def environment(config: ClusterConfig) -> str:
-    """The lock of the jobs' Python environment, less what the cluster does without."""
-    lines = _verbatim()[ENVIRONMENT].splitlines(keepends=True)
-    wanted = "horovod" in config.software.frameworks
-    return "".join(line for line in lines if wanted or not line.startswith("horovod=="))
+def environments(config: ClusterConfig) -> list[str]:
+    """Of every framework that the cluster names, as each partition's GPUs need it."""
+    named = (
+        matrix.environment(framework, config.instance_types(partition))
+        for partition, _ in _partitions(config)
+        for framework in config.software.frameworks
+    )
+    return list(dict.fromkeys(each.name for each in named if each))
+
+
+@cache
+def _lock(environment: str) -> str:
+    return (BOOTSTRAP / f"environments/{environment}.txt").read_text()
 
 
 def version(files: Mapping[str, str]) -> str:
@@ -181,11 +188,7 @@ def _gpu_model(types: tuple[InstanceType, ...]) -> str | None:
 @cache
 def _verbatim() -> Mapping[str, str]:
     """Files that nodes get as they are. None is a template: bash's own `${#array[@]}` would open a jinja comment."""
-    found = (
-        path
-        for pattern in ("steps/*.sh", "environments/*.txt", "gpucluster_node/*.py")
-        for path in BOOTSTRAP.glob(pattern)
-    )
+    found = (path for pattern in ("steps/*.sh", "gpucluster_node/*.py") for path in BOOTSTRAP.glob(pattern))
     return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}
 
 

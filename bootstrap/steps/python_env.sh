@@ -1,18 +1,25 @@
-# The Python environment of the jobs, on /home: one folder per lock, and a link that moves when it is complete, so that running
+# The Python environments of the jobs, on /home: one folder per lock, and a link that moves when it is complete, so that running
 # jobs keep the one they started with.
 readonly ENVIRONMENTS=/home/gpucluster/envs
 
 step_python_env() {
-    local lock=$BUNDLE/environments/default.txt python hash folder
+    local lock
+    for lock in "$BUNDLE"/environments/*.txt; do environment "$lock"; done
+}
+
+# environment LOCK
+environment() {
+    local lock=$1 name python hash folder
+    name=$(basename "$lock" .txt)
     python=$(command -v python3.11 || command -v python3)
     hash=$({ "$python" --version && cat "$lock"; } | sha256sum)
-    folder=$ENVIRONMENTS/default-${hash:0:16}
+    folder=$ENVIRONMENTS/$name-${hash:0:16}
     if [ ! -e "$folder/complete" ]; then
         rm -rf "$folder"
         make_environment "$python" "$lock" "$folder"
         touch "$folder/complete"
     fi
-    if [ "$(readlink "$ENVIRONMENTS/default" || true)" != "$folder" ]; then ln -sfn "$folder" "$ENVIRONMENTS/default"; fi
+    if [ "$(readlink "$ENVIRONMENTS/$name" || true)" != "$folder" ]; then ln -sfn "$folder" "$ENVIRONMENTS/$name"; fi
 }
 
 # make_environment PYTHON LOCK FOLDER

@@ -190,6 +190,7 @@ Framework = Literal["torch", "horovod", "smddp", "mxnet", "tensorflow"]
 class Software(Section):
     image: Image = "dlami-ubuntu-24.04"
     frameworks: tuple[Framework, ...] = ("torch", "horovod")
+    cache: S3Uri | None = None
 
 
 class S3Access(Section):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
+from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.job.spec import JobSpec
@@ -21,8 +22,20 @@ def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
     if gpus is None and partition in config.max_nodes:
         gpus = config.gpus_per_node(partition)
     return spec.model_copy(
-        update={"name": spec.name or _name(spec.command), "partition": partition, "gpus_per_node": gpus}
+        update={
+            "name": spec.name or _name(spec.command),
+            "partition": partition,
+            "gpus_per_node": gpus,
+            "framework": spec.framework or _framework(spec, config),
+        }
     )
+
+
+def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
+    """The launcher's own as far as the cluster has it: torchrun takes horovod's where torch was left out."""
+    had = config.software.frameworks
+    usual = LAUNCHERS[spec.launcher].frameworks if spec.launcher in LAUNCHERS else ()
+    return next((each for each in usual if each in had), (usual or had or (None,))[0])
 
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
@@ -68,9 +81,29 @@ def _launcher(spec: JobSpec, config: ClusterConfig) -> Findings:
         yield Finding(("launcher",), f"{spec.launcher} is not built yet", f"built: {', '.join(LAUNCHERS)}")
     elif spec.launcher not in LAUNCHERS:
         yield Finding(("launcher",), f"no launcher {spec.launcher!r}", _near(spec.launcher, [*LAUNCHERS, *NOT_BUILT]))
-    elif spec.launcher == "horovodrun" and "horovod" not in config.software.frameworks:
-        left_out = f"horovodrun needs horovod, which software.frameworks of the cluster {config.name} leaves out"
-        yield Finding(("launcher",), left_out, "add it there in cluster.yaml, or choose torchrun")
+    else:
+        yield from _environment(spec, config)
+
+
+def _environment(spec: JobSpec, config: ClusterConfig) -> Findings:
+    framework, allowed = spec.framework, LAUNCHERS[spec.launcher].frameworks
+    if framework is None or (allowed and framework not in allowed):
+        got = f"{spec.launcher} starts ranks of {' or '.join(allowed)}, got {framework}"
+        yield Finding(("framework",), got, "leave it out, or choose another launcher")
+    elif framework not in config.software.frameworks:
+        left_out = (
+            f"{spec.launcher} needs {framework}, which software.frameworks of the cluster {config.name} leaves out"
+        )
+        yield Finding(("launcher",), left_out, "add it there in cluster.yaml, or choose another launcher")
+    elif spec.partition in config.max_nodes:
+        types = config.instance_types(spec.partition)
+        if matrix.environment(framework, types) is None:
+            names = ", ".join(each.name for each in types)
+            yield Finding(
+                ("partition",),
+                f"no environment of {framework} runs on {names}",
+                "docs/software.md lists what runs where",
+            )
 
 
 def _servers(spec: JobSpec) -> Findings:
@@ -82,7 +115,7 @@ def _servers(spec: JobSpec) -> Findings:
 
 def _not_built(spec: JobSpec) -> Findings:
     """Refused rather than ignored: without its data or its container a job does something else than was asked."""
-    for key in ("container_image", "channels", "metrics"):
+    for key in ("container_image", "container_mounts", "channels", "metrics", "min_nodes"):
         if getattr(spec, key):
             yield Finding((key,), "not built yet", "leave it out")
 

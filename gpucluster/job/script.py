@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpucluster import matrix
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import LAUNCHERS, Launcher
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 JOBS = "/home/ubuntu/jobs"
 """On shared storage; a job's folder lies in it."""
-ENVIRONMENT = "/home/gpucluster/envs/default"
+ENVIRONMENTS = "/home/gpucluster/envs"
 TEMPLATES = Path(__file__).parents[2] / "templates" / "job"
 EVERY_JOB = ("job.sh", "network.sh", "rank.sh")
 
@@ -33,6 +34,8 @@ class SbatchRequest:
     """Absolute, on shared storage."""
     spec: JobSpec
     launcher: Launcher
+    environment: str
+    """Of the cluster's Python environments, the name of the one that the ranks run in."""
     cpus_per_task: int | None
     """None where the job has the nodes to itself: it then has all their CPUs."""
 
@@ -45,7 +48,10 @@ class SbatchRequest:
             if spec.exclusive
             else _cpus(spec, config) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
         )
-        return cls(folder, spec, launcher, cpus if cpus is None else max(1, cpus))
+        environment = matrix.environment(spec.framework or "", config.instance_types(spec.partition or ""))
+        if environment is None:
+            raise ValueError(f"no environment of {spec.framework} on {spec.partition}: `load` refuses this")
+        return cls(folder, spec, launcher, environment.name, cpus if cpus is None else max(1, cpus))
 
     @property
     def tasks_per_node(self) -> int:
@@ -60,7 +66,11 @@ class SbatchRequest:
     def materialize(self) -> str:
         variables = " ".join(f"{ours}={theirs}" for ours, theirs in self.launcher.variables.items())
         return _template(self.launcher.template).render(
-            request=self, spec=self.spec, folder=self.folder, environment=ENVIRONMENT, rank_variables=variables
+            request=self,
+            spec=self.spec,
+            folder=self.folder,
+            environment=f"{ENVIRONMENTS}/{self.environment}",
+            rank_variables=variables,
         )
 
     def files(self) -> Mapping[str, str]:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from gpucluster.config.fields import Count, Whole, refuse
+from gpucluster.config.fields import Amount, Count, Whole, refuse
+from gpucluster.config.models import Framework
 from gpucluster.launchers import DEFAULT
 
 _TIME = re.compile(r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)")
@@ -108,10 +109,22 @@ SbatchOption = Annotated[
 ]
 
 
+ContainerMount = Annotated[
+    str, _matching(r"/[^\s:,]*:/[^\s:,]*(:(ro|rw))?", "FROM:TO or FROM:TO:ro, of absolute paths, such as /fsx:/fsx")
+]
+
+
 class Servers(BaseModel):
+    """Parameter servers beside the workers. Left out altogether: on the workers' own nodes, one on each."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    nodes: Count
+    nodes: Count | None = None
+    """Of the partition `ps`."""
+    ratio: Amount | None = None
+    """Instead of nodes: server nodes for each worker node."""
+    per_node: Count = 1
+    """Server processes on each of those nodes."""
 
 
 class JobSpec(BaseModel):
@@ -127,6 +140,12 @@ class JobSpec(BaseModel):
     ntasks_per_node: Count | None = None
     """Ranks on each node. Left out: one per GPU, or one."""
     launcher: str = DEFAULT
+    framework: Framework | None = None
+    """Whose environment the ranks run in. Left out: the launcher's own, or the cluster's first."""
+    controller: Literal["gloo", "mpi"] = "gloo"
+    """What horovodrun starts and coordinates the ranks with."""
+    min_nodes: Count | None = None
+    """horovodrun alone: elastic. The job goes on with as few nodes as these when it loses some."""
     command: Command
     time: TimeLimit | None = None
     env: dict[VariableName, Word] = {}
@@ -136,7 +155,11 @@ class JobSpec(BaseModel):
     """What is copied to the cluster, and where the command runs. Relative to job.yaml, or to the current directory."""
     servers: Servers | None = None
     efa: Literal["auto", "required"] = "auto"
+    preflight: Literal["off", "quick", "full"] = "quick"
+    """What is checked before the command starts; full: bandwidth as well."""
     container_image: str | None = None
+    """Through pyxis: a registry's image or a squashfs file. The ranks run in it, without the cluster's environment."""
+    container_mounts: tuple[ContainerMount, ...] = ()
     requeue: bool = True
     exclusive: bool = True
     signal: Signal | None = None

@@ -9,7 +9,7 @@ from gpucluster.launchers.torchrun import TORCHRUN
 
 DEFAULT = TORCHRUN.name
 LAUNCHERS = {launcher.name: launcher for launcher in (TORCHRUN, HOROVODRUN, SRUN)}
-NOT_BUILT = ("mpirun", "smddp", "mxnet-ps", "tensorflow-ps")
+NOT_BUILT = ("mpirun", "smddp", "mxnet-ps", "tensorflow-ps", "tensorflow-mwms")
 WITH_SERVERS = ("mxnet-ps", "tensorflow-ps")
 
 __all__ = ["DEFAULT", "LAUNCHERS", "NOT_BUILT", "WITH_SERVERS", "Launcher"]

@@ -15,5 +15,6 @@ HOROVODRUN = Launcher(
         # horovodrun hands the first node's environment to every rank, SLURMD_NODENAME included
         "GPUCLUSTER_NODE": "HOROVOD_HOSTNAME",
     },
+    frameworks=("horovod", "tensorflow"),
     programs=("ssh-through-slurm.sh:bin/ssh",),
 )

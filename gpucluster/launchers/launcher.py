@@ -15,5 +15,9 @@ class Launcher:
     """How user code is told who it is: our variable -> the launcher's own, read in each rank."""
     slurm_starts_ranks: bool = False
     """True: one Slurm task is one rank. False: Slurm starts one task per node, and that starts the node's ranks."""
+    frameworks: tuple[str, ...] = ()
+    """Whose environments it starts ranks in, the usual one first. Empty: any, and the cluster's first unless told."""
+    servers: bool = False
+    """Whether the job has parameter servers beside its workers."""
     programs: tuple[str, ...] = ()
     """Files of templates/job/ that are shipped with the job, beside those that every job has; `a:b` ships a as b."""

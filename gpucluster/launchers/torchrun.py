@@ -8,5 +8,6 @@ TORCHRUN = Launcher(
     name="torchrun",
     template="torchrun.sh.j2",
     variables={"NODE_RANK": "GROUP_RANK", "GPUCLUSTER_NODE": "SLURMD_NODENAME"},
+    frameworks=("torch", "horovod"),
     programs=("torchrun-node.sh",),
 )

@@ -141,7 +141,7 @@ def prepare(tmp_path: Path, secret, keys) -> dict:
     for name, text in STUBS.items():
         (stubs / name).write_text(text)
         (stubs / name).chmod(0o755)
-    script = (folder / "job.sbatch").read_text().replace("/home/gpucluster/envs/default/bin", str(stubs))
+    script = (folder / "job.sbatch").read_text().replace(f"/home/gpucluster/envs/{request.environment}/bin", str(stubs))
     (folder / "job.sbatch").write_text(script)
     environment = {
         "PATH": f"{stubs}:{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -224,6 +224,6 @@ def test_horovodrun_needs_a_cluster_with_horovod():
     flags = {"command": ("python", "train.py"), "launcher": "horovodrun"}
     assert problems(load, without, flags=flags) == [
         "--launcher: horovodrun needs horovod, which software.frameworks of the cluster T leaves out"
-        " | add it there in cluster.yaml, or choose torchrun"
+        " | add it there in cluster.yaml, or choose another launcher"
     ]
     assert load(loads(text), flags=flags).launcher == "horovodrun"
