@@ -210,7 +210,9 @@ ROWS: dict[str, Row] = {
     ),
     "s3_access[].access": in_full('/in"}]', '/in", access: read-write}]', IN_PLACE, "read -> read-write"),
     "software.image": in_small(BAKED, OTHER_AMI, NEW_NODES, f"-> {OTHER_AMI}"),
-    "software.cache": in_small("frameworks: [torch]", "frameworks: [torch], cache: s3://my-bucket/envs", IN_PLACE, "none -> s3://my-bucket/envs"),
+    "software.cache": in_small(
+        "frameworks: [torch]", "frameworks: [torch], cache: s3://my-bucket/envs", IN_PLACE, "null -> s3://my-bucket/envs"
+    ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
     "accounting": in_small('accounting: "off"', "accounting: local", IN_PLACE, "off -> local"),
     "accounting rds": in_small('accounting: "off"', "accounting: rds", IN_PLACE, "off -> rds"),
