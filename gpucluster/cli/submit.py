@@ -48,6 +48,13 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
 @click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail rather than fall back to TCP.")
 @click.option("--requeue/--no-requeue", default=None, help="Run again after a node failure.")
 @click.option("--exclusive/--no-exclusive", default=None, help="Have the nodes alone.")
+@click.option(
+    "--metrics",
+    multiple=True,
+    metavar="NAME=REGEX",
+    callback=_pairs,
+    help="What finds a value in a line of the log; result.json then has it; repeatable.",
+)
 @click.option("--signal", help="Sent to the ranks before the time limit: USR1@120.")
 @click.option("--sbatch-args", multiple=True, metavar="OPTION", help="One more option of sbatch; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Print the script to stdout and stop. Needs no cluster.")

@@ -115,7 +115,7 @@ def _servers(spec: JobSpec) -> Findings:
 
 def _not_built(spec: JobSpec) -> Findings:
     """Refused rather than ignored: without its data or its container a job does something else than was asked."""
-    for key in ("container_image", "container_mounts", "channels", "metrics", "min_nodes"):
+    for key in ("container_image", "container_mounts", "channels", "min_nodes"):
         if getattr(spec, key):
             yield Finding((key,), "not built yet", "leave it out")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Mapping
@@ -75,7 +76,7 @@ class SbatchRequest:
 
     def files(self) -> Mapping[str, str]:
         """Everything that the script expects in its folder, by relative path."""
-        return {"job.sbatch": self.materialize()} | _programs(self.launcher)
+        return {"job.sbatch": self.materialize()} | _programs(self.launcher) | _metrics(self.spec)
 
 
 def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
@@ -109,6 +110,13 @@ def _template(name: str) -> Template:
     )
     environment.filters["sh"] = shlex.quote
     return environment.get_template(name)
+
+
+def _metrics(spec: JobSpec) -> dict[str, str]:
+    if not spec.metrics:
+        return {}
+    program = (TEMPLATES / "metrics.py").read_text(encoding="utf-8")
+    return {"metrics.py": program, "metrics.json": json.dumps(spec.metrics) + "\n"}
 
 
 def _programs(launcher: Launcher) -> dict[str, str]:

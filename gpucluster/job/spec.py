@@ -114,6 +114,23 @@ ContainerMount = Annotated[
 ]
 
 
+def _expression(value: str) -> str:
+    try:
+        groups = re.compile(value).groups
+    except re.error as error:
+        raise refuse(f"is no regular expression: {error}, got {value!r}") from None
+    if groups != 1:
+        hint = r"such as 'accuracy: ([0-9.]+)'; (?:…) groups without counting"
+        raise refuse(f"must have one group, which is the value, has {groups}: {value!r}", hint)
+    return value
+
+
+MetricName = Annotated[
+    str, _matching(r"[A-Za-z][A-Za-z0-9_.:/-]{0,63}", "up to 64 letters, digits, and any of _ . : / -, a letter first")
+]
+Expression = Annotated[str, AfterValidator(_expression)]
+
+
 class Servers(BaseModel):
     """Parameter servers beside the workers. Left out altogether: on the workers' own nodes, one on each."""
 
@@ -166,7 +183,8 @@ class JobSpec(BaseModel):
     """What Slurm sends to the ranks before the time limit."""
     sbatch_args: tuple[SbatchOption, ...] = ()
     channels: dict[str, Any] = {}
-    metrics: dict[str, str] = {}
+    metrics: dict[MetricName, Expression] = {}
+    """Name -> what finds its value in a line of the log. result.json then has the values."""
 
     @property
     def ranks_per_node(self) -> int:

@@ -137,6 +137,17 @@ json_list() {
   printf ']'
 }
 
+# A line of result.json, for a job that asked for it. An expression that takes too long costs the metrics, not the result.
+metrics() {
+  local program=$GPUCLUSTER_JOB_DIR/metrics.py found
+  [ -e "$program" ] || return 0
+  if ! found=$(timeout --kill-after=1 10 python3 -I "$program" "$GPUCLUSTER_JOB_DIR/metrics.json" "$LOG" "$LOG_START"); then
+    echo "warning: the metrics could not be read from the log" >&2
+    found=null
+  fi
+  printf '"metrics": %s,\n  ' "$found"
+}
+
 write_result() {
   local node=null reason=null file=$GPUCLUSTER_JOB_DIR/result.json
   [ -z "$FAILED_NODE" ] || node=$(json_string "$FAILED_NODE")
@@ -152,7 +163,7 @@ write_result() {
   "failed_rank": ${FAILED_RANK:-null},
   "failed_node": $node,
   "reason": $reason,
-  "started_at": "$STARTED_AT",
+  $(metrics)"started_at": "$STARTED_AT",
   "ended_at": "$(now)"
 }
 JSON

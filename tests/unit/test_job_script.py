@@ -121,7 +121,7 @@ def test_launchers_and_their_files_are_there():
     used = {launcher.template for launcher in LAUNCHERS.values()} | {"sbatch.sh.j2"}
     for launcher in LAUNCHERS:
         used |= {name.partition(":")[0] for name in LAUNCHERS[launcher].programs}
-    assert used | {"job.sh", "network.sh", "rank.sh"} == {path.name for path in TEMPLATES.iterdir()}
+    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py"} == {path.name for path in TEMPLATES.iterdir()}
 
 
 def test_two_folders_of_one_second_differ():

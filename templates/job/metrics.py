@@ -1,0 +1,73 @@
+"""What the log says of the job's metrics, as JSON: `metrics.py EXPRESSIONS.json LOG BYTES`, at the end of a job.
+
+A value is read from each line that a metric's expression matches, from the lowest rank whose lines match it: ranks
+mostly print the same. Lines before BYTES are of an earlier run of the job.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+import sys
+from collections.abc import Iterable, Iterator
+
+LABEL = re.compile(r"\[(\d+) [^\]]+\] (.*)", re.DOTALL)
+KEPT = 1000
+"""How many of a metric's values are kept, the last ones; first, least and greatest are of all."""
+
+
+def main(expressions: str, log: str, skipped_bytes: str) -> None:
+    with open(expressions, encoding="utf-8") as file:
+        patterns = {name: re.compile(text) for name, text in json.load(file).items()}
+    with open(log, "rb") as lines:
+        lines.seek(int(skipped_bytes))
+        values = read(patterns, (line.decode(errors="replace").rstrip("\n") for line in lines))
+    print(json.dumps({name: summary(found) for name, found in values.items()}))
+
+
+def read(patterns: dict[str, re.Pattern[str]], lines: Iterable[str]) -> dict[str, list[float]]:
+    by_rank: dict[str, dict[int, list[float]]] = {name: {} for name in patterns}
+    for rank, line in labelled(lines):
+        for name, pattern in patterns.items():
+            value = number(pattern, line)
+            if value is not None:
+                by_rank[name].setdefault(rank, []).append(value)
+    return {name: ranks[min(ranks)] if ranks else [] for name, ranks in by_rank.items()}
+
+
+def labelled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    return ((int(match[1]), match[2]) for match in map(LABEL.fullmatch, lines) if match)
+
+
+def number(pattern: re.Pattern[str], line: str) -> float | None:
+    """`1,234.5` is a number to people; what is none in the place of a value is passed over."""
+    match = pattern.search(line)
+    try:
+        return float(match[1].replace(",", "")) if match and match[1] else None
+    except ValueError:
+        return None
+
+
+def summary(values: list[float]) -> dict[str, object]:
+    """A loss that became NaN is counted, and is null where it is the last: JSON has no such number."""
+    finite = [value for value in values if math.isfinite(value)]
+    kept = values[-KEPT:]
+    return {
+        "count": len(values),
+        "not_finite": len(values) - len(finite),
+        "last": json_number(values[-1]) if values else None,
+        "min": min(finite, default=None),
+        "max": max(finite, default=None),
+        "median": statistics.median(finite) if finite else None,
+        "values": [json_number(value) for value in kept],
+    }
+
+
+def json_number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,85 @@
+"""What result.json says of a job's metrics: the program that is shipped with the job, run as job.sh runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_job_scripts import finished, prepare
+
+PROGRAM = Path(__file__).parents[2] / "templates" / "job" / "metrics.py"
+ACCURACY = {"accuracy": r"accuracy[ :]+(\S+)"}
+
+
+def read(tmp_path: Path, log: str | bytes, expressions: dict[str, str] | None = None, skipped: int = 0) -> dict:
+    (tmp_path / "metrics.json").write_text(json.dumps(expressions or ACCURACY))
+    (tmp_path / "log.txt").write_bytes(log if isinstance(log, bytes) else log.encode())
+    argv = [sys.executable, "-I", PROGRAM, tmp_path / "metrics.json", tmp_path / "log.txt", str(skipped)]
+    return json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.parametrize(
+    ("log", "values"),
+    [
+        ("[0 train-1] accuracy: 0.5\n[0 train-1] accuracy: 0.75\n", [0.5, 0.75]),
+        ("[0 train-1] accuracy 1,234.5", [1234.5]),
+        ("[0 train-1] accuracy: none\n[0 train-1] accuracy: 1e-3\n", [0.001]),
+        ("[1 train-1] accuracy: 2\n[0 train-1] accuracy: 1\n[1 train-1] accuracy: 2\n", [1.0]),
+        ("[3 train-2] accuracy: 3\n[2 train-2] accuracy: 2\n", [2.0]),
+        ("[launcher] accuracy: 1\nerror: accuracy: 2\n", []),
+        (b"[0 train-1] \xff accuracy: 4\n", [4.0]),
+        ("", []),
+    ],
+)
+def test_values_are_those_of_the_lowest_rank_that_prints_them(tmp_path, log, values):
+    assert read(tmp_path, log)["accuracy"]["values"] == values
+
+
+def test_a_summary(tmp_path):
+    log = "".join(f"[0 train-1] accuracy: {value}\n" for value in (3, 1, 2, "nan", "inf"))
+    assert read(tmp_path, log)["accuracy"] == {
+        "count": 5, "not_finite": 2, "last": None, "min": 1.0, "max": 3.0, "median": 2.0,
+        "values": [3.0, 1.0, 2.0, None, None],
+    }  # fmt: skip
+
+
+def test_of_many_values_the_last_ones_are_kept(tmp_path):
+    log = "".join(f"[0 train-1] accuracy: {value}\n" for value in range(3000))
+    found = read(tmp_path, log)["accuracy"]
+    assert (found["count"], found["min"], found["last"], len(found["values"])) == (3000, 0, 2999, 1000)
+    assert found["values"][0] == 2000
+
+
+def test_an_earlier_run_of_the_job_does_not_count(tmp_path):
+    earlier = "[0 train-1] accuracy: 1 ü\n"
+    log = earlier + "[0 train-1] accuracy: 2\n"
+    assert read(tmp_path, log, skipped=len(earlier.encode()))["accuracy"]["values"] == [2.0]
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_the_result_of_a_job_has_its_metrics(tmp_path, launcher):
+    program = 'echo "images/s: $((RANK + 100))"; echo \'{"accuracy": 0.97}\'; exit $((RANK == 3 ? 7 : 0))'
+    expressions = {"throughput": r"images/s: (\d+)", "accuracy": r'"accuracy": ([\d.]+)', "none": "(never)"}
+    job = prepare(tmp_path, {}, {"launcher": launcher, "command": ("bash", "-c", program), "metrics": expressions})
+    done = subprocess.run(**job, timeout=60, check=False)
+    _, result, _, _ = finished(done.returncode, tmp_path / "job")
+    assert result["exit_code"] == 7  # metrics are those of a job that failed as well
+    got = {name: found["last"] for name, found in result["metrics"].items()}
+    assert got["none"] is None
+    assert got["accuracy"] in (0.97, None)  # a rank may be ended before it says so
+    assert set(result["metrics"]["throughput"]["values"]) <= {100.0, 101.0, 102.0, 103.0}
+
+
+def test_an_expression_that_never_ends_costs_the_metrics_alone(tmp_path):
+    job = prepare(
+        tmp_path, {}, {"launcher": "srun", "command": ("echo", "a" * 60 + "b"), "metrics": {"slow": "(a*)*$(?<=c)"}}
+    )
+    job_sh = tmp_path / "job" / "job.sh"
+    job_sh.write_text(job_sh.read_text().replace("--kill-after=1 10 ", "--kill-after=1 1 "))
+    done = subprocess.run(**job, timeout=60, check=False)
+    _, result, log, _ = finished(done.returncode, tmp_path / "job")
+    assert (result["exit_code"], result["metrics"]) == (0, None)
+    assert "warning: the metrics could not be read" in log
