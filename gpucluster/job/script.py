@@ -24,6 +24,8 @@ JOBS = "/home/ubuntu/jobs"
 """On shared storage; a job's folder lies in it."""
 ENVIRONMENTS = "/home/gpucluster/envs"
 TEMPLATES = Path(__file__).parents[2] / "templates" / "job"
+LIBRARY = Path(__file__).parents[2] / "gpucluster_train"
+"""For the ranks: it travels with every job, which puts it on their PYTHONPATH."""
 EVERY_JOB = ("job.sh", "network.sh", "rank.sh")
 
 
@@ -76,7 +78,7 @@ class SbatchRequest:
 
     def files(self) -> Mapping[str, str]:
         """Everything that the script expects in its folder, by relative path."""
-        return {"job.sbatch": self.materialize()} | _programs(self.launcher) | _metrics(self.spec)
+        return {"job.sbatch": self.materialize()} | _programs(self.launcher) | _library() | _metrics(self.spec)
 
 
 def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
@@ -122,3 +124,9 @@ def _metrics(spec: JobSpec) -> dict[str, str]:
 def _programs(launcher: Launcher) -> dict[str, str]:
     shipped = [program.partition(":") for program in (*EVERY_JOB, *launcher.programs)]
     return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}
+
+
+def _library() -> dict[str, str]:
+    return {
+        f"lib/{LIBRARY.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(LIBRARY.glob("*.py"))
+    }

@@ -135,7 +135,7 @@ def prepare(tmp_path: Path, secret, keys) -> dict:
     stubs.mkdir()
     for name, file in folder_files(request, secret).items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text)
         path.chmod(file.mode)
     for name, text in STUBS.items():

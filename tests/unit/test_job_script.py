@@ -76,7 +76,7 @@ def test_examples_fit_the_default_cluster(path):
 @pytest.mark.parametrize("name", JOBS)
 def test_shellcheck(name, tmp_path):
     for path, text in request(**JOBS[name]).files().items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     found = shutil.which("shellcheck", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}")
     assert found, "shellcheck is among the development dependencies"
