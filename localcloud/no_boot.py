@@ -47,6 +47,12 @@ class NoBoot:
             if machine and (machine.ends_at is None or (machine.end, end) == ("stopped", "terminated")):
                 machine.ends_at, machine.end = time.monotonic() + (0 if hard else SHUTTING_DOWN_S), end
 
+    def create_image(self, instance_id: str, image_id: str) -> None:
+        """No disk is written."""
+
+    def delete_image(self, image_id: str) -> None:
+        """Nothing was kept."""
+
     def state(self, instance_id: str) -> str | None:
         now = time.monotonic()
         with self._lock:

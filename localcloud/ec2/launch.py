@@ -17,7 +17,7 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
 from moto.iam.models import InstanceProfile
 
-from localcloud.ec2 import catalogue, interfaces, placement, power, quotas, reservations
+from localcloud.ec2 import catalogue, images, interfaces, placement, power, quotas, reservations
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity, not_offered
 from localcloud.runtime import current
 
@@ -119,7 +119,7 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
         raise Ec2Error("InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType.")
     if not request.get("ImageId"):
         raise Ec2Error("MissingParameter", "The request must contain the parameter ImageId")
-    backend.describe_images(ami_ids=[request["ImageId"]])
+    images.check_launchable(backend, request["ImageId"])
     if current().faults.not_offered(instance_type, subnet.availability_zone):
         raise not_offered(instance_type, subnet.availability_zone)
     interfaces.check(instance_type, nics)

@@ -11,6 +11,7 @@ from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.connect import ConnectEndpointActions
 from localcloud.ec2.fleet import FleetActions
 from localcloud.ec2.groups import GroupActions
+from localcloud.ec2.images import ImageActions
 from localcloud.ec2.instances import InstanceActions
 from localcloud.ec2.nat_gateways import NatGatewayActions
 from localcloud.ec2.placement import PlacementActions
@@ -27,6 +28,7 @@ class Ec2(
     AttributeActions,
     FleetActions,
     VolumeActions,
+    ImageActions,
     GroupActions,
     NatGatewayActions,
     PlacementActions,

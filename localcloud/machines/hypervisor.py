@@ -12,6 +12,7 @@ from pathlib import Path
 from localcloud.machines import cgroups, imds, leftovers, nspawn, ownership, resolver, shares
 from localcloud.machines.addressing import METADATA_ADDRESS
 from localcloud.machines.agent import Agent
+from localcloud.machines.layers import Layers
 from localcloud.machines.machine import Machine
 from localcloud.machines.namespaces import bind_udp, connect_tcp, listen_tcp
 from localcloud.machines.network import Network, Vpc
@@ -36,7 +37,7 @@ class NspawnHypervisor:
         """`trusted`: certificates of authorities, in PEM, that guests trust besides those of the image."""
         self._cloud_id = cloud_id
         self._state_dir = state_dir
-        self._image = image
+        self._layers = Layers(state_dir / "images", image)
         self._metadata = metadata
         self._wheels = wheels
         self._trusted = trusted
@@ -88,7 +89,9 @@ class NspawnHypervisor:
 
     def start(self, spec: InstanceSpec, fault: BootFault) -> None:
         root = Root(self._state_dir / "machines" / spec.instance_id)
-        machine = Machine(spec, fault, root, f"{ownership.cgroup(self._cloud_id)}/{spec.instance_id}")
+        before = self._machines.get(spec.instance_id)  # its image may be gone by now
+        layers = before.layers if before else self._layers.of(spec.image_id)
+        machine = Machine(spec, fault, root, layers, f"{ownership.cgroup(self._cloud_id)}/{spec.instance_id}")
         root.folder.mkdir(parents=True, exist_ok=True)
         self._machines[spec.instance_id] = machine
         threading.Thread(target=self._live, args=(machine,), name=spec.instance_id, daemon=True).start()
@@ -102,7 +105,7 @@ class NspawnHypervisor:
             with self._ends:
                 machine.state = machine.state if machine.asked else "running"
             if not machine.asked:
-                machine.boot(self._image, netns, self._wheels, self._trusted)
+                machine.boot(netns, self._wheels, self._trusted)
             machine.wait(lambda leader: self._volumes.show_again(machine.spec.instance_id, leader))
         except Exception as error:  # noqa: BLE001 - the thread is the instance's: its end is told on the console, never lost
             machine.say(f"localcloud: this instance could not run: {error}\n{traceback.format_exc()}")
@@ -162,6 +165,14 @@ class NspawnHypervisor:
             elif machine and not machine.gone.is_set():
                 machine.end(hard=hard, keep_disk=False)
 
+    def create_image(self, instance_id: str, image_id: str) -> None:
+        machine = self._machines[instance_id]
+        self._layers.make(image_id, machine.root.upper, machine.layers)
+
+    def delete_image(self, image_id: str) -> None:
+        disks = [each.layers for each in self._machines.values() if each.state != "terminated"]
+        self._layers.remove(image_id, in_use={layer for layers in disks for layer in layers})
+
     def state(self, instance_id: str) -> str | None:
         machine = self._machines.get(instance_id)
         return machine.state if machine else None
@@ -216,7 +227,7 @@ class NspawnHypervisor:
         self._resolver.close()
         cgroups.kill(ownership.cgroup(self._cloud_id))
         cgroups.remove(ownership.cgroup(self._cloud_id))
-        for folder in ("network", "volumes"):  # the consoles stay, for whoever asks what happened
+        for folder in ("network", "volumes", "images"):  # the consoles stay, for whoever asks what happened
             shutil.rmtree(self._state_dir / folder, ignore_errors=True)
         if all(gone):  # else what is left must still be found by whose it is
             ownership.release(self._state_dir)

@@ -31,6 +31,7 @@ class Machine:
     spec: InstanceSpec
     fault: BootFault
     root: Root
+    layers: tuple[Path, ...]  # of the machine image, the topmost first
     cgroup: str  # relative to each hierarchy's root
     state: str = "pending"
     hard: bool = False
@@ -41,10 +42,10 @@ class Machine:
     process: subprocess.Popen[bytes] | None = None
     _launch: Callable[[], subprocess.Popen[bytes]] = field(init=False)
 
-    def boot(self, image: Path, netns: str, wheels: Path | None, trusted: str) -> None:
+    def boot(self, netns: str, wheels: Path | None, trusted: str) -> None:
         """Start the guest; with a delay in the fault, after that, unless it is ended before."""
-        self.root.mount(image)
-        self.root.prepare(self.spec, self.fault.broken_commands, image)
+        self.root.mount(self.layers)
+        self.root.prepare(self.spec, self.fault.broken_commands, self.layers)
         self.root.trust(trusted)
         groups = cgroups.create(self.cgroup)
         if self.stopping.wait(self.fault.delay_s):

@@ -1,4 +1,4 @@
-"""One guest's root: an overlay on the shared image, and what is written into it before the first boot."""
+"""One guest's root: an overlay on its machine image, and what is written into it before the first boot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,20 +25,21 @@ class Root:
         self.path = folder / "root"
         self.host = folder / "host"  # the guest's /run/localcloud
         self.console = folder / "console.log"
-        self._upper = folder / "upper"
+        self.upper = folder / "upper"  # all that the guest writes
 
-    def mount(self, image: Path) -> None:
+    def mount(self, layers: Sequence[Path]) -> None:
+        """`layers`: of the machine image, the topmost first."""
         for name in ("upper", "work", "root", "host", "hypervisor"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        options = f"lowerdir={image},upperdir={self._upper},workdir={self.folder / 'work'}"
+        options = f"lowerdir={':'.join(map(str, layers))},upperdir={self.upper},workdir={self.folder / 'work'}"
         run(["mount", "-t", "overlay", f"localcloud-{self.folder.name}", "-o", options, str(self.path)])
 
-    def prepare(self, spec: InstanceSpec, broken_commands: Mapping[str, str], image: Path) -> None:
+    def prepare(self, spec: InstanceSpec, broken_commands: Mapping[str, str], layers: Sequence[Path]) -> None:
         (self.host / "hardware.json").write_text(json.dumps(hardware_facts(spec.hardware), indent=2))
         # cloud-init knows EC2 by this file where DMI tells nothing, as it does in containers
         (self.folder / "hypervisor" / "uuid").write_text(f"ec2{spec.instance_id[-5:]}-0000-4000-8000-{'0' * 12}\n")
         for command, line in broken_commands.items():
-            for path in command_paths(command, image):
+            for path in command_paths(command, layers):
                 _write_script(self.path / path, line)
 
     def trust(self, certificates: str) -> None:
@@ -77,12 +78,13 @@ def hardware_facts(hardware: Hardware) -> dict[str, object]:
     return asdict(hardware)
 
 
-def command_paths(command: str, image: Path) -> list[str]:
+def command_paths(command: str, layers: Sequence[Path]) -> list[str]:
     """Where a broken command is laid: first on PATH, and over the real one, whoever calls it by its path."""
     # A link counts as it lies: /etc/alternatives, where many lead, is the image's and not this machine's.
-    found = next((f"{folder}/{command}" for folder in PATH if os.path.lexists(image / folder / command)), None)
+    there = (path for folder in PATH for layer in layers if os.path.lexists(layer / (path := f"{folder}/{command}")))
+    found = next(there, None)
     first = f"{PATH[0]}/{command}"
-    return [first] if found in (None, first) else [first, str(found)]
+    return [first] if found in (None, first) else [first, found]
 
 
 def _write_script(path: Path, line: str) -> None:

@@ -131,6 +131,14 @@ class Hypervisor(Protocol):
         """Shut the guest down (30 s of grace) or, with `hard`, kill it at once. Unknown ids: nothing."""
         ...
 
+    def create_image(self, instance_id: str, image_id: str) -> None:
+        """Instances of `image_id` boot, from now on, what is on this instance's disk; returns once it is copied."""
+        ...
+
+    def delete_image(self, image_id: str) -> None:
+        """No instance will be started from it any more; those that were go on. Unknown ids: nothing."""
+        ...
+
     def state(self, instance_id: str) -> str | None:
         """pending | running | stopping | stopped | shutting-down | terminated; None: the id was never started."""
         ...

@@ -57,8 +57,8 @@ def test_control_groups_are_found_on_every_kind_of_host(mounts: str, mode: str, 
 def test_broken_command_lies_first_on_path_and_over_the_real_one(tmp_path: Path) -> None:
     (tmp_path / "usr/sbin").mkdir(parents=True)
     (tmp_path / "usr/sbin/munged").touch()
-    assert rootfs.command_paths("munged", tmp_path) == ["usr/local/sbin/munged", "usr/sbin/munged"]
-    assert rootfs.command_paths("absent", tmp_path) == ["usr/local/sbin/absent"]
+    assert rootfs.command_paths("munged", [tmp_path]) == ["usr/local/sbin/munged", "usr/sbin/munged"]
+    assert rootfs.command_paths("absent", [tmp_path]) == ["usr/local/sbin/absent"]
 
 
 @pytest.mark.parametrize(("gpus", "names"), [(0, []), (2, ["nvidia0", "nvidia1", "nvidiactl"])])
