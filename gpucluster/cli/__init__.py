@@ -36,6 +36,7 @@ VERBS = {
     "logs": "Show a job's merged log.",
     "why": "Explain why a job waits or failed.",
     "cancel": "Cancel a job.",
+    "bench": "Run one script at several sizes and under several launchers, and compare.",
     "doctor": "Check what this machine has and lacks.",
     "down": "Delete the cluster.",
 }

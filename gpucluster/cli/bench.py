@@ -1,0 +1,170 @@
+"""`gpucluster bench`: one command at several sizes, under several launchers and variants, side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpucluster.cli.context import CliContext
+from gpucluster.cli.following import tell
+from gpucluster.cli.submit import _pairs, _split, _workdir
+from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
+
+if TYPE_CHECKING:
+    from gpucluster.config import ClusterConfig
+    from gpucluster.job import JobSpec
+    from gpucluster.measure.report import Report
+    from gpucluster.measure.runs import Run
+    from gpucluster.measure.settings import Setting
+    from gpucluster.remote import Remote
+
+
+def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[int]:
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise click.BadParameter(f"must be numbers of nodes such as 1,2,4, got {value!r}", ctx, parameter)
+    return sorted({int(part) for part in parts})
+
+
+def _names(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+
+
+@click.command()
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
+@click.option("-N", "--nodes", default="1,2", show_default=True, callback=_numbers, help="Sizes to run at.")
+@click.option("--launchers", default="torchrun", show_default=True, callback=_names, help="Names, with commas.")
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="NAME=VALUE[,…]",
+    help="Beside the plain command: `--NAME VALUE` after it; in capitals a variable of the ranks; repeatable.",
+)
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each setting.")
+@click.option("--seed", type=int, default=0, show_default=True, help="GPUCLUSTER_SEED, and {seed} in the command.")
+@click.option(
+    "--metrics",
+    multiple=True,
+    metavar="NAME=REGEX",
+    callback=_pairs,
+    help="What finds a value in a line of the log. `throughput` is the speed; of others the last counts; repeatable.",
+)
+@click.option("--per-rank", is_flag=True, help="The throughput that is printed is one rank's, not all ranks'.")
+@click.option("-p", "--partition", help="Left out: the cluster's first.")
+@click.option("--gpus-per-node", type=int, help="Left out: all that a node has.")
+@click.option("--ntasks-per-node", type=int, help="Ranks on each node. Left out: one per GPU.")
+@click.option("-t", "--time", help="Time limit of each run: 2:00:00, 90m.")
+@click.option(
+    "--env", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="A variable for the ranks; repeatable."
+)
+@click.option("--workdir", help="The directory that is copied to the cluster. Left out: this one, or job.yaml's.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: FILE.png, .svg or .pdf.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout and no table.")
+@click.option("--dry-run", is_flag=True, help="List the runs and stop. Needs no cluster.")
+@click.pass_obj
+def command(
+    context: CliContext, /, words: tuple[str, ...], nodes: list[int], launchers: list[str], variants: tuple[str, ...],
+    repeats: int, seed: int, per_rank: bool, plot: Path | None, as_json: bool, dry_run: bool, **flags: Any,
+) -> int:  # fmt: skip
+    """Run one command at each size, under each launcher and variant, and compare.
+
+    Prints a table and what the result cannot support, then one JSON line. Exit code 4 where a run failed.
+    """
+    from gpucluster.measure import settings
+
+    if plot:
+        from gpucluster.measure.plot import check
+
+        check(plot)
+    file, given = _split(words)
+    given |= {key: value for key, value in flags.items() if value not in (None, ())}
+    wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes)
+    bench = _Bench.prepare(context.load(), file, given, wanted, seed)
+    order = list(settings.order(wanted, repeats))
+    if dry_run:
+        click.echo("\n".join(map(str, order)))
+        return 0
+    found, cut_short = bench.run(context, order, per_rank)
+    return _show(found, plot, as_json, cut_short)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    config: ClusterConfig
+    specs: dict[Setting, JobSpec]
+    workdir: Path | None
+
+    @classmethod
+    def prepare(
+        cls, config: ClusterConfig, file: Path | None, given: dict[str, Any], wanted: list[Setting], seed: int
+    ) -> _Bench:
+        """Every job is checked before the first one runs. Raises JobSpecError."""
+        from gpucluster.job import load
+        from gpucluster.measure import settings
+
+        if not wanted:
+            raise UsageError("--launchers: names no launcher", "--launchers torchrun,horovodrun")
+        loaded = {setting: load(config, file, settings.flags(given, setting)) for setting in wanted}
+        specs = {setting: settings.as_run(spec, setting, seed) for setting, spec in loaded.items()}
+        return cls(config, specs, _workdir(specs[wanted[0]], file))
+
+    def run(self, context: CliContext, order: list[Setting], per_rank: bool) -> tuple[Report, bool]:
+        """And whether it was interrupted. What was measured until then is not lost."""
+        from gpucluster.cli.connection import head
+        from gpucluster.measure.report import report
+        from gpucluster.measure.runs import machines, run_all
+
+        runs: list[Run] = []
+        cut_short = False
+        with head(context, self.config) as remote:
+            try:
+                for run in run_all(remote, order, self.submitter(remote), tell):
+                    runs.append(run)
+            except KeyboardInterrupt:
+                cut_short = True
+            most = max(runs, key=lambda run: len(run.nodes), default=None)
+            real = machines(remote, most.nodes) if most and most.nodes else None
+        metrics = list(next(iter(self.specs.values())).metrics)
+        return report(runs, metrics, real, per_rank), cut_short
+
+    def submitter(self, remote: Remote) -> Callable[[Setting], tuple[str, int]]:
+        from gpucluster import submission
+        from gpucluster.job import SbatchRequest
+        from gpucluster.job.script import folder_name, folder_path
+
+        def submit(setting: Setting) -> tuple[str, int]:
+            spec = self.specs[setting]
+            request = SbatchRequest.from_spec(spec, self.config, folder_path(folder_name(spec)))
+            packed = submission.pack(request, submission.secret_values(spec, os.environ), self.workdir)
+            return submission.submit(remote, request, packed), spec.world_size
+
+        return submit
+
+
+def _show(found: Report, plot: Path | None, as_json: bool, cut_short: bool) -> int:
+    from gpucluster.cli.columns import columns
+    from gpucluster.measure.doubts import doubts
+    from gpucluster.measure.report import as_json as payload
+    from gpucluster.measure.report import table
+
+    said = doubts(found)
+    if not as_json and found.rows:
+        click.echo("\n".join(columns(table(found))))
+        click.echo("\n".join(["", *(f"note: {each}" for each in said), ""]) if said else "")
+    if plot and found.rows:
+        from gpucluster.measure.plot import plot as draw
+
+        draw(found, plot)
+        tell(f"drawn: {plot}")
+    click.echo(json.dumps(payload(found, said)))
+    if cut_short:
+        return INTERRUPTED_EXIT_CODE
+    failed = any(run.failed for row in found.rows for run in row.runs)
+    return JobFailedError.exit_code if failed else 0

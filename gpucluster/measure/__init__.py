@@ -1,0 +1,1 @@
+"""`gpucluster bench`: what is run (`settings`, `runs`), what that says (`report`) and what it cannot (`doubts`)."""

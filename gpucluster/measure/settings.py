@@ -1,0 +1,82 @@
+"""What a benchmark compares: launchers, sizes and variants of one command, as jobs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from gpucluster.errors import UsageError
+from gpucluster.job.spec import JobSpec
+
+SEED = "GPUCLUSTER_SEED"
+"""How the program is told the seed; a word `{seed}` of the command becomes it as well."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Settings by name. A name in capitals is a variable of the ranks, any other an option of the command."""
+
+    name: str
+    options: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+PLAIN = Variant("")
+
+
+@dataclass(frozen=True)
+class Setting:
+    launcher: str
+    variant: Variant
+    nodes: int
+
+    @property
+    def way(self) -> str:
+        """Launcher and variant: what stays the same when the size changes."""
+        return f"{self.launcher} {self.variant.name}".strip()
+
+    def __str__(self) -> str:
+        return f"{self.way} on {self.nodes} node{'s' * (self.nodes > 1)}"
+
+
+def variant(text: str) -> Variant:
+    """`amp=on,NCCL_ALGO=Ring`: `--amp on` after the command, and a variable. `amp=` is `--amp` alone.
+
+    Raises UsageError.
+    """
+    options, env = list[str](), dict[str, str]()
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
+        if not equals or not name.replace("-", "").replace("_", "").isalnum():
+            hint = "such as amp=on, or NCCL_ALGO=Ring for a variable"
+            raise UsageError(f"--variant {text}: must be NAME=VALUE[,NAME=VALUE…], got {pair!r}", hint)
+        if name == name.upper():
+            env[name] = value
+        else:
+            options += [f"--{name}", value] if value else [f"--{name}"]
+    return Variant(text, tuple(options), tuple(env.items()))
+
+
+def settings(launchers: Sequence[str], variants: Sequence[Variant], nodes: Sequence[int]) -> list[Setting]:
+    """The plain command goes first; sizes change fastest."""
+    return [Setting(*each) for each in product(launchers, (PLAIN, *variants), sorted(nodes))]
+
+
+def flags(given: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
+    """Of the job, as `submit` takes them. A run that lost a node is none: it is not begun again."""
+    return {**given, "launcher": setting.launcher, "nodes": setting.nodes, "requeue": False}
+
+
+def as_run(spec: JobSpec, setting: Setting, seed: int) -> JobSpec:
+    """The completed spec with what the variant and the seed add."""
+    name = f"{(spec.name or 'bench')[:40]}-{setting.launcher}-{setting.nodes}"
+    command = tuple(word.replace("{seed}", str(seed)) for word in (*spec.command, *setting.variant.options))
+    env = {SEED: str(seed), **spec.env, **dict(setting.variant.env)}
+    return spec.model_copy(update={"name": name, "command": command, "env": env})
+
+
+def order(planned: Sequence[Setting], repeats: int) -> Iterator[Setting]:
+    """Round by round, so that what changes with time meets every setting alike."""
+    return (setting for _ in range(repeats) for setting in planned)

@@ -1,0 +1,172 @@
+"""`gpucluster bench` as it is typed, against a head node that is this machine, with stand-ins for sbatch and squeue."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gpucluster import jobs
+from gpucluster.cli import connection, main
+from gpucluster.job import script
+from gpucluster.remote import InProcessRemote
+
+CLUSTER = """
+name: Test
+region: us-east-1
+partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
+software: {frameworks: [torch, horovod]}
+"""
+
+# Runs nothing: leaves the result of a job whose throughput is 100 times its nodes, less 10 % beyond the first.
+SBATCH = r"""#!/usr/bin/env python3
+import json, os, pathlib, re, sys
+folder = pathlib.Path(sys.argv[-1]).parent
+count = folder.parent / "count"
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+script = (folder / "job.sbatch").read_text()
+nodes = int(re.search(r"NUM_NODES=(\d+)", script)[1])
+speed = 100 * nodes * (1 if nodes == 1 else 0.9) + number / 100
+failed = "--break" in script
+metrics = {name: {"count": 3, "median": speed, "last": speed} for name in ("throughput", "loss")}
+result = {"exit_code": int(failed), "started_at": "2026-11-21T12:00:00Z", "ended_at": "2026-11-21T12:01:00Z",
+          "node_list": ["train-%d" % each for each in range(1, nodes + 1)], "failed_rank": 1 if failed else None,
+          "failed_node": "train-1" if failed else None, "reason": "boom" if failed else None, "metrics": metrics}
+(folder / "result.json").write_text(json.dumps(result))
+print(number)
+"""
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch, capsys):
+    """bench(*words) -> (exit code, stdout, stderr); the jobs' folders lie in tmp_path/jobs."""
+    stubs = {
+        "sbatch": SBATCH,
+        "squeue": '#!/bin/sh\necho "slurm_load_jobs error: Invalid job id specified" >&2; exit 1\n',
+        "ssh": "#!/bin/sh\necho one-kernel\n",
+        "scancel": '#!/bin/sh\necho "$@" >"$0.called"\n',
+    }
+    for name, text in stubs.items():
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "cluster.yaml").write_text(CLUSTER)
+    (work / "train.py").write_text("print()\n")
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    for module in (jobs, script):
+        monkeypatch.setattr(module, "JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setattr(jobs, "POLL_S", 0.0)
+    monkeypatch.setattr(connection, "head", lambda *_: contextlib.nullcontext(InProcessRemote()))
+
+    def call(*words):
+        code = main(["bench", *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def scripts(tmp_path: Path) -> list[str]:
+    folders = sorted((tmp_path / "jobs" / "by-id").iterdir(), key=lambda path: int(path.name))
+    return [(folder / "job.sbatch").read_text() for folder in folders]
+
+
+METRICS = ("--metrics", r"throughput=images/s: (\S+)", "--metrics", r"loss=loss (\S+)")
+
+
+def test_every_setting_is_run_and_compared(bench, tmp_path):
+    words = ["--nodes", "2,1", "--launchers", "torchrun,srun", "--variant", "amp=on", "--repeats", "3", "--seed", "7"]
+    code, out, err = bench(*words, *METRICS, "--", "python", "train.py", "--seed", "{seed}")
+    assert code == 0, err
+    ran = scripts(tmp_path)
+    assert len(ran) == 2 * 2 * 2 * 3
+    assert all("--seed 7" in text and "export GPUCLUSTER_SEED=7\n" in text for text in ran)
+    assert sum("--seed 7 --amp on)" in text for text in ran) == 12
+    assert all("#SBATCH --no-requeue" in text for text in ran)
+    told = json.loads(out.splitlines()[-1])
+    ways = {(each["launcher"], each["variant"], each["nodes"]) for each in told["settings"]}
+    assert ways == {(launcher, kind, n) for launcher in ("torchrun", "srun") for kind in ("", "amp=on") for n in (1, 2)}
+    assert [each["efficiency"] for each in told["settings"] if each["nodes"] == 2] == [pytest.approx(0.9, 0.01)] * 4
+    assert told["machines"] == 1
+    assert "launcher  variant  nodes" in out
+    assert "note: all 2 nodes share one machine" in out
+    assert "24/24 srun amp=on on 2 nodes: job 24" in err
+
+
+def test_json_alone_and_a_picture(bench, tmp_path):
+    picture = tmp_path / "bench.svg"
+    code, out, err = bench("--json", "--plot", str(picture), "--repeats", "1", *METRICS, "--", "python", "train.py")
+    assert (code, len(out.splitlines())) == (0, 1), err
+    assert json.loads(out)["doubts"]
+    assert "throughput" in picture.read_text()
+
+
+def test_a_job_file_says_what_is_run(bench, tmp_path):
+    job = "name: digits\ncommand: [python, train.py]\nnodes: 4\nmetrics: {throughput: '(.*) images/s'}\n"
+    (tmp_path / "work" / "job.yaml").write_text(job)
+    assert bench("job.yaml", "--nodes", "1", "--repeats", "1")[0] == 0
+    (text,) = scripts(tmp_path)
+    assert "#SBATCH --job-name=digits-torchrun-1\n" in text
+    assert "#SBATCH --nodes=1\n" in text
+
+
+def test_a_failed_run_is_told_and_the_others_go_on(bench):
+    words = ["--nodes", "1", "--repeats", "2", "--variant", "break=", *METRICS]
+    code, out, _ = bench(*words, "--", "python", "train.py")
+    assert code == 4
+    assert (
+        "note: torchrun break= on 1 node: 2 of 2 runs failed and do not count; job 2 failed: rank 1 on train-1" in out
+    )
+    assert len(json.loads(out.splitlines()[-1])["settings"]) == 2
+
+
+def test_dry_run_lists_the_runs(bench, tmp_path):
+    code, out, _ = bench("--nodes", "1,2", "--repeats", "2", "--dry-run", "--", "python", "train.py")
+    assert (code, out) == (0, "torchrun on 1 node\ntorchrun on 2 nodes\n" * 2)
+    assert not (tmp_path / "jobs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--nodes", "1,9"), "--nodes: the partition train has at most 4, got 9"),
+        (("--nodes", "0"), "must be numbers of nodes such as 1,2,4, got '0'"),
+        (("--nodes", "one"), "must be numbers of nodes"),
+        (("--launchers", "torchrun,torchrn"), "--launcher: no launcher 'torchrn'"),
+        (("--launchers", ","), "names no launcher"),
+        (("--variant", "amp"), "--variant amp: must be NAME=VALUE"),
+        (("--metrics", "throughput=images"), "--metrics.throughput: must have one group"),
+        (("--plot", "bench.xls"), "--plot bench.xls: must end with"),
+        (("--repeats", "0"), "--repeats"),
+    ],
+)
+def test_refused_before_anything_runs(bench, tmp_path, words, message):
+    code, out, err = bench(*words, "--", "python", "train.py")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_an_interrupted_bench_cancels_its_job_and_shows_what_it_has(bench, tmp_path, monkeypatch):
+    asked = []
+
+    def ending(remote, job_id, real=jobs.ending):
+        asked.append(job_id)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return real(remote, job_id)
+
+    monkeypatch.setattr(jobs, "ending", ending)
+    code, out, err = bench("--nodes", "1", *METRICS, "--", "python", "train.py")
+    assert code == 130, err
+    assert (tmp_path / "bin" / "scancel.called").read_text().split()[-1] == "2"
+    assert "job 2 cancelled" in err
+    assert [len(each["runs"]) for each in json.loads(out.splitlines()[-1])["settings"]] == [1]
