@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# Sourced by job.sh. What is looked at before the user's command starts, and what NCCL says of its network while it runs.
+# Only what is proven to be wrong ends the job; what could not be looked at is said, and the job goes on.
+# shellcheck disable=SC2034 # job.sh reads FAILED_NODE and REASON
+
+PREFLIGHT=$GPUCLUSTER_JOB_DIR/preflight NCCL_WATCHER=''
+# The system's: an environment may hold none, and starts slower.
+PREFLIGHT_PYTHON=/usr/bin/python3
+[ -x "$PREFLIGHT_PYTHON" ] || PREFLIGHT_PYTHON=python3
+
+preflight() {
+  [ "$GPUCLUSTER_PREFLIGHT" != off ] || return 0
+  local began=$EPOCHREALTIME code=0
+  rm -rf "$PREFLIGHT"/{report.json,failure,nccl.json,said.txt} "$GPUCLUSTER_JOB_DIR/nccl"
+  look_at_nodes >"$PREFLIGHT/said.txt" 2>&1 {OUTPUT}>&- &
+  LAUNCHER_PID=$!
+  await "$LAUNCHER_PID" || true
+  LAUNCHER_PID=''
+  [ -z "$STOPPED" ] || exit 143
+  "$PREFLIGHT_PYTHON" -I "$PREFLIGHT/judge.py" "$PREFLIGHT" "$(seconds_since "$began")" "${NODES[@]}" || code=$?
+  [ "$code" -ne 3 ] || give_up_as_told
+  [ "$code" -eq 0 ] || echo "[preflight] warning: it came to no verdict; the job goes on"
+}
+
+look_at_nodes() {
+  local probe=("$PREFLIGHT_PYTHON" -I "$PREFLIGHT/probe.py" "$PREFLIGHT")
+  if ((NUM_NODES == 1)); then exec timeout --kill-after=5 60 "${probe[@]}"; fi
+  # --overlap: the launcher's step, which comes next, need not wait for this one's resources
+  exec timeout --kill-after=5 150 srun --overlap --nodes="$NUM_NODES" --ntasks="$NUM_NODES" --ntasks-per-node=1 \
+    --cpu-bind=none --kill-on-bad-exit=0 --input=none "${probe[@]}"
+}
+
+seconds_since() { awk -v from="${1/,/.}" -v to="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%.2f", to - from }'; }
+
+give_up_as_told() {
+  { read -r FAILED_NODE; read -r REASON; } <"$PREFLIGHT/failure"
+  exit 1
+}
+
+# NCCL reports to a file for each rank (rank.sh), or into the log where the user's NCCL_DEBUG says so.
+watch_nccl() {
+  [ "$GPUCLUSTER_PREFLIGHT" != off ] && ((NUM_NODES > 1 && GPUS_PER_NODE > 0)) || return 0
+  mkdir -p "$GPUCLUSTER_JOB_DIR/nccl"
+}
+
+start_nccl_watcher() {
+  [ -d "$GPUCLUSTER_JOB_DIR/nccl" ] || return 0
+  nccl watch "$WORLD_SIZE" "$LAUNCHER_PID" {OUTPUT}>&- &
+  NCCL_WATCHER=$!
+}
+
+nccl() {
+  local verb=$1 log=''
+  shift
+  case ${NCCL_DEBUG:-} in INFO | TRACE) log=$LOG ;; esac
+  exec "$PREFLIGHT_PYTHON" -I "$PREFLIGHT/nccl.py" "$verb" "$PREFLIGHT" "$GPUCLUSTER_JOB_DIR/nccl" "$log" "$LOG_START" "$@"
+}
+
+# At the end, whatever the ranks have reported by then. A job that ran without the network that it requires has failed.
+finish_nccl() {
+  [ -n "$NCCL_WATCHER" ] || return 0
+  kill "$NCCL_WATCHER" 2>/dev/null
+  (nccl report) || [ -n "$STOPPED" ] || [ ! -e "$PREFLIGHT/failure" ] || {
+    { read -r FAILED_NODE; read -r REASON; } <"$PREFLIGHT/failure"
+    [ "$EXIT_CODE" -ne 0 ] || EXIT_CODE=1
+  }
+}
+
+# Lines of result.json.
+preflight_result() {
+  local name
+  for name in report nccl; do
+    [ -s "$PREFLIGHT/$name.json" ] || continue
+    printf '"%s": %s,\n  ' "${name/report/preflight}" "$(cat "$PREFLIGHT/$name.json")"
+  done
+}
