@@ -1,0 +1,126 @@
+"""Data-parallel training in torch, each way behind the same few calls."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from gpucluster_train.world import World
+
+Result = TypeVar("Result")
+
+
+class Ranks(Protocol):
+    world: World
+    device: torch.device
+    """This rank's own GPU, or the CPU that all share."""
+
+    def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """All ranks start from the first one's weights; from then on steps follow the mean of all gradients."""
+
+    def step(self, loss: Tensor, optimizer: Optimizer, scaler: torch.amp.GradScaler) -> None:
+        """Backward and update. The scaler does nothing unless it is enabled."""
+
+    def mean(self, value: Tensor) -> Tensor:
+        """Over all ranks; the ranks must all ask."""
+
+    def agree(self, model: nn.Module) -> None:
+        """The first rank's running statistics for all: each rank has kept those of its own samples."""
+
+
+def own_device(world: World) -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    torch.cuda.set_device(world.local_rank)
+    return torch.device("cuda", world.local_rank)
+
+
+class Ddp:
+    """torch.distributed, over NCCL, Gloo, or SMDDP where that is the launcher."""
+
+    def __init__(self, world: World, device: torch.device) -> None:
+        self.world, self.device = world, device
+
+    @classmethod
+    def run(cls, train: Callable[[Ranks], Result], world: World) -> Result:
+        device = own_device(world)
+        _join(_backend(world, device), world)
+        result = train(cls(world, device))
+        gc.collect()
+        dist.barrier()
+        dist.destroy_process_group()
+        return result
+
+    def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        own = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=own), optimizer
+
+    def step(self, loss: Tensor, optimizer: Optimizer, scaler: torch.amp.GradScaler) -> None:
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    def mean(self, value: Tensor) -> Tensor:
+        total = value.clone()
+        dist.all_reduce(total)
+        return total / self.world.size
+
+    def agree(self, model: nn.Module) -> None:
+        for buffer in model.buffers():
+            dist.broadcast(buffer, 0)
+
+
+def _backend(world: World, device: torch.device) -> str:
+    if world.launcher == "smddp":
+        importlib.import_module("smdistributed.dataparallel.torch.torch_smddp")  # its import makes the backend known
+        return "smddp"
+    return "nccl" if device.type == "cuda" else "gloo"
+
+
+def _join(backend: str, world: World) -> None:
+    if world.size == 1 and "MASTER_ADDR" not in os.environ:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    else:
+        dist.init_process_group(backend)
+
+
+class Horovod:
+    def __init__(self, hvd: Any) -> None:
+        self._hvd = hvd
+        self.world = World(hvd.rank(), hvd.size(), hvd.local_rank(), os.environ.get("GPUCLUSTER_LAUNCHER", ""))
+        self.device = own_device(self.world)
+
+    @classmethod
+    def run(cls, train: Callable[[Ranks], Result]) -> Result:
+        hvd = importlib.import_module("horovod.torch")
+        hvd.init()
+        result = train(cls(hvd))
+        hvd.shutdown()
+        return result
+
+    def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        self._hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        return model, self._hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+
+    def step(self, loss: Tensor, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
+        scaler.scale(loss).backward()
+        optimizer.synchronize()  # before the scaler looks at the gradients: all ranks then see the same
+        with optimizer.skip_synchronize():
+            scaler.step(optimizer)
+        scaler.update()
+
+    def mean(self, value: Tensor) -> Tensor:
+        mean: Tensor = self._hvd.allreduce(value)
+        return mean
+
+    def agree(self, model: nn.Module) -> None:
+        self._hvd.broadcast_parameters(dict(model.named_buffers()), root_rank=0)

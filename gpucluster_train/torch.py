@@ -1,0 +1,41 @@
+"""For torch: the schedule as its scheduler, and a program that trains alike under torchrun, SMDDP and Horovod."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import TypeVar
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from gpucluster_train.data_parallel import Ddp, Horovod, Ranks
+from gpucluster_train.schedule import Schedule
+from gpucluster_train.world import world
+
+Result = TypeVar("Result")
+
+
+def scheduler(optimizer: Optimizer, schedule: Schedule) -> LambdaLR:
+    """Its step() belongs after each step() of the optimizer. A group made with half the peak's rate keeps half of it.
+
+    Raises ValueError where the optimizer was made with another learning rate than the schedule's peak.
+    """
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    if not any(abs(rate - schedule.peak) <= 1e-6 * schedule.peak for rate in rates):
+        raise ValueError(
+            f"the optimizer's learning rate is {rates[0]:g}, the schedule's peak {schedule.peak:g}: give both the same"
+        )
+    return LambdaLR(optimizer, lambda step: schedule(step) / schedule.peak)
+
+
+def run(train: Callable[[Ranks], Result]) -> Result:
+    """Joins the job's ranks, trains, and leaves them in order; the program is the same whichever launcher started it.
+
+    The model must live in `train` and not in its result: Gloo's threads that outlive the interpreter abort the process at
+    its exit, after everything went well, unless the model goes before the process group does.
+    """
+    me = world()
+    if me.launcher == "horovodrun" or (me.launcher == "mpirun" and importlib.util.find_spec("horovod")):
+        return Horovod.run(train)
+    return Ddp.run(train, me)
