@@ -1,4 +1,4 @@
-# Installs what the image lacks, by the command that is needed: on a baked image nothing.
+# Installs what the image lacks, by the command that is needed: on a baked image nothing. An image is baked for all roles.
 step_packages() {
     local missing=()
     need munged munge
@@ -6,15 +6,14 @@ step_packages() {
     need mount.nfs4 nfs-common
     need scontrol slurm-client
     need mpirun openmpi-bin
-    if [ "$ROLE" = head ]; then
+    if [ "$ROLE" != compute ]; then
         need slurmctld slurmctld
         need exportfs nfs-kernel-server
         need virtualenv virtualenv
         if [ "$ACCOUNTING" = local ]; then need mariadbd mariadb-server; fi
         if [ "$ACCOUNTING" != off ]; then need slurmdbd slurmdbd; fi
-    else
-        need slurmd slurmd
     fi
+    if [ "$ROLE" != head ]; then need slurmd slurmd; fi
     python3 -c 'import boto3' 2>/dev/null || missing+=(python3-boto3)
     if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
 }
