@@ -46,6 +46,11 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
 )
 @click.option("--workdir", help="The directory that is copied to the cluster. Left out: this one, or job.yaml's.")
 @click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail rather than fall back to TCP.")
+@click.option(
+    "--preflight",
+    type=click.Choice(["off", "quick", "full"]),
+    help="Looks at the nodes first; full: bandwidth as well. Left out: quick.",
+)
 @click.option("--requeue/--no-requeue", default=None, help="Run again after a node failure.")
 @click.option("--exclusive/--no-exclusive", default=None, help="Have the nodes alone.")
 @click.option(

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpucluster import matrix
 from gpucluster.config.models import ClusterConfig
+from gpucluster.job import preflight
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import LAUNCHERS, Launcher
 
@@ -41,6 +42,8 @@ class SbatchRequest:
     """Of the cluster's Python environments, the name of the one that the ranks run in."""
     cpus_per_task: int | None
     """None where the job has the nodes to itself: it then has all their CPUs."""
+    preflight: Mapping[str, str] = field(default_factory=dict)
+    """What its nodes are held against before the command starts: files of its folder."""
 
     @classmethod
     def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
@@ -54,7 +57,8 @@ class SbatchRequest:
         environment = matrix.environment(spec.framework or "", config.instance_types(spec.partition or ""))
         if environment is None:
             raise ValueError(f"no environment of {spec.framework} on {spec.partition}: `load` refuses this")
-        return cls(folder, spec, launcher, environment.name, cpus if cpus is None else max(1, cpus))
+        cpus = cpus if cpus is None else max(1, cpus)
+        return cls(folder, spec, launcher, environment.name, cpus, preflight.files(spec, config))
 
     @property
     def tasks_per_node(self) -> int:
@@ -78,7 +82,8 @@ class SbatchRequest:
 
     def files(self) -> Mapping[str, str]:
         """Everything that the script expects in its folder, by relative path."""
-        return {"job.sbatch": self.materialize()} | _programs(self.launcher) | _library() | _metrics(self.spec)
+        programs = _programs(self.launcher) | _library() | _metrics(self.spec)
+        return {"job.sbatch": self.materialize(), **programs, **self.preflight}
 
 
 def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
@@ -122,7 +127,7 @@ def _metrics(spec: JobSpec) -> dict[str, str]:
 
 
 def _programs(launcher: Launcher) -> dict[str, str]:
-    shipped = [program.partition(":") for program in (*EVERY_JOB, *launcher.programs)]
+    shipped = [program.partition(":") for program in (*EVERY_JOB, *preflight.PROGRAMS, *launcher.programs)]
     return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}
 
 

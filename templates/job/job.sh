@@ -3,6 +3,8 @@
 
 # shellcheck source=templates/job/network.sh
 source "$GPUCLUSTER_JOB_DIR/network.sh"
+# shellcheck source=templates/job/preflight.sh
+source "$GPUCLUSTER_JOB_DIR/preflight.sh"
 
 EXIT_CODE=1 FAILED_RANK='' FAILED_NODE='' REASON='' STOPPED='' LAUNCHER_PID='' LABELLER_PID=''
 
@@ -17,8 +19,11 @@ run_job() {
   trap stop TERM INT
   find_nodes
   label_output
+  preflight
+  watch_nccl
   launch >&"$OUTPUT" 2>&1 {OUTPUT}>&- &
   LAUNCHER_PID=$!
+  start_nccl_watcher
   EXIT_CODE=0
   await "$LAUNCHER_PID" || EXIT_CODE=$?
   drain_output
@@ -79,6 +84,7 @@ finish() {
   set +e
   drain_output
   [ -z "$STOPPED" ] || [ "$EXIT_CODE" -ne 0 ] || EXIT_CODE=143
+  finish_nccl
   [ "$EXIT_CODE" -eq 0 ] || explain
   rm -f "$GPUCLUSTER_JOB_DIR/secrets.sh"
   write_result
@@ -163,7 +169,7 @@ write_result() {
   "failed_rank": ${FAILED_RANK:-null},
   "failed_node": $node,
   "reason": $reason,
-  $(metrics)"started_at": "$STARTED_AT",
+  $(metrics)$(preflight_result)"started_at": "$STARTED_AT",
   "ended_at": "$(now)"
 }
 JSON

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by job.sh. What is looked at before the user's command starts, and what NCCL says of its network while it runs.
 # Only what is proven to be wrong ends the job; what could not be looked at is said, and the job goes on.
-# shellcheck disable=SC2034 # job.sh reads FAILED_NODE and REASON
+# shellcheck disable=SC2034 # job.sh reads FAILED_NODE, REASON and EXIT_CODE
 
 PREFLIGHT=$GPUCLUSTER_JOB_DIR/preflight NCCL_WATCHER=''
 # The system's: an environment may hold none, and starts slower.
@@ -62,7 +62,7 @@ finish_nccl() {
   kill "$NCCL_WATCHER" 2>/dev/null
   (nccl report) || [ -n "$STOPPED" ] || [ ! -e "$PREFLIGHT/failure" ] || {
     { read -r FAILED_NODE; read -r REASON; } <"$PREFLIGHT/failure"
-    [ "$EXIT_CODE" -ne 0 ] || EXIT_CODE=1
+    EXIT_CODE=1
   }
 }
 

@@ -37,7 +37,8 @@ class Verdict:
 
 def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Verdict:
     verdict = Verdict()
-    by_node = {report["node"]: report for report in reports}
+    told = {report["node"]: report for report in reports}
+    by_node = {node: told[node] for node in nodes if node in told}
     for node in nodes:
         if node not in by_node:
             verdict.warn(node, f"{node} could not be looked at", "its task gave no answer; the job goes on")

@@ -49,7 +49,7 @@ def parse(text: str) -> Rank:
 
 
 def _way(name: str, providers: list[str]) -> str:
-    """The plug-in calls itself Libfabric, AWS Libfabric before 1.12; which provider it found is on a line of its own."""
+    """The plug-in calls itself Libfabric, AWS Libfabric before 1.12; the provider that it found has its own line."""
     if "ofi" not in name.lower() and "libfabric" not in name.lower():
         return name
     return (providers[-1] if providers else "efa").partition(";")[0]

@@ -70,6 +70,20 @@ if [ -e "$GPUCLUSTER_JOB_DIR/secrets.sh" ]; then
   source "$GPUCLUSTER_JOB_DIR/secrets.sh"
 fi
 
+# A launcher that loses sight of some ranks starts each as a world of its own, and each trains alone. A job that may lose
+# nodes has no fixed size.
+if [ "${GPUCLUSTER_PREFLIGHT:-off}" != off ] && [ -z "${MIN_NODES:-}" ] && [ -z "${GPUCLUSTER_LABEL:-}" ] &&
+  [ "$WORLD_SIZE" -ne $((NUM_NODES * RANKS_PER_NODE)) ]; then
+  echo "[$RANK $NODE] exited with 1 at ${EPOCHREALTIME/,/.}: this rank was told of a world of $WORLD_SIZE ranks, expected" \
+    "$NUM_NODES nodes x $RANKS_PER_NODE ranks = $((NUM_NODES * RANKS_PER_NODE)); --preflight off skips this check"
+  exit 1
+fi
+
+# NCCL says in a file which network it took, for preflight.sh. A report that the user asked for goes where they want it.
+if [ -d "$GPUCLUSTER_JOB_DIR/nccl" ] && [ -z "${NCCL_DEBUG:-}${NCCL_DEBUG_FILE:-}" ]; then
+  export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT NCCL_DEBUG_FILE="$GPUCLUSTER_JOB_DIR/nccl/rank-$RANK.%p.txt"
+fi
+
 readonly END=$'\004'
 scratch=$(mktemp --directory)
 trap 'rm -rf "$scratch"' EXIT

@@ -129,7 +129,7 @@ def run(tmp_path):
 
 def prepare(tmp_path: Path, secret, keys) -> dict:
     folder, stubs = tmp_path / "job", tmp_path / "stubs"
-    spec = load(CONFIG, flags={"nodes": 2, "ntasks_per_node": 2, "secrets": tuple(secret)} | keys)
+    spec = load(CONFIG, flags={"nodes": 2, "ntasks_per_node": 2, "preflight": "off", "secrets": tuple(secret)} | keys)
     request = SbatchRequest.from_spec(spec, CONFIG, str(folder))
     (folder / "code").mkdir(parents=True)
     stubs.mkdir()

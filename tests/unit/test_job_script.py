@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpucluster.config import loads
-from gpucluster.job import SbatchRequest, load
+from gpucluster.job import SbatchRequest, load, preflight
 from gpucluster.job.script import TEMPLATES, folder_name
 from gpucluster.launchers import DEFAULT, LAUNCHERS, NOT_BUILT
 
@@ -121,6 +121,7 @@ def test_launchers_and_their_files_are_there():
     used = {launcher.template for launcher in LAUNCHERS.values()} | {"sbatch.sh.j2"}
     for launcher in LAUNCHERS:
         used |= {name.partition(":")[0] for name in LAUNCHERS[launcher].programs}
+    used |= {name.partition(":")[0] for name in preflight.PROGRAMS}
     assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py"} == {path.name for path in TEMPLATES.iterdir()}
 
 

@@ -1,0 +1,199 @@
+"""What is looked at before a job's command starts: two nodes that are processes of this machine, some of them ill."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+
+import pytest
+from test_job_scripts import finished, prepare
+
+# What a g5.12xlarge answers; a test makes one node ill with `case $SLURMD_NODENAME`.
+HEALTHY = {
+    "nvidia-smi": 'for gpu in 0 1 2 3; do echo "$gpu, 0"; done',
+    "fi_info": 'printf "provider: efa\\n    fabric: efa\\n    domain: rdmap0s27-rdm\\n"',
+}
+ON_2 = '[ "$SLURMD_NODENAME" = train-2 ] && '
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(stubs={program: bash}, **keys of the spec) -> (exit code, result, log, folder)."""
+
+    def start(stubs=None, **keys):
+        job = prepare(tmp_path, {}, {"command": ("echo", "started"), "preflight": "quick", "launcher": "srun"} | keys)
+        for name, text in (HEALTHY | (stubs or {})).items():
+            path = tmp_path / "stubs" / name
+            path.write_text(f"#!/usr/bin/env bash\n{text}\n")
+            path.chmod(0o755)
+        network = tmp_path / "job" / "network.sh"
+        network.write_text(network.read_text() + "\naddress_of() { echo 127.0.0.1; }\ninterface_of() { echo lo; }\n")
+        expected = tmp_path / "job" / "preflight" / "expected.json"
+        expected.write_text(json.dumps(json.loads(expected.read_text()) | {"mounts": ["/"]}))
+        process = subprocess.run(**job, timeout=60, check=False)
+        return finished(process.returncode, tmp_path / "job")
+
+    return start
+
+
+def said(log: str) -> list[str]:
+    return [line.removeprefix("[preflight] ") for line in log.splitlines() if line.startswith("[preflight] ")]
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
+def test_healthy_nodes_are_told_in_one_line_and_the_job_runs(run, launcher):
+    code, result, log, _ = run(launcher=launcher)
+    assert code == 0, log
+    assert log.count("] started") == result["world_size"] == 4
+    (line,) = said(log)
+    assert line.startswith("2 nodes, 4 GPUs each, 1 EFA interfaces each, clocks within "), line
+    assert "they reach each other" in line
+    preflight = result["preflight"]
+    assert preflight.pop("seconds") < 5
+    assert preflight == {"level": "quick", "errors": [], "warnings": []}
+
+
+def test_it_can_be_left_out(run):
+    code, result, log, _ = run(preflight="off", stubs={"nvidia-smi": "exit 1"})
+    assert (code, said(log)) == (0, [])
+    assert "preflight" not in result
+
+
+def test_a_node_that_lost_a_gpu_ends_the_job_before_it_starts(run):
+    code, result, log, _ = run(
+        stubs={"nvidia-smi": ON_2 + "rest='' || rest='3, 0'; printf '0, 0\\n1, 0\\n2, 0\\n%s\\n' \"$rest\""}
+    )
+    assert (code, result["exit_code"], result["failed_node"], result["failed_rank"]) == (1, 1, "train-2", None), log
+    assert result["reason"].startswith("train-2 has 3 of the 4 GPUs that the job asks for: `sudo scontrol update")
+    assert "started" not in log
+    assert log.splitlines()[-1] == f"error: {result['reason']}"
+
+
+def test_a_job_that_asks_for_fewer_gpus_may_run_there(run):
+    code, _, log, _ = run(gpus_per_node=2, stubs={"nvidia-smi": "printf '0, 0\\n1, 0\\n'"})
+    assert code == 0, log
+
+
+NO_EFA = 'echo "fi_getinfo: -61 (No data available)" >&2; exit 61'
+
+
+def test_without_efa_the_job_is_warned(run):
+    code, result, log, _ = run(stubs={"fi_info": ON_2 + "{ " + NO_EFA + "; }; " + HEALTHY["fi_info"]})
+    assert code == 0
+    (warning,) = result["preflight"]["warnings"]
+    assert warning.startswith("the EFA interfaces of train-2 are 0, expected 1: NCCL may go over TCP")
+    assert f"warning: {warning}" in said(log)
+
+
+def test_without_efa_a_job_that_requires_it_does_not_start(run):
+    code, result, log, _ = run(efa="required", stubs={"fi_info": NO_EFA})
+    assert (code, result["failed_node"]) == (1, "train-1")
+    assert "started" not in log
+    assert "are 0, expected 1, and the job has efa: required" in result["reason"]
+
+
+@pytest.mark.parametrize(
+    ("stubs", "warning"),
+    [
+        ({"nvidia-smi": "echo 'Failed to initialize NVML' >&2; exit 9"}, "the GPUs of train-1 could not be counted"),
+        ({"nvidia-smi": "exec /nowhere/nvidia-smi"}, "the GPUs of train-1 could not be counted"),
+        ({"nvidia-smi": "printf '0, 0\\n1, 7\\n2, 0\\n3, 0\\n'"}, "GPU 1 of train-1 has uncorrected memory errors"),
+        ({"nvidia-smi": "printf '0, [N/A]\\n1, [N/A]\\n2, [N/A]\\n3, [N/A]\\n'"}, None),
+        ({"fi_info": "exec /nowhere/fi_info"}, "the EFA interfaces of train-1 could not be counted"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_looked_at_costs_no_job(run, stubs, warning):
+    code, result, log, _ = run(stubs=stubs)
+    assert code == 0, log
+    assert [text for text in result["preflight"]["warnings"] if warning and text.startswith(warning)] or warning is None
+    assert warning or result["preflight"]["warnings"] == []
+
+
+def test_a_node_whose_task_dies_costs_no_job(run, tmp_path):
+    broken = "import os\nif os.environ.get('SLURM_NODEID') == '1': raise SystemExit('no python here')\n"
+    job = prepare(tmp_path, {}, {"command": ("echo", "started"), "preflight": "quick", "launcher": "srun"})
+    probe = tmp_path / "job" / "preflight" / "probe.py"
+    probe.write_text(
+        probe.read_text().replace("MEETING_S = 90.0", "MEETING_S = 1.0").replace("def main", f"{broken}\ndef main")
+    )
+    network = tmp_path / "job" / "network.sh"
+    network.write_text(network.read_text() + "\naddress_of() { echo 127.0.0.1; }\ninterface_of() { echo lo; }\n")
+    process = subprocess.run(**job, timeout=60, check=False)
+    code, result, log, _ = finished(process.returncode, tmp_path / "job")
+    assert code == 0, log
+    assert log.count("] started") == 4
+    assert any(text.startswith("train-2 could not be looked at") for text in result["preflight"]["warnings"])
+
+
+def test_a_single_node_is_looked_at_without_slurm(run, tmp_path):
+    scontrol = '[ "$2" = hostnames ] && echo train-1'
+    code, result, log, _ = run(nodes=1, stubs={"scontrol": scontrol})
+    assert code == 0, log
+    assert said(log)[0].startswith("1 node, 4 GPUs each (")
+    assert "probe" not in (tmp_path / "stubs" / "calls").read_text()
+
+
+EFA_REPORT = """
+echo "NCCL version 2.27.7+cuda12.9" >"$file"
+echo "h:1:1 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 1 nics)" >>"$file"
+echo "h:1:1 [0] NCCL INFO Using network Libfabric" >>"$file"
+"""
+TCP_REPORT = 'echo "h:1:1 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so." >"$file"; ' + (
+    'echo "h:1:1 [0] NCCL INFO Using network Socket" >>"$file"\n'
+)
+FILE = 'file=${NCCL_DEBUG_FILE/\\%p/$$}; [ "$NCCL_DEBUG" = INFO ] || exit 9\n'
+
+
+def command(text: str) -> tuple[str, ...]:
+    return ("bash", "-c", FILE + text)
+
+
+def test_nccl_over_efa_is_told(run):
+    code, result, log, _ = run(command=command(EFA_REPORT + "sleep 3"))
+    assert code == 0, log
+    assert result["nccl"] == {
+        "networks": {"efa": 4}, "interfaces": 1, "version": "2.27.7+cuda12.9", "others": [], "level": "ok",
+        "text": "NCCL's network is efa on 4 ranks",
+    }  # fmt: skip
+    assert said(log).count("NCCL's network is efa on 4 ranks") == 1
+
+
+def test_nccl_over_tcp_is_warned_of_loudly(run):
+    code, result, log, _ = run(command=command(f'[ "$RANK" = 3 ] && {{ {TCP_REPORT} }} || {{ {EFA_REPORT} }}'))
+    assert code == 0, log
+    assert result["nccl"]["networks"] == {"efa": 3, "Socket": 1}
+    assert (result["nccl"]["level"], result["nccl"]["others"]) == ("warning", [3])
+    assert any("rank 3 does not use EFA" in line for line in said(log))
+
+
+def test_nccl_over_tcp_ends_a_job_that_requires_efa(run):
+    started = time.monotonic()
+    code, result, log, _ = run(efa="required", command=command(TCP_REPORT + "exec sleep 50"))
+    assert time.monotonic() - started < 30
+    assert code != 0, log
+    assert result["exit_code"] != 0
+    assert "does not use EFA" in result["reason"]
+    assert "efa: required" in result["reason"]
+
+
+def test_nccl_over_tcp_fails_a_job_that_requires_efa_and_was_quick(run):
+    code, result, log, _ = run(efa="required", command=command(TCP_REPORT))
+    assert (code, result["exit_code"]) == (1, 1), log
+    assert "does not use EFA" in result["reason"]
+
+
+def test_a_report_that_the_user_wants_in_the_log_is_read_there(run):
+    line = "echo 'h:1:1 [0] NCCL INFO Using network Socket'; sleep 3"
+    code, result, log, folder = run(env={"NCCL_DEBUG": "INFO"}, command=("bash", "-c", line))
+    assert code == 0, log
+    assert result["nccl"]["networks"] == {"Socket": 4}
+    assert not list((folder / "nccl").iterdir())
+
+
+def test_a_rank_in_a_smaller_world_is_refused(run):
+    alone = 'RANK=0 LOCAL_RANK=0 GROUP_RANK=$SLURM_NODEID WORLD_SIZE=1 exec bash "$GPUCLUSTER_JOB_DIR/rank.sh" true'
+    code, result, log, _ = run(launcher="torchrun", stubs={"torchrun": alone})
+    assert code == 1, log
+    assert "this rank was told of a world of 1 ranks, expected 2 nodes x 2 ranks = 4" in result["reason"]
+    assert result["failed_node"] in ("train-1", "train-2")
