@@ -27,6 +27,8 @@ ENVIRONMENTS = "/home/gpucluster/envs"
 TEMPLATES = Path(__file__).parents[2] / "templates" / "job"
 LIBRARY = Path(__file__).parents[2] / "gpucluster_train"
 """For the ranks: it travels with every job, which puts it on their PYTHONPATH."""
+EXTENDED = ("PATH", "PYTHONPATH")
+"""The job adds to these."""
 EVERY_JOB = ("job.sh", "network.sh", "rank.sh")
 
 
@@ -82,7 +84,7 @@ class SbatchRequest:
 
     def files(self) -> Mapping[str, str]:
         """Everything that the script expects in its folder, by relative path."""
-        programs = _programs(self.launcher) | _library() | _metrics(self.spec)
+        programs = _programs(self.launcher) | _library() | _metrics(self.spec) | _environment(self.spec)
         return {"job.sbatch": self.materialize(), **programs, **self.preflight}
 
 
@@ -117,6 +119,12 @@ def _template(name: str) -> Template:
     )
     environment.filters["sh"] = shlex.quote
     return environment.get_template(name)
+
+
+def _environment(spec: JobSpec) -> dict[str, str]:
+    """What each rank's program is given at last: the job's own scripts have variables of the same names, such as LOG."""
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in spec.env.items() if name not in EXTENDED]
+    return {"env.sh": "".join(lines)} if lines else {}
 
 
 def _metrics(spec: JobSpec) -> dict[str, str]:

@@ -13,10 +13,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from gpucluster.config.fields import Amount, Count, Whole, refuse
 from gpucluster.config.models import Framework
+from gpucluster.job import reserved
 from gpucluster.launchers import DEFAULT
 
 _TIME = re.compile(r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)")
 _DURATION = re.compile(r"(\d+)\s*([smhd])")
+LONGEST_WORD = 131_000
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -77,8 +79,21 @@ def _command(value: Any) -> Any:
 
 
 def _no_nul(value: str) -> str:
+    """What Linux passes to a program: no NUL, and no more than 128 KiB, of which a variable's name takes its share."""
     if "\0" in value:
         raise refuse("must not contain a NUL character")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise refuse(f"must be Unicode text, got {value[error.start]!r} in it") from None
+    if size > LONGEST_WORD:
+        raise refuse(f"must be at most {LONGEST_WORD} bytes, as Linux has it, got {size}", "put it into a file")
+    return value
+
+
+def _free(value: str) -> str:
+    if why := reserved.refusal(value):
+        raise refuse(f"{value} cannot be set: {why}", "choose another name")
     return value
 
 
@@ -97,7 +112,11 @@ Word = Annotated[str, BeforeValidator(_word), AfterValidator(_no_nul)]
 Name = Annotated[
     str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "up to 64 letters, digits, dots, hyphens and underscores")
 ]
-VariableName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name: letters, digits, underscores")]
+VariableName = Annotated[
+    str,
+    _matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name: letters, digits, underscores"),
+    AfterValidator(_free),
+]
 Command = Annotated[tuple[Word, ...], BeforeValidator(_command), Field(min_length=1)]
 TimeLimit = Annotated[str, BeforeValidator(_time)]
 Signal = Annotated[

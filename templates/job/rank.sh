@@ -65,10 +65,6 @@ reason_of() {
 }
 
 ((NUM_NODES == 1)) || use_own_interface || exit 1
-if [ -e "$GPUCLUSTER_JOB_DIR/secrets.sh" ]; then
-  # shellcheck source=/dev/null
-  source "$GPUCLUSTER_JOB_DIR/secrets.sh"
-fi
 
 # A launcher that loses sight of some ranks starts each as a world of its own, and each trains alone. A job that may lose
 # nodes has no fixed size.
@@ -96,10 +92,17 @@ exec {output}> >(trap '' TERM INT
   stdbuf -oL tr '\r' '\n' | tee "$scratch/copy" | LC_ALL=C stdbuf -oL sed "/^$END\$/d; s/$END\$//; s/^/[$RANK $NODE] /")
 labeller=$!
 
+# The job's variables and secrets, in a bash that has none of ours: they may have the same names.
+# shellcheck disable=SC2016
+with_own_environment='for file in env.sh secrets.sh; do
+  [ ! -e "$GPUCLUSTER_JOB_DIR/$file" ] || source "$GPUCLUSTER_JOB_DIR/$file"
+done
+exec -- "$@"'
+
 # A session of its own, so that it can be ended with all that it started; and it dies with this script.
 stopped='' program='' killer=''
 trap stop TERM INT
-setsid setpriv --pdeathsig KILL -- "$@" >&"$output" 2>&1 {output}>&- </dev/null &
+setsid setpriv --pdeathsig KILL -- bash -c "$with_own_environment" bash "$@" >&"$output" 2>&1 {output}>&- </dev/null &
 program=$!
 [ -z "$stopped" ] || stop
 await "$program"
