@@ -32,8 +32,8 @@ def scheduler(optimizer: Optimizer, schedule: Schedule) -> LambdaLR:
 def run(train: Callable[[Ranks], Result]) -> Result:
     """Joins the job's ranks, trains, and leaves them in order; the program is the same whichever launcher started it.
 
-    The model must live in `train` and not in its result: Gloo's threads that outlive the interpreter abort the process at
-    its exit, after everything went well, unless the model goes before the process group does.
+    The model must live in `train` and not in its result: a thread of Gloo's that outlives the interpreter aborts the
+    process at its exit, after everything went well, unless the model goes before the process group does.
     """
     me = world()
     if me.launcher == "horovodrun" or (me.launcher == "mpirun" and importlib.util.find_spec("horovod")):

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from gpucluster_train import World
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
+
+from gpucluster_train import World
 
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
 DEVIATION = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)

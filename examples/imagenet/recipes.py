@@ -44,15 +44,15 @@ class Recipe:
         )  # fmt: skip
 
 
-# AWS, 2018: "Scalable multi-node deep learning training using GPUs in the AWS Cloud", and the programs published with it
-# (TensorFlow's; MXNet's end at a rate of 0). 8 p3.16xlarge: 64 ranks, a global batch of 16384, a peak of 6.4, Nesterov's
-# momentum, half precision. It reports a top-1 accuracy above 75.5 % after 90 epochs in about 50 minutes.
+# AWS, 2018: "Scalable multi-node deep learning training using GPUs in the AWS Cloud", and the programs published with
+# it (these are TensorFlow's; MXNet's fall to 0). 8 p3.16xlarge: 64 ranks, a global batch of 16384, a peak of 6.4,
+# Nesterov's momentum, half precision. It reports a top-1 accuracy above 75.5 % after 90 epochs in about 50 minutes.
 RESNET50 = Recipe(
     epochs=90, learning_rate=0.1, reference_batch=256, rule="linear", batch_per_rank=256, warmup_epochs=10,
     warmup_start=0.001, end_learning_rate=0.00001, power=2, momentum=0.9, weight_decay=0.0001,
 )  # fmt: skip
 
-# Tan and Le, 2019, arXiv:1905.11946: RMSProp, 0.256 for a global batch of 4096. Theirs trains 350 epochs, lowers the rate in
+# Tan and Le, 2019, arXiv:1905.11946: RMSProp, 350 epochs, 0.256 for a global batch of 4096. Theirs lowers the rate in
 # stairs and augments images more; the fall here is the same polynomial as above.
 EFFICIENTNET_B0 = Recipe(
     epochs=350, learning_rate=0.016, reference_batch=256, rule="linear", batch_per_rank=128, warmup_epochs=5,
@@ -100,8 +100,8 @@ def _parser(models: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Train an image classifier on ImageNet with many GPUs.")
     parser.add_argument("model", choices=models)
     parser.add_argument("--data", default="", help="a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG")
-    parser.add_argument("--synthetic", choices=("tiny", "full"), default="",
-                        help="made-up images: a small model in seconds, or the full sizes, to measure without a disk")  # fmt: skip
+    made_up = "made-up images: a small model in seconds, or the full sizes, to measure without a disk"
+    parser.add_argument("--synthetic", choices=("tiny", "full"), default="", help=made_up)
     parser.add_argument("--global-batch", type=int, help="of all ranks together, kept whatever their number")
     parser.add_argument("--workers", type=int, default=8, help="processes that read images, for each rank")
     parser.add_argument("--checkpoint", default="", help="file to go on from, written after each epoch")

@@ -15,13 +15,14 @@ import images
 import recipes
 import torch
 from efficientnet import efficientnet_b0
-from gpucluster_train import Schedule
-from gpucluster_train.data_parallel import Ranks
-from gpucluster_train.torch import run, scheduler
 from resnet import resnet50
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
+
+from gpucluster_train import Schedule
+from gpucluster_train.data_parallel import Ranks
+from gpucluster_train.torch import run, scheduler
 
 MODELS = {"resnet50": resnet50, "efficientnet-b0": efficientnet_b0}
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}

@@ -1,0 +1,49 @@
+"""ResNet-50 for MXNet, the same network as `resnet`."""
+
+from __future__ import annotations
+
+from mxnet import init
+from mxnet.gluon import HybridBlock, nn
+
+STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
+"""Inner channels, blocks, stride of the first one."""
+
+
+class Bottleneck(HybridBlock):
+    def __init__(self, wide: int, narrow: int, stride: int) -> None:
+        super().__init__()
+        out = 4 * narrow
+        with self.name_scope():
+            self.body = nn.HybridSequential()
+            _convolution(self.body, narrow, 1)
+            self.body.add(nn.Activation("relu"))
+            _convolution(self.body, narrow, 3, stride)
+            self.body.add(nn.Activation("relu"))
+            # the block starts as its shortcut alone: large batches train more steadily so
+            _convolution(self.body, out, 1, gamma="zeros")
+            self.shortcut = None
+            if wide != out or stride > 1:
+                self.shortcut = nn.HybridSequential()
+                _convolution(self.shortcut, out, 1, stride)
+
+    def hybrid_forward(self, F, images):
+        return F.Activation(self.body(images) + (self.shortcut(images) if self.shortcut else images), act_type="relu")
+
+
+def _convolution(into: nn.HybridSequential, outputs: int, kernel: int, stride: int = 1, gamma: str = "ones") -> None:
+    into.add(nn.Conv2D(outputs, kernel, stride, padding=kernel // 2, use_bias=False))
+    into.add(nn.BatchNorm(gamma_initializer=gamma))
+
+
+def resnet50(classes: int, width: float = 1.0) -> nn.HybridSequential:
+    """Initialized when it is told on which devices: `net.initialize(init.MSRAPrelu(), ctx)`."""
+    net, channels = nn.HybridSequential(), max(8, int(64 * width))
+    _convolution(net, channels, 7, 2)
+    net.add(nn.Activation("relu"), nn.MaxPool2D(3, 2, padding=1))
+    for full, blocks, stride in STAGES:
+        narrow = max(8, int(full * width))
+        for block in range(blocks):
+            net.add(Bottleneck(channels, narrow, stride if block == 0 else 1))
+            channels = 4 * narrow
+    net.add(nn.GlobalAvgPool2D(), nn.Flatten(), nn.Dense(classes, weight_initializer=init.Normal(0.01)))
+    return net
