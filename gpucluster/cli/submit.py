@@ -33,7 +33,10 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
 @click.option("-N", "--nodes", type=int, help="How many nodes.")
 @click.option("--gpus-per-node", type=int, help="Left out: all that a node has.")
 @click.option("--ntasks-per-node", type=int, help="Ranks on each node. Left out: one per GPU.")
-@click.option("--launcher", help="torchrun (the default), horovodrun or srun.")
+@click.option("--launcher", help="torchrun (the default), horovodrun, mpirun, srun, ….")
+@click.option("--framework", help="Whose environment the ranks run in. Left out: the launcher's own.")
+@click.option("--controller", type=click.Choice(["gloo", "mpi"]), help="What horovodrun starts the ranks with.")
+@click.option("--min-nodes", type=int, help="horovodrun: go on with as few nodes as these when it loses some.")
 @click.option("-t", "--time", help="Time limit: 2:00:00, 1-12:00:00, 90m.")
 @click.option(
     "--env", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="A variable for the ranks; repeatable."

@@ -42,6 +42,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     """What keeps this completed spec from running on this cluster."""
     yield from _partition(spec, config)
     yield from _launcher(spec, config)
+    yield from _horovodrun(spec)
     yield from _servers(spec)
     yield from _not_built(spec)
 
@@ -106,6 +107,19 @@ def _environment(spec: JobSpec, config: ClusterConfig) -> Findings:
             )
 
 
+def _horovodrun(spec: JobSpec) -> Findings:
+    """What only horovodrun knows, and not all of it at once."""
+    asked = [key for key, given in (("controller", spec.controller != "gloo"), ("min_nodes", spec.min_nodes)) if given]
+    if spec.launcher != "horovodrun":
+        for key in asked:
+            yield Finding((key,), f"only for horovodrun, got launcher {spec.launcher}", "leave it out")
+    elif len(asked) == 2:
+        yield Finding(("min_nodes",), "elastic jobs run over Gloo alone, got controller mpi", "leave controller out")
+    if (spec.min_nodes or 0) > spec.nodes:
+        most = f"the job starts with {spec.nodes} node{'s' * (spec.nodes > 1)}, got {spec.min_nodes}"
+        yield Finding(("min_nodes",), most, "ask for as many nodes, or for fewer at least")
+
+
 def _servers(spec: JobSpec) -> Findings:
     if spec.servers and spec.launcher not in WITH_SERVERS:
         yield Finding(
@@ -115,7 +129,7 @@ def _servers(spec: JobSpec) -> Findings:
 
 def _not_built(spec: JobSpec) -> Findings:
     """Refused rather than ignored: without its data or its container a job does something else than was asked."""
-    for key in ("container_image", "container_mounts", "channels", "min_nodes"):
+    for key in ("container_image", "container_mounts", "channels"):
         if getattr(spec, key):
             yield Finding((key,), "not built yet", "leave it out")
 

@@ -16,7 +16,7 @@ from gpucluster import matrix
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job import preflight
 from gpucluster.job.spec import JobSpec
-from gpucluster.launchers import LAUNCHERS, Launcher
+from gpucluster.launchers import Launcher, choose
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -50,7 +50,7 @@ class SbatchRequest:
     @classmethod
     def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
         """`spec` is one that `load` has completed and found to fit."""
-        launcher = LAUNCHERS[spec.launcher]
+        launcher = choose(spec.launcher, spec.controller, elastic=spec.min_nodes is not None)
         cpus = (
             None
             if spec.exclusive

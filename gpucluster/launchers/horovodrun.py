@@ -1,7 +1,13 @@
-"""horovodrun on Gloo: runs on the first node and starts every rank, those elsewhere through what it takes for ssh."""
+"""horovodrun: runs on the first node and starts every rank, those elsewhere through what it takes for ssh.
+
+Ranks are started and coordinated by Gloo, or by Open MPI; elastic is a form of the first.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gpucluster.launchers import mpirun
 from gpucluster.launchers.launcher import Launcher
 
 HOROVODRUN = Launcher(
@@ -18,3 +24,7 @@ HOROVODRUN = Launcher(
     frameworks=("horovod", "tensorflow"),
     programs=("ssh-through-slurm.sh:bin/ssh",),
 )
+OVER_MPI = replace(
+    HOROVODRUN, template="horovodrun-mpi.sh.j2", variables=mpirun.VARIABLES, programs=mpirun.MPIRUN.programs
+)
+ELASTIC = replace(HOROVODRUN, template="horovodrun-elastic.sh.j2", programs=(*HOROVODRUN.programs, "discover-hosts.sh"))

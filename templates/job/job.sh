@@ -45,10 +45,10 @@ give_up() {
 }
 
 # Every line of the log says where it is from: ranks label their own, what is left is the launcher's.
-# horovodrun puts a label of its own before each line.
+# horovodrun puts a label of its own before each line, and so does the mpirun that it starts.
 label_output() {
   exec {OUTPUT}> >(trap '' TERM INT
-    exec stdbuf -oL sed -E 's/^\[[0-9]+\]<std(out|err)>://; /^\[[0-9]+ [^]]+\] /!s/^/[launcher] /')
+    exec stdbuf -oL sed -E 's/^\[([0-9]+,)?[0-9]+\]<std(out|err)>: ?//; /^\[[0-9]+ [^]]+\] /!s/^/[launcher] /')
   LABELLER_PID=$!
 }
 
@@ -103,7 +103,7 @@ explain() {
     echo "error: rank $rank on $node exited with $code: $reason"
     return
   else
-    REASON="$GPUCLUSTER_LAUNCHER exited with $EXIT_CODE: $(this_run | sed -nE 's/^\[launcher\] +(.*[^ ].*)$/\1/p' | tail -n 1)"
+    REASON="$GPUCLUSTER_LAUNCHER exited with $EXIT_CODE: $(this_run | sed -nE 's/^\[launcher\] +(.*[[:alnum:]].*)$/\1/p' | tail -n 1)"
   fi
   echo "error: $REASON"
 }

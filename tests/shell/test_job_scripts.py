@@ -23,7 +23,7 @@ from gpucluster.submission import folder_files
 CONFIG = loads(
     "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 )
-LAUNCHERS = ["torchrun", "horovodrun", "srun"]
+LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 
 # Starts every task here; the first that fails ends the others, as --kill-on-bad-exit does.
 SRUN = r"""#!/usr/bin/env bash
@@ -98,10 +98,37 @@ codes = [process.wait() for process, copy in running]
 sys.exit(1 if any(codes) else 0)
 """
 
+# Starts ranks of other nodes through its agent, as Open MPI does its daemons; the first that fails ends the others.
+MPIRUN = r"""#!/usr/bin/env python3
+import os, shlex, signal, subprocess, sys, time
+with open(os.environ["STUBS"] + "/calls", "a") as calls:
+    print("mpirun", *sys.argv[1:], file=calls)
+arguments = sys.argv[1:]
+hosts = [line.split(" slots=") for line in open(arguments[arguments.index("--hostfile") + 1]).read().splitlines()]
+command, running, rank = arguments[arguments.index("bash"):], [], 0
+for node, (host, slots) in enumerate(hosts):
+    for local in range(int(slots)):
+        told = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_LOCAL_RANK": local, "OMPI_COMM_WORLD_SIZE": 4}
+        line = shlex.join(["env", *(f"{name}={value}" for name, value in told.items()), *command])
+        agent = [os.environ["OMPI_MCA_plm_rsh_agent"], host, line] if node else ["bash", "-c", f"exec {line}"]
+        running.append(subprocess.Popen(agent, start_new_session=True))
+        rank += 1
+while not (ended := [each.poll() for each in running if each.poll()]) and None in [each.poll() for each in running]:
+    time.sleep(0.05)
+for number in (signal.SIGTERM, signal.SIGKILL) if ended else ():
+    for each in running:
+        try: os.killpg(each.pid, number)
+        except ProcessLookupError: pass
+    time.sleep(1)
+[each.wait() for each in running]
+sys.exit(ended[0] if ended else 0)
+"""
+
 STUBS = {
     "srun": SRUN,
     "torchrun": TORCHRUN,
     "horovodrun": HOROVODRUN,
+    "mpirun": MPIRUN,
     "scontrol": '#!/usr/bin/env bash\n[ "$*" = "show hostnames train-[1-2]" ] && printf "train-1\\ntrain-2\\n"\n',
     "getent": '#!/usr/bin/env bash\n[ "$1" = ahostsv4 ] && echo "10.0.0.${2#train-} STREAM $2"\n',
     "ip": '#!/usr/bin/env bash\necho "2: ens5    inet ${@: -1}/24 brd 10.0.0.255 scope global ens5"\n',
@@ -242,7 +269,7 @@ def test_result_of_a_job_that_ended_well(run, launcher):
 FAIL = 'import os, time\nif os.environ["RANK"] == "2":\n    raise ValueError("bad \\"seed\\" – 7")\ntime.sleep(60)\n'
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun"])
 def test_the_rank_that_failed_is_named_with_its_traceback(run, launcher):
     started = time.monotonic()
     code, result, log, _ = run(launcher=launcher, command=("python", "-c", FAIL))
@@ -284,6 +311,45 @@ def test_a_rank_that_was_killed_says_by_what(run):
     _, result, _, _ = run(launcher="srun", command=("bash", "-c", 'echo fine; [ "$RANK" != 0 ] || kill -SEGV $$'))
     assert result["failed_rank"] == 0
     assert result["reason"].startswith("killed by SIGSEGV")
+
+
+def test_two_nodes_of_one_address_are_refused_by_mpirun(tmp_path):
+    job = prepare(tmp_path, {}, {"launcher": "mpirun", "command": ("true",)})
+    (tmp_path / "stubs" / "getent").write_text('#!/usr/bin/env bash\necho "10.0.0.1 STREAM $2"\n')
+    process = subprocess.run(**job, timeout=60, check=False)
+    code, result, _, _ = finished(process.returncode, tmp_path / "job")
+    assert code == 1
+    assert "train-1 and train-2 have the same address 10.0.0.1" in result["reason"]
+
+
+def test_labels_of_horovodrun_over_mpi_are_taken_off(tmp_path):
+    """As Open MPI 4 writes them, and as 5 does."""
+    program = "echo '[1,0]<stdout>:[0 train-1] four'; echo '[1,0]<stderr>: [0 train-1] five'; echo 'own'"
+    job = prepare(tmp_path, {}, {"launcher": "horovodrun", "controller": "mpi", "command": ("true",)})
+    (tmp_path / "stubs" / "horovodrun").write_text(f"#!/usr/bin/env bash\n{program}\n")
+    process = subprocess.run(**job, timeout=60, check=False)
+    _, _, log, _ = finished(process.returncode, tmp_path / "job")
+    assert log.splitlines() == ["[0 train-1] four", "[0 train-1] five", "[launcher] own"]
+
+
+DISCOVER = Path(__file__).resolve().parents[2] / "templates" / "job" / "discover-hosts.sh"
+
+
+@pytest.mark.parametrize(
+    ("squeue", "expected"),
+    [
+        ("echo 'train-[1-2]'", (0, "train-1:2\ntrain-2:2\n")),
+        ("true", (1, "")),  # the job is not known: no reason to let go of every node
+        ("echo 'slurm_load_jobs error' >&2; exit 1", (1, "")),
+    ],
+)
+def test_the_nodes_of_an_elastic_job_are_those_of_its_allocation(tmp_path, squeue, expected):
+    for name, text in {"squeue": squeue, "scontrol": "printf 'train-1\\ntrain-2\\n'"}.items():
+        (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "77", "RANKS_PER_NODE": "2"}
+    done = subprocess.run(["bash", str(DISCOVER)], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == expected
 
 
 def test_a_launcher_that_is_missing_is_the_reason(run, tmp_path):

@@ -48,7 +48,7 @@ def test_a_file_and_flags(submit, tmp_path):
     [
         ((), "command: is missing"),
         (("--nodes", "9", "--", "a"), "--nodes: the partition train has at most 4, got 9"),
-        (("--launcher", "mpirun", "--", "a"), "--launcher: mpirun is not built yet"),
+        (("--min-nodes", "1", "--", "a"), "--min-nodes: only for horovodrun, got launcher torchrun"),
         (("--env", "A", "--", "a"), "must be NAME=VALUE, got 'A'"),
         (("none.yaml",), "none.yaml: error: no such file"),
         (("--nodse", "2", "--", "a"), "--nodse"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load, preflight
 from gpucluster.job.script import TEMPLATES, folder_name
-from gpucluster.launchers import DEFAULT, LAUNCHERS, NOT_BUILT
+from gpucluster.launchers import DEFAULT, LAUNCHERS, NOT_BUILT, VARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "jobs"
@@ -33,6 +33,9 @@ parameter_servers: {instance_type: m4.16xlarge}
 
 JOBS = {
     "horovodrun": {"launcher": "horovodrun", "nodes": 2, "gpus_per_node": 2, "time": "2:00:00"},
+    "horovodrun-mpi": {"launcher": "horovodrun", "controller": "mpi", "nodes": 2, "gpus_per_node": 2},
+    "horovodrun-elastic": {"launcher": "horovodrun", "nodes": 4, "min_nodes": 2, "gpus_per_node": 2},
+    "mpirun": {"launcher": "mpirun", "nodes": 2, "gpus_per_node": 2},
     "torchrun": {"launcher": "torchrun", "nodes": 2, "gpus_per_node": 2},
     "srun": {"launcher": "srun", "nodes": 2},
     "one-node": {"launcher": "torchrun"},
@@ -118,9 +121,10 @@ def test_any_spec_gives_a_script_that_bash_can_read(flags):
 def test_launchers_and_their_files_are_there():
     assert DEFAULT in LAUNCHERS
     assert not set(LAUNCHERS) & set(NOT_BUILT)
-    used = {launcher.template for launcher in LAUNCHERS.values()} | {"sbatch.sh.j2"}
-    for launcher in LAUNCHERS:
-        used |= {name.partition(":")[0] for name in LAUNCHERS[launcher].programs}
+    forms = [*LAUNCHERS.values(), *VARIANTS.values()]
+    used = {launcher.template for launcher in forms} | {"sbatch.sh.j2"}
+    for launcher in forms:
+        used |= {name.partition(":")[0] for name in launcher.programs}
     used |= {name.partition(":")[0] for name in preflight.PROGRAMS}
     assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py"} == {path.name for path in TEMPLATES.iterdir()}
 
