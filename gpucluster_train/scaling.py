@@ -39,7 +39,7 @@ def scaled(learning_rate: float, batch: int, *, of: int, rule: str = "linear") -
         raise ValueError(f"no scaling rule {rule!r}; there are {', '.join(RULES)}")
     if batch < 1 or of < 1:
         raise ValueError(f"a batch has at least one sample, got {batch} and {of}")
-    return learning_rate * (batch / of) ** RULES[rule]
+    return learning_rate * float((batch / of) ** RULES[rule])
 
 
 def batches(
