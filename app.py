@@ -20,7 +20,9 @@ import stacks  # noqa: F401  before aws_cdk: it says which Node.js to run
 import aws_cdk as cdk
 
 from gpucluster import config
+from gpucluster.baking import builder
 from gpucluster.errors import ConfigError
+from gpucluster.instances import INSTANCE_TYPES
 from stacks.cluster import GpuCluster
 
 app = cdk.App()
@@ -29,5 +31,12 @@ try:
     cluster = config.load(Path(file))
 except ConfigError as problems:
     sys.exit(str(problems))
-GpuCluster(app, cluster.name, config=cluster, account=os.environ.get("CDK_DEFAULT_ACCOUNT"))
+account = os.environ.get("CDK_DEFAULT_ACCOUNT")
+if base := app.node.try_get_context("bake"):
+    from stacks.builder import ImageBuilder
+
+    machine = INSTANCE_TYPES[app.node.try_get_context("bake-on")]
+    ImageBuilder(app, builder(cluster).name, config=builder(cluster), account=account, base=base, machine=machine)
+else:
+    GpuCluster(app, cluster.name, config=cluster, account=account)
 app.synth()

@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gpucluster import cdk, stack, updates
 from gpucluster.errors import DeployError
 
 Tell = Callable[[str], None]
+Role = Literal["head", "image"]
+WHO: Mapping[Role, str] = {"head": "the head node", "image": "the builder"}
+READY: Mapping[Role, str] = {"head": "when Slurm is up", "image": "when all is installed"}
 
 HEARTBEAT_S = 5.0
 BUDGETS_STOP = "BudgetStopLaunchesPolicy"
@@ -50,6 +53,10 @@ class Deployment:
     """Environment in which the AWS SDKs find region, and endpoint and keys where those are not the user's own."""
     clients: Clients
     tell: Tell
+    options: tuple[str, ...] = ()
+    """Of the CDK command line, for every verb."""
+    role: Role = "head"
+    """Of the instance that the stack waits for."""
 
     @property
     def log(self) -> Path:
@@ -161,7 +168,7 @@ class Deployment:
         """An operation that an earlier run began goes on without it, and no other can begin before it ends."""
         if stack.in_progress(self.status()):
             self.tell(f"{self.name} is {self.status()}: waiting for that to end")
-            progress = Progress(self.tell, self._console)
+            progress = Progress(self.tell, self._console, self.role)
             for event in stack.follow(self.clients.cloudformation, self.name):
                 progress.happened(_as_cdk_tells(event) if event else None)
 
@@ -184,8 +191,9 @@ class Deployment:
 
     def _run(self, verb: str, inherited: Mapping[str, str], *options: str) -> list[str]:
         """Everything that the CDK command line said. Raises DeployError with CloudFormation's reason."""
-        command = cdk.argv(verb, self.name, *options, config_file=self.config_file, assembly=self._assembly)
-        progress = Progress(self.tell, self._console)
+        everything = (*options, *self.options)
+        command = cdk.argv(verb, self.name, *everything, config_file=self.config_file, assembly=self._assembly)
+        progress = Progress(self.tell, self._console, self.role)
         with cdk.Run(command, cdk.environment(self.aws, inherited), log=self.log) as process:
             for line in with_heartbeat(process.lines(), HEARTBEAT_S):
                 progress.heard(line)
@@ -195,12 +203,13 @@ class Deployment:
 
     def _failed(self, verb: str, said: list[str]) -> DeployError:
         failure = stack.first_failure(self.clients.cloudformation, self.name) if self.status() else None
-        reason = describe(failure) if failure else cdk.failure(said)
-        hint = f"all that cdk said is in {self.log}; `gpucluster {'up' if verb == 'deploy' else 'down'}` tries again"
+        reason = describe(failure, self.role) if failure else cdk.failure(said)
+        again = "image build" if self.role == "image" else "up" if verb == "deploy" else "down"
+        hint = f"all that cdk said is in {self.log}; `gpucluster {again}` tries again"
         return DeployError(f"{self.name}: {verb} failed: {reason}", hint)
 
     def instances(self, role: str) -> list[dict[str, Any]]:
-        """Of the cluster, those that are not terminated; role: head or compute."""
+        """Of the cluster, those that are not terminated; role: head, compute or image."""
         filters = [
             {"Name": "tag:gpucluster:cluster", "Values": [self.name]},
             {"Name": "tag:gpucluster:role", "Values": [role]},
@@ -243,7 +252,7 @@ class Deployment:
 
     def _console(self) -> str:
         """Of the head node, of the new one where it is being replaced; empty as long as there is none."""
-        heads = self.instances("head")
+        heads = self.instances(self.role)
         if not heads:
             return ""
         newest = max(heads, key=lambda head: head["LaunchTime"])
@@ -257,13 +266,13 @@ def _live_node(instance: Mapping[str, Any]) -> updates.LiveNode:
     return tags.get("gpucluster:partition", ""), int(number) if number.isdecimal() else None
 
 
-def describe(failure: stack.StackEvent) -> str:
+def describe(failure: stack.StackEvent, role: Role = "head") -> str:
     """The head node's own words where its boot is what failed."""
     said = _HEAD_SAID.search(failure.reason)
     if said:
-        return f"the head node did not boot: {said[1]}"
+        return f"{WHO[role]} did not boot: {said[1]}"
     if failure.type == WAIT_CONDITION:
-        return f"the head node did not say that it is ready: {failure.reason}"
+        return f"{WHO[role]} did not say that it is ready: {failure.reason}"
     return f"{failure.resource} ({failure.type}): {failure.reason}"
 
 
@@ -274,8 +283,9 @@ def _as_cdk_tells(event: stack.StackEvent) -> cdk.Event:
 class Progress:
     """Turns the CDK command line's output into what a person wants to know: what is done, what it waits for."""
 
-    def __init__(self, tell: Tell, console: Callable[[], str]) -> None:
+    def __init__(self, tell: Tell, console: Callable[[], str], role: Role = "head") -> None:
         self.said: list[str] = []
+        self._role = role
         self._tell = tell
         self._console = console
         self._waits_for_head = False
@@ -302,7 +312,7 @@ class Progress:
         if event.type == WAIT_CONDITION:
             if event.status == "CREATE_IN_PROGRESS":
                 self._waits_for_head = True
-                return self._tell("waiting for the head node: it boots, and says when Slurm is up")
+                return self._tell(f"waiting for {WHO[self._role]}: it boots, and says {READY[self._role]}")
             self._look_at_head()
             self._waits_for_head = False
         failed = "FAILED" in event.status and stack.CANCELLED not in event.resource.lower()
@@ -313,7 +323,7 @@ class Progress:
         steps = self._steps()
         for number, step in enumerate(steps[self._steps_told :], self._steps_told + 1):
             if "status=started" not in step or number == len(steps):  # begun and ended already: one line is enough
-                self._tell(f"head node: {step.strip()}")
+                self._tell(f"{WHO[self._role].removeprefix('the ')}: {step.strip()}")
         self._steps_told = max(self._steps_told, len(steps))
 
 

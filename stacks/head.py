@@ -13,7 +13,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
-from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB
+from stacks.images import ROOT_VOLUME_GIB, root_device
 from stacks.network import Network
 from stacks.storage.home import HomeVolume
 
@@ -66,7 +66,7 @@ class HeadNode(Construct):
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,
             disable_api_termination=termination_protection,
-            block_devices=[_encrypted_root(key)],
+            block_devices=[root_device(key)],
             # The budget counts what has the cluster's tag.
             propagate_tags_to_volume_on_creation=True,
         )
@@ -110,10 +110,3 @@ class HeadNode(Construct):
             treat_missing_data="missing",
             alarm_actions=[remedy, self._topic_arn] if self._topic_arn else [remedy],
         )
-
-
-def _encrypted_root(key: kms.IKey | None) -> ec2.BlockDevice:
-    volume = ec2.BlockDeviceVolume.ebs(
-        ROOT_VOLUME_GIB, encrypted=True, kms_key=key, volume_type=ec2.EbsDeviceVolumeType.GP3
-    )
-    return ec2.BlockDevice(device_name=ROOT_DEVICE, volume=volume)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from gpucluster.baking import pins
+from gpucluster.baking.recipe import recipe
+from gpucluster.config import ClusterConfig
 
 # AWS publishes the id of the newest image of a kind under such a parameter. It is looked up once, at the first
 # synthesis, and then pinned in cdk.context.json: a new image must not replace a head node behind anybody's back.
@@ -22,3 +29,27 @@ def machine_image(image: str, *, region: str) -> ec2.IMachineImage:
             PARAMETERS[image], os=ec2.OperatingSystemType.LINUX, cached_in_context=True
         )
     return ec2.MachineImage.generic_linux({region: image})
+
+
+def node_image(scope: Construct, config: ClusterConfig, image: str) -> ec2.IMachineImage:
+    """What nodes boot: the baked image where one of today's recipe is pinned, else the image itself.
+
+    The head node's is never exchanged so: another image replaces it, and only a change of the file may do that.
+    """
+    plain = machine_image(image, region=config.region)
+    baking = pins.Baking(
+        account=cdk.Stack.of(scope).account,
+        region=config.region,
+        base=plain.get_image(scope).image_id,
+        recipe=recipe(),
+    )
+    baked = pins.find(pins.read(config._document.file), baking)
+    return ec2.MachineImage.generic_linux({config.region: baked}) if baked else plain
+
+
+def root_device(key: kms.IKey | None) -> ec2.BlockDevice:
+    """Of an instance that the template makes, encrypted."""
+    volume = ec2.BlockDeviceVolume.ebs(
+        ROOT_VOLUME_GIB, encrypted=True, kms_key=key, volume_type=ec2.EbsDeviceVolumeType.GP3
+    )
+    return ec2.BlockDevice(device_name=ROOT_DEVICE, volume=volume)

@@ -17,7 +17,7 @@ from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.instances import EfaMode, InstanceType, efa_layout
 from gpucluster.updates import storage_version
 from stacks.encryption import key_arn
-from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, machine_image
+from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image
 from stacks.network import Network
 from stacks.purchase import Purchase
 
@@ -104,7 +104,7 @@ class Partitions(Construct):
         return next((partition.own_group for partition in self.all if partition.own_group), "none")
 
     def _image(self, image: str | None) -> ec2.IMachineImage:
-        return machine_image(image or self._config.software.image, region=self._config.region)
+        return node_image(self, self._config, image or self._config.software.image)
 
 
 class Partition(Construct):

@@ -1,0 +1,85 @@
+"""Making a baked image: the builder's stack comes, EC2 makes an image of its stopped instance, the stack goes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gpucluster.baking.pins import Baking
+from gpucluster.deployment import Deployment
+from gpucluster.errors import CloudError
+
+WAITING = {"Delay": 5, "MaxAttempts": 720}
+"""An hour: the first image of a disk is a copy of all of it."""
+_TAGS = ("gpucluster:recipe", "gpucluster:base")
+
+Image = Mapping[str, Any]
+
+
+def made(ec2: Any) -> list[Image]:
+    """The account's baked images in this region, the newest first."""
+    found = ec2.describe_images(Owners=["self"], Filters=[{"Name": "tag-key", "Values": [_TAGS[0]]}])["Images"]
+    return sorted(found, key=lambda image: str(image["CreationDate"]), reverse=True)
+
+
+def find(ec2: Any, baking: Baking) -> Image | None:
+    """The image of this baking, in whatever cluster it was built, unless its making failed."""
+    ours = (image for image in made(ec2) if tags(image) == _values(baking))
+    return next((image for image in ours if image["State"] in ("available", "pending")), None)
+
+
+def tags(image: Image) -> tuple[str, ...]:
+    """Recipe and base."""
+    found = {tag["Key"]: tag["Value"] for tag in image.get("Tags", [])}
+    return tuple(found.get(key, "") for key in _TAGS)
+
+
+def _values(baking: Baking) -> tuple[str, ...]:
+    return (baking.recipe, baking.base)
+
+
+def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], *, tell: Callable[[str], None]) -> str:
+    """The new AMI's id. Raises DeployError where a step fails, CloudError where EC2 does not make the image."""
+    with _deployed(deployment, inherited):
+        instance_id = deployment.outputs()["InstanceId"]
+        ec2 = deployment.clients.ec2
+        tell(f"stopping {instance_id}")
+        ec2.stop_instances(InstanceIds=[instance_id])
+        ec2.get_waiter("instance_stopped").wait(InstanceIds=[instance_id], WaiterConfig=WAITING)
+        image_id = create(ec2, instance_id, baking)
+        tell(f"making {image_id} of its disk")
+        wait_for(ec2, image_id)
+    return image_id
+
+
+@contextlib.contextmanager
+def _deployed(deployment: Deployment, inherited: Mapping[str, str]) -> Iterator[None]:
+    """A stack that an earlier try has left behind goes first: an instance is baked once. It goes in any case."""
+    deployment.down(inherited)
+    try:
+        deployment.up(inherited)
+        yield
+    finally:
+        deployment.down(inherited)
+
+
+def create(ec2: Any, instance_id: str, baking: Baking) -> str:
+    own = [{"Key": key, "Value": value} for key, value in zip(_TAGS, _values(baking), strict=True)]
+    made = ec2.create_image(
+        InstanceId=instance_id,
+        Name=f"gpucluster-{baking.recipe}-{baking.base}",
+        Description=f"{baking.base} with what GpuCluster's nodes install",
+        TagSpecifications=[{"ResourceType": kind, "Tags": own} for kind in ("image", "snapshot")],
+    )
+    image_id: str = made["ImageId"]
+    return image_id
+
+
+def wait_for(ec2: Any, image_id: str) -> None:
+    from botocore.exceptions import WaiterError
+
+    try:
+        ec2.get_waiter("image_available").wait(ImageIds=[image_id], WaiterConfig=WAITING)
+    except WaiterError as error:
+        raise CloudError(f"{image_id} did not become available: {error}", "`gpucluster image list` shows it") from None

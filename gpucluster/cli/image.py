@@ -1,0 +1,183 @@
+"""`gpucluster image build|list`: machine images on which nodes find installed what they would install at boot."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpucluster import local_cloud
+from gpucluster.cli.columns import columns
+from gpucluster.cli.context import CliContext
+from gpucluster.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucluster.aws import Aws
+    from gpucluster.baking.pins import Baking
+    from gpucluster.config import ClusterConfig
+    from gpucluster.deployment import Deployment
+
+_AMI = re.compile(r"ami-[0-9a-f]{8,17}")
+
+
+@click.group(name="image")
+def command() -> None:
+    """Bake machine images: nodes that boot from one install nothing, and need no internet for it."""
+
+
+@command.command()
+@click.option("--from", "base", metavar="IMAGE", help="What to bake: ami-…, or a name.  [default: software.image]")
+@click.option("--on", "machine", metavar="TYPE", help="Instance type to install on.  [default: the head node's]")
+@click.option("--local", is_flag=True, help="In the local cloud of this machine, started where none runs.")
+@click.option("--port", type=int, help=f"The local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]")
+@click.option("--image", type=click.Path(path_type=Path), help="Root file system that plays the machine image.")
+@click.pass_obj
+def build(
+    context: CliContext, base: str | None, machine: str | None, local: bool, port: int | None, image: Path | None
+) -> int:
+    """Install on an instance what nodes install at boot, make an AMI of it, and pin it in cdk.context.json.
+
+    Compute nodes boot from it after the next `up` or `cdk deploy`, as long as steps and base image are the same. Where
+    the account has that image already, nothing is built. GPU drivers and EFA are installed only where the instance type
+    has them (`--on`); a Deep Learning AMI brings them.
+
+    The last line on stdout is a JSON object: image_id, base, recipe, built, pinned_in, seconds.
+    """
+    from gpucluster.aws import aws_errors
+    from gpucluster.baking import pins
+    from gpucluster.cli.up import start_local_cloud, stopwatch
+
+    config = context.load()
+    if not local and (port or image):
+        raise UsageError("--port and --image go with --local")
+    wanted, on = _image(base or config.software.image), _type(machine or config.head_node.instance_type)
+    began, tell = time.monotonic(), stopwatch()
+    if local:
+        wheels = local_cloud.DEFAULT_WHEELS
+        start_local_cloud(context.config_path, config, port=port, image=image, wheels=wheels, tell=tell)
+    with aws_errors():
+        baking = _baking(context, config, wanted)
+        image_id, built = _found_or_built(context, config, baking, wanted, on)
+    file = pins.pin(context.config_path, baking, image_id)
+    click.echo(_next_words(image_id, file), err=True)
+    result = {"image_id": image_id, "base": baking.base, "recipe": baking.recipe, "built": built}
+    click.echo(json.dumps({**result, "pinned_in": str(file), "seconds": round(time.monotonic() - began, 1)}))
+    return 0
+
+
+@command.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
+@click.pass_obj
+def list_(context: CliContext, as_json: bool) -> int:
+    """List the account's baked images in the cluster's region, the newest first, and which of them nodes boot from."""
+    from gpucluster.aws import aws_errors
+    from gpucluster.baking import bake, pins
+
+    config = context.load()
+    with aws_errors():
+        images = bake.made(_cloud(context, config).client("ec2"))
+    pinned = set(map(str, pins.read(context.config_path).values()))
+    rows = [_row(image, pinned) for image in images]
+    if as_json:
+        click.echo(json.dumps(rows))
+    elif rows:
+        click.echo("\n".join(columns([list(rows[0]), *([str(cell) for cell in row.values()] for row in rows)])))
+    else:
+        click.echo(f"no baked images in {config.region}: `gpucluster image build` makes one", err=True)
+    return 0
+
+
+def _row(image: Any, pinned: set[str]) -> dict[str, str]:
+    from gpucluster.baking.bake import tags
+    from gpucluster.baking.recipe import recipe
+
+    recipe_, base = tags(image)
+    used = "pinned" if image["ImageId"] in pinned else "not pinned"
+    return {
+        "image_id": image["ImageId"],
+        "state": image["State"],
+        "base": base,
+        "recipe": recipe_,
+        "made": str(image["CreationDate"])[:19],
+        "use": used if recipe_ == recipe() else "other steps",
+    }
+
+
+def _cloud(context: CliContext, config: ClusterConfig) -> Aws:
+    from gpucluster import aws
+
+    return aws.connect(config, context.config_path)
+
+
+def _image(name: str) -> str:
+    from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
+
+    if name in PUBLIC_PARAMETERS or _AMI.fullmatch(name):
+        return name
+    raise UsageError(f"--from: no such image: {name!r}", f"an AMI's id (ami-…), or {', '.join(PUBLIC_PARAMETERS)}")
+
+
+def _type(name: str) -> str:
+    from gpucluster import instances
+
+    if instances.find(name):
+        return name
+    near = ", ".join(instances.near_misses(name))
+    raise UsageError(f"--on: no such instance type: {name!r}", f"did you mean {near}?" if near else None)
+
+
+def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
+    """The base is what CDK takes for that name: what it has pinned, else what it is about to find."""
+    from gpucluster import cdk
+    from gpucluster.baking import pins
+    from gpucluster.baking.recipe import recipe
+    from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
+
+    cloud = _cloud(context, config)
+    account = cloud.client("sts").get_caller_identity()["Account"]
+    base = pins.looked_up(cdk.pinned(), image, account=account, region=config.region)
+    if base is None:
+        name = PUBLIC_PARAMETERS[image]
+        base = str(cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+    return pins.Baking(account, config.region, base, recipe())
+
+
+def _found_or_built(
+    context: CliContext, config: ClusterConfig, baking: Baking, image: str, machine: str
+) -> tuple[str, bool]:
+    """The AMI, and whether it was made now."""
+    from gpucluster.baking import bake
+    from gpucluster.cli.up import stopwatch
+
+    tell, ec2 = stopwatch(), _cloud(context, config).client("ec2")
+    there = bake.find(ec2, baking)
+    if there is None:
+        deployment = _deployment(context, config, image, machine)
+        return bake.build(deployment, baking, os.environ, tell=tell), True
+    tell(f"{there['ImageId']} is of these steps and this base already")
+    bake.wait_for(ec2, there["ImageId"])
+    return str(there["ImageId"]), False
+
+
+def _deployment(context: CliContext, config: ClusterConfig, image: str, machine: str) -> Deployment:
+    """Of the builder's stack, where the cluster is or will be."""
+    from gpucluster.baking import builder
+    from gpucluster.cli.up import deployment_of, stopwatch
+
+    cluster = deployment_of(context.config_path, config, tell=stopwatch())
+    options = ("--context", f"bake={image}", "--context", f"bake-on={machine}")
+    return dataclasses.replace(cluster, name=builder(config).name, options=options, role="image")
+
+
+def _next_words(image_id: str, file: Path) -> str:
+    return (
+        f"{image_id} is pinned in {file}: commit that file\n"
+        "hint: `gpucluster up` gives it to nodes that boot from then on. The head node boots what the file says: "
+        f"head_node.image: {image_id} replaces the head node"
+    )

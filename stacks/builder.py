@@ -1,0 +1,93 @@
+"""The machine that a baked image is made of: an instance in a network of its own, and nothing that stays.
+
+`gpucluster image build` deploys this stack, makes an image of the instance and deletes the stack.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpucluster import render
+from gpucluster.baking import recipe
+from gpucluster.config import ClusterConfig
+from gpucluster.instances import InstanceType
+from stacks import encryption, roles
+from stacks.bundle import Bundle, Parameters
+from stacks.images import machine_image, root_device
+
+NETWORK = "10.255.255.0/28"
+
+
+class ImageBuilder(cdk.Stack):
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        config: ClusterConfig,
+        account: str | None,
+        base: str,
+        machine: InstanceType,
+    ) -> None:
+        """`config`: its name is this stack's. `base`: the image that is baked, as cluster.yaml names images."""
+        super().__init__(
+            scope,
+            id_,
+            env=cdk.Environment(account=account, region=config.region),
+            description=f"GpuCluster: builds a machine image from {base}, and is deleted",
+            synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
+        )
+        cdk.Tags.of(self).add("gpucluster:cluster", config.name)
+        roles.bound(self, config.security.permissions_boundary_arn)
+        image = machine_image(base, region=config.region)
+        base_id = image.get_image(self).image_id
+        files = recipe.bundle(base_id, machine)
+        bundle = Bundle(self, "Bundle", files=files, version=render.version(files), head_generation="")
+        parameters = Parameters(self, "Parameters", path=config.ssm_path)
+        role = self._role(config, bundle, parameters)
+        bundle.announce(parameters)
+        vpc = self._vpc(config)
+        self.instance = ec2.Instance(
+            self,
+            "Instance",
+            instance_name=config.name,
+            instance_type=ec2.InstanceType(machine.name),
+            machine_image=image,
+            user_data=ec2.UserData.custom(render.user_data(config, "image")),
+            vpc=vpc,
+            vpc_subnets=ec2.SubnetSelection(subnets=[vpc.public_subnets[0]]),
+            associate_public_ip_address=True,
+            security_group=ec2.SecurityGroup(self, "Builder", vpc=vpc, description="out, and nothing in"),
+            role=role,
+            http_tokens=ec2.HttpTokens.REQUIRED,
+            http_put_response_hop_limit=1,
+            block_devices=[root_device(encryption.customer_key(self, config.security.kms_key_arn))],
+            propagate_tags_to_volume_on_creation=True,
+        )
+        cdk.Tags.of(self.instance).add("gpucluster:role", "image")
+        self.instance.node.add_dependency(parameters, role, vpc)
+        bundle.wait_until_live(self.instance)
+        cdk.CfnOutput(self, "InstanceId", value=self.instance.instance_id)
+        cdk.CfnOutput(self, "BaseImage", value=base_id)
+
+    def _role(self, config: ClusterConfig, bundle: Bundle, parameters: Parameters) -> iam.Role:
+        role = roles.node_role(self, "Role")
+        roles.allow(role, ["s3:GetObject"], [bundle.asset.bucket.arn_for_objects(f"{config.name}/*")])
+        roles.allow(role, ["ssm:GetParameter"], [parameters.arn])
+        return role
+
+    def _vpc(self, config: ClusterConfig) -> ec2.Vpc:
+        """One subnet that leads to the internet: a NAT gateway takes minutes to make, and nobody may come in anyway."""
+        public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=28)
+        return ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr(NETWORK),
+            availability_zones=[config.availability_zone or self.availability_zones[0]],
+            nat_gateways=0,
+            subnet_configuration=[public],
+            restrict_default_security_group=False,
+        )
