@@ -1,8 +1,20 @@
-"""Which software fits which machine: one table of environments, and the versions in each.
+"""Which software fits which machine: one table of environments, and one of what lies below them.
 
 An environment is one framework's Python environment on the cluster, locked in `bootstrap/environments/<name>.txt`.
 GPU families differ in what they can run: no release of a framework that was built for CUDA 11 knows Hopper, and
 CUDA 13 has left Volta out. Sources stand beside the rows.
+
+Below the environments: a Deep Learning AMI brings driver, CUDA and the rest in versions that move with each of its
+releases; nodes verify that they lie in the ranges of MACHINES. On a plain Ubuntu 24.04, and on an image of one's own
+that lacks something, nodes install `installed`. V100 is a row apart: NVIDIA's open kernel modules never knew it.
+
+Sources of MACHINES. The AMI: release notes of "Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)", December 2025 to October
+2026, https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html: driver 580.105.08 to 595.91.07,
+CUDA 12.8 to 13.2, GDRCopy 2.5.1 to 2.5.2, DCGM 4.4.2 to 4.7.0, EFA 1.45.1 to 1.50.0, aws-ofi-nccl 1.17.2 to 1.21.1.
+Lower ends: P5 needs CUDA 12.0, NCCL 2.18.5 and aws-ofi-nccl 1.7.3 (aws-ofi-nccl, doc/efa-env-var.md); Blackwell needs
+CUDA 12.8 and NCCL 2.25 (NVIDIA's release notes of both); the EFA installer has the plugin since 1.38. Upper ends: the
+next major version, which nobody has tried; a newer driver runs what an older one did. Volta: CUDA 13.0's release notes,
+and 580, NVIDIA's last driver for it.
 """
 
 from __future__ import annotations
@@ -10,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from gpucluster.instances import InstanceType
 
@@ -42,9 +55,19 @@ class Environment:
 
 _MODERN = ("cpu", "turing", "ampere", "ada", "hopper", "blackwell")
 
+_CUDA_11 = ("volta", "turing", "ampere")
+_CUDA_12_2 = (*_CUDA_11, "ada", "hopper")
+
 ENVIRONMENTS = (
-    Environment("torch", "torch", (*_MODERN, "volta"), "PyTorch's release matrix"),
-    Environment("horovod", "horovod", (*_MODERN, "volta"), "horovod#3996: 0.28.1 builds with C++17"),
+    Environment("torch", "torch", _MODERN, "torch 2.13's wheels are for CUDA 13, which has left Volta out"),
+    Environment("torch-volta", "torch", ("volta",), "PyTorch's release matrix: 2.7 for CUDA 12.6 has 7.0 in it"),
+    Environment("horovod", "horovod", _MODERN, "horovod#3996: 0.28.1 builds with C++17"),
+    Environment("horovod-volta", "horovod", ("volta",), "the same, on torch-volta's torch"),
+    Environment("smddp", "smddp", ("volta", "ampere"), "SMDDP 2.5 is for PyTorch 2.4.1, CUDA 12.1, Python 3.11"),
+    Environment("mxnet", "mxnet", _CUDA_11, "mxnet-cu112 1.9.1, the last: CUDA 11.2 knows nothing above 8.6"),
+    Environment("mxnet-cpu", "mxnet", ("cpu",), "mxnet 1.9.1; the other does not load without a driver"),
+    Environment("tensorflow", "tensorflow", _CUDA_12_2, "TensorFlow 2.15's tested configurations: CUDA 12.2"),
+    Environment("tensorflow-cpu", "tensorflow", ("cpu",), "the same release for CPUs"),
 )
 
 
@@ -58,3 +81,89 @@ def environment(framework: str, types: Iterable[InstanceType]) -> Environment | 
     wanted = set(families(types))
     fitting = (each for each in ENVIRONMENTS if each.framework == framework and wanted <= set(each.families))
     return next(fitting, None)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Of one component."""
+
+    least: str
+    """The oldest that is accepted."""
+    below: str
+    """The oldest that is refused; empty where there is none."""
+    installed: str
+    """What a plain image is given, as the place it comes from names it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What lies below the frameworks on one generation of GPUs. Every component suits the others of its row."""
+
+    families: tuple[str, ...]
+    kernel_module: Literal["open", "proprietary"]
+    driver: Versions
+    """Fabric manager has the driver's version, to the last digit."""
+    cuda: Versions
+    nccl: Versions
+    gdrcopy: Versions
+    dcgm: Versions
+
+
+MACHINES = (
+    Machine(
+        families=("turing", "ampere", "ada", "hopper", "blackwell"),
+        kernel_module="open",
+        driver=Versions("570.86", "", "580"),
+        cuda=Versions("12.8", "14", "13.0"),
+        nccl=Versions("2.25", "3", "2.28.9-1+cuda13.0"),
+        gdrcopy=Versions("2.4", "3", "2.5.1"),
+        dcgm=Versions("4.0", "5", "4"),
+    ),
+    Machine(
+        families=("volta",),
+        kernel_module="proprietary",
+        driver=Versions("535", "590", "580"),
+        cuda=Versions("12.0", "13", "12.8"),
+        nccl=Versions("2.18.5", "3", "2.26.2-1+cuda12.8"),
+        gdrcopy=Versions("2.4", "3", "2.5.1"),
+        dcgm=Versions("3.3", "5", "4"),
+    ),
+)
+
+EFA = Versions("1.38.0", "2", "1.47.0")
+OFI_NCCL = Versions("1.13", "2", "")
+"""The EFA installer brings it."""
+
+RDMA_MODELS = ("a100", "h100", "h200", "b200", "b300")
+"""GPUs whose memory EFA reads and writes directly (P4d and newer), and that NVSwitch joins where a node has eight."""
+
+
+def machine(instance_type: InstanceType) -> Machine | None:
+    """None for a type without GPUs."""
+    family = FAMILIES[instance_type.gpu_model]
+    return next((each for each in MACHINES if family in each.families), None)
+
+
+def has_nvswitch(instance_type: InstanceType) -> bool:
+    return instance_type.gpu_model in RDMA_MODELS and instance_type.gpus == 8
+
+
+def uses_gdrcopy(instance_type: InstanceType) -> bool:
+    return instance_type.gpu_model in RDMA_MODELS and instance_type.efa_interfaces > 0
+
+
+def job_environment(instance_type: InstanceType) -> Mapping[str, str]:
+    """What NCCL and libfabric must be told on this type, and no more. Much that older guides set (FI_PROVIDER,
+    FI_EFA_USE_DEVICE_RDMA, FI_EFA_FORK_SAFE, RDMAV_FORK_SAFE, NCCL_PROTO) is not needed any more or does harm:
+    aws-ofi-nccl, doc/efa-env-var.md; AWS's efa-cheatsheet.md in awsome-distributed-training."""
+    found = {}
+    if instance_type.gpus:
+        # Interfaces of containers and the loopback lead to no other node.
+        found["NCCL_SOCKET_IFNAME"] = "^docker,lo,veth"
+    if instance_type.gpus and instance_type.efa_interfaces:
+        # Data loaders fork: with huge pages a fork may fail with "Cannot allocate memory".
+        found["FI_EFA_USE_HUGE_PAGE"] = "0"
+    if instance_type.gpu_model in ("a10g", "l4"):
+        # No peer-to-peer between the GPUs of G5 and G6: what goes through shared memory is copied by the GPUs.
+        found["NCCL_SHM_USE_CUDA_MEMCPY"] = "1"
+    return found

@@ -30,14 +30,15 @@ MAX_USER_DATA_BYTES = 1024
 
 _ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
 
-Role = Literal["head", "compute"]
+Role = Literal["head", "compute", "image"]
 
 
 def bundle(config: ClusterConfig) -> dict[str, str]:
     """Path inside the bundle -> text."""
     return {
         "head.sh": _template("bootstrap/head.sh.j2").render(_head_values(config)),
-        "compute.sh": _template("bootstrap/compute.sh.j2").render(_node_values(config)),
+        "compute.sh": _template("bootstrap/compute.sh.j2").render(_compute_values(config)),
+        **{f"machines/{each.name}.sh": machine(each) for each in machine_types(config)},
         **_slurm(config),
         "fleet.json": json.dumps(fleet(config), indent=2) + "\n",
         "prices.json": json.dumps(prices(config), indent=2) + "\n",
@@ -55,6 +56,27 @@ def environments(config: ClusterConfig) -> list[str]:
         for framework in config.software.frameworks
     )
     return list(dict.fromkeys(each.name for each in named if each))
+
+
+def machine_types(config: ClusterConfig) -> list[InstanceType]:
+    """Of all nodes that may ever be, each once."""
+    types = (each for name, _ in _partitions(config) for each in config.instance_types(name))
+    return list(dict.fromkeys(types))
+
+
+def machine(type_: InstanceType) -> str:
+    """machines/TYPE.sh: what the steps verify or install on such a machine."""
+    return _template("bootstrap/machine.sh.j2").render(
+        type=type_.name,
+        gpus=type_.gpus,
+        efa_interfaces=type_.efa_interfaces,
+        nvswitch="yes" if matrix.has_nvswitch(type_) else "no",
+        gdrcopy="yes" if matrix.uses_gdrcopy(type_) else "no",
+        machine=matrix.machine(type_),
+        efa=matrix.EFA,
+        ofi_nccl=matrix.OFI_NCCL,
+        environment=[f"{name}={value}" for name, value in matrix.job_environment(type_).items()],
+    )
 
 
 @cache
@@ -77,6 +99,16 @@ def user_data(config: ClusterConfig, role: Role) -> str:
     """What an instance runs at its first boot. It says where the bundle is, never what is in it: a changed user data
     would replace the head node."""
     return _template("bootstrap/user-data.sh.j2").render(_node_values(config), role=role)
+
+
+def image_script(**values: object) -> str:
+    """image.sh, of the machine that an image is made of: see `gpucluster.baking`."""
+    return _template("bootstrap/image.sh.j2").render(values)
+
+
+def steps() -> dict[str, str]:
+    """Path inside a bundle -> text."""
+    return {path: text for path, text in _verbatim().items() if path.startswith("steps/")}
 
 
 def fleet(config: ClusterConfig) -> dict[str, Any]:
@@ -133,6 +165,11 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "job_user": JOB_USER,
         "accounting": config.accounting,
     }
+
+
+def _compute_values(config: ClusterConfig) -> dict[str, Any]:
+    without_efa = [name for name, each in _partitions(config) if not isinstance(each, Partition) or each.efa == "off"]
+    return {**_node_values(config), "without_efa": without_efa}
 
 
 def _head_values(config: ClusterConfig) -> dict[str, Any]:
@@ -208,4 +245,5 @@ def _environment() -> Environment:
         autoescape=False,
     )
     environment.filters["sh"] = shlex.quote
+    environment.filters["versions"] = lambda each: shlex.join((each.least, each.below, each.installed))
     return environment

@@ -55,6 +55,7 @@ def _add_up(up: argparse.ArgumentParser) -> None:
 def _add_image(image: argparse.ArgumentParser) -> None:
     build = image.add_subparsers(required=True, metavar="VERB").add_parser("build", help="build it, if it is not there")
     build.add_argument("--target", type=Path, metavar="DIR")
+    build.add_argument("--plain", action="store_true", help="one whose nodes install Slurm, MPI and the rest at boot")
     build.set_defaults(verb=verbs.image_build)
 
 

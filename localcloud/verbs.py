@@ -80,16 +80,16 @@ def status(options: argparse.Namespace, _: list[str]) -> int:
 
 def image_build(options: argparse.Namespace, _: list[str]) -> int:
     _require_machines()
-    print(f"image: {_build_image(options.target)}", file=sys.stderr)
+    print(f"image: {_build_image(options.target, plain=options.plain)}", file=sys.stderr)
     return 0
 
 
-def _build_image(target: Path | None) -> Path:
+def _build_image(target: Path | None, *, plain: bool = False) -> Path:
     """Where it is; says so on stderr when it has to be built."""
     from localcloud.machines import image
 
     try:
-        return image.build(target, log=lambda line: print(line, file=sys.stderr, flush=True))
+        return image.build(target, plain=plain, log=lambda line: print(line, file=sys.stderr, flush=True))
     except image.ImageError as error:
         raise LocalCloudError(str(error)) from error
 

@@ -9,7 +9,6 @@ step_ssh_trust() {
 KnownHostsCommand /usr/bin/find $KNOWN_HOSTS -type f -exec /usr/bin/cat {} +
 UpdateHostKeys no
 EOF
-    printf '* %s memlock unlimited\n' soft hard | put_file /etc/security/limits.d/gpucluster.conf 0644 root:root
 }
 
 user_key() {

@@ -1,7 +1,9 @@
-"""The machine image: a Debian root file system that plays Ubuntu's Deep Learning AMI.
+"""The machine image: a Debian root file system that plays Ubuntu's Deep Learning AMI, or a plain Ubuntu.
 
-Built once with mmdebstrap, cached by a hash of everything that goes into it, and shared read-only
-by all instances.
+The plain one lacks SOFTWARE_LIST and what plays NVIDIA's and EFA's software. It has the packages in REPOSITORY instead,
+which is all that its apt knows, so that nodes install them without a network.
+
+Built once with mmdebstrap, cached by a hash of everything that goes into it, and shared read-only by all instances.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ HERE = Path(__file__).parent
 GUEST_FILES = HERE / "guest"
 CUSTOMIZE = HERE / "customize.sh"
 PACKAGE_LIST = HERE / "packages.txt"
+SOFTWARE_LIST = HERE / "software.txt"
+MAKE_PLAIN = HERE / "plain.sh"
+REPOSITORY = "opt/packages"
 HOST_CERTIFICATES = Path("/usr/local/share/ca-certificates")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_VARIABLE = "LOCALCLOUD_DEBIAN_MIRROR"
@@ -99,12 +104,13 @@ def _pip_index() -> str | None:
     return parser.get("global", "index-url", fallback=None)
 
 
-def fingerprint(host: Host) -> str:
+def fingerprint(host: Host, *, plain: bool = False) -> str:
     """16 hex digits over everything that decides what the image holds."""
     digest = hashlib.sha256()
-    for text in (PINS, *EXCLUDED, *sources(host), *host.apt_options, host.pip_index or ""):
+    for text in (PINS, *EXCLUDED, *sources(host), *host.apt_options, host.pip_index or "", "plain" if plain else ""):
         digest.update(text.encode() + b"\0")
-    for path in (*_guest_files(), PACKAGE_LIST, CUSTOMIZE, *host.certificates):
+    own = (PACKAGE_LIST, SOFTWARE_LIST, CUSTOMIZE, *((MAKE_PLAIN,) if plain else ()))
+    for path in (*_guest_files(), *own, *host.certificates):
         digest.update(f"{path.name}\0{os.access(path, os.X_OK)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -114,19 +120,19 @@ def _guest_files() -> list[Path]:
     return sorted(path for path in GUEST_FILES.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
 
 
-def default_path(host: Host | None = None) -> Path:
+def default_path(host: Host | None = None, *, plain: bool = False) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "localcloud" / f"image-{fingerprint(host or inspect_host())}"
+    return cache / "localcloud" / f"image-{'plain-' * plain}{fingerprint(host or inspect_host(), plain=plain)}"
 
 
-def build(target: Path | None = None, *, log: Callable[[str], None] = print) -> Path:
+def build(target: Path | None = None, *, plain: bool = False, log: Callable[[str], None] = print) -> Path:
     """Build the image at `target` unless it is there already; return where it is. Takes one to three minutes."""
     host = inspect_host()
-    path = target or default_path(host)
+    path = target or default_path(host, plain=plain)
     with _lock(path):
         if not (path / "etc/os-release").exists():
-            log(f"building the machine image in {path} (once, one to three minutes)")
-            _build(path, host)
+            log(f"building the {'plain ' * plain}machine image in {path} (once, one to three minutes)")
+            _build(path, host, plain=plain)
     return path
 
 
@@ -138,13 +144,13 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(path: Path, host: Host) -> None:
+def _build(path: Path, host: Host, *, plain: bool) -> None:
     """Build beside `path` and rename, so that a broken build is never taken for an image."""
     partial = path.with_name(path.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="localcloud-image-") as scratch:
         overlay = _host_files(Path(scratch), host)
-        argv = mmdebstrap_argv(partial, host, overlay)
+        argv = mmdebstrap_argv(partial, host, overlay, plain=plain)
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     path.with_name(path.name + ".log").write_text(done.stdout)
     if done.returncode:
@@ -171,12 +177,15 @@ def _host_files(scratch: Path, host: Host) -> Path:
     return scratch
 
 
-def mmdebstrap_argv(root: Path, host: Host, host_files: Path) -> list[str]:
+def mmdebstrap_argv(root: Path, host: Host, host_files: Path, *, plain: bool = False) -> list[str]:
+    software = packages(SOFTWARE_LIST.read_text())
+    included = packages(PACKAGE_LIST.read_text()) + ([] if plain else software)
+    strip = f"--customize-hook='{MAKE_PLAIN}' \"$1\" {REPOSITORY} {' '.join(software)}"
     return [
         "mmdebstrap",
         "--mode=root",
         "--variant=minbase",
-        f"--include={','.join(packages(PACKAGE_LIST.read_text()))}",
+        f"--include={','.join(included)}",
         '--aptopt=Acquire::Languages "none"',
         '--aptopt=APT::Install-Recommends "false"',
         *(f"--aptopt={option.rstrip(';')}" for option in host.apt_options),
@@ -185,6 +194,7 @@ def mmdebstrap_argv(root: Path, host: Host, host_files: Path) -> list[str]:
         f"--customize-hook={_copy(GUEST_FILES)}",
         f"--customize-hook={_copy(host_files)}",
         f"--customize-hook='{CUSTOMIZE}' \"$1\"",
+        *([strip] if plain else []),
         SUITE,
         str(root),
         *sources(host),

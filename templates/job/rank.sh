@@ -18,6 +18,7 @@ for pair in $GPUCLUSTER_RANK_VARIABLES; do
   export "${pair%%=*}=${!from}"
 done
 NODE=${GPUCLUSTER_NODE:-$(hostname --short)}
+LABEL=${GPUCLUSTER_LABEL:-$RANK} # of a process that is no rank: what it is
 PATH=${PATH#"$GPUCLUSTER_JOB_DIR/bin:"}
 
 # Each node names its own interface: they need not be called the same on every type of the partition.
@@ -64,20 +65,23 @@ reason_of() {
   echo "${words:-it printed nothing}"
 }
 
+# What NCCL and libfabric must be told on this instance type, where the job says nothing else.
+# shellcheck source=/dev/null
+[ ! -e /etc/gpucluster/job-environment.sh ] || source /etc/gpucluster/job-environment.sh
 ((NUM_NODES == 1)) || use_own_interface || exit 1
 
 # A launcher that loses sight of some ranks starts each as a world of its own, and each trains alone. A job that may lose
 # nodes has no fixed size.
 if [ "${GPUCLUSTER_PREFLIGHT:-off}" != off ] && [ -z "${MIN_NODES:-}" ] && [ -z "${GPUCLUSTER_LABEL:-}" ] &&
   [ "$WORLD_SIZE" -ne $((NUM_NODES * RANKS_PER_NODE)) ]; then
-  echo "[$RANK $NODE] exited with 1 at ${EPOCHREALTIME/,/.}: this rank was told of a world of $WORLD_SIZE ranks, expected" \
+  echo "[$LABEL $NODE] exited with 1 at ${EPOCHREALTIME/,/.}: this rank was told of a world of $WORLD_SIZE ranks, expected" \
     "$NUM_NODES nodes x $RANKS_PER_NODE ranks = $((NUM_NODES * RANKS_PER_NODE)); --preflight off skips this check"
   exit 1
 fi
 
 # NCCL says in a file which network it took, for preflight.sh. A report that the user asked for goes where they want it.
 if [ -d "$GPUCLUSTER_JOB_DIR/nccl" ] && [ -z "${NCCL_DEBUG:-}${NCCL_DEBUG_FILE:-}" ]; then
-  export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT NCCL_DEBUG_FILE="$GPUCLUSTER_JOB_DIR/nccl/rank-$RANK.%p.txt"
+  export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT NCCL_DEBUG_FILE="$GPUCLUSTER_JOB_DIR/nccl/rank-$LABEL.%p.txt"
 fi
 
 readonly END=$'\004'
@@ -89,7 +93,7 @@ tail_pid=$!
 # Progress bars end their lines with a carriage return. A last line without an end is given one: we end the output with
 # END, which is removed here. (With the address `$` for that, sed would hold back each line until the next.)
 exec {output}> >(trap '' TERM INT
-  stdbuf -oL tr '\r' '\n' | tee "$scratch/copy" | LC_ALL=C stdbuf -oL sed "/^$END\$/d; s/$END\$//; s/^/[$RANK $NODE] /")
+  stdbuf -oL tr '\r' '\n' | tee "$scratch/copy" | LC_ALL=C stdbuf -oL sed "/^$END\$/d; s/$END\$//; s/^/[$LABEL $NODE] /")
 labeller=$!
 
 # The job's variables and secrets, in a bash that has none of ours: they may have the same names.
@@ -117,6 +121,6 @@ timeout 5 tail --pid="$labeller" -s 0.05 -f /dev/null || kill "$labeller" "$tail
 wait "$tail_pid"
 
 if [ "$code" -ne 0 ] && [ -z "$stopped" ]; then
-  echo "[$RANK $NODE] exited with $code at $at: $(reason_of "$code" "$scratch/tail")"
+  echo "[$LABEL $NODE] exited with $code at $at: $(reason_of "$code" "$scratch/tail")"
 fi
 exit "$code"

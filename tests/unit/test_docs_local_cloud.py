@@ -44,7 +44,8 @@ def test_every_stand_in_of_the_image_is_listed() -> None:
     links = re.findall(
         r'ln -sf \S+ "\$root/usr/(?:s?bin|lib/systemd/system)/(\S+)"', (MACHINES / "customize.sh").read_text()
     )
-    files = [path.name for path in (MACHINES / "guest" / "usr").rglob("*") if path.is_file()]
+    folders = (MACHINES / "guest" / "usr", MACHINES / "guest" / "opt")
+    files = [path.name for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert sorted(rows("Commands and units of the image that stand in")) == sorted(files + links)
 
 

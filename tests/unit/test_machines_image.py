@@ -66,7 +66,19 @@ def test_fingerprint_changes_with_whatever_goes_in(tmp_path: Path) -> None:
 def test_package_list_has_words_only() -> None:
     words = image.packages("# none\na b  # note\n\nc\n")
     assert words == ["a", "b", "c"]
-    assert {"slurmd", "cloud-init", "python3.11"} <= set(image.packages(image.PACKAGE_LIST.read_text()))
+    assert {"cloud-init", "python3.11"} <= set(image.packages(image.PACKAGE_LIST.read_text()))
+    assert {"slurmd", "openmpi-bin"} <= set(image.packages(image.SOFTWARE_LIST.read_text()))
+
+
+def test_a_plain_image_is_another_one_and_keeps_its_software_for_its_nodes() -> None:
+    host = image.Host(mirror="http://m")
+    assert image.fingerprint(host) != image.fingerprint(host, plain=True)
+    ordinary, plain = (image.mmdebstrap_argv(Path("/t"), host, Path("/f"), plain=plain) for plain in (False, True))
+    included = [next(word for word in argv if word.startswith("--include=")) for argv in (ordinary, plain)]
+    assert ["slurmd" in each for each in included] == [True, False]
+    hooks = [word for word in plain if "plain.sh" in word]
+    assert len(hooks) == 1 and "slurmd" in hooks[0]
+    assert not [word for word in ordinary if "plain.sh" in word]
 
 
 def test_mmdebstrap_reads_python_from_the_older_suite_only() -> None:

@@ -31,9 +31,11 @@ source "$BUNDLE/steps/parameters.sh"
 source "$BUNDLE/steps/horovod_wheel.sh"
 source "$BUNDLE/steps/node_program.sh"
 source "$BUNDLE/steps/slurm_files.sh"
+source "$BUNDLE/steps/baked.sh"
 source "$BUNDLE/steps/name.sh"
 source "$BUNDLE/steps/dns.sh"
 source "$BUNDLE/steps/packages.sh"
+source "$BUNDLE/steps/limits.sh"
 source "$BUNDLE/steps/imds_guard.sh"
 source "$BUNDLE/steps/volume.sh"
 source "$BUNDLE/steps/home_export.sh"
@@ -57,10 +59,12 @@ source "$BUNDLE/steps/cloudwatch_agent.sh"
 report_failure() { signal FAILURE "$1"; }
 
 one_at_a_time
+run_step baked
 run_step name
 run_step dns
 run_step packages
 run_step imds_guard
+run_step limits
 run_step volume
 run_step home_export
 run_step munge

@@ -1,0 +1,24 @@
+# GDRCopy: EFA's plugin for NCCL uses it where EFA reads the memory of GPUs.
+step_gdrcopy() {
+    this_machine
+    if [ "$GDRCOPY" != yes ]; then return; fi
+    if [ -z "$(gdrcopy_version)" ]; then install_gdrcopy; fi
+    check_version GDRCopy "$(gdrcopy_version)" "${GDRCOPY_VERSIONS[@]}"
+}
+
+gdrcopy_version() {
+    library_version gdrapi /usr/local/lib /usr/lib/x86_64-linux-gnu /usr/lib /usr/local/lib64
+}
+
+install_gdrcopy() {
+    local version=${GDRCOPY_VERSIONS[2]} ubuntu folder url package
+    ubuntu=$(distribution)
+    ubuntu=${ubuntu/ubuntu2404/Ubuntu24_04}
+    url="https://developer.download.nvidia.com/compute/redist/gdrcopy/CUDA%20${CUDA_VERSIONS[2]}/${ubuntu,}/x64"
+    folder=$(mktemp -d)
+    for package in gdrdrv-dkms libgdrapi; do
+        download "$url/${package}_$version-1_amd64.$ubuntu.deb" "$folder/$package.deb"
+    done
+    install_packages "$folder"/*.deb
+    rm -rf "$folder"
+}

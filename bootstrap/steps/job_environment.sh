@@ -1,0 +1,8 @@
+# What NCCL and libfabric must be told on this instance type. Ranks read it (templates/job/rank.sh); a job's own value wins.
+step_job_environment() {
+    local pair
+    this_machine
+    for pair in "${JOB_ENVIRONMENT[@]}"; do
+        printf '[ -v %s ] || export %s=%q\n' "${pair%%=*}" "${pair%%=*}" "${pair#*=}"
+    done | put_file /etc/gpucluster/job-environment.sh 0644 root:root
+}

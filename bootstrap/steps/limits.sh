@@ -1,0 +1,23 @@
+# Limits of users and of the kernel: RDMA pins memory, and a rank holds many files and sockets.
+step_limits() {
+    local settings=/etc/sysctl.d/90-gpucluster.conf
+    put_file /etc/security/limits.d/gpucluster.conf 0644 root:root <<'EOL'
+* soft memlock unlimited
+* hard memlock unlimited
+* soft nofile 131072
+* hard nofile 131072
+EOL
+    # Ranks of a node read each other's memory (Open MPI, libfabric); the rest is for training over TCP at 25 Gbit/s and more.
+    put_file "$settings" 0644 root:root <<'EOL'
+kernel.yama.ptrace_scope = 0
+net.core.rmem_max = 16777216
+net.core.wmem_max = 16777216
+net.core.netdev_max_backlog = 30000
+net.core.somaxconn = 4096
+net.ipv4.tcp_rmem = 4096 87380 16777216
+net.ipv4.tcp_wmem = 4096 65536 16777216
+EOL
+    # In a container most of them are the host's.
+    sysctl --quiet --load="$settings" 2>/dev/null || say "the kernel does not let this machine set all of $settings"
+    say "locked memory of this shell: $(ulimit -l), tcp_rmem $(sysctl -n net.ipv4.tcp_rmem | tr '\t' ' ')"
+}

@@ -1,0 +1,26 @@
+# NVIDIA's own packages for Ubuntu, for images that lack its software.
+
+# install_from_nvidia PACKAGE...
+install_from_nvidia() {
+    local keyring
+    if ! dpkg-query --show cuda-keyring >/dev/null 2>&1; then
+        keyring=$(mktemp --suffix=.deb)
+        download "https://developer.download.nvidia.com/compute/cuda/repos/$(distribution)/x86_64/cuda-keyring_1.1-1_all.deb" "$keyring"
+        dpkg --install "$keyring"
+        rm -f "$keyring"
+    fi
+    install_packages "$@"
+}
+
+# download URL FILE
+download() {
+    curl -sSfL --connect-timeout 10 --retry 3 -m 600 -o "$2" "$1" || fail "cannot fetch $1: has this subnet a way to the internet?"
+}
+
+# distribution: as NVIDIA names it, ubuntu2404 for one.
+distribution() {
+    local ID='' VERSION_ID=''
+    # shellcheck source=/dev/null
+    source /etc/os-release
+    echo "$ID${VERSION_ID//./}"
+}

@@ -1,0 +1,5 @@
+# m4.16xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
+GPUS=0 EFA_INTERFACES=0 NVSWITCH=no GDRCOPY=no
+EFA_VERSIONS=(1.38.0 2 1.47.0)
+OFI_NCCL_VERSIONS=(1.13 2 '')
+JOB_ENVIRONMENT=()
