@@ -1,43 +1,86 @@
 #!/usr/bin/env bash
-# Collects every wheel of the jobs' Python environment in a folder, and builds Horovod's, which exists as source only.
+# Collects the wheels of the jobs' Python environments in a folder, builds Horovod's, and makes stand-ins for what only GPUs need.
 # usage: build-wheels.sh OUT_DIR     Needs python3.11, g++ and, for Horovod over MPI, libopenmpi-dev. Does nothing where all is there.
+#
+# OUT_DIR holds what environments share; OUT_DIR/NAME is for the environment NAME alone: a Horovod for torch and one for TensorFlow
+# have the same file name.
 set -euo pipefail
 
 HERE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly HERE
-readonly LOCK=$HERE/environments/horovod.txt
 readonly PYTHON=${PYTHON:-python3.11}
 readonly BUILD_TOOLS=("setuptools<81" wheel "cmake<4" cloudpickle pyyaml psutil cffi packaging)
+# Of GPUs, gigabytes in all: the local cloud's machines have none, and run the CPU's kind under these names.
+readonly FOR_GPUS='^(nvidia-.*|triton|mxnet-cu112|tensorflow|smdistributed-dataparallel)=='
+# The newest torch serves as the older ones too, which exist for GPUs only.
+readonly OLDER_TORCH='^torch==(2\.4\.1|2\.7\.1)$'
 
 # shellcheck source=steps/horovod_wheel.sh
 source "$HERE/steps/horovod_wheel.sh"
 
-# complete OUT: whether OUT alone can install the lock.
+# complete OUT LOCK: whether OUT alone can install the lock.
 complete() {
-    PIP_FIND_LINKS='' "$PYTHON" -m pip download --quiet --no-index --no-deps --find-links "$1" --dest "$scratch/found" \
-        -r "$LOCK" >/dev/null 2>&1
+    PIP_FIND_LINKS='' "$PYTHON" -m pip install --quiet --dry-run --ignore-installed --no-deps --no-index \
+        --find-links "$1" --find-links "$1/$(basename "$2" .txt)" -r <(pins "$2") >/dev/null 2>&1
 }
 
-# collect OUT: an environment is made of what can be had, Horovod is built in it, and everything lands in OUT.
+pins() {
+    grep -E '^[a-z]' "$1"
+}
+
+# collect OUT LOCK
 collect() {
-    local out=$1
-    "$PYTHON" -m pip wheel --quiet --no-deps --find-links "$out" -w "$out" -r <(grep -v '^horovod==' "$LOCK")
-    if compgen -G "$out/horovod-*.whl" >/dev/null; then return; fi
-    "$PYTHON" -m venv "$scratch/venv"
-    "$scratch/venv/bin/python" -m pip install --quiet --find-links "$out" "${BUILD_TOOLS[@]}" "$(grep '^torch==' "$LOCK")"
-    horovod_wheel "$scratch/venv/bin/python" "$LOCK" "$out"
+    local out=$1 lock=$2 own
+    own=$out/$(basename "$lock" .txt)
+    echo "collecting the wheels of ${lock##*/}" >&2
+    mkdir -p "$own"
+    "$PYTHON" -m pip wheel --quiet --no-deps --find-links "$out" -w "$out" \
+        -r <(pins "$lock" | grep -Ev "^horovod==|$FOR_GPUS|$OLDER_TORCH")
+    stand_ins "$out" "$lock"
+    if pins "$lock" | grep -q '^horovod==' && ! compgen -G "$own/horovod-*.whl" >/dev/null; then
+        build_horovod "$out" "$lock" "$own"
+    fi
+}
+
+# stand_ins OUT LOCK
+stand_ins() {
+    local pin
+    while read -r pin; do "$PYTHON" "$HERE/stand_in_wheels.py" empty "$1" "$pin"; done < <(pins "$2" | grep -E "$FOR_GPUS" || true)
+    while read -r pin; do "$PYTHON" "$HERE/stand_in_wheels.py" torch "$1" "$pin"; done < <(pins "$2" | grep -E "$OLDER_TORCH" || true)
+}
+
+# build_horovod OUT LOCK OWN: once for torch and once for TensorFlow; it takes one to five minutes. Environments for GPUs get the
+# same one: here they run the CPU's torch and TensorFlow.
+build_horovod() {
+    local out=$1 lock=$2 own=$3 like venv
+    like=$(horovod_framework "$lock")
+    if compgen -G "$scratch/horovod-$like/*.whl" >/dev/null; then
+        cp "$scratch/horovod-$like"/*.whl "$own"
+        return
+    fi
+    case $like in torch) like=horovod ;; *) like=tensorflow-cpu ;; esac
+    if compgen -G "$out/$like/horovod-*.whl" >/dev/null; then
+        cp "$out/$like"/horovod-*.whl "$own"
+        return
+    fi
+    venv=$scratch/venv-$like
+    "$PYTHON" -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --find-links "$out" "${BUILD_TOOLS[@]}" \
+        -r <(pins "$HERE/environments/$like.txt" | grep -E '^(torch|tensorflow-cpu|numpy)==')
+    horovod_wheel "$venv/bin/python" "$HERE/environments/$like.txt" "$own"
 }
 
 main() {
-    mkdir -p "$1"
-    if complete "$1"; then
-        echo "every wheel is in $1"
-        return
-    fi
-    echo "collecting the wheels of $LOCK in $1; building Horovod takes one to five minutes" >&2
-    collect "$1" >&2
-    complete "$1"
-    echo "every wheel is in $1"
+    local out=$1 lock
+    mkdir -p "$out"
+    # One Horovod lay among what is shared once.
+    rm -f "$out"/horovod-*.whl
+    for lock in "$HERE"/environments/*.txt; do
+        if complete "$out" "$lock"; then continue; fi
+        collect "$out" "$lock" >&2
+        complete "$out" "$lock" || { echo "$out does not hold all of ${lock##*/}" >&2; return 1; }
+    done
+    echo "every wheel is in $out"
 }
 
 if [ $# -ne 1 ]; then

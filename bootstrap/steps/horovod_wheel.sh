@@ -1,18 +1,27 @@
-# horovod_wheel PYTHON LOCK OUT: builds the wheel of the Horovod that LOCK pins into OUT, for an environment that has torch.
-# PYTHON's environment must hold torch, setuptools<81, wheel, cmake<4, cloudpickle, pyyaml, psutil, cffi and packaging.
+# horovod_wheel PYTHON LOCK OUT: builds the wheel of the Horovod that LOCK pins into OUT, for an environment that has the lock's
+# framework. PYTHON's environment must hold that, setuptools<81, wheel, cmake<4, cloudpickle, pyyaml, psutil, cffi and packaging.
 horovod_wheel() {
-    local python=$1 lock=$2 out=$3 scratch with_mpi=0
+    local python=$1 lock=$2 out=$3 scratch with_mpi=0 with without
     scratch=$(mktemp -d)
     if command -v mpicxx >/dev/null; then with_mpi=1; fi
     cxx17_wrapper >"$scratch/cxx17"
     chmod +x "$scratch/cxx17"
-    # MAKEFLAGS replaces Horovod's own -j8, which needs more memory than a small head node has.
-    PATH=$(dirname "$python"):$PATH CXX=$scratch/cxx17 MAKEFLAGS=-j$(nproc) \
-        HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
+    # MAKEFLAGS replaces Horovod's own -j8, which needs more memory than a small node has.
+    case $(horovod_framework "$lock") in
+    torch) with=PYTORCH without=TENSORFLOW ;;
+    *) with=TENSORFLOW without=PYTORCH ;;
+    esac
+    env PATH="$(dirname "$python"):$PATH" CXX="$scratch/cxx17" MAKEFLAGS="-j$(nproc)" \
+        "HOROVOD_WITH_$with=1" "HOROVOD_WITHOUT_$without=1" HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MXNET=1 \
         HOROVOD_WITH_MPI=$with_mpi HOROVOD_WITHOUT_MPI=$((1 - with_mpi)) \
         "$python" -m pip wheel --no-deps --no-build-isolation --no-cache-dir --no-binary horovod -w "$out" \
         "$(grep '^horovod==' "$lock")"
     rm -rf "$scratch"
+}
+
+# horovod_framework LOCK: what Horovod is built against.
+horovod_framework() {
+    if grep -q '^torch==' "$1"; then echo torch; else echo tensorflow; fi
 }
 
 # A g++ that raises the -std=c++14 which Horovod appends to every command line to 17, which torch's headers ask for, and

@@ -28,8 +28,12 @@ make_environment() {
     virtualenv --quiet --python "$1" "$folder"
     install_lock "$folder" "$lock"
     # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write.
-    "$folder/bin/python" -c 'import numpy, scipy, sklearn.datasets, torch.distributed.run, torch.nn.parallel, torch.utils.data'
-    if wants_horovod "$lock"; then "$folder/bin/python" -c 'import horovod.torch, horovod.runner.launch'; fi
+    "$folder/bin/python" -c "import $(imports "$lock")"
+}
+
+# imports LOCK: what its first lines say that jobs import, as Python writes it.
+imports() {
+    sed -nE 's/^# imports: //p' "$1" | sed 's/ /, /g'
 }
 
 # wants_horovod LOCK: the cluster may do without (software.frameworks).
@@ -40,8 +44,11 @@ wants_horovod() {
 # From the image's own wheels where it offers every one; else from the package index, with Horovod built here, because the
 # index has its source only.
 install_lock() {
-    local pip=("$1/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check) lock=$2 built
-    if "${pip[@]}" --no-index -r "$lock" 2>/dev/null; then return; fi
+    local pip=("$1/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check) lock=$2 built own
+    own=/opt/wheels/$(basename "$lock" .txt)
+    # What fits one environment alone lies in a folder of its own: Horovod's wheels for torch and TensorFlow have one name.
+    if [ -d "$own" ]; then pip+=(--find-links "$own"); fi
+    if "${pip[@]}" --no-index -r <(grep -v '^--' "$lock") 2>/dev/null; then return; fi
     say "not every wheel of ${lock##*/} is on this machine: asking the package index"
     built=$(mktemp -d)
     "${pip[@]}" -r <(grep -v '^horovod==' "$lock") "setuptools<81" wheel "cmake<4"

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, HeadNfs
 
-BUILT_FRAMEWORKS = ("torch", "horovod")
-
 
 def not_built(config: ClusterConfig) -> Iterator[Finding]:
     for path, what, until_then in _asked_for(config):
@@ -20,7 +18,3 @@ def _asked_for(config: ClusterConfig) -> Iterator[tuple[Path, str, str]]:
         if not isinstance(storage, HeadNfs):
             hint = "its AWS resources are made; SSM's storage parameters say what to mount"
             yield ("storage", index, "type"), f"mounting {storage.type}", hint
-    for index, framework in enumerate(config.software.frameworks):
-        if framework not in BUILT_FRAMEWORKS:
-            hint = "the cluster is made without it"
-            yield ("software", "frameworks", index), f"the environment of {framework}", hint

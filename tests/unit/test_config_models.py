@@ -96,7 +96,6 @@ LATER = [
     ("storage: [{mount: /home, type: efs}]", ["storage[0].type"]),
     ("storage: [{mount: /fsx, type: fsx-lustre}]", ["storage[0].type"]),
     ("storage: [{mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 9, scope: job}]", ["storage[0].type"]),
-    ("software: {frameworks: [torch, mxnet, smddp]}", ["software.frameworks[1]", "software.frameworks[2]"]),
     ("accounting: off", []),
 ]
 

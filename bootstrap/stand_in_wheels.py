@@ -1,0 +1,98 @@
+"""Wheels that stand in for what only GPUs need, where they are pretended: real metadata, and nothing or a CPU's code.
+
+usage: stand_in_wheels.py empty|torch OUT_DIR NAME==VERSION
+
+`empty` makes a wheel without code, which requires the CPU's kind of the same release where there is one; of SMDDP, a
+module that registers its backend over gloo. `torch` gives the torch wheel of OUT_DIR the older version's name.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+CPU_KIND = {"mxnet-cu112": "mxnet", "tensorflow": "tensorflow-cpu"}
+
+SMDDP = '''"""Stands in for AWS's library: the same import and the same backend's name, over gloo."""
+
+import torch.distributed as dist
+
+
+def _make(store, rank, size, timeout):
+    return dist.ProcessGroupGloo(store, rank, size, timeout)
+
+
+if "smddp" not in dist.Backend.backend_list:
+    dist.Backend.register_backend("smddp", _make, devices=["cpu"])
+'''
+
+MODULES = {
+    "smdistributed-dataparallel": {
+        "smdistributed/__init__.py": "",
+        "smdistributed/dataparallel/__init__.py": "",
+        "smdistributed/dataparallel/torch/__init__.py": "",
+        "smdistributed/dataparallel/torch/torch_smddp.py": SMDDP,
+    }
+}
+
+WHEEL = "Wheel-Version: 1.0\nGenerator: gpucluster\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def empty(out: Path, name: str, version: str) -> Path:
+    target = out / f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    if target.exists():
+        return target
+    requires = f"Requires-Dist: {CPU_KIND[name]}=={version}\n" if name in CPU_KIND else ""
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: Stand-in.\n{requires}"
+    return _write(target, f"{name.replace('-', '_')}-{version}", {"METADATA": metadata, "WHEEL": WHEEL}, name)
+
+
+def _write(target: Path, stem: str, info: dict[str, str], name: str) -> Path:
+    files = MODULES.get(name, {}) | {f"{stem}.dist-info/{each}": text for each, text in info.items()}
+    record = f"{stem}.dist-info/RECORD"
+    files[record] = "".join(f"{path},,\n" for path in [*files, record])
+    new = target.with_suffix(".new")
+    with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path, text in files.items():
+            wheel.writestr(path, text)
+    return new.rename(target)
+
+
+def older_torch(out: Path, version: str) -> Path:
+    """The newest CPU's torch of `out`, as `version`: nothing is linked against its number."""
+    source = max(each for each in out.glob("torch-*.whl") if "+cpu" in each.name)
+    number = source.name.split("-")[1]
+    target = out / source.name.replace(number, version)
+    if target.exists():
+        return target
+    new = target.with_suffix(".new")
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as wheel:
+        for each in old.infolist():
+            path = each.filename.replace(f"torch-{number}.dist-info", f"torch-{version}.dist-info")
+            content = old.read(each)
+            if path.endswith(".dist-info/METADATA"):
+                content = content.replace(f"\nVersion: {number}\n".encode(), f"\nVersion: {version}\n".encode(), 1)
+            if path.endswith(".dist-info/RECORD"):
+                content = _renamed_record(content.decode(), number, version).encode()
+            renamed = zipfile.ZipInfo(path, each.date_time)
+            renamed.external_attr, renamed.compress_type = each.external_attr, zipfile.ZIP_DEFLATED
+            wheel.writestr(renamed, content)
+    return new.rename(target)
+
+
+def _renamed_record(record: str, number: str, version: str) -> str:
+    lines = record.replace(f"torch-{number}.dist-info", f"torch-{version}.dist-info").splitlines()
+    changed = f"torch-{version}.dist-info/METADATA,"
+    return "".join(f"{changed},\n" if line.startswith(changed) else f"{line}\n" for line in lines)
+
+
+def main(kind: str, out: str, pin: str) -> None:
+    name, _, version = pin.partition("==")
+    older_torch(Path(out), version) if kind == "torch" else empty(Path(out), name, version)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] not in ("empty", "torch"):
+        sys.exit((__doc__ or "").split("\n\n")[1])
+    main(*sys.argv[1:])
