@@ -26,6 +26,19 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
     return dict(value.split("=", 1) for value in values) or None
 
 
+def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, float] | None:
+    """`2` is short for nodes=2. Whether the keys and numbers are right is the job's to say."""
+    if value is None:
+        return None
+    try:
+        pairs = dict(pair.split("=", 1) for pair in (f"nodes={value}" if value.isdigit() else value).split(","))
+        return {key: float(text) if "." in text or key == "ratio" else int(text) for key, text in pairs.items()}
+    except ValueError:
+        raise click.BadParameter(
+            f"must be a number of nodes, or as nodes=2,per_node=2, got {value!r}", ctx, parameter
+        ) from None
+
+
 @click.command(context_settings={"ignore_unknown_options": False})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @click.option("-J", "--name", "--job-name", "name", help="Left out: from the program's file name.")
@@ -33,10 +46,16 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
 @click.option("-N", "--nodes", type=int, help="How many nodes.")
 @click.option("--gpus-per-node", type=int, help="Left out: all that a node has.")
 @click.option("--ntasks-per-node", type=int, help="Ranks on each node. Left out: one per GPU.")
-@click.option("--launcher", help="torchrun (the default), horovodrun, mpirun, srun, ….")
+@click.option("--launcher", help="torchrun (the default), horovodrun, mpirun, srun, smddp, ….")
 @click.option("--framework", help="Whose environment the ranks run in. Left out: the launcher's own.")
 @click.option("--controller", type=click.Choice(["gloo", "mpi"]), help="What horovodrun starts the ranks with.")
 @click.option("--min-nodes", type=int, help="horovodrun: go on with as few nodes as these when it loses some.")
+@click.option(
+    "--servers",
+    metavar="NODES|KEY=VALUE,...",
+    callback=_servers,
+    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1. Left out: the workers' own.",
+)
 @click.option("-t", "--time", help="Time limit: 2:00:00, 1-12:00:00, 90m.")
 @click.option(
     "--env", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="A variable for the ranks; repeatable."

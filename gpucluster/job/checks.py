@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
-from gpucluster.job.spec import JobSpec
+from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, NOT_BUILT, WITH_SERVERS
 
 Findings = Iterator[Finding]
@@ -26,9 +26,19 @@ def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
             "name": spec.name or _name(spec.command),
             "partition": partition,
             "gpus_per_node": gpus,
+            "ntasks_per_node": spec.ntasks_per_node or _one_rank(spec.launcher),
+            "servers": _completed_servers(spec),
             "framework": spec.framework or _framework(spec, config),
         }
     )
+
+
+def _one_rank(launcher: str) -> int | None:
+    return 1 if launcher in LAUNCHERS and LAUNCHERS[launcher].one_rank_per_node else None
+
+
+def _completed_servers(spec: JobSpec) -> Servers | None:
+    return (spec.servers or Servers()).beside(spec.nodes) if spec.launcher in WITH_SERVERS else spec.servers
 
 
 def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
@@ -43,7 +53,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     yield from _partition(spec, config)
     yield from _launcher(spec, config)
     yield from _horovodrun(spec)
-    yield from _servers(spec)
+    yield from _servers(spec, config)
     yield from _not_built(spec)
 
 
@@ -96,15 +106,19 @@ def _environment(spec: JobSpec, config: ClusterConfig) -> Findings:
             f"{spec.launcher} needs {framework}, which software.frameworks of the cluster {config.name} leaves out"
         )
         yield Finding(("launcher",), left_out, "add it there in cluster.yaml, or choose another launcher")
-    elif spec.partition in config.max_nodes:
-        types = config.instance_types(spec.partition)
-        if matrix.environment(framework, types) is None:
-            names = ", ".join(each.name for each in types)
-            yield Finding(
-                ("partition",),
-                f"no environment of {framework} runs on {names}",
-                "docs/software.md lists what runs where",
-            )
+    else:
+        yield from _runs_on(framework, "partition", spec.partition or "", config)
+        if spec.servers and spec.servers.nodes:
+            yield from _runs_on(framework, "servers", PARAMETER_SERVERS, config)
+
+
+def _runs_on(framework: str, key: str, partition: str, config: ClusterConfig) -> Findings:
+    types = config.instance_types(partition) if partition in config.max_nodes else ()
+    if matrix.environment(framework, types) is None:
+        names = ", ".join(each.name for each in types)
+        yield Finding(
+            (key,), f"no environment of {framework} runs on {names}", "docs/software.md lists what runs where"
+        )
 
 
 def _horovodrun(spec: JobSpec) -> Findings:
@@ -120,11 +134,17 @@ def _horovodrun(spec: JobSpec) -> Findings:
         yield Finding(("min_nodes",), most, "ask for as many nodes, or for fewer at least")
 
 
-def _servers(spec: JobSpec) -> Findings:
+def _servers(spec: JobSpec, config: ClusterConfig) -> Findings:
     if spec.servers and spec.launcher not in WITH_SERVERS:
         yield Finding(
             ("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "leave it out"
         )
+    asked, most = (spec.servers.nodes if spec.servers else None) or 0, config.max_nodes.get(PARAMETER_SERVERS)
+    workers = spec.nodes if spec.partition == PARAMETER_SERVERS else 0
+    if most is not None and asked and asked + workers > most:
+        beside = f" beside {workers} for the workers" if workers else ""
+        has = f"the partition {PARAMETER_SERVERS} has at most {most} nodes, got {asked}{beside}"
+        yield Finding(("servers",), has, "ask for fewer, or raise parameter_servers.max_nodes in cluster.yaml")
 
 
 def _not_built(spec: JobSpec) -> Findings:

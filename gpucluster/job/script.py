@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucluster import matrix
-from gpucluster.config.models import ClusterConfig
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.job import preflight
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, choose
@@ -44,6 +44,10 @@ class SbatchRequest:
     """Of the cluster's Python environments, the name of the one that the ranks run in."""
     cpus_per_task: int | None
     """None where the job has the nodes to itself: it then has all their CPUs."""
+    server_nodes: int = 0
+    """Of the partition `ps`: the job's second part. 0 where its servers share the workers' nodes."""
+    server_environment: str | None = None
+    """Of those nodes, which have no GPUs: MXNet for GPUs does not even load there."""
     preflight: Mapping[str, str] = field(default_factory=dict)
     """What its nodes are held against before the command starts: files of its folder."""
 
@@ -56,11 +60,16 @@ class SbatchRequest:
             if spec.exclusive
             else _cpus(spec, config) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
         )
-        environment = matrix.environment(spec.framework or "", config.instance_types(spec.partition or ""))
-        if environment is None:
-            raise ValueError(f"no environment of {spec.framework} on {spec.partition}: `load` refuses this")
+        environment = _environment_on(spec, config, spec.partition or "")
         cpus = cpus if cpus is None else max(1, cpus)
-        return cls(folder, spec, launcher, environment.name, cpus, preflight.files(spec, config))
+        looked_at, own = preflight.files(spec, config), _server_nodes(spec, config)
+        for_servers = _environment_on(spec, config, PARAMETER_SERVERS) if own else None
+        return cls(folder, spec, launcher, environment, cpus, own, for_servers, looked_at)
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """All that must be there before it starts."""
+        return tuple(dict.fromkeys(filter(None, (self.environment, self.server_environment))))
 
     @property
     def tasks_per_node(self) -> int:
@@ -70,7 +79,16 @@ class SbatchRequest:
     @property
     def summary(self) -> str:
         ranks, nodes = self.spec.world_size, self.spec.nodes
-        return f"{ranks} rank{'s' * (ranks > 1)} on {nodes} node{'s' * (nodes > 1)} of {self.spec.partition}"
+        workers = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} node{'s' * (nodes > 1)} of {self.spec.partition}"
+        if not self.num_servers:
+            return workers
+        own = f"{self.server_nodes} of {PARAMETER_SERVERS}" if self.server_nodes else "the same nodes"
+        return f"{workers}, {self.num_servers} server{'s' * (self.num_servers > 1)} on {own}"
+
+    @property
+    def num_servers(self) -> int:
+        servers = self.spec.servers
+        return (servers.nodes or self.spec.nodes) * servers.per_node if servers else 0
 
     def materialize(self) -> str:
         variables = " ".join(f"{ours}={theirs}" for ours, theirs in self.launcher.variables.items())
@@ -79,13 +97,20 @@ class SbatchRequest:
             spec=self.spec,
             folder=self.folder,
             environment=f"{ENVIRONMENTS}/{self.environment}",
+            server_environment=f"{ENVIRONMENTS}/{self.server_environment}",
             rank_variables=variables,
         )
 
     def files(self) -> Mapping[str, str]:
         """Everything that the script expects in its folder, by relative path."""
-        programs = _programs(self.launcher) | _library() | _metrics(self.spec) | _environment(self.spec)
-        return {"job.sbatch": self.materialize(), **programs, **self.preflight}
+        programs = _programs(self.spec, self.launcher) | _library() | _metrics(self.spec)
+        own = {"env.sh": self.environment_file()} if self.spec.env else {}
+        return {"job.sbatch": self.materialize(), **own, **programs, **self.preflight}
+
+    def environment_file(self) -> str:
+        """What each rank's program is given at last: scripts of the job have variables of the same names, such as LOG."""
+        given = ((name, value) for name, value in self.spec.env.items() if name not in EXTENDED)
+        return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given)
 
 
 def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
@@ -95,6 +120,18 @@ def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
 
 def folder_path(name: str) -> str:
     return f"{JOBS}/{name}"
+
+
+def _environment_on(spec: JobSpec, config: ClusterConfig, partition: str) -> str:
+    environment = matrix.environment(spec.framework or "", config.instance_types(partition))
+    if environment is None:
+        raise ValueError(f"no environment of {spec.framework} on {partition}: `load` refuses this")
+    return environment.name
+
+
+def _server_nodes(spec: JobSpec, config: ClusterConfig) -> int:
+    """A cluster without nodes for servers has them on the workers' nodes, as many as were asked for."""
+    return (spec.servers.nodes or 0) if spec.servers and config.parameter_servers else 0
 
 
 def _cpus(spec: JobSpec, config: ClusterConfig) -> int:
@@ -121,12 +158,6 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _environment(spec: JobSpec) -> dict[str, str]:
-    """What each rank's program is given at last: the job's own scripts have variables of the same names, such as LOG."""
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in spec.env.items() if name not in EXTENDED]
-    return {"env.sh": "".join(lines)} if lines else {}
-
-
 def _metrics(spec: JobSpec) -> dict[str, str]:
     if not spec.metrics:
         return {}
@@ -134,8 +165,9 @@ def _metrics(spec: JobSpec) -> dict[str, str]:
     return {"metrics.py": program, "metrics.json": json.dumps(spec.metrics) + "\n"}
 
 
-def _programs(launcher: Launcher) -> dict[str, str]:
-    shipped = [program.partition(":") for program in (*EVERY_JOB, *preflight.PROGRAMS, *launcher.programs)]
+def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
+    names = (*EVERY_JOB, *preflight.programs(spec), *launcher.programs)
+    shipped = [program.partition(":") for program in names]
     return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from math import ceil
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gpucluster.config.fields import Amount, Count, Whole, refuse
 from gpucluster.config.models import Framework
@@ -151,16 +152,26 @@ Expression = Annotated[str, AfterValidator(_expression)]
 
 
 class Servers(BaseModel):
-    """Parameter servers beside the workers. Left out altogether: on the workers' own nodes, one on each."""
+    """Parameter servers beside the workers. Left out, or without a number of nodes: on the workers' own nodes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     nodes: Count | None = None
-    """Of the partition `ps`."""
+    """Of the partition `ps`. A cluster that has none runs as many servers on the workers' nodes."""
     ratio: Amount | None = None
     """Instead of nodes: server nodes for each worker node."""
     per_node: Count = 1
     """Server processes on each of those nodes."""
+
+    @model_validator(mode="after")
+    def _one_number(self) -> Servers:
+        if self.nodes and self.ratio:
+            raise refuse("nodes and ratio are two ways to say one thing", "keep one of the two")
+        return self
+
+    def beside(self, workers: int) -> Servers:
+        """With the ratio worked out for so many worker nodes."""
+        return Servers(nodes=ceil(self.ratio * workers), per_node=self.per_node) if self.ratio else self
 
 
 class JobSpec(BaseModel):

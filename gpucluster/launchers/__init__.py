@@ -5,13 +5,17 @@ from __future__ import annotations
 from gpucluster.launchers.horovodrun import ELASTIC, HOROVODRUN, OVER_MPI
 from gpucluster.launchers.launcher import Launcher
 from gpucluster.launchers.mpirun import MPIRUN
+from gpucluster.launchers.mxnet_ps import MXNET_PS
 from gpucluster.launchers.srun import SRUN
+from gpucluster.launchers.tensorflow_mwms import TENSORFLOW_MWMS
+from gpucluster.launchers.tensorflow_ps import TENSORFLOW_PS
 from gpucluster.launchers.torchrun import TORCHRUN
 
 DEFAULT = TORCHRUN.name
-LAUNCHERS = {launcher.name: launcher for launcher in (TORCHRUN, HOROVODRUN, MPIRUN, SRUN)}
-NOT_BUILT = ("smddp", "mxnet-ps", "tensorflow-ps", "tensorflow-mwms")
-WITH_SERVERS = ("mxnet-ps", "tensorflow-ps")
+BUILT = (TORCHRUN, HOROVODRUN, MPIRUN, SRUN, MXNET_PS, TENSORFLOW_PS, TENSORFLOW_MWMS)
+LAUNCHERS = {launcher.name: launcher for launcher in BUILT}
+NOT_BUILT = ("smddp",)
+WITH_SERVERS = tuple(launcher.name for launcher in BUILT if launcher.servers)
 
 VARIANTS = {(HOROVODRUN.name, "mpi"): OVER_MPI, (HOROVODRUN.name, "elastic"): ELASTIC}
 

@@ -19,5 +19,9 @@ class Launcher:
     """Whose environments it starts ranks in, the usual one first. Empty: any, and the cluster's first unless told."""
     servers: bool = False
     """Whether the job has parameter servers beside its workers."""
+    roles: bool = False
+    """Whether processes differ in what they do, and each kind is a Slurm step of its own: templates/job/roles.sh."""
+    one_rank_per_node: bool = False
+    """Unless told otherwise: a rank drives all GPUs of its node, where others have one rank for each GPU."""
     programs: tuple[str, ...] = ()
     """Files of templates/job/ that are shipped with the job, beside those that every job has; `a:b` ships a as b."""

@@ -21,6 +21,7 @@ run_job() {
   label_output
   preflight
   watch_nccl
+  full_preflight
   launch >&"$OUTPUT" 2>&1 {OUTPUT}>&- &
   LAUNCHER_PID=$!
   start_nccl_watcher
@@ -33,10 +34,20 @@ run_job() {
 find_nodes() {
   mapfile -t NODES < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   [ "${#NODES[@]}" -eq "$NUM_NODES" ] || give_up "the job has ${#NODES[@]} nodes (${NODES[*]:-none}), expected $NUM_NODES"
+  find_server_nodes
   MASTER_ADDR=$(address_of "${NODES[0]}" 2>&1) || give_up "${MASTER_ADDR#error: }"
   choose_port 2>&1 || give_up "no free port for the ranks to meet at"
   WORLD_SIZE=$((NUM_NODES * RANKS_PER_NODE))
   export MASTER_ADDR WORLD_SIZE
+}
+
+# Those of the job's second part; empty where servers have no nodes of their own.
+find_server_nodes() {
+  SERVER_NODES=()
+  [ "${NUM_SERVER_NODES:-0}" -gt 0 ] || return 0
+  mapfile -t SERVER_NODES < <(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1")
+  [ "${#SERVER_NODES[@]}" -eq "$NUM_SERVER_NODES" ] ||
+    give_up "the job has ${#SERVER_NODES[@]} nodes for servers (${SERVER_NODES[*]:-none}), expected $NUM_SERVER_NODES"
 }
 
 give_up() {
@@ -48,7 +59,7 @@ give_up() {
 # horovodrun puts a label of its own before each line, and so does the mpirun that it starts.
 label_output() {
   exec {OUTPUT}> >(trap '' TERM INT
-    exec stdbuf -oL sed -E 's/^\[([0-9]+,)?[0-9]+\]<std(out|err)>: ?//; /^\[[0-9]+ [^]]+\] /!s/^/[launcher] /')
+    exec stdbuf -oL sed -E 's/^\[([0-9]+,)?[0-9]+\]<std(out|err)>: ?//; /^\[([0-9]+|scheduler|chief|server-[0-9]+) [^]]+\] /!s/^/[launcher] /')
   LABELLER_PID=$!
 }
 
@@ -100,7 +111,7 @@ explain() {
     :
   elif IFS=$'\t' read -r _ _ code rank node reason < <(failures | sort -n -k1,1 -k2,2); then
     EXIT_CODE=$code FAILED_RANK=$rank FAILED_NODE=$node REASON=$reason
-    echo "error: rank $rank on $node exited with $code: $reason"
+    echo "error: $(name_of "$rank") on $node exited with $code: $reason"
     return
   else
     REASON="$GPUCLUSTER_LAUNCHER exited with $EXIT_CODE: $(this_run | sed -nE 's/^\[launcher\] +(.*[[:alnum:]].*)$/\1/p' | tail -n 1)"
@@ -108,12 +119,17 @@ explain() {
   echo "error: $REASON"
 }
 
+# Ranks are numbers; a server, a scheduler, a chief is called so.
+name_of() {
+  case $1 in [0-9]*) echo "rank $1" ;; *) echo "$1" ;; esac
+}
+
 this_run() { tail --bytes="+$((LOG_START + 1))" "$LOG" 2>/dev/null; }
 
 # What rank.sh said of ranks that failed, as: order, time, exit code, rank, node, reason. A rank that lost its peer mostly
 # fails because the peer did, and may be quicker to say so: it comes after the others.
 failures() {
-  this_run | sed -nE 's/^\[([0-9]+) ([^]]+)\] exited with ([0-9]+) at ([0-9.]+): (.*)$/\4\t\3\t\1\t\2\t\5/p' |
+  this_run | sed -nE 's/^\[([0-9]+|scheduler|chief|server-[0-9]+) ([^]]+)\] exited with ([0-9]+) at ([0-9.]+): (.*)$/\4\t\3\t\1\t\2\t\5/p' |
     awk -F'\t' -v OFS='\t' '{
       print tolower($5) ~ /connection (closed|reset|refused)|broken pipe|peer|horovodinternalerror|nccl|gloo|socket/, $0 }'
 }
@@ -158,6 +174,7 @@ write_result() {
   local node=null reason=null file=$GPUCLUSTER_JOB_DIR/result.json
   [ -z "$FAILED_NODE" ] || node=$(json_string "$FAILED_NODE")
   [ -z "$REASON" ] || reason=$(json_string "$REASON")
+  case $FAILED_RANK in [a-z]*) FAILED_RANK=$(json_string "$FAILED_RANK") ;; esac
   cat >"$file.new" <<JSON
 {
   "job_id": "$SLURM_JOB_ID",
@@ -165,7 +182,7 @@ write_result() {
   "launcher": "$GPUCLUSTER_LAUNCHER",
   "nodes": $NUM_NODES,
   "world_size": $((NUM_NODES * RANKS_PER_NODE)),
-  "node_list": $(json_list "${NODES[@]}"),
+  "node_list": $(json_list "${NODES[@]}" ${SERVER_NODES[@]+"${SERVER_NODES[@]}"}),
   "failed_rank": ${FAILED_RANK:-null},
   "failed_node": $node,
   "reason": $reason,

@@ -23,16 +23,16 @@ interface_of() {
   echo "$interface"
 }
 
-# A port for the first node to listen on: the first free one from the job's own place in 20000-29999. That range is below Linux's
+# A port of this node to listen on, in PORT: the first free one from the job's own place in 20000-29999. That range is below Linux's
 # ephemeral ports (32768 and up), which any connection may hold, and above Slurm's own. Two jobs on one node start at the same
 # place only if their ids differ by a multiple of 10000; and a job keeps the lock file of its port open until it ends, so that
 # another cannot choose the port between our looking and our listening.
-choose_port() {
-  local port=$((20000 + SLURM_JOB_ID % 10000)) tries
+reserve_port() {
+  local PORT_LOCK port=$((20000 + SLURM_JOB_ID % 10000)) tries
   for ((tries = 0; tries < 100; tries++)); do
     if { exec {PORT_LOCK}>"/tmp/gpucluster-port-$port"; } 2>/dev/null; then
       if flock --nonblock "$PORT_LOCK" && [ -z "$(ss --no-header --listening --tcp --numeric "sport = :$port")" ]; then
-        export MASTER_PORT=$port
+        PORT=$port
         return
       fi
       exec {PORT_LOCK}>&-
@@ -41,4 +41,10 @@ choose_port() {
   done
   echo "error: no free port on $(hostname) among the 100 before $port" >&2
   return 1
+}
+
+# The one that ranks meet at, on the first node.
+choose_port() {
+  reserve_port || return
+  export MASTER_PORT=$PORT
 }

@@ -28,6 +28,7 @@ partitions:
   - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
   - {name: big, instance_types: [p4d.24xlarge], max_nodes: 8}
 parameter_servers: {instance_type: m4.16xlarge}
+software: {frameworks: [torch, horovod, mxnet, tensorflow]}
 """
 )
 
@@ -38,6 +39,10 @@ JOBS = {
     "mpirun": {"launcher": "mpirun", "nodes": 2, "gpus_per_node": 2},
     "torchrun": {"launcher": "torchrun", "nodes": 2, "gpus_per_node": 2},
     "srun": {"launcher": "srun", "nodes": 2},
+    "mxnet-ps": {"launcher": "mxnet-ps", "nodes": 2, "servers": {"ratio": 1.0, "per_node": 2}, "time": "2:00:00"},
+    "mxnet-ps-beside": {"launcher": "mxnet-ps", "nodes": 2},
+    "tensorflow-ps": {"launcher": "tensorflow-ps", "nodes": 2, "servers": {"nodes": 1}, "exclusive": False},
+    "tensorflow-mwms": {"launcher": "tensorflow-mwms", "nodes": 2},
     "one-node": {"launcher": "torchrun"},
     "shared-nodes": {"launcher": "srun", "gpus_per_node": 1, "exclusive": False, "nodes": 2},
     "cpu-only": {"launcher": "srun", "partition": "ps", "ntasks_per_node": 4},

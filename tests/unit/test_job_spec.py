@@ -8,7 +8,7 @@ import pytest
 
 from gpucluster.config import loads
 from gpucluster.errors import JobSpecError
-from gpucluster.job import load
+from gpucluster.job import SbatchRequest, load
 from gpucluster.job.aliases import ALIASES
 from gpucluster.job.spec import JobSpec, seconds_of, slurm_time
 
@@ -107,8 +107,7 @@ def test_time_refused(time):
         ({"gpus_per_node": 8}, "--gpus-per-node: a node of train (g5.12xlarge) has 4, got 8"),
         ({"launcher": "torchrn"}, "--launcher: no launcher 'torchrn' | did you mean 'torchrun'?"),
         ({"launcher": "smddp"}, "--launcher: smddp is not built yet"),
-        ({"launcher": "mxnet-ps"}, "--launcher: mxnet-ps is not built yet"),
-        ({"launcher": "tensorflow-ps"}, "--launcher: tensorflow-ps is not built yet"),
+        ({"launcher": "mxnet-ps"}, "--launcher: mxnet-ps needs mxnet, which software.frameworks of the cluster Test"),
         ({"partition": "old", "efa": "required"}, "--efa: required, and g5.xlarge of the partition old has no EFA"),
         ({"partition": "tcp", "efa": "required"}, "--efa: required, and the partition tcp has `efa: off`"),
         ({"servers": {"nodes": 2}}, "--servers: only for mxnet-ps and tensorflow-ps, got launcher torchrun"),
@@ -239,3 +238,63 @@ def test_horovodrun_needs_a_cluster_with_horovod():
         " | add it there in cluster.yaml, or choose another launcher"
     ]
     assert load(loads(text), flags=flags).launcher == "horovodrun"
+
+
+PS = loads(
+    """
+name: Test
+region: us-east-1
+partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
+parameter_servers: {instance_type: m4.16xlarge, max_nodes: 4}
+software: {frameworks: [mxnet, tensorflow]}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "servers", "own", "environments"),
+    [
+        (None, 3, 0, ("mxnet",)),
+        ({"per_node": 2}, 6, 0, ("mxnet",)),
+        ({"nodes": 2}, 2, 2, ("mxnet", "mxnet-cpu")),
+        ({"ratio": 0.5}, 2, 2, ("mxnet", "mxnet-cpu")),
+        ({"ratio": 1.0, "per_node": 4}, 12, 3, ("mxnet", "mxnet-cpu")),
+    ],
+)
+def test_servers(given, servers, own, environments):
+    flags = {"command": ("a",), "launcher": "mxnet-ps", "nodes": 3} | ({"servers": given} if given else {})
+    request = SbatchRequest.from_spec(load(PS, flags=flags), PS, "/x")
+    assert (request.num_servers, request.server_nodes, request.environments) == (servers, own, environments)
+    assert request.spec.ranks_per_node == 1
+
+
+def test_a_cluster_without_nodes_for_servers_has_them_beside_the_workers_and_says_so():
+    cluster = PS.model_copy(update={"parameter_servers": None})
+    flags = {"command": ("a",), "launcher": "tensorflow-ps", "nodes": 2, "servers": {"nodes": 3}}
+    request = SbatchRequest.from_spec(load(cluster, flags=flags), cluster, "/x")
+    assert (request.num_servers, request.server_nodes) == (3, 0)
+    assert request.summary == "2 ranks on 2 nodes of train, 3 servers on the same nodes"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"servers": {"nodes": 5}}, "--servers: the partition ps has at most 4 nodes, got 5 | ask for fewer, or raise"),
+        ({"servers": {"ratio": 2.0}, "nodes": 3}, "--servers: the partition ps has at most 4 nodes, got 6 |"),
+        (
+            {"servers": {"nodes": 3}, "nodes": 2, "partition": "ps"},
+            "--servers: the partition ps has at most 4 nodes, got 3 beside 2 for the workers |",
+        ),
+        (
+            {"servers": {"nodes": 1, "ratio": 1.0}},
+            "--servers: nodes and ratio are two ways to say one thing | keep one",
+        ),
+        ({"servers": {"nodes": 0}}, "--servers.nodes: must be at least 1, got 0"),
+        ({"servers": {"node": 1}}, "--servers.node: "),
+        ({"framework": "tensorflow"}, "--framework: mxnet-ps starts ranks of mxnet, got tensorflow"),
+    ],
+)
+def test_servers_refused(flags, message):
+    got = problems(load, PS, flags={"command": ("a",), "launcher": "mxnet-ps"} | flags)
+    assert len(got) == 1
+    assert got[0].startswith(message)
