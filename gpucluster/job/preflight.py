@@ -15,6 +15,27 @@ PROGRAMS = (
     "preflight_nccl.py:preflight/nccl.py",
 )
 """As a launcher's `programs`: every job has them."""
+PROGRAMS_OF_FULL = (
+    "preflight_allreduce.py:preflight/allreduce.py",
+    "preflight_bandwidth.py:preflight/bandwidth.py",
+    "mpi.sh",
+    "ssh-through-slurm.sh:bin/ssh",
+)
+
+PUBLISHED = {
+    ("p4d.24xlarge", 2): (76.8, "p4de.24xlarge, which has the same network: awsome-distributed-ai, nccl-tests"),
+    ("p4de.24xlarge", 2): (76.8, "awsome-distributed-ai, nccl-tests"),
+    ("p5.48xlarge", 1): (442.0, "awsome-distributed-ai, AWS Batch"),
+    ("p5.48xlarge", 2): (437.0, "awsome-distributed-ai, nccl-tests"),
+}
+"""(Type, nodes) -> bus bandwidth in GB/s of an all-reduce of 1 GiB over all of their GPUs.
+
+A figure holds for its number of nodes alone: on more, each byte crosses the network more often. Thresholds that health
+checks use for any number of nodes lie above what was published for two."""
+
+
+def programs(spec: JobSpec) -> tuple[str, ...]:
+    return (*PROGRAMS, *PROGRAMS_OF_FULL) if spec.preflight == "full" else PROGRAMS
 
 
 def files(spec: JobSpec, config: ClusterConfig) -> Mapping[str, str]:
@@ -28,7 +49,15 @@ def expected(spec: JobSpec, config: ClusterConfig) -> dict[str, object]:
         "efa": spec.efa,
         "efa_interfaces": efa_interfaces(config, spec.partition or ""),
         "mounts": [storage.mount for storage in config.storage if isinstance(storage, HeadNfs)],
+        "published": published(spec, config),
     }
+
+
+def published(spec: JobSpec, config: ClusterConfig) -> dict[str, object] | None:
+    types = config.instance_types(spec.partition or "")
+    figure = PUBLISHED.get((types[0].name, spec.nodes))
+    whole = spec.ranks_per_node == spec.gpus_per_node == types[0].gpus
+    return {"gb_per_s": figure[0], "source": figure[1]} if figure and whole and len(types) == 1 else None
 
 
 def efa_interfaces(config: ClusterConfig, partition: str) -> dict[str, int]:

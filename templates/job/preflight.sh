@@ -11,15 +11,19 @@ PREFLIGHT_PYTHON=/usr/bin/python3
 preflight() {
   [ "$GPUCLUSTER_PREFLIGHT" != off ] || return 0
   local began=$EPOCHREALTIME code=0
-  rm -rf "$PREFLIGHT"/{report.json,failure,nccl.json,said.txt} "$GPUCLUSTER_JOB_DIR/nccl"
+  rm -rf "$PREFLIGHT"/{report.json,failure,nccl.json,said.txt,allreduce.txt,nccl-tests.txt} "$GPUCLUSTER_JOB_DIR/nccl"
   look_at_nodes >"$PREFLIGHT/said.txt" 2>&1 {OUTPUT}>&- &
   LAUNCHER_PID=$!
   await "$LAUNCHER_PID" || true
   LAUNCHER_PID=''
   [ -z "$STOPPED" ] || exit 143
   "$PREFLIGHT_PYTHON" -I "$PREFLIGHT/judge.py" "$PREFLIGHT" "$(seconds_since "$began")" "${NODES[@]}" || code=$?
-  [ "$code" -ne 3 ] || give_up_as_told
-  [ "$code" -eq 0 ] || echo "[preflight] warning: it came to no verdict; the job goes on"
+  settle "$code"
+}
+
+settle() {
+  [ "$1" -ne 3 ] || give_up_as_told
+  [ "$1" -eq 0 ] || echo "[preflight] warning: it came to no verdict; the job goes on"
 }
 
 look_at_nodes() {
@@ -35,6 +39,49 @@ seconds_since() { awk -v from="${1/,/.}" -v to="${EPOCHREALTIME/,/.}" 'BEGIN { p
 give_up_as_told() {
   { read -r FAILED_NODE; read -r REASON; } <"$PREFLIGHT/failure"
   exit 1
+}
+
+# A real all-reduce, started as the job's own ranks will be, in their environment; and nccl-tests where the machine has them.
+full_preflight() {
+  [ "$GPUCLUSTER_PREFLIGHT" = full ] || return 0
+  local code=0
+  timed 300 all_reduce "$PREFLIGHT/allreduce.txt" || code=$?
+  timed 300 nccl_tests "$PREFLIGHT/nccl-tests.txt" || true
+  "$PREFLIGHT_PYTHON" -I "$PREFLIGHT/bandwidth.py" "$PREFLIGHT" "$code" || code=$?
+  settle "$code"
+}
+
+# `timed SECONDS FUNCTION FILE`: its output goes to the file; it is ended at its limit and when the job is.
+timed() {
+  local code=0 timer
+  "$2" >"$3" 2>&1 {OUTPUT}>&- &
+  LAUNCHER_PID=$!
+  (trap 'kill "$!" 2>/dev/null; exit' TERM; sleep "$1" & wait; kill -TERM "$LAUNCHER_PID" 2>/dev/null) >/dev/null 2>&1 {OUTPUT}>&- &
+  timer=$!
+  await "$LAUNCHER_PID" || code=$?
+  LAUNCHER_PID=''
+  kill "$timer" 2>/dev/null || true
+  [ -z "$STOPPED" ] || exit 143
+  return "$code"
+}
+
+all_reduce() {
+  # shellcheck disable=SC2034 # what `launch` starts
+  COMMAND=(python "$PREFLIGHT/allreduce.py")
+  launch
+}
+
+# Deep Learning AMIs bring them along, built with MPI. Across nodes Open MPI starts them, as it would a job of mpirun.
+nccl_tests() {
+  local program found=''
+  ((GPUS_PER_NODE > 0)) || return 0
+  for program in /usr/local/cuda*/efa/test-cuda-*/all_reduce_perf; do [ ! -x "$program" ] || found=$program; done
+  [ -n "$found" ] || return 0
+  # shellcheck source=templates/job/mpi.sh
+  source "$GPUCLUSTER_JOB_DIR/mpi.sh"
+  RANKS_PER_NODE=$GPUS_PER_NODE prepare_mpi || return
+  exec mpirun "${MPI_OPTIONS[@]}" --hostfile "$HOSTFILE" -np "$((NUM_NODES * GPUS_PER_NODE))" --bind-to none \
+    "$found" -b 8 -e 1G -f 4 -g 1 -c 1 -n 20 </dev/null
 }
 
 # NCCL reports to a file for each rank (rank.sh), or into the log where the user's NCCL_DEBUG says so.

@@ -58,7 +58,7 @@ def _way(name: str, providers: list[str]) -> str:
 def collect(folder: Path, log: Path | None, log_start: int) -> dict[int, Rank]:
     """By rank. A rank's program may start several processes: each has a file, and each that spoke counts."""
     texts: dict[int, str] = {}
-    for path in sorted(folder.glob("rank-*.txt")):
+    for path in sorted(folder.glob("rank-[0-9]*.txt")):
         number = int(path.name.split("-")[1].split(".")[0])
         texts[number] = texts.get(number, "") + path.read_text(errors="replace")
     if log and not texts:

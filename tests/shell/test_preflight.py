@@ -21,7 +21,7 @@ ON_2 = '[ "$SLURMD_NODENAME" = train-2 ] && '
 def run(tmp_path):
     """run(stubs={program: bash}, **keys of the spec) -> (exit code, result, log, folder)."""
 
-    def start(stubs=None, **keys):
+    def start(stubs=None, change=None, **keys):
         job = prepare(tmp_path, {}, {"command": ("echo", "started"), "preflight": "quick", "launcher": "srun"} | keys)
         for name, text in (HEALTHY | (stubs or {})).items():
             path = tmp_path / "stubs" / name
@@ -31,6 +31,8 @@ def run(tmp_path):
         network.write_text(network.read_text() + "\naddress_of() { echo 127.0.0.1; }\ninterface_of() { echo lo; }\n")
         expected = tmp_path / "job" / "preflight" / "expected.json"
         expected.write_text(json.dumps(json.loads(expected.read_text()) | {"mounts": ["/"]}))
+        if change:
+            change(tmp_path / "job")
         process = subprocess.run(**job, timeout=60, check=False)
         return finished(process.returncode, tmp_path / "job")
 
@@ -197,3 +199,46 @@ def test_a_rank_in_a_smaller_world_is_refused(run):
     assert code == 1, log
     assert "this rank was told of a world of 1 ranks, expected 2 nodes x 2 ranks = 4" in result["reason"]
     assert result["failed_node"] in ("train-1", "train-2")
+
+
+def pretended(program: str):
+    """Instead of the all-reduce, what it would print."""
+
+    def write(folder):
+        (folder / "preflight" / "allreduce.py").write_text(
+            f"import json, os, sys\nrank = os.environ['RANK']\n{program}\n"
+        )
+
+    return write
+
+
+TOLD = """
+told = {'framework': 'torch, nccl', 'ranks': 4, 'bytes': 2**30, 'busbw_gb_per_s': 3.5}
+if rank == '0': print(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
+def test_full_measures_through_the_launcher_before_the_job_starts(run, launcher):
+    code, result, log, folder = run(launcher=launcher, preflight="full", change=pretended(TOLD))
+    assert code == 0, log
+    assert log.count("] started") == 4
+    assert said(log)[1].startswith("torch, nccl, 4 ranks: 3.5 GB/s bus bandwidth at 1 GiB; no published figure for")
+    assert result["preflight"]["measured"]["framework"]["busbw_gb_per_s"] == 3.5
+    assert "[0 train-1] {" in (folder / "preflight" / "allreduce.txt").read_text()
+
+
+def test_full_says_which_rank_failed_and_does_not_start_the_job(run):
+    program = "if rank == '3': raise RuntimeError('NCCL error: unhandled system error')"
+    code, result, log, _ = run(preflight="full", change=pretended(program))
+    assert (code, result["failed_node"]) == (1, "train-2"), log
+    assert "started" not in log
+    assert result["reason"].endswith("failed on rank 3 (train-2): RuntimeError: NCCL error: unhandled system error")
+
+
+def test_full_without_a_framework_goes_on(run):
+    code, result, log, _ = run(launcher="horovodrun", preflight="full")
+    assert code == 0, log
+    assert result["preflight"]["warnings"] == [
+        "no all-reduce was made: neither torch nor Horovod is in the job's environment"
+    ]

@@ -130,7 +130,7 @@ def test_launchers_and_their_files_are_there():
     used = {launcher.template for launcher in forms} | {"sbatch.sh.j2"}
     for launcher in forms:
         used |= {name.partition(":")[0] for name in launcher.programs}
-    used |= {name.partition(":")[0] for name in preflight.PROGRAMS}
+    used |= {name.partition(":")[0] for name in (*preflight.PROGRAMS, *preflight.PROGRAMS_OF_FULL)}
     assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py"} == {path.name for path in TEMPLATES.iterdir()}
 
 
