@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -80,6 +81,12 @@ class Options:
     checkpoint: str
     precision: str
     seed: int
+
+
+def check_loss(loss: float, epoch: int) -> None:
+    """Ends the program, and so the job, where training has come apart: further epochs would be paid for nothing."""
+    if not math.isfinite(loss):
+        raise SystemExit(f"the loss is {loss} after epoch {epoch}: lower --learning-rate, or raise --warmup-epochs")
 
 
 def options(models: Sequence[str], words: Sequence[str] | None = None) -> Options:

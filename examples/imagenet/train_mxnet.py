@@ -21,7 +21,7 @@ from mxnet.gluon.data.vision import ImageFolderDataset, transforms
 from resnet_mxnet import resnet50
 
 from gpucluster_train import World
-from gpucluster_train.mxnet import Scheduler
+from gpucluster_train.mxnet import Scheduler, keep_multipliers
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000)}
@@ -111,7 +111,9 @@ class Training:
             "momentum": self.recipe.momentum, "wd": self.recipe.weight_decay, "lr_scheduler": Scheduler(schedule),
             "multi_precision": half,
         }  # fmt: skip
-        return gluon.Trainer(self.net.collect_params(), "nag", settings, kvstore=self.kvstore)
+        trainer = gluon.Trainer(self.net.collect_params(), "nag", settings, kvstore=self.kvstore)
+        keep_multipliers(trainer)
+        return trainer
 
     def guesses(self, pictures) -> list:
         split = gluon.utils.split_and_load(pictures.astype(self.dtype), self.devices, even_split=False)
@@ -161,6 +163,7 @@ def train(options: recipes.Options) -> None:
               f"peak learning rate {batch.learning_rate:g}, {training.steps} steps an epoch", flush=True)  # fmt: skip
     for epoch in range(epochs):
         loss, speed = training.epoch(epoch)
+        recipes.check_loss(loss, epoch + 1)
         if world.is_first:
             print(f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, {speed:.1f} images/s", flush=True)
     print(f"weights {training.weights():.4f}", flush=True)

@@ -140,6 +140,7 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
               f"peak learning rate {batch.learning_rate:g}, {training.steps} steps an epoch", flush=True)  # fmt: skip
     for epoch in range(training.load(), epochs):
         loss, speed = training.epoch(epoch)
+        recipes.check_loss(loss, epoch + 1)
         training.save(epoch + 1)
         if ranks.world.is_first:
             rate = training.optimizer.param_groups[0]["lr"]

@@ -1,0 +1,24 @@
+"""gpucluster_train in a job: every rank can import it and is told by it who it is."""
+
+from __future__ import annotations
+
+import pytest
+from test_job_scripts import run
+
+PROGRAM = """
+import gpucluster_train
+me = gpucluster_train.world()
+print("I am", me.rank, me.size, me.local_rank, me.launcher, gpucluster_train.__file__)
+"""
+
+__all__ = ["run"]  # the fixture
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
+@pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "/mine"}])
+def test_every_rank_finds_it(run, launcher, env):  # noqa: F811
+    code, _, log, folder = run(launcher=launcher, env=env, command=("python", "-c", PROGRAM))
+    assert code == 0, log
+    told = sorted(line.partition("I am ")[2] for line in log.splitlines() if "I am " in line)
+    library = folder / "lib" / "gpucluster_train" / "__init__.py"
+    assert told == [f"{rank} 4 {rank % 2} {launcher} {library}" for rank in range(4)]
