@@ -107,7 +107,8 @@ class Ending:
         reason = str(self.result.get("reason") or "")
         if rank is None:
             return reason
-        return f"rank {rank} on {node} exited with {self.result.get('exit_code')}: {reason}"
+        who = f"rank {rank}" if isinstance(rank, int) else rank  # a server, a scheduler, a chief
+        return f"{who} on {node} exited with {self.result.get('exit_code')}: {reason}"
 
     def check(self, job_id: str) -> None:
         """Raises JobFailedError."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Phase = Literal["waiting", "running", "done", "unknown"]
@@ -216,7 +216,19 @@ def refusal(text: str) -> str | None:
 
 
 def parse_jobs(text: str) -> list[Job]:
-    return list(_jobs(text))
+    """In squeue's order. The parts of a job, which Slurm numbers 12+0, 12+1, are one job."""
+    found: dict[str, Job] = {}
+    for job in sorted(_jobs(text), key=lambda job: job.job_id.partition("+")[2]):
+        number = job.job_id.partition("+")[0]
+        found[number] = _joined(found[number], job) if number in found else replace(job, job_id=number)
+    order = dict.fromkeys(job.job_id.partition("+")[0] for job in _jobs(text))
+    return [found[number] for number in order]
+
+
+def _joined(first: Job, part: Job) -> Job:
+    """The first part has the workers and runs the script: the job's state and size are that one's."""
+    node_list = ",".join(filter(None, (first.node_list, part.node_list)))
+    return replace(first, node_list=node_list)
 
 
 def _jobs(text: str) -> Iterator[Job]:

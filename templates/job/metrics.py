@@ -13,7 +13,9 @@ import statistics
 import sys
 from collections.abc import Iterable, Iterator
 
-LABEL = re.compile(r"\[(\d+) [^\]]+\] (.*)", re.DOTALL)
+LABEL = re.compile(r"\[(\d+|chief) [^\]]+\] (.*)", re.DOTALL)
+CHIEF = -1
+"""Before all ranks: it speaks for them, where there is one."""
 KEPT = 1000
 """How many of a metric's values are kept, the last ones; first, least and greatest are of all."""
 
@@ -38,7 +40,8 @@ def read(patterns: dict[str, re.Pattern[str]], lines: Iterable[str]) -> dict[str
 
 
 def labelled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    return ((int(match[1]), match[2]) for match in map(LABEL.fullmatch, lines) if match)
+    found = (match for match in map(LABEL.fullmatch, lines) if match)
+    return ((CHIEF if match[1] == "chief" else int(match[1]), match[2]) for match in found)
 
 
 def number(pattern: re.Pattern[str], line: str) -> float | None:

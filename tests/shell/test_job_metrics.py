@@ -29,6 +29,7 @@ def read(tmp_path: Path, log: str | bytes, expressions: dict[str, str] | None = 
         ("[0 train-1] accuracy: none\n[0 train-1] accuracy: 1e-3\n", [0.001]),
         ("[1 train-1] accuracy: 2\n[0 train-1] accuracy: 1\n[1 train-1] accuracy: 2\n", [1.0]),
         ("[3 train-2] accuracy: 3\n[2 train-2] accuracy: 2\n", [2.0]),
+        ("[0 train-1] accuracy: 3\n[chief train-1] accuracy: 2\n[server-0 ps-1] accuracy: 1\n", [2.0]),
         ("[launcher] accuracy: 1\nerror: accuracy: 2\n", []),
         (b"[0 train-1] \xff accuracy: 4\n", [4.0]),
         ("", []),

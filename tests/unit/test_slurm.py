@@ -32,6 +32,16 @@ def test_jobs():
     assert [job.phase for job in (running, pending, held, cancelled)] == ["running", "waiting", "waiting", "done"]
 
 
+def test_the_parts_of_a_job_are_one_job():
+    part = "RUNNING|{}|2|{}|0:04|2:00:00|2026-11-21T12:43:20|2026-11-21T12:43:40|x|None\n"
+    text = "12+1|" + part.format("ps", "ps-[1-2]") + "11|" + part.format("train", "train-3")
+    other, job = sorted(
+        slurm.parse_jobs(text + "12+0|" + part.format("train", "train-[1-2]")), key=lambda job: job.job_id
+    )
+    assert (job.job_id, job.partition, job.nodes, job.node_list) == ("12", "train", 2, "train-[1-2],ps-[1-2]")
+    assert (other.job_id, other.node_list) == ("11", "train-3")
+
+
 def test_nodes():
     nodes = {node.name: node for node in slurm.parse_nodes(SINFO)}
     assert [(node.state, node.mark, node.available) for node in nodes.values()] == [
@@ -145,5 +155,7 @@ def test_why_it_failed():
         "the end of its log:",
         "  [1 train-2] x",
     ]
+    lost = Ending("FAILED", {"exit_code": 1, "failed_rank": "server-0", "failed_node": "ps-1", "reason": "MemoryError"})
+    assert lost.sentence("7") == "job 7 failed: server-0 on ps-1 exited with 1: MemoryError"
     assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit"]
     assert list(why.ended("7", Ending("COMPLETED", {"exit_code": 0}), ["x"])) == ["job 7 ended well"]
