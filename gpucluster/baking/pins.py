@@ -16,7 +16,9 @@ from typing import Any
 from gpucluster import cdk
 from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 
-_KEY = re.compile(r"gpucluster-image:account=(?P<account>\d+):base=(?P<base>[^:]+):recipe=\w+:region=(?P<region>[^:]+)")
+_KEY = re.compile(
+    r"gpucluster-image:account=(?P<account>\d+):base=(?P<base>[^:]+):recipe=(?P<recipe>\w+):region=(?P<region>[^:]+)"
+)
 _FILE = "cdk.context.json"
 
 
@@ -54,6 +56,13 @@ def looked_up(entries: Mapping[str, Any], image: str, *, account: str, region: s
         f"ssm:account={account}:parameterName={PUBLIC_PARAMETERS[image]}:region={region}"
     )
     return image_id
+
+
+def current(entries: Mapping[str, Any], *, account: str, region: str, recipe: str) -> list[str]:
+    """AMIs of today's steps: those that launch templates may name."""
+    found = ((_KEY.fullmatch(name), value) for name, value in entries.items())
+    ours = (account, region, recipe)
+    return [str(value) for match, value in found if match and match.group("account", "region", "recipe") == ours]
 
 
 def pin(config_file: Path | str, baking: Baking, image_id: str) -> Path:

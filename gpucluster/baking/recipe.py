@@ -11,9 +11,20 @@ from functools import cache
 from gpucluster import matrix, render
 from gpucluster.instances import InstanceType
 
-INSTALLS = ("packages", "agent_package")
-"""Steps in the order in which they run."""
-SOURCES = ("runner", "files", "services", "imds", "parameters", "packages", "cloudwatch_agent", "agent_package")
+INSTALLS = (
+    "packages",
+    "nvidia_driver",
+    "fabric_manager",
+    "cuda",
+    "nccl",
+    "gdrcopy",
+    "efa",
+    "dcgm",
+    "agent_package",
+)
+"""Steps in the order in which they run; those about GPUs and EFA look at what the builder's instance type has."""
+_USED = ("runner", "files", "services", "imds", "parameters", "this_machine", "nvidia_packages", "cloudwatch_agent")
+"""Files of steps that have no step of this script, and functions that others call."""
 
 
 @cache
@@ -28,7 +39,7 @@ def bundle(base: str, machine: InstanceType) -> dict[str, str]:
 
 
 def _files(base: str, recipe_: str) -> dict[str, str]:
-    sources = [*SOURCES, "seal", "signal"]
+    sources = [*_USED, *INSTALLS, "seal", "signal"]
     script = render.image_script(base=base, recipe=recipe_, installs=INSTALLS, sources=sources)
     steps = render.steps()
     return {"image.sh": script, **{name: steps[name] for name in re.findall(r"steps/\w+\.sh", script)}}

@@ -39,7 +39,7 @@ def command(context: CliContext, yes: bool) -> int:
         with aws_errors():
             exit_code = _take_down(deployment, config, yes=yes)
     if record and exit_code == 0:
-        _end_local_cloud(context.config_path, config.name, record)
+        _end_local_cloud(context.config_path, config, record)
     return exit_code
 
 
@@ -107,8 +107,21 @@ def _interrupted(deployment: Deployment) -> int:
     return INTERRUPTED_EXIT_CODE
 
 
-def _end_local_cloud(config_file: Path, cluster: str, record: local_cloud.Record) -> None:
-    """The one that `up --local` started. One that ran before goes on."""
+def _end_local_cloud(config_file: Path, config: ClusterConfig, record: local_cloud.Record) -> None:
+    """The one that `up --local` started, with the images that were baked in it. One that ran before goes on."""
     if record.started:
+        _forget_images(config_file, config)
         local_cloud.call(local_cloud.down_argv(record.localcloud_name), tell=lambda line: click.echo(line, err=True))
-    local_cloud.forget(config_file, cluster)
+    local_cloud.forget(config_file, config.name)
+
+
+def _forget_images(config_file: Path, config: ClusterConfig) -> None:
+    """Where the cloud does not answer any more the entries stay, and the next `up` says so."""
+    from gpucluster import aws
+    from gpucluster.baking import pins
+    from gpucluster.errors import AwsError
+
+    with suppress(AwsError), aws.aws_errors():
+        account = aws.connect(config, config_file).client("sts").get_caller_identity()["Account"]
+        for image_id in pins.forget(config_file, account=account, region=config.region):
+            click.echo(f"{image_id} goes with the local cloud, and out of cdk.context.json", err=True)

@@ -53,6 +53,7 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
         with aws_errors():
             refuse_second_region(context.config_path, config, deployment)
             ask_account(context.config_path, config)
+            refuse_lost_images(context.config_path, config)
             deployment.let_finish()
             comparison = changes.compare(deployment, config, tell)
             for line in comparison.lines():
@@ -100,6 +101,28 @@ def ask_account(config_file: Path, config: ClusterConfig) -> None:
         if notice.level == "warning":
             click.echo(notice.render(), err=True)
     online.refuse(notices)
+
+
+def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
+    """A baked image that was deregistered since it was pinned: every launch from it would fail."""
+    from gpucluster import aws
+    from gpucluster.baking import pins
+    from gpucluster.baking.recipe import recipe
+
+    entries = pins.read(config_file)
+    if not any("gpucluster-image:" in name for name in entries):
+        return
+    cloud = aws.connect(config, config_file)
+    account = cloud.client("sts").get_caller_identity()["Account"]
+    pinned = pins.current(entries, account=account, region=config.region, recipe=recipe())
+    filters = [{"Name": "image-id", "Values": pinned}, {"Name": "state", "Values": ["available"]}]
+    there = cloud.client("ec2").describe_images(Filters=filters)["Images"] if pinned else []
+    lost = sorted(set(pinned) - {image["ImageId"] for image in there})
+    if lost:
+        raise UsageError(
+            f"{', '.join(lost)}, pinned in cdk.context.json: no such image in {config.region}; nothing was touched",
+            "`gpucluster image build` makes it anew, or take the entry out: nodes then boot the base image",
+        )
 
 
 def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[str], None]) -> Deployment:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpucluster import config, render
+from gpucluster.baking import recipe
+from gpucluster.instances import INSTANCE_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = sorted((ROOT / "bootstrap/steps").glob("*.sh"))
@@ -65,6 +67,15 @@ def test_no_template_is_left(rendered: Path) -> None:
         if path.is_file():
             text = path.read_text()
             assert not any(mark in text for mark in ("{{", "{%", "${Token[")), path
+
+
+def test_script_of_the_machine_that_is_baked_lints(tmp_path: Path) -> None:
+    files = recipe.bundle("ami-0123456789abcdef0", INSTANCE_TYPES["g5.12xlarge"])
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    options = ("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase")
+    assert shellcheck(*options, tmp_path / "image.sh") == ""
 
 
 def test_build_wheels_lints() -> None:

@@ -9,7 +9,7 @@ from gpucluster.config.validators import Findings, validator
 SECTION = "Without internet"
 
 MIRRORS = "https://documentation.ubuntu.com/server/how-to/software/package-management/: apt downloads from archives"
-PACKAGES_HINT = "name an AMI with Slurm, munge and the Python wheels in it: image: ami-…"
+PACKAGES_HINT = "name an AMI that has it: image: ami-…; `gpucluster image build` bakes one"
 OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eusc-")
 
 CROSS_REGION = "https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Makes this machine a compute node of GpuCluster, for training or as a parameter server. Running it twice changes nothing.
+set -euo pipefail
+
+readonly ROLE=compute
+readonly CLUSTER=GpuCluster
+readonly REGION=us-east-1
+readonly ZONE=gpucluster.internal
+readonly SSM_PATH=/gpucluster/GpuCluster/
+readonly JOB_USER=ubuntu
+readonly ACCOUNTING=local
+readonly WITHOUT_EFA=()
+BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly BUNDLE
+export AWS_DEFAULT_REGION=$REGION
+# The machine's own environment, which sudo leaves out, and HOME, which cloud-init leaves out.
+set -a
+# shellcheck source=/dev/null
+if [ -e /etc/environment ]; then source /etc/environment; fi
+set +a
+export HOME=/root
+# One second and one try, the default, are too few on a machine that is busy booting.
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
+
+source "$BUNDLE/steps/runner.sh"
+source "$BUNDLE/steps/files.sh"
+source "$BUNDLE/steps/services.sh"
+source "$BUNDLE/steps/imds.sh"
+source "$BUNDLE/steps/parameters.sh"
+source "$BUNDLE/steps/tag_failure.sh"
+source "$BUNDLE/steps/node_program.sh"
+source "$BUNDLE/steps/slurm_files.sh"
+source "$BUNDLE/steps/baked.sh"
+source "$BUNDLE/steps/name.sh"
+source "$BUNDLE/steps/dns.sh"
+source "$BUNDLE/steps/packages.sh"
+source "$BUNDLE/steps/this_machine.sh"
+source "$BUNDLE/steps/nvidia_packages.sh"
+source "$BUNDLE/steps/nvidia_driver.sh"
+source "$BUNDLE/steps/fabric_manager.sh"
+source "$BUNDLE/steps/cuda.sh"
+source "$BUNDLE/steps/nccl.sh"
+source "$BUNDLE/steps/gdrcopy.sh"
+source "$BUNDLE/steps/efa.sh"
+source "$BUNDLE/steps/dcgm.sh"
+source "$BUNDLE/steps/limits.sh"
+source "$BUNDLE/steps/job_environment.sh"
+source "$BUNDLE/steps/imds_guard.sh"
+source "$BUNDLE/steps/home_mount.sh"
+source "$BUNDLE/steps/munge.sh"
+source "$BUNDLE/steps/ssh_trust.sh"
+source "$BUNDLE/steps/mpi.sh"
+source "$BUNDLE/steps/slurm_compute.sh"
+source "$BUNDLE/steps/cloudwatch_agent.sh"
+
+report_failure() { tag_failure "$1"; }
+
+one_at_a_time
+run_step baked
+run_step name
+run_step dns
+run_step packages
+run_step imds_guard
+run_step nvidia_driver
+run_step fabric_manager
+run_step cuda
+run_step nccl
+run_step gdrcopy
+run_step efa
+run_step dcgm
+run_step limits
+run_step job_environment
+run_step home_mount
+run_step munge
+run_step ssh_trust
+run_step mpi
+run_step slurm_compute
+run_step cloudwatch_agent

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Makes this machine the head node of GpuCluster. Runs at boot and with each new bundle; running it twice changes nothing.
+set -euo pipefail
+
+readonly ROLE=head
+readonly CLUSTER=GpuCluster
+readonly REGION=us-east-1
+readonly ZONE=gpucluster.internal
+readonly SSM_PATH=/gpucluster/GpuCluster/
+readonly JOB_USER=ubuntu
+readonly ACCOUNTING=local
+readonly VOLUME_GIB=200
+readonly PARTITIONS=(train)
+BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly BUNDLE
+export AWS_DEFAULT_REGION=$REGION
+# The machine's own environment, which sudo leaves out, and HOME, which cloud-init leaves out.
+set -a
+# shellcheck source=/dev/null
+if [ -e /etc/environment ]; then source /etc/environment; fi
+set +a
+export HOME=/root
+# One second and one try, the default, are too few on a machine that is busy booting.
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
+
+source "$BUNDLE/steps/runner.sh"
+source "$BUNDLE/steps/files.sh"
+source "$BUNDLE/steps/services.sh"
+source "$BUNDLE/steps/imds.sh"
+source "$BUNDLE/steps/parameters.sh"
+source "$BUNDLE/steps/horovod_wheel.sh"
+source "$BUNDLE/steps/node_program.sh"
+source "$BUNDLE/steps/slurm_files.sh"
+source "$BUNDLE/steps/baked.sh"
+source "$BUNDLE/steps/name.sh"
+source "$BUNDLE/steps/dns.sh"
+source "$BUNDLE/steps/packages.sh"
+source "$BUNDLE/steps/limits.sh"
+source "$BUNDLE/steps/imds_guard.sh"
+source "$BUNDLE/steps/volume.sh"
+source "$BUNDLE/steps/home_export.sh"
+source "$BUNDLE/steps/munge.sh"
+source "$BUNDLE/steps/mariadb.sh"
+source "$BUNDLE/steps/slurmdbd.sh"
+source "$BUNDLE/steps/ssh_trust.sh"
+source "$BUNDLE/steps/host_key.sh"
+source "$BUNDLE/steps/mpi.sh"
+source "$BUNDLE/steps/python_env.sh"
+source "$BUNDLE/steps/accounting.sh"
+source "$BUNDLE/steps/slurm_head.sh"
+source "$BUNDLE/steps/reconcile.sh"
+source "$BUNDLE/steps/update.sh"
+source "$BUNDLE/steps/release.sh"
+source "$BUNDLE/steps/publish.sh"
+source "$BUNDLE/steps/ready.sh"
+source "$BUNDLE/steps/signal.sh"
+source "$BUNDLE/steps/cloudwatch_agent.sh"
+
+report_failure() { signal FAILURE "$1"; }
+
+one_at_a_time
+run_step baked
+run_step name
+run_step dns
+run_step packages
+run_step imds_guard
+run_step limits
+run_step volume
+run_step home_export
+run_step munge
+run_step mariadb
+run_step slurmdbd
+run_step ssh_trust
+run_step host_key
+run_step mpi
+run_step python_env
+run_step accounting
+run_step slurm_head
+run_step reconcile
+run_step update
+run_step release
+run_step publish
+run_step ready
+run_step signal
+run_step cloudwatch_agent

@@ -1,0 +1,11 @@
+# p4d.24xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
+GPUS=8 EFA_INTERFACES=4 NVSWITCH=yes GDRCOPY=yes
+KERNEL_MODULE=open
+DRIVER_VERSIONS=(570.86 '' 580)
+CUDA_VERSIONS=(12.8 14 13.0)
+NCCL_VERSIONS=(2.25 3 2.28.9-1+cuda13.0)
+GDRCOPY_VERSIONS=(2.4 3 2.5.1)
+DCGM_VERSIONS=(4.0 5 4)
+EFA_VERSIONS=(1.38.0 2 1.47.0)
+OFI_NCCL_VERSIONS=(1.13 2 '')
+JOB_ENVIRONMENT=('NCCL_SOCKET_IFNAME=^docker,lo,veth' FI_EFA_USE_HUGE_PAGE=0)

@@ -1,0 +1,129 @@
+"""What is baked, where the image is pinned, and who boots from it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthesis import ACCOUNT, AMI, lookups
+
+from gpucluster import config
+from gpucluster.baking import builder, pins, recipe
+from gpucluster.instances import INSTANCE_TYPES
+
+BAKED = "ami-0bbbbbbbbbbbbbbbb"
+REGION = "us-east-1"
+TEXT = """
+name: Cluster
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.12xlarge], max_nodes: 2}
+  - {name: own, instance_types: [g5.12xlarge], max_nodes: 2, image: ami-0fedcba9876543210}
+"""
+
+
+def baking(**changes: str) -> pins.Baking:
+    return pins.Baking(**({"account": ACCOUNT, "region": REGION, "base": AMI, "recipe": recipe.recipe()} | changes))
+
+
+def test_a_recipe_is_no_clusters_and_changes_with_its_base_in_nothing() -> None:
+    one = recipe.bundle("ami-1", INSTANCE_TYPES["m6i.large"])
+    two = recipe.bundle("ami-2", INSTANCE_TYPES["m6i.large"])
+    assert [name for name in one if one[name] != two[name]] == ["image.sh"]
+    assert one["image.sh"].replace("ami-1", "ami-2") == two["image.sh"]
+    assert f"RECIPE={recipe.recipe()}" in one["image.sh"]
+    assert recipe.recipe() != recipe.render.version({"image.sh": one["image.sh"]})
+
+
+def test_every_step_that_is_baked_is_in_the_bundle_and_defined() -> None:
+    files = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"])
+    text = "\n".join(files.values())
+    assert [step for step in (*recipe.INSTALLS, "seal") if f"step_{step}() {{" not in text] == []
+    assert set(re.findall(r"steps/\w+\.sh", files["image.sh"])) == {name for name in files if name.startswith("steps/")}
+
+
+def test_a_pin_takes_the_place_of_older_ones_of_its_base_and_of_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    kept = {
+        baking(recipe="0", base="ami-2").key: "ami-a",
+        baking(recipe="0", region="us-west-2").key: "ami-b",
+        baking(recipe="0", account="210987654321").key: "ami-c",
+        f"availability-zones:account={ACCOUNT}:region={REGION}": [f"{REGION}a"],
+    }
+    (tmp_path / "cdk.context.json").write_text(json.dumps(kept | {baking(recipe="0").key: "ami-old"}))
+    path = pins.pin(file, baking(), BAKED)
+    assert json.loads(path.read_text()) == kept | {baking().key: BAKED}
+    assert pins.find(pins.read(file), baking()) == BAKED
+    assert pins.find(pins.read(file), baking(recipe="1")) is None
+    assert pins.current(pins.read(file), account=ACCOUNT, region=REGION, recipe=recipe.recipe()) == [BAKED]
+    assert sorted(pins.forget(file, account=ACCOUNT, region=REGION)) == sorted(["ami-a", BAKED])
+    assert pins.forget(file, account=ACCOUNT, region=REGION) == []
+    assert len(json.loads(path.read_text())) == 3
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"), [("ami-1", "ami-1"), ("dlami-ubuntu-24.04", AMI)], ids=["its id", "what CDK has pinned"]
+)
+def test_the_base_is_what_cdk_takes(image: str, expected: str) -> None:
+    assert pins.looked_up(lookups(REGION), image, account=ACCOUNT, region=REGION) == expected
+    if image != expected:
+        assert pins.looked_up({}, image, account=ACCOUNT, region=REGION) is None
+
+
+def template_of(folder: Path, *, bake: bool = False) -> dict[str, Any]:
+    from stacks.builder import ImageBuilder
+    from stacks.cluster import GpuCluster, cdk
+
+    file = folder / "cluster.yaml"
+    file.write_text(TEXT)
+    cluster, app = config.load(file), cdk.App(context=lookups(REGION))
+    if bake:
+        cluster, machine = builder(cluster), INSTANCE_TYPES["m6i.large"]
+        ImageBuilder(app, cluster.name, config=cluster, account=ACCOUNT, base="dlami-ubuntu-24.04", machine=machine)
+    else:
+        GpuCluster(app, cluster.name, config=cluster, account=ACCOUNT)
+    assembly = Path(app.synth().directory)
+    found: dict[str, Any] = json.loads((assembly / f"{cluster.name}.template.json").read_text())
+    return found
+
+
+def of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [each["Properties"] for each in template["Resources"].values() if each["Type"] == kind]
+
+
+def images_of_nodes(template: dict[str, Any]) -> list[str]:
+    return [each["LaunchTemplateData"]["ImageId"] for each in of_type(template, "AWS::EC2::LaunchTemplate")]
+
+
+def test_nodes_of_the_base_boot_from_the_baked_image_and_the_head_keeps_its_own(tmp_path: Path) -> None:
+    pins.pin(tmp_path / "cluster.yaml", baking(), BAKED)
+    template = template_of(tmp_path)
+    assert images_of_nodes(template) == [BAKED, "ami-0fedcba9876543210"]
+    (head,) = of_type(template, "AWS::EC2::Instance")
+    assert head["ImageId"] == AMI
+    policies = json.dumps(of_type(template, "AWS::IAM::Policy") + of_type(template, "AWS::IAM::ManagedPolicy"))
+    assert f"image/{BAKED}" in policies and f"image/{AMI}" not in policies
+
+
+def test_an_image_of_other_steps_is_not_booted(tmp_path: Path) -> None:
+    pins.pin(tmp_path / "cluster.yaml", baking(recipe="0123456789abcdef"), BAKED)
+    nodes = [
+        each["LaunchTemplateData"]["ImageId"] for each in of_type(template_of(tmp_path), "AWS::EC2::LaunchTemplate")
+    ]
+    assert nodes == [AMI, "ami-0fedcba9876543210"]
+
+
+def test_the_builder_lets_nobody_in_and_may_read_its_bundle_only(tmp_path: Path) -> None:
+    template = template_of(tmp_path, bake=True)
+    assert [each for each in of_type(template, "AWS::EC2::SecurityGroup") if each.get("SecurityGroupIngress")] == []
+    assert of_type(template, "AWS::EC2::SecurityGroupIngress") == []
+    (policy,) = of_type(template, "AWS::IAM::Policy")
+    allowed = {each["Action"]: json.dumps(each["Resource"]) for each in policy["PolicyDocument"]["Statement"]}
+    assert set(allowed) == {"s3:GetObject", "ssm:GetParameter"}
+    assert all("Cluster-image-builder/*" in resource for resource in allowed.values())
+    (instance,) = of_type(template, "AWS::EC2::Instance")
+    assert instance["BlockDeviceMappings"][0]["Ebs"]["Encrypted"]
+    assert len(of_type(template, "AWS::CloudFormation::WaitCondition")) == 1
