@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 
-_BASH = re.compile(r"BASH.*|COMP_.*|EPOCH.*|OPT(ARG|IND|ERR)|_")
-_BASHS_OWN = frozenset(
-    "COPROC DIRSTACK ENV EUID EXECIGNORE FUNCNAME FUNCNEST GLOBIGNORE GROUPS HISTCMD IFS LINENO MAPFILE OLDPWD "
-    "PIPESTATUS POSIXLY_CORRECT PPID PS4 PWD RANDOM REPLY SECONDS SHELLOPTS SHLVL SRANDOM TIMEFORMAT TMOUT UID".split()
+_BASHS_OWN = re.compile(
+    "COPROC|DIRSTACK|ENV|EUID|EXECIGNORE|FUNCNAME|FUNCNEST|GLOBIGNORE|GROUPS|HISTCMD|IFS|LINENO|MAPFILE|OLDPWD|"
+    "PIPESTATUS|POSIXLY_CORRECT|PPID|PS4|PWD|RANDOM|REPLY|SECONDS|SHELLOPTS|SHLVL|SRANDOM|TIMEFORMAT|TMOUT|UID|"
+    "BASH.*|COMP_.*|EPOCH.*|OPT(ARG|IND|ERR)|_"
 )
 """Bash's manual, "Shell Variables": read-only, computed anew at each look, or changing how a script is read."""
-_EACH_RANKS = frozenset(
-    "RANK LOCAL_RANK WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT NUM_NODES GPUS_PER_NODE RANKS_PER_NODE MIN_NODES "
-    "NUM_SERVERS NUM_SERVER_NODES TF_CONFIG COMMAND NODES RANK_PARENT".split()
+_OURS = re.compile(
+    "RANK|LOCAL_RANK|WORLD_SIZE|NODE_RANK|MASTER_ADDR|MASTER_PORT|NUM_NODES|GPUS_PER_NODE|RANKS_PER_NODE|MIN_NODES|"
+    "NUM_SERVERS|NUM_SERVER_NODES|TF_CONFIG|COMMAND|NODES|RANK_PARENT|"
+    "GPUCLUSTER_(?!SEED$).*|DMLC_(ROLE|NODE_HOST|PS_ROOT_.*|NUM_.*)"
 )
-_OURS = re.compile(r"GPUCLUSTER_(?!SEED$).*|DMLC_(ROLE|NODE_HOST|PS_ROOT_.*|NUM_.*)")
 
 
 def refusal(name: str) -> str | None:
     """Why not; None for a name that can be passed on."""
-    if name in _BASHS_OWN or _BASH.fullmatch(name):
+    if _BASHS_OWN.fullmatch(name):
         return "bash gives it a value of its own"
-    if name in _EACH_RANKS or _OURS.fullmatch(name):
+    if _OURS.fullmatch(name):
         return "the job sets it for each rank"
     return None

@@ -163,13 +163,14 @@ def prepare(tmp_path: Path, secret, keys) -> dict:
     for name, file in folder_files(request, secret).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file.text)
+        path.write_text(file.text, newline="")
         path.chmod(file.mode)
     for name, text in STUBS.items():
         (stubs / name).write_text(text)
         (stubs / name).chmod(0o755)
-    script = (folder / "job.sbatch").read_text().replace(f"/home/gpucluster/envs/{request.environment}/bin", str(stubs))
-    (folder / "job.sbatch").write_text(script)
+    script = folder / "job.sbatch"
+    environment = f"/home/gpucluster/envs/{request.environment}/bin".encode()
+    script.write_bytes(script.read_bytes().replace(environment, str(stubs).encode()))
     environment = {
         "PATH": f"{stubs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
