@@ -108,7 +108,7 @@ class SbatchRequest:
         return {"job.sbatch": self.materialize(), **own, **programs, **self.preflight}
 
     def environment_file(self) -> str:
-        """What each rank's program is given at last: the job's scripts have variables of the same names, such as LOG."""
+        """What each rank's program is given at last: the job's scripts have variables of such names, as LOG."""
         given = ((name, value) for name, value in self.spec.env.items() if name not in EXTENDED)
         return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given)
 
