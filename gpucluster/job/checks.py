@@ -10,7 +10,7 @@ from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.job.spec import JobSpec, Servers
-from gpucluster.launchers import LAUNCHERS, NOT_BUILT, WITH_SERVERS
+from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 
 Findings = Iterator[Finding]
 
@@ -52,6 +52,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     """What keeps this completed spec from running on this cluster."""
     yield from _partition(spec, config)
     yield from _launcher(spec, config)
+    yield from _types(spec, config)
     yield from _horovodrun(spec)
     yield from _servers(spec, config)
     yield from _not_built(spec)
@@ -88,10 +89,8 @@ def _efa(spec: JobSpec, config: ClusterConfig, name: str) -> Findings:
 
 
 def _launcher(spec: JobSpec, config: ClusterConfig) -> Findings:
-    if spec.launcher in NOT_BUILT:
-        yield Finding(("launcher",), f"{spec.launcher} is not built yet", f"built: {', '.join(LAUNCHERS)}")
-    elif spec.launcher not in LAUNCHERS:
-        yield Finding(("launcher",), f"no launcher {spec.launcher!r}", _near(spec.launcher, [*LAUNCHERS, *NOT_BUILT]))
+    if spec.launcher not in LAUNCHERS:
+        yield Finding(("launcher",), f"no launcher {spec.launcher!r}", _near(spec.launcher, list(LAUNCHERS)))
     else:
         yield from _environment(spec, config)
 
@@ -118,6 +117,19 @@ def _runs_on(framework: str, key: str, partition: str, config: ClusterConfig) ->
         names = ", ".join(each.name for each in types)
         yield Finding(
             (key,), f"no environment of {framework} runs on {names}", "docs/software.md lists what runs where"
+        )
+
+
+def _types(spec: JobSpec, config: ClusterConfig) -> Findings:
+    launcher = LAUNCHERS.get(spec.launcher)
+    if not launcher or not launcher.types or spec.partition not in config.max_nodes:
+        return
+    others = [each.name for each in config.instance_types(spec.partition) if each.name not in launcher.types]
+    if others:
+        *most, last = launcher.types
+        runs_on = f"{launcher.name} runs on {', '.join(most)} and {last} alone"
+        yield Finding(
+            ("launcher",), f"{runs_on}, and the partition {spec.partition} has {others[0]}", launcher.why_these_types
         )
 
 

@@ -6,15 +6,15 @@ from gpucluster.launchers.horovodrun import ELASTIC, HOROVODRUN, OVER_MPI
 from gpucluster.launchers.launcher import Launcher
 from gpucluster.launchers.mpirun import MPIRUN
 from gpucluster.launchers.mxnet_ps import MXNET_PS
+from gpucluster.launchers.smddp import SMDDP
 from gpucluster.launchers.srun import SRUN
 from gpucluster.launchers.tensorflow_mwms import TENSORFLOW_MWMS
 from gpucluster.launchers.tensorflow_ps import TENSORFLOW_PS
 from gpucluster.launchers.torchrun import TORCHRUN
 
 DEFAULT = TORCHRUN.name
-BUILT = (TORCHRUN, HOROVODRUN, MPIRUN, SRUN, MXNET_PS, TENSORFLOW_PS, TENSORFLOW_MWMS)
+BUILT = (TORCHRUN, HOROVODRUN, MPIRUN, SMDDP, SRUN, MXNET_PS, TENSORFLOW_PS, TENSORFLOW_MWMS)
 LAUNCHERS = {launcher.name: launcher for launcher in BUILT}
-NOT_BUILT = ("smddp",)
 WITH_SERVERS = tuple(launcher.name for launcher in BUILT if launcher.servers)
 
 VARIANTS = {(HOROVODRUN.name, "mpi"): OVER_MPI, (HOROVODRUN.name, "elastic"): ELASTIC}
@@ -25,4 +25,4 @@ def choose(name: str, controller: str = "gloo", *, elastic: bool = False) -> Lau
     return VARIANTS.get((name, "elastic" if elastic else controller), LAUNCHERS[name])
 
 
-__all__ = ["DEFAULT", "LAUNCHERS", "NOT_BUILT", "VARIANTS", "WITH_SERVERS", "Launcher", "choose"]
+__all__ = ["DEFAULT", "LAUNCHERS", "VARIANTS", "WITH_SERVERS", "Launcher", "choose"]

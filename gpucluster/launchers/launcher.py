@@ -23,5 +23,9 @@ class Launcher:
     """Whether processes differ in what they do, and each kind is a Slurm step of its own: templates/job/roles.sh."""
     one_rank_per_node: bool = False
     """Unless told otherwise: a rank drives all GPUs of its node, where others have one rank for each GPU."""
+    types: tuple[str, ...] = ()
+    """The only instance types that it runs on. Empty: any."""
+    why_these_types: str = ""
+    """For who asks for it on another type."""
     programs: tuple[str, ...] = ()
     """Files of templates/job/ that are shipped with the job, beside those that every job has; `a:b` ships a as b."""

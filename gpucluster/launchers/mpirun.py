@@ -15,6 +15,6 @@ MPIRUN = Launcher(
     name="mpirun",
     template="mpirun.sh.j2",
     variables=VARIABLES,
-    frameworks=("horovod", "tensorflow", "torch", "smddp", "mxnet"),
+    frameworks=("horovod", "tensorflow", "torch", "mxnet"),
     programs=("mpi.sh", "mpi-rank.sh", "ssh-through-slurm.sh:bin/ssh"),
 )

@@ -12,7 +12,7 @@ import pytest
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load, preflight
 from gpucluster.job.script import TEMPLATES, folder_name
-from gpucluster.launchers import DEFAULT, LAUNCHERS, NOT_BUILT, VARIANTS
+from gpucluster.launchers import DEFAULT, LAUNCHERS, VARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "jobs"
@@ -25,7 +25,7 @@ partitions:
   - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
   - {name: big, instance_types: [p4d.24xlarge], max_nodes: 8}
 parameter_servers: {instance_type: m4.16xlarge}
-software: {frameworks: [torch, horovod, mxnet, tensorflow]}
+software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow]}
 """
 )
 
@@ -34,6 +34,7 @@ JOBS = {
     "horovodrun-mpi": {"launcher": "horovodrun", "controller": "mpi", "nodes": 2, "gpus_per_node": 2},
     "horovodrun-elastic": {"launcher": "horovodrun", "nodes": 4, "min_nodes": 2, "gpus_per_node": 2},
     "mpirun": {"launcher": "mpirun", "nodes": 2, "gpus_per_node": 2},
+    "smddp": {"launcher": "smddp", "nodes": 2, "partition": "big"},
     "torchrun": {"launcher": "torchrun", "nodes": 2, "gpus_per_node": 2},
     "srun": {"launcher": "srun", "nodes": 2},
     "mxnet-ps": {"launcher": "mxnet-ps", "nodes": 2, "servers": {"ratio": 1.0, "per_node": 2}, "time": "2:00:00"},
@@ -96,7 +97,6 @@ def test_shellcheck(name, tmp_path):
 
 def test_launchers_and_their_files_are_there():
     assert DEFAULT in LAUNCHERS
-    assert not set(LAUNCHERS) & set(NOT_BUILT)
     forms = [*LAUNCHERS.values(), *VARIANTS.values()]
     used = {launcher.template for launcher in forms} | {"sbatch.sh.j2"}
     for launcher in forms:

@@ -106,7 +106,8 @@ def test_time_refused(time):
         ({"nodes": 0}, "--nodes: must be at least 1, got 0"),
         ({"gpus_per_node": 8}, "--gpus-per-node: a node of train (g5.12xlarge) has 4, got 8"),
         ({"launcher": "torchrn"}, "--launcher: no launcher 'torchrn' | did you mean 'torchrun'?"),
-        ({"launcher": "smddp"}, "--launcher: smddp is not built yet"),
+        ({"launcher": "smddp", "partition": "big"}, "--launcher: smddp needs smddp, which software.frameworks of the"),
+        ({"launcher": "horovodrun", "framework": "torch"}, "--framework: horovodrun starts ranks of horovod or tensor"),
         ({"launcher": "mxnet-ps"}, "--launcher: mxnet-ps needs mxnet, which software.frameworks of the cluster Test"),
         ({"partition": "old", "efa": "required"}, "--efa: required, and g5.xlarge of the partition old has no EFA"),
         ({"partition": "tcp", "efa": "required"}, "--efa: required, and the partition tcp has `efa: off`"),
@@ -298,3 +299,22 @@ def test_servers_refused(flags, message):
     got = problems(load, PS, flags={"command": ("a",), "launcher": "mxnet-ps"} | flags)
     assert len(got) == 1
     assert got[0].startswith(message)
+
+
+def test_smddp_is_refused_where_it_cannot_be_imported():
+    text = """
+name: T
+region: us-east-1
+partitions:
+  - {name: mixed, instance_types: [p4d.24xlarge, p4de.24xlarge], max_nodes: 2}
+  - {name: p5, instance_types: [p5.48xlarge], max_nodes: 2}
+software: {frameworks: [torch, smddp]}
+"""
+    config = loads(text)
+    fitting = load(config, flags={"command": ("a",), "launcher": "smddp"})
+    assert (fitting.framework, fitting.ranks_per_node) == ("smddp", 8)
+    with pytest.raises(JobSpecError) as refused:
+        load(config, flags={"command": ("a",), "launcher": "smddp", "partition": "p5"})
+    said = str(refused.value)
+    assert "smddp runs on p3dn.24xlarge, p4d.24xlarge and p4de.24xlarge alone, and the partition p5 has p5.48xl" in said
+    assert "torchrun trains there with NCCL" in said

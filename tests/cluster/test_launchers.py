@@ -1,0 +1,66 @@
+"""Every launcher on the session's cluster: gradients of all ranks are averaged, and digits are learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bed import Bed, Submitted, wait_for
+
+PROGRAMS = Path(__file__).parent / "programs"
+STEPS = (1, 2, 3)
+OVER_MPI = ("--launcher", "horovodrun", "--controller", "mpi")
+LAUNCHERS = [("--launcher", "mpirun"), OVER_MPI, ("--launcher", "horovodrun")]
+
+
+def reports(job: Submitted) -> dict[int, dict[str, Any]]:
+    """Rank -> the last JSON that it printed."""
+    lines = (line[1:].split("] ", 1) for line in job.log if "] {" in line and line[1].isdigit())
+    return {int(label.split()[0]): json.loads(text) for label, text in lines}
+
+
+def expected_weights(ranks: int) -> float:
+    """From 0, after a step for each of STEPS of the mean of (rank + 1) * step."""
+    return -sum(STEPS) * (ranks + 1) / 2
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=" ".join)
+def test_gradients_of_all_ranks_are_averaged(cluster: Bed, launcher: tuple[str, ...]) -> None:
+    job = cluster.submit(
+        "--nodes", "2", "--gpus-per-node", "2", *launcher, "--workdir", str(PROGRAMS), "--follow",
+        "--", "python", "horovod_gradients.py",
+    )  # fmt: skip
+    assert job.exit_code == 0, job.told
+    over_mpi = launcher != ("--launcher", "horovodrun")
+    assert reports(job) == {
+        rank: {"weights": [expected_weights(4)] * 5, "size": 4, "mpi": over_mpi} for rank in range(4)
+    }
+    nodes = {line.split("]")[0] for line in job.log if "] {" in line}
+    first, second = job.result["node_list"]
+    assert nodes == {f"[0 {first}", f"[1 {first}", f"[2 {second}", f"[3 {second}"}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:2], ids=" ".join)
+def test_digits_are_learned_over_mpi(cluster: Bed, launcher: tuple[str, ...]) -> None:
+    job = cluster.submit("examples/digits/job-horovod.yaml", *launcher, "--follow")
+    assert job.exit_code == 0, job.told
+    assert job.result["world_size"] == 4
+    (accuracy,) = [report["accuracy"] for report in reports(job).values() if "accuracy" in report]
+    assert accuracy >= 0.95
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:2], ids=" ".join)
+def test_a_rank_that_fails_over_mpi_ends_the_job(cluster: Bed, launcher: tuple[str, ...]) -> None:
+    program = 'if [ "$RANK" = 3 ]; then echo "about to fail"; exit 3; fi; exec sleep 299'
+    job = cluster.submit(
+        "--nodes", "2", "--gpus-per-node", "2", *launcher, "--follow", "--", "bash", "-c", program
+    )  # fmt: skip
+    assert job.exit_code == 4, job.told
+    first, second = job.result["node_list"]
+    assert (job.result["exit_code"], job.result["failed_rank"], job.result["failed_node"]) == (3, 3, second)
+    assert job.result["reason"] == "about to fail"
+    for node in (first, second):
+        left = "ssh", node, "pgrep -af '[s]leep 299|[p]rted' || true"
+        wait_for(f"no process left on {node}", lambda left=left: not cluster.ssh(*left).strip(), 30)
