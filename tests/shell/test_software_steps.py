@@ -1,0 +1,234 @@
+"""The steps of GPUs and EFA: they verify what an image brings, install what it lacks, and refuse what does not suit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from test_steps import OWNER, STEPS, Machine
+
+from gpucluster import render
+from gpucluster.instances import INSTANCE_TYPES
+from localcloud.ec2 import catalogue
+from localcloud.machines.image import GUEST_FILES
+
+SOFTWARE = ("nvidia_driver", "fabric_manager", "cuda", "nccl", "gdrcopy", "efa", "dcgm")
+SOURCES = ("runner", "files", "services", "packages", "this_machine", "nvidia_packages", *SOFTWARE)
+PLACES = (
+    "/usr/local/cuda",
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/opt/amazon",
+    "/etc/os-release",
+    "/etc/gpucluster",
+)
+
+
+class Node:
+    """A machine of an instance type. What an image has below `root` is all that the steps find."""
+
+    def __init__(self, folder: Path, type_: str, root: Path) -> None:
+        self.machine, self.type = Machine(folder), type_
+        for name in ("this_machine", "nvidia_packages", "job_environment", *SOFTWARE):
+            text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+            for place in PLACES:
+                text = text.replace(place, f"{root}{place}")
+            self.machine.step(name, text)
+        (folder / "bundle/machines").mkdir()
+        (folder / f"bundle/machines/{type_}.sh").write_text(render.machine(INSTANCE_TYPES[type_]))
+        (folder / "hardware.json").write_text(json.dumps(dataclasses.asdict(catalogue.hardware(type_))))
+        for name in ("systemctl", "sleep", "modprobe"):
+            self.machine.command(name)
+        self.machine.command("hostname", "echo train-1")
+
+    def run(self, *steps: str, path: str = "", header: str = "") -> tuple[int, str]:
+        """Exit status, and all that was said."""
+        lines = [
+            f"imds() {{ echo {self.type}; }}",
+            f"ROLE=compute WITHOUT_EFA=(quiet) LOCALCLOUD_RUN={self.machine.root}; export LOCALCLOUD_RUN",
+            f"PATH={self.machine.bin}:{path}/usr/bin:/bin",
+            "report_failure() { :; }",
+            header,
+            *(f"run_step {step}" for step in steps),
+        ]
+        done = self.machine.run("\n".join(lines), *SOURCES, "job_environment")
+        return done.returncode, done.stdout + done.stderr
+
+    def asked_for(self, command: str) -> list[str]:
+        return [call for call in self.machine.calls() if call.startswith(f"{command} ") and "update" not in call]
+
+
+SAID = {
+    "g5.12xlarge": ["NVIDIA driver 595.71.05", "GPUs 4", "CUDA 13.2", "NCCL 2.29.7", "EFA installer 1.47.0",
+                    "aws-ofi-nccl 1.18.0", "EFA interfaces 1", "DCGM 4.6.0"],
+    "g4dn.xlarge": ["NVIDIA driver 595.71.05", "GPUs 1", "CUDA 13.2", "NCCL 2.29.7", "DCGM 4.6.0"],
+    "p4d.24xlarge": ["NVIDIA driver 595.71.05", "GPUs 8", "fabric manager 595.71.05", "CUDA 13.2", "NCCL 2.29.7",
+                     "GDRCopy 2.5.2", "EFA installer 1.47.0", "aws-ofi-nccl 1.18.0", "EFA interfaces 4", "DCGM 4.6.0"],
+    "p5.48xlarge": ["NVIDIA driver 595.71.05", "GPUs 8", "fabric manager 595.71.05", "CUDA 13.2", "NCCL 2.29.7",
+                    "GDRCopy 2.5.2", "EFA installer 1.47.0", "aws-ofi-nccl 1.18.0", "EFA interfaces 32", "DCGM 4.6.0"],
+    "p3dn.24xlarge": ["NVIDIA driver 580.95.05", "GPUs 8", "CUDA 12.8", "NCCL 2.29.7", "EFA installer 1.47.0",
+                      "aws-ofi-nccl 1.18.0", "EFA interfaces 1", "DCGM 4.6.0"],
+    "c5n.18xlarge": ["EFA installer 1.47.0", "EFA interfaces 1"],
+    "m5.large": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type_", SAID)
+def test_an_image_that_suits_is_verified_and_nothing_is_installed(tmp_path: Path, type_: str) -> None:
+    """The local cloud's own image, whose stand-ins report what a Deep Learning AMI has."""
+    node = Node(tmp_path, type_, GUEST_FILES)
+    for command in ("apt-get", "curl"):
+        node.machine.command(command, "exit 1")
+    code, said = node.run(*SOFTWARE, path=f"{GUEST_FILES}/usr/bin:")
+    assert code == 0, said
+    versions = [line.partition(" ")[2] for line in said.splitlines() if "step=" not in line]
+    assert versions == SAID[type_]
+    assert not node.asked_for("apt-get") and not node.asked_for("curl")
+
+
+OLD_SMI = 'case "$*" in *driver_version*) echo 550.54.15 ;; *) echo "GPU 0: x" ;; esac'
+REFUSED = {
+    "a driver too old": (
+        "g4dn.xlarge", "nvidia_driver", {"nvidia-smi": OLD_SMI},
+        "NVIDIA driver 550.54.15 does not suit g4dn.xlarge, expected 570.86 or newer",
+    ),
+    "a driver too new for V100": (
+        "p3dn.24xlarge", "nvidia_driver", {"nvidia-smi": OLD_SMI.replace("550.54.15", "595.71.05")},
+        "NVIDIA driver 595.71.05 does not suit p3dn.24xlarge, expected 535 or newer, and older than 590",
+    ),
+    "a driver without its kernel module": (
+        "g5.xlarge", "nvidia_driver", {"nvidia-smi": "echo 'NVIDIA-SMI has failed'; exit 9"},
+        "nvidia-smi: NVIDIA-SMI has failed",
+    ),
+    "a GPU that is gone": (
+        "g5.12xlarge", "nvidia_driver",
+        {"nvidia-smi": 'case "$*" in *driver_version*) echo 580.95.05 ;; *) seq 3 ;; esac'},
+        "nvidia-smi lists 3 GPUs, g5.12xlarge has 4",
+    ),
+    "another fabric manager": (
+        "p4d.24xlarge", "fabric_manager",
+        {"nvidia-smi": "echo 580.95.05", "nv-fabricmanager": "echo Fabric Manager version is : 580.82.07"},
+        "fabric manager 580.82.07 does not suit the driver 580.95.05",
+    ),
+    "DCGM that says nothing": (
+        "g5.xlarge", "dcgm", {"dcgmi": "exit 0"}, "DCGM: not found on this image, expected 4.0 or newer",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_suit_fails_and_is_named(tmp_path: Path, case: str) -> None:
+    type_, step, commands, why = REFUSED[case]
+    node = Node(tmp_path, type_, tmp_path / "image")
+    for name, body in commands.items():
+        node.machine.command(name, body)
+    code, said = node.run(step)
+    assert code == 1 and why in said, said
+
+
+def test_missing_interfaces_fail_unless_the_partition_does_without(tmp_path: Path) -> None:
+    node = Node(tmp_path, "p4d.24xlarge", GUEST_FILES)
+    node.machine.command("fi_info", "echo provider: efa; echo provider: efa")
+    code, said = node.run("efa")
+    assert code == 1 and "fi_info finds 2 EFA interfaces, p4d.24xlarge has 4" in said
+    code, said = node.run("efa", header="WITHOUT_EFA=(train)")
+    assert code == 0 and "EFA installer" not in said
+
+
+def test_a_type_that_the_cluster_file_does_not_name_is_refused(tmp_path: Path) -> None:
+    node = Node(tmp_path, "g5.xlarge", GUEST_FILES)
+    (tmp_path / "bundle/machines/g5.xlarge.sh").unlink()
+    code, said = node.run("cuda")
+    assert code == 1 and "the cluster file names no g5.xlarge" in said
+
+
+NVIDIA = "https://developer.download.nvidia.com/compute"
+KEYRING = f"{NVIDIA}/cuda/repos/ubuntu2404/x86_64/cuda-keyring_1.1-1_all.deb"
+PLAIN = {
+    "nvidia_driver": ("g5.xlarge", [KEYRING], ["nvidia-open-580"]),
+    "nvidia_driver, V100": ("p3dn.24xlarge", [KEYRING], ["cuda-drivers-580"]),
+    "fabric_manager": ("p5.48xlarge", [KEYRING], ["nvidia-fabricmanager-580"]),
+    "cuda": ("g5.xlarge", [KEYRING], ["cuda-toolkit-13-0"]),
+    "cuda, V100": ("p3dn.24xlarge", [KEYRING], ["cuda-toolkit-12-8"]),
+    "nccl": ("g5.xlarge", [KEYRING], ["libnccl2=2.28.9-1+cuda13.0", "libnccl-dev=2.28.9-1+cuda13.0"]),
+    "dcgm": ("g5.xlarge", [KEYRING], ["datacenter-gpu-manager-4-cuda13"]),
+    "dcgm, V100": ("p3dn.24xlarge", [KEYRING], ["datacenter-gpu-manager-4-cuda12"]),
+    "gdrcopy": (
+        "p4d.24xlarge",
+        [
+            f"{NVIDIA}/redist/gdrcopy/CUDA%2013.0/ubuntu24_04/x64/{name}_2.5.1-1_amd64.Ubuntu24_04.deb"
+            for name in ("gdrdrv-dkms", "libgdrapi")
+        ],
+        ["gdrdrv-dkms.deb", "libgdrapi.deb"],
+    ),
+    "efa": ("g5.12xlarge", ["https://efa-installer.amazonaws.com/aws-efa-installer-1.47.0.tar.gz"], []),
+}
+INSTALLED = """
+mkdir -p "$IMAGE"/usr/local/cuda/bin "$IMAGE"/usr/local/lib "$IMAGE"/usr/lib/x86_64-linux-gnu
+program() { printf '#!/bin/sh\\n%s\\n' "$2" >"$1"; chmod +x "$1"; }
+program "$BIN/nvidia-smi" 'case "$*" in *driver_version*) echo 580.95.05 ;; *) seq $GPU_COUNT ;; esac'
+program "$BIN/nv-fabricmanager" 'echo Fabric Manager version is : 580.95.05'
+program "$BIN/dcgmi" 'echo; echo "dcgmi  version: 4.4.1"'
+program "$IMAGE/usr/local/cuda/bin/nvcc" "echo Cuda compilation tools, release $CUDA, V$CUDA.1"
+touch "$IMAGE"/usr/lib/x86_64-linux-gnu/libnccl.so.2.28.9 "$IMAGE"/usr/local/lib/libgdrapi.so.2.5
+"""
+INSTALLER = """
+mkdir -p aws-efa-installer && cat >aws-efa-installer/efa_installer.sh <<'END'
+#!/bin/bash
+echo "# EFA installer version: 1.47.0" >"$IMAGE/opt/amazon/efa_installed_packages"
+echo "Initializing aws-ofi-nccl 1.18.0" >"$IMAGE/opt/amazon/ofi-nccl/lib/libnccl-net.so"
+END
+chmod +x aws-efa-installer/efa_installer.sh
+"""
+
+
+@pytest.mark.parametrize("case", PLAIN)
+def test_a_plain_image_is_given_what_the_matrix_says_once(tmp_path: Path, case: str) -> None:
+    type_, urls, packages = PLAIN[case]
+    step = case.partition(",")[0]
+    node = Node(tmp_path, type_, tmp_path / "image")
+    (tmp_path / "image/etc").mkdir(parents=True)
+    (tmp_path / "image/etc/os-release").write_text('ID=ubuntu\nVERSION_ID="24.04"\n')
+    (tmp_path / "image/opt/amazon/ofi-nccl/lib").mkdir(parents=True)
+    count, cuda = INSTANCE_TYPES[type_].gpus, "12.8" if "V100" in case else "13.0"
+    settings = f"export IMAGE={tmp_path}/image BIN={node.machine.bin} CUDA={cuda} GPU_COUNT={count}"
+    node.machine.command("dpkg-query", "exit 1")
+    node.machine.command("dpkg")
+    node.machine.command("curl", 'while [ "$1" != -o ]; do shift; done; : >"$2"')
+    node.machine.command("tar", f'cd "$4"\n{INSTALLER}')
+    node.machine.command("fi_info", "echo provider: efa")
+    node.machine.command("apt-get", INSTALLED)
+    if step == "fabric_manager":
+        node.machine.command("nvidia-smi", "echo 580.95.05")
+    code, said = node.run(step, header=settings)
+    assert code == 0, said
+    assert [url for call in node.asked_for("curl") for url in call.split() if url.startswith("https:")] == urls
+    installed = [call.partition("--no-install-recommends ")[2] for call in node.asked_for("apt-get")]
+    assert [all(word in each for word in packages) for each in installed] == ([True] if packages else [])
+    before = len(node.machine.calls())
+    code, said = node.run(step, header=settings)
+    assert code == 0, said
+    assert not [call for call in node.machine.calls()[before:] if call.startswith(("apt-get", "curl", "dpkg", "tar"))]
+
+
+def test_a_step_that_cannot_fetch_says_from_where(tmp_path: Path) -> None:
+    node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
+    node.machine.command("curl", "exit 28")
+    code, said = node.run("efa")
+    assert code == 1
+    assert "cannot fetch https://efa-installer.amazonaws.com/aws-efa-installer-1.47.0.tar.gz" in said
+
+
+def test_ranks_are_told_what_their_type_needs_and_a_jobs_own_value_wins(tmp_path: Path) -> None:
+    node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
+    code, said = node.run("job_environment")
+    assert code == 0, said
+    path = tmp_path / "image/etc/gpucluster/job-environment.sh"
+    told = node.machine.run(f"source {path}; env | grep -E '^(NCCL|FI)_' | sort")
+    assert told.stdout.split() == [
+        "FI_EFA_USE_HUGE_PAGE=0", "NCCL_SHM_USE_CUDA_MEMCPY=1", "NCCL_SOCKET_IFNAME=^docker,lo,veth",
+    ]  # fmt: skip
+    told = node.machine.run(f"export FI_EFA_USE_HUGE_PAGE=1; source {path}; echo $FI_EFA_USE_HUGE_PAGE")
+    assert told.stdout == "1\n"
