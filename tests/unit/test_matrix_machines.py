@@ -1,0 +1,66 @@
+"""The versions below the frameworks: every GPU type has a row, and what a row installs it accepts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpucluster import matrix
+from gpucluster.instances import INSTANCE_TYPES, InstanceType
+
+GPU_TYPES = [each for each in INSTANCE_TYPES.values() if each.gpus]
+
+
+def parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.match(r"[0-9.]+", version)[0].strip(".").split("."))  # type: ignore[index]
+
+
+@pytest.mark.parametrize("type_", GPU_TYPES, ids=lambda each: each.name)
+def test_every_gpu_type_has_one_row(type_: InstanceType) -> None:
+    family = matrix.FAMILIES[type_.gpu_model]
+    assert [family in each.families for each in matrix.MACHINES].count(True) == 1
+    assert matrix.machine(type_) is not None
+
+
+@pytest.mark.parametrize("row", matrix.MACHINES, ids=lambda each: each.families[0])
+@pytest.mark.parametrize("component", ["driver", "cuda", "nccl", "gdrcopy", "dcgm"])
+def test_what_is_installed_is_accepted(row: matrix.Machine, component: str) -> None:
+    versions: matrix.Versions = getattr(row, component)
+    installed = parts(versions.installed)
+    assert installed >= parts(versions.least)[: len(installed)]
+    assert not versions.below or installed < parts(versions.below)
+
+
+def test_v100_is_a_row_apart() -> None:
+    """No driver after 580 and no CUDA after 12 knows it, and NVIDIA's open modules never did."""
+    volta = matrix.machine(INSTANCE_TYPES["p3dn.24xlarge"])
+    modern = matrix.machine(INSTANCE_TYPES["p5.48xlarge"])
+    assert volta and modern and volta is not modern
+    assert (volta.kernel_module, modern.kernel_module) == ("proprietary", "open")
+    assert parts(volta.driver.below) <= (590,) and parts(volta.cuda.below) == (13,)
+    assert "cuda12" in volta.nccl.installed and "cuda13" in modern.nccl.installed
+
+
+@pytest.mark.parametrize(
+    ("name", "nvswitch", "gdrcopy"),
+    [
+        ("p3dn.24xlarge", False, False), ("p4d.24xlarge", True, True), ("p5.4xlarge", False, True),
+        ("p5.48xlarge", True, True), ("p6-b300.48xlarge", True, True), ("g6e.48xlarge", False, False),
+        ("c5n.18xlarge", False, False),
+    ],
+)  # fmt: skip
+def test_nvswitch_and_gdrcopy(name: str, nvswitch: bool, gdrcopy: bool) -> None:
+    type_ = INSTANCE_TYPES[name]
+    assert (matrix.has_nvswitch(type_), matrix.uses_gdrcopy(type_)) == (nvswitch, gdrcopy)
+
+
+OBSOLETE = {"FI_PROVIDER", "FI_EFA_USE_DEVICE_RDMA", "FI_EFA_FORK_SAFE", "RDMAV_FORK_SAFE", "NCCL_PROTO", "NCCL_DEBUG"}
+
+
+@pytest.mark.parametrize("type_", INSTANCE_TYPES.values(), ids=lambda each: each.name)
+def test_jobs_are_told_little(type_: InstanceType) -> None:
+    told = matrix.job_environment(type_)
+    assert not told.keys() & OBSOLETE
+    assert bool(told) == bool(type_.gpus)
+    assert ("NCCL_SHM_USE_CUDA_MEMCPY" in told) == (type_.gpu_model in ("a10g", "l4"))
