@@ -147,17 +147,25 @@ def _lock(path: Path) -> Iterator[None]:
 def _build(path: Path, host: Host, *, plain: bool) -> None:
     """Build beside `path` and rename, so that a broken build is never taken for an image."""
     partial = path.with_name(path.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    _discard(partial)
     with tempfile.TemporaryDirectory(prefix="localcloud-image-") as scratch:
         overlay = _host_files(Path(scratch), host)
         argv = mmdebstrap_argv(partial, host, overlay, plain=plain)
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     path.with_name(path.name + ".log").write_text(done.stdout)
     if done.returncode:
-        shutil.rmtree(partial, ignore_errors=True)
+        _discard(partial)
         last = "\n".join(done.stdout.splitlines()[-15:])
         raise ImageError(f"mmdebstrap failed with status {done.returncode}:\n{last}")
     partial.rename(path)
+
+
+def _discard(partial: Path) -> None:
+    """A build that was killed leaves the host's /dev/shm, /proc and /sys mounted in it: what is theirs must stay."""
+    mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    for point in sorted((each for each in mounts if each.startswith(f"{partial}/")), reverse=True):
+        subprocess.run(["umount", "--lazy", point], check=True)
+    shutil.rmtree(partial, ignore_errors=True)
 
 
 def _host_files(scratch: Path, host: Host) -> Path:
