@@ -73,6 +73,10 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     type=click.Choice(["off", "quick", "full"]),
     help="Looks at the nodes first; full: bandwidth as well. Left out: quick.",
 )
+@click.option("--container-image", help="The ranks run in it: a registry's image, or a squashfs file.")
+@click.option(
+    "--container-mounts", multiple=True, metavar="FROM:TO[:ro]", help="What the container sees besides; repeatable."
+)
 @click.option("--requeue/--no-requeue", default=None, help="Run again after a node failure.")
 @click.option("--exclusive/--no-exclusive", default=None, help="Have the nodes alone.")
 @click.option(
@@ -158,9 +162,12 @@ def _submit(context: CliContext, config: Any, request: SbatchRequest, workdir: P
 
     packed = submission.pack(request, submission.secret_values(request.spec, os.environ), workdir)
     with head(context, config) as remote:
-        job_id = submission.submit(remote, request, packed)
+        submitted = submission.submit(remote, request, packed)
+        job_id = submitted.job_id
         line: dict[str, Any] = {"job_id": job_id, "folder": request.folder, "name": request.spec.name}
         following.tell(f"job {job_id} submitted: {request.summary}")
+        for build in submitted.builds:
+            following.tell(build.told)
         if not follow:
             click.echo(json.dumps(line))
             return 0

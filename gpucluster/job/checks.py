@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.job import container
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 
@@ -91,8 +92,10 @@ def _efa(spec: JobSpec, config: ClusterConfig, name: str) -> Findings:
 def _launcher(spec: JobSpec, config: ClusterConfig) -> Findings:
     if spec.launcher not in LAUNCHERS:
         yield Finding(("launcher",), f"no launcher {spec.launcher!r}", _near(spec.launcher, list(LAUNCHERS)))
-    else:
+    elif not container.replaces_environment(spec):
         yield from _environment(spec, config)
+    if spec.container_mounts and not spec.container_image:
+        yield Finding(("container_mounts",), "without a container_image", "name the image, or leave the mounts out")
 
 
 def _environment(spec: JobSpec, config: ClusterConfig) -> Findings:
@@ -160,10 +163,9 @@ def _servers(spec: JobSpec, config: ClusterConfig) -> Findings:
 
 
 def _not_built(spec: JobSpec) -> Findings:
-    """Refused rather than ignored: without its data or its container a job does something else than was asked."""
-    for key in ("container_image", "container_mounts", "channels"):
-        if getattr(spec, key):
-            yield Finding((key,), "not built yet", "leave it out")
+    """Refused rather than ignored: without its data a job does something else than was asked."""
+    if spec.channels:
+        yield Finding(("channels",), "not built yet", "leave it out")
 
 
 def _name(command: tuple[str, ...]) -> str:

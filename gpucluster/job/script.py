@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpucluster import matrix
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
-from gpucluster.job import preflight
+from gpucluster.job import container, preflight
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, choose
 
@@ -41,7 +41,7 @@ class SbatchRequest:
     spec: JobSpec
     launcher: Launcher
     environment: str
-    """Of the cluster's Python environments, the name of the one that the ranks run in."""
+    """Of the cluster's Python environments, the name of the one that the ranks run in. "" where a container has all."""
     cpus_per_task: int | None
     """None where the job has the nodes to itself: it then has all their CPUs."""
     server_nodes: int = 0
@@ -99,6 +99,7 @@ class SbatchRequest:
             environment=f"{ENVIRONMENTS}/{self.environment}",
             server_environment=f"{ENVIRONMENTS}/{self.server_environment}",
             rank_variables=variables,
+            container_image=container.image_of(self.spec.container_image or ""),
         )
 
     def files(self) -> Mapping[str, str]:
@@ -123,6 +124,8 @@ def folder_path(name: str) -> str:
 
 
 def _environment_on(spec: JobSpec, config: ClusterConfig, partition: str) -> str:
+    if container.replaces_environment(spec):
+        return ""
     environment = matrix.environment(spec.framework or "", config.instance_types(partition))
     if environment is None:
         raise ValueError(f"no environment of {spec.framework} on {partition}: `load` refuses this")
@@ -166,7 +169,7 @@ def _metrics(spec: JobSpec) -> dict[str, str]:
 
 
 def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
-    names = (*EVERY_JOB, *preflight.programs(spec), *launcher.programs)
+    names = (*EVERY_JOB, *container.PROGRAMS, *preflight.programs(spec), *launcher.programs)
     shipped = [program.partition(":") for program in names]
     return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}
 

@@ -22,6 +22,7 @@ HOROVODRUN = Launcher(
         "GPUCLUSTER_NODE": "HOROVOD_HOSTNAME",
     },
     frameworks=("horovod", "tensorflow"),
+    outside_container=True,
     programs=("ssh-through-slurm.sh:bin/ssh",),
 )
 OVER_MPI = replace(

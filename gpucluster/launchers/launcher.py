@@ -27,5 +27,7 @@ class Launcher:
     """The only instance types that it runs on. Empty: any."""
     why_these_types: str = ""
     """For who asks for it on another type."""
+    outside_container: bool = False
+    """With a container_image: whether it still runs in the cluster's environment, and only the ranks in the image."""
     programs: tuple[str, ...] = ()
     """Files of templates/job/ that are shipped with the job, beside those that every job has; `a:b` ships a as b."""

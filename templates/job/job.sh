@@ -5,6 +5,8 @@
 source "$GPUCLUSTER_JOB_DIR/network.sh"
 # shellcheck source=templates/job/preflight.sh
 source "$GPUCLUSTER_JOB_DIR/preflight.sh"
+# shellcheck source=templates/job/container.sh
+source "$GPUCLUSTER_JOB_DIR/container.sh"
 
 EXIT_CODE=1 FAILED_RANK='' FAILED_NODE='' REASON='' STOPPED='' LAUNCHER_PID='' LABELLER_PID=''
 
@@ -20,6 +22,7 @@ run_job() {
   find_nodes
   label_output
   preflight
+  make_containers
   watch_nccl
   full_preflight
   launch >&"$OUTPUT" 2>&1 {OUTPUT}>&- &

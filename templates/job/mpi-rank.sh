@@ -6,4 +6,4 @@ set -euo pipefail
 read -ra nodes <<<"$GPUCLUSTER_NODES"
 export NODE_RANK=$((OMPI_COMM_WORLD_RANK / RANKS_PER_NODE))
 export GPUCLUSTER_NODE=${nodes[NODE_RANK]}
-exec bash "$GPUCLUSTER_JOB_DIR/rank.sh" "$@"
+exec bash "$GPUCLUSTER_JOB_DIR/$HOSTED_RANK" "$@"

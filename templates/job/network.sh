@@ -18,9 +18,25 @@ address_of() {
 # The interface that has this address, on this node.
 interface_of() {
   local interface
-  interface=$(ip -oneline -4 address show to "$1" | awk '{ print $2; exit }')
+  if command -v ip >/dev/null; then
+    interface=$(ip -oneline -4 address show to "$1" | awk '{ print $2; exit }')
+  else
+    interface=$(interface_by_route "$1")
+  fi
   [ -n "$interface" ] || { echo "error: no network interface of $(hostname) has the address $1" >&2; return 1; }
   echo "$interface"
+}
+
+# Images mostly lack `ip`. By the kernel's table of routes: the interface whose own network the address is in.
+interface_by_route() {
+  local a b c d address name destination mask
+  IFS=. read -r a b c d <<<"$1"
+  address=$((a | b << 8 | c << 16 | d << 24))
+  while read -r name destination _ _ _ _ _ mask _; do
+    [[ $mask =~ ^[0-9A-F]{8}$ ]] && ((16#$mask != 0 && (address & 16#$mask) == 16#$destination)) || continue
+    echo "$name"
+    return
+  done </proc/net/route
 }
 
 # A port of this node to listen on, in PORT: the first free one from the job's own place in 20000-29999. That range is below Linux's

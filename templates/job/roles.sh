@@ -25,13 +25,13 @@ let_go() {
 
 # `leashed OPTIONS... COMMAND...`: a step that runs until the job ends.
 leashed() {
-  srun --overlap --kill-on-bad-exit=1 "$@" <&"$LEASHED" {LEASH}>&- {LEASHED}>&- &
+  srun --overlap --kill-on-bad-exit=1 "${CONTAINER[@]}" "$@" <&"$LEASHED" {LEASH}>&- {LEASHED}>&- &
   STEPS+=($!)
 }
 
 # `leading OPTIONS... COMMAND...`: the step that the job ends with.
 leading() {
-  srun --overlap --kill-on-bad-exit=1 "$@" </dev/null {LEASH}>&- {LEASHED}>&- &
+  srun --overlap --kill-on-bad-exit=1 "${CONTAINER[@]}" "$@" </dev/null {LEASH}>&- {LEASHED}>&- &
   LEADER=$!
   STEPS+=("$LEADER")
 }

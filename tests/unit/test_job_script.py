@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster.config import loads
-from gpucluster.job import SbatchRequest, load, preflight
+from gpucluster.job import SbatchRequest, container, load, preflight
 from gpucluster.job.script import TEMPLATES, folder_name
 from gpucluster.launchers import DEFAULT, LAUNCHERS, VARIANTS
 
@@ -42,6 +42,11 @@ JOBS = {
     "tensorflow-ps": {"launcher": "tensorflow-ps", "nodes": 2, "servers": {"nodes": 1}, "exclusive": False},
     "tensorflow-mwms": {"launcher": "tensorflow-mwms", "nodes": 2},
     "one-node": {"launcher": "torchrun"},
+    "container": {
+        "launcher": "torchrun", "nodes": 2, "container_image": "nvcr.io/nvidia/pytorch:25.01-py3",
+        "container_mounts": ("/fsx:/fsx:ro", "/scratch:/scratch"),
+    },
+    "container-horovodrun": {"launcher": "horovodrun", "nodes": 2, "container_image": "/home/ubuntu/it's mine.sqsh"},
     "shared-nodes": {"launcher": "srun", "gpus_per_node": 1, "exclusive": False, "nodes": 2},
     "cpu-only": {"launcher": "srun", "partition": "ps", "ntasks_per_node": 4},
     "everything": {
@@ -102,7 +107,9 @@ def test_launchers_and_their_files_are_there():
     for launcher in forms:
         used |= {name.partition(":")[0] for name in launcher.programs}
     used |= {name.partition(":")[0] for name in (*preflight.PROGRAMS, *preflight.PROGRAMS_OF_FULL)}
-    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py"} == {path.name for path in TEMPLATES.iterdir()}
+    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py", *container.PROGRAMS} == {
+        path.name for path in TEMPLATES.iterdir()
+    }
 
 
 def test_two_folders_of_one_second_differ():

@@ -122,7 +122,7 @@ def test_time_refused(time):
             {"launcher": "horovodrun", "nodes": 2, "min_nodes": 3},
             "--min-nodes: the job starts with 2 nodes, got 3 | ask for as many nodes, or for fewer at least",
         ),
-        ({"container_image": "x.sqsh"}, "--container-image: not built yet"),
+        ({"container_mounts": ("/a:/a",)}, "--container-mounts: without a container_image"),
         ({"channels": {"train": "s3://b"}}, "--channels: not built yet"),
         ({"name": "a b"}, "--name: must be up to 64 letters"),
         ({"name": "-x"}, "--name: must be up to 64 letters"),

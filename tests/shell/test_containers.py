@@ -1,0 +1,106 @@
+"""Jobs with a container_image: that every rank is started inside, by srun's options of pyxis, whatever the launcher."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from test_job_scripts import PROBE, finished, prepare
+
+IMAGE = {"container_image": "nvcr.io/nvidia/pytorch:25.01-py3", "container_mounts": ("/fsx:/fsx:ro",)}
+# Beside what the other stand-in does: whoever is started with pyxis's options knows that it is inside. It has no `ip`.
+PYXIS = r"""#!/usr/bin/env bash
+for word; do
+  case $word in
+    --container-name=*) export INSIDE=${word#*=} ;;
+    --container-image=*) [ ! -e "$STUBS/no-image" ] || { cat "$STUBS/no-image" >&2; exit 1; } ;;
+    --*) ;;
+    *) break ;;
+  esac
+done
+[ -n "$INSIDE" ] || [[ $* == *probe.py* ]] || [[ $* == *"bash -c"* ]] || { echo "not inside: $*" >&2; exit 9; }
+exec "$STUBS/plain-srun" "$@"
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def start(no_image=None, **keys):
+        job = prepare(tmp_path, {}, {"command": ("python", "-c", PROBE)} | IMAGE | keys)
+        stubs = tmp_path / "stubs"
+        (stubs / "srun").rename(stubs / "plain-srun")
+        (stubs / "srun").write_text(PYXIS)
+        (stubs / "srun").chmod(0o755)
+        (stubs / "hostname").write_text('#!/usr/bin/env bash\necho "${HOROVOD_HOSTNAME:-train-1}"\n')
+        (stubs / "hostname").chmod(0o755)
+        if no_image:
+            (stubs / "no-image").write_text(no_image)
+        script = (tmp_path / "job" / "job.sbatch").read_text()
+        # the environment of containers is the machine's here
+        (tmp_path / "job" / "job.sbatch").write_text(
+            script.replace("set -euo pipefail\n", f"set -euo pipefail\nPATH={stubs}:$PATH\n")
+        )
+        process = subprocess.run(**job, timeout=60, check=False)
+        calls = stubs / "calls"
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        return (*finished(process.returncode, tmp_path / "job")[:3], lines)
+
+    return start
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun", "horovodrun"])
+def test_every_rank_runs_inside(run, tmp_path, launcher):
+    code, _, log, calls = run(launcher=launcher)
+    assert code == 0, log
+    for rank in range(4):
+        _, environment = json.loads((tmp_path / str(rank)).read_text())
+        assert environment["INSIDE"] == "gpucluster-77"
+        assert (environment["RANK"], environment["WORLD_SIZE"]) == (str(rank), "4")
+    assert "[container] nvcr.io#nvidia/pytorch:25.01-py3 is on 2 nodes (" in log
+    first, *others = [call for call in calls if "--container-name" in call]
+    assert "--container-image=nvcr.io#nvidia/pytorch:25.01-py3" in first
+    assert first.endswith(" true")
+    assert others
+    assert not [call for call in others if "--container-image" in call]
+    folder = tmp_path / "job"
+    for call in (first, *others):
+        assert f"--container-mounts={folder}:{folder},/fsx:/fsx:ro --container-workdir={folder}/code " in call
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("srun: unrecognized option '--container-image=x'\n", "the nodes have no pyxis, which a job with"),
+        (
+            "slurmstepd: error: pyxis: [ERROR] URL https://nvcr.io/v2 returned error code: 401 Unauthorized\n"
+            "srun: error: train-2: task 1: Exited with exit code 1\n",
+            "the container image nvcr.io#nvidia/pytorch:25.01-py3 could not be started on the nodes: slurmstepd: error:"
+            " pyxis: [ERROR] URL https://nvcr.io/v2 returned error code: 401 Unauthorized",
+        ),
+    ],
+)
+def test_an_image_that_cannot_be_had_is_the_reason(run, tmp_path, said, reason):
+    code, result, log, _ = run(no_image=said)
+    assert code == 1, log
+    assert result["reason"].startswith(reason)
+    assert log.splitlines()[-1] == f"error: {result['reason']}"
+    assert not (tmp_path / "0").exists()
+
+
+def test_the_address_finds_its_interface_without_the_program_ip(tmp_path):
+    """By this machine's own routes, as `ip` has them."""
+    network = prepare(tmp_path, {}, {"command": ("true",)})["cwd"].parent / "network.sh"
+    shown = subprocess.run(["ip", "-oneline", "-4", "address"], capture_output=True, text=True, check=True).stdout
+    pairs = [(line.split()[1], line.split()[3].partition("/")[0]) for line in shown.splitlines()]
+    routed = [(name, address) for name, address in pairs if name != "lo" and not line_is_host(shown, address)]
+    for name, address in routed:
+        found = subprocess.run(
+            ["bash", "-c", f'source "$0"; interface_by_route {address}', network],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert found.strip() == name
+
+
+def line_is_host(shown: str, address: str) -> bool:
+    return f" {address}/32 " in shown
