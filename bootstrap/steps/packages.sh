@@ -23,10 +23,12 @@ need() {
     if ! PATH=$PATH:/opt/amazon/openmpi/bin command -v "$1" >/dev/null; then missing+=("$2"); fi
 }
 
+# A configuration file that the image brought stays; dpkg would ask.
 install_packages() {
     export DEBIAN_FRONTEND=noninteractive
     update_package_lists
-    apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
+    apt-get -q -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
+        install -y --no-install-recommends "$@"
 }
 
 # A machine that has just booted may be updating them itself; apt waits for dpkg's lock, never for that of the lists.
