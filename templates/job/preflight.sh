@@ -27,10 +27,11 @@ settle() {
 }
 
 look_at_nodes() {
-  local probe=("$PREFLIGHT_PYTHON" -I "$PREFLIGHT/probe.py" "$PREFLIGHT")
+  local gpus=() probe=("$PREFLIGHT_PYTHON" -I "$PREFLIGHT/probe.py" "$PREFLIGHT")
   if ((NUM_NODES == 1)); then exec timeout --kill-after=5 60 "${probe[@]}"; fi
+  ((GPUS_PER_NODE == 0)) || gpus=(--gres="gpu:$GPUS_PER_NODE")
   # --overlap: the launcher's step, which comes next, need not wait for this one's resources
-  exec timeout --kill-after=5 150 srun --overlap --nodes="$NUM_NODES" --ntasks="$NUM_NODES" --ntasks-per-node=1 \
+  exec timeout --kill-after=5 150 srun --overlap "${gpus[@]}" --nodes="$NUM_NODES" --ntasks="$NUM_NODES" --ntasks-per-node=1 \
     --cpu-bind=none --kill-on-bad-exit=0 --input=none "${probe[@]}"
 }
 
