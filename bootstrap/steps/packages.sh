@@ -13,7 +13,11 @@ step_packages() {
         if [ "$ACCOUNTING" = local ]; then need mariadbd mariadb-server; fi
         if [ "$ACCOUNTING" != off ]; then need slurmdbd slurmdbd; fi
     fi
-    if [ "$ROLE" != head ]; then need slurmd slurmd; fi
+    if [ "$ROLE" != head ]; then
+        need slurmd slurmd
+        # MXNet's wheel brings the other libraries that it needs
+        grep -q 'libquadmath\.so\.0' <(ldconfig -p) || missing+=(libquadmath0)
+    fi
     python3 -c 'import boto3' 2>/dev/null || missing+=(python3-boto3)
     if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
 }

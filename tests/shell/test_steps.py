@@ -204,12 +204,16 @@ def test_image_file_leaves_the_image_its_own(machine: Machine, name: str) -> Non
 def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
     for command in ("munged", "nft", "mount.nfs4", "scontrol", "mpirun", "slurmd", "python3"):
         machine.command(command)
+    machine.command("ldconfig", 'echo "libquadmath.so.0 (libc6,x86-64) => /usr/lib/libquadmath.so.0"')
     machine.command("apt-get")
     machine.run("ROLE=compute; step_packages", "packages").check_returncode()
     assert not [call for call in machine.calls() if call.startswith("apt-get")]
     (machine.bin / "munged").unlink()
     machine.run("ROLE=compute; step_packages", "packages").check_returncode()
     assert any("install" in call and call.endswith(" munge") for call in machine.calls())
+    machine.command("ldconfig", "echo libc.so.6")
+    machine.run("ROLE=compute; step_packages", "packages").check_returncode()
+    assert any("install" in call and call.endswith(" munge libquadmath0") for call in machine.calls())
 
 
 def test_package_lists_that_somebody_else_updates_are_waited_for(machine: Machine) -> None:
