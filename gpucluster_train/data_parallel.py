@@ -40,8 +40,9 @@ class Ranks(Protocol):
 def own_device(world: World) -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    torch.cuda.set_device(world.local_rank)
-    return torch.device("cuda", world.local_rank)
+    number = world.local_rank % torch.cuda.device_count()  # Slurm may show a rank its own alone
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)
 
 
 class Ddp:

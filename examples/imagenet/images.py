@@ -19,6 +19,11 @@ SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000)}
 """Images to train on and to validate with; `full` has as many as ImageNet."""
 
 
+NOISES = 127
+"""To choose from: drawn beforehand, or a CPU could not keep up with a GPU. A prime, so that all classes
+meet all of them."""
+
+
 class Folder(Dataset):
     """CLASS/*.JPEG; classes are numbered in the order of their names."""
 
@@ -73,16 +78,15 @@ class Synthetic(Dataset):
     def __init__(self, count: int, classes: int, size: int, first: int = 0) -> None:
         coarse = torch.randn(classes, 3, 4, 4, generator=torch.Generator().manual_seed(0))
         self._pictures = torch.nn.functional.interpolate(coarse, size=(size, size))
-        self._count, self._first = count, first
+        self._noise = torch.randn(NOISES, 3, size, size, generator=torch.Generator().manual_seed(first + 1))
+        self._count = count
         self.classes = classes
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        picture = self._pictures[index % self.classes]
-        noise = torch.randn(picture.shape, generator=torch.Generator().manual_seed(self._first + index))
-        return picture + noise, index % self.classes
+        return self._pictures[index % self.classes] + self._noise[index % NOISES], index % self.classes
 
 
 class Share(Sampler):

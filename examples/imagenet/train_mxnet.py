@@ -27,22 +27,26 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000)}
 
 
+NOISES = 127
+"""To choose from: drawn beforehand, or a CPU could not keep up with a GPU. A prime, so that all classes
+meet all of them."""
+
+
 class Synthetic(gluon.data.Dataset):
     """Noise over one coarse picture for each class: easily learned, so that a wrong gradient shows."""
 
     def __init__(self, count: int, classes: int, size: int, first: int = 0) -> None:
         coarse = np.random.RandomState(0).randn(classes, 3, 4, 4)
         self._pictures = coarse.repeat(size // 4, axis=2).repeat(size // 4, axis=3).astype("float32")
-        self._count, self._first = count, first
+        self._noise = np.random.RandomState(first + 1).randn(NOISES, 3, size, size).astype("float32")
+        self._count = count
         self.classes = classes
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, index: int):
-        picture = self._pictures[index % self.classes]
-        noise = np.random.RandomState(self._first + index).randn(*picture.shape).astype("float32")
-        return picture + noise, index % self.classes
+        return self._pictures[index % self.classes] + self._noise[index % NOISES], index % self.classes
 
 
 class Share(gluon.data.Sampler):
@@ -86,7 +90,7 @@ class Training:
         self.batches = recipe.batches(self.world.size * len(self.devices), options.global_batch)
         self.steps = self.batches.steps(len(train))
         self.share = Share(len(train), self.world, options.seed)
-        own, workers = self.batches.per_rank * len(self.devices), options.workers if options.data else 0
+        own, workers = self.batches.per_rank * len(self.devices), 0 if options.synthetic == "tiny" else options.workers
         self.loader = gluon.data.DataLoader(
             train, own, sampler=self.share, last_batch="discard", num_workers=workers, pin_memory=gpus
         )

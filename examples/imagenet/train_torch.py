@@ -44,7 +44,8 @@ class Training:
         self.held_out = self._loader(held_out, rest, training=False)
 
         torch.manual_seed(options.seed)
-        self.net = MODELS[options.model](recipe.classes, recipe.width).to(ranks.device)
+        net = MODELS[options.model](recipe.classes, recipe.width)
+        self.net = net.to(ranks.device, memory_format=torch.channels_last)  # as tensor cores want it
         self.schedule = recipe.schedule(self.batches.learning_rate, self.steps)
         optimizer = make_optimizer(self.net, options.model, recipe, self.schedule)
         self.model, self.optimizer = ranks.wrap(self.net, optimizer)
@@ -54,7 +55,7 @@ class Training:
         self.scaler = torch.amp.GradScaler(ranks.device.type, init_scale=LOSS_SCALE, enabled=scaling)
 
     def _loader(self, dataset: torch.utils.data.Dataset, share: images.Share, *, training: bool) -> DataLoader:
-        workers = self.options.workers if self.options.data else 0
+        workers = 0 if self.options.synthetic == "tiny" else self.options.workers
         return images.loader(dataset, share, self.batches.per_rank, workers, training=training)
 
     def loss(self, pictures: Tensor, labels: Tensor) -> Tensor:
