@@ -58,7 +58,7 @@ run_leashed() {
   cat <&"$input" >/dev/null &
   watcher=$!
   trap 'kill -TERM "$program" 2>/dev/null' TERM INT
-  while [ -z "$ended" ]; do
+  while [ -z "${ended:-}" ]; do
     code=0
     wait -n -p ended "$program" "$watcher" || code=$?
   done

@@ -76,7 +76,7 @@ supervise() {
   while :; do
     code=0 ended=''
     wait -n -p ended "${STEPS[@]}" || code=$?
-    [ -n "$ended" ] || continue # a signal
+    [ -n "${ended:-}" ] || continue # a signal: bash has unset it
     forget "$ended"
     [ "$code" -eq 0 ] && [ "$ended" != "$LEADER" ] || break
   done
