@@ -134,6 +134,10 @@ EFA = Versions("1.38.0", "2", "1.47.0")
 OFI_NCCL = Versions("1.13", "2", "")
 """The EFA installer brings it."""
 
+ENROOT = Versions("3.4.1", "5", "3.5.0")
+PYXIS = Versions("0.20.0", "", "0.20.0")
+"""The pair of AWS's PCS images; pyxis below 0.20 takes image names in another form."""
+
 RDMA_MODELS = ("a100", "h100", "h200", "b200", "b300")
 """GPUs whose memory EFA reads and writes directly (P4d and newer), and that NVSwitch joins where a node has eight."""
 

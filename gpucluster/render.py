@@ -44,7 +44,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         "prices.json": json.dumps(prices(config), indent=2) + "\n",
         **watching.agent_files(config),
         **_verbatim(),
-        **{f"environments/{name}.txt": _lock(name) for name in environments(config)},
+        **_environments(config),
     }
 
 
@@ -75,13 +75,36 @@ def machine(type_: InstanceType) -> str:
         machine=matrix.machine(type_),
         efa=matrix.EFA,
         ofi_nccl=matrix.OFI_NCCL,
+        enroot=matrix.ENROOT,
+        pyxis=matrix.PYXIS,
         environment=[f"{name}={value}" for name, value in matrix.job_environment(type_).items()],
     )
 
 
+def environment_places(config: ClusterConfig) -> dict[str, str]:
+    """Environment -> the partition whose nodes make it: the first with GPUs of those that it is for."""
+    found: dict[str, str] = {}
+    by_gpus = sorted(_partitions(config), key=lambda each: not config.instance_types(each[0])[0].gpus)
+    for partition, _ in by_gpus:
+        for framework in config.software.frameworks:
+            if environment := matrix.environment(framework, config.instance_types(partition)):
+                found.setdefault(environment.name, partition)
+    return found
+
+
+def _environments(config: ClusterConfig) -> dict[str, str]:
+    """Their locks, who makes them, and where they are kept. `places`: lines of name, partition, whether it has GPUs."""
+    places = environment_places(config)
+    lines = (f"{name} {place} {int(config.gpus_per_node(place) > 0)}\n" for name, place in sorted(places.items()))
+    own = {f"environments/{name}": _environment_file(name) for name in ("build.sh", "verify.py")}
+    locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in environments(config)}
+    cache = f"{config.software.cache or ''}".rstrip("/") + "\n"
+    return own | locks | {"environments/places": "".join(lines), "environments/cache": cache}
+
+
 @cache
-def _lock(environment: str) -> str:
-    return (BOOTSTRAP / f"environments/{environment}.txt").read_text()
+def _environment_file(name: str) -> str:
+    return (BOOTSTRAP / "environments" / name).read_text()
 
 
 def version(files: Mapping[str, str]) -> str:
@@ -169,7 +192,7 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
 
 def _compute_values(config: ClusterConfig) -> dict[str, Any]:
     without_efa = [name for name, each in _partitions(config) if not isinstance(each, Partition) or each.efa == "off"]
-    return {**_node_values(config), "without_efa": without_efa}
+    return {**_node_values(config), "without_efa": without_efa, "containers": config.software.containers}
 
 
 def _head_values(config: ClusterConfig) -> dict[str, Any]:
@@ -182,11 +205,19 @@ def _slurm(config: ClusterConfig) -> dict[str, str]:
     values = {
         **_node_values(config),
         "partitions": partitions,
+        "containers": config.software.containers,
         "always_on": [partition["always_on"] for partition in partitions if partition["always_on"]],
         # Where a partition sets its own this is never used, but power saving is off without it.
         "suspend_time_s": max(partition["suspend_time_s"] for partition in partitions),
     }
-    names = ["slurm.conf", "gres.conf", "cgroup.conf", "image.conf", *_ACCOUNTING_FILES[config.accounting]]
+    names = [
+        "slurm.conf",
+        "gres.conf",
+        "cgroup.conf",
+        "image.conf",
+        "plugstack.conf",
+        *_ACCOUNTING_FILES[config.accounting],
+    ]
     return {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
 
 

@@ -6,12 +6,13 @@ step_slurm_head() {
     put_file $etc/slurm.conf 0644 root:root <"$BUNDLE/slurm/slurm.conf"
     put_file $etc/gres.conf 0644 root:root <"$BUNDLE/slurm/gres.conf"
     image_file image.conf
+    put_plugstack
     put_cgroup_conf
     power_programs
     slurm_limits slurmctld
     needs_home slurmctld
     running=$(systemctl is-active slurmctld || true)
-    service_up slurmctld $etc/{slurm,gres,image,cgroup}.conf /etc/munge/munge.key \
+    service_up slurmctld $etc/{slurm,gres,image,cgroup,plugstack}.conf /etc/munge/munge.key \
         /etc/systemd/system/slurmctld.service.d/gpucluster-limits.conf
     # Nodes that are up learn of new files by a reconfiguration only.
     if [ "$running $RESTARTED" = "active yes" ]; then
@@ -25,6 +26,14 @@ put_cgroup_conf() {
     local source=$BUNDLE/slurm/cgroup.conf
     if [ -e /etc/slurm/image-cgroup.conf ]; then source=/etc/slurm/image-cgroup.conf; fi
     put_file /etc/slurm/cgroup.conf 0644 root:root <"$source"
+}
+
+# Slurm's package brings one, which names a folder that nodes do not get. It is replaced where there is a plug-in to name.
+put_plugstack() {
+    local path=/etc/slurm/plugstack.conf
+    if grep -q '^optional' "$BUNDLE/slurm/plugstack.conf" || grep -qs '^# written by GpuCluster' "$path"; then
+        put_file "$path" 0644 root:root <"$BUNDLE/slurm/plugstack.conf"
+    fi
 }
 
 wait_for_controller() {

@@ -6,7 +6,7 @@ this_machine() {
     INSTANCE_TYPE=$(imds meta-data/instance-type)
     GPUS=0 EFA_INTERFACES=0 NVSWITCH=no GDRCOPY=no KERNEL_MODULE=open
     DRIVER_VERSIONS=() CUDA_VERSIONS=() NCCL_VERSIONS=() GDRCOPY_VERSIONS=() DCGM_VERSIONS=()
-    EFA_VERSIONS=() OFI_NCCL_VERSIONS=() JOB_ENVIRONMENT=()
+    EFA_VERSIONS=() OFI_NCCL_VERSIONS=() ENROOT_VERSIONS=() PYXIS_VERSIONS=() JOB_ENVIRONMENT=()
     if [ ! -e "$BUNDLE/machines/$INSTANCE_TYPE.sh" ]; then
         fail "the cluster file names no $INSTANCE_TYPE: nothing is known of its software"
     fi

@@ -191,6 +191,7 @@ class Software(Section):
     image: Image = "dlami-ubuntu-24.04"
     frameworks: tuple[Framework, ...] = ("torch", "horovod")
     cache: S3Uri | None = None
+    containers: bool = False
 
 
 class S3Access(Section):

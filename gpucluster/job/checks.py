@@ -56,6 +56,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     yield from _types(spec, config)
     yield from _horovodrun(spec)
     yield from _servers(spec, config)
+    yield from _container(spec, config)
     yield from _not_built(spec)
 
 
@@ -160,6 +161,18 @@ def _servers(spec: JobSpec, config: ClusterConfig) -> Findings:
         beside = f" beside {workers} for the workers" if workers else ""
         has = f"the partition {PARAMETER_SERVERS} has at most {most} nodes, got {asked}{beside}"
         yield Finding(("servers",), has, "ask for fewer, or raise parameter_servers.max_nodes in cluster.yaml")
+
+
+def _container(spec: JobSpec, config: ClusterConfig) -> Findings:
+    """An image of one's own may have pyxis without the cluster file's doing."""
+    partition = next((each for each in config.partitions if each.name == spec.partition), None)
+    image = (partition.image if partition else None) or config.software.image
+    if spec.container_image and not config.software.containers and not image.startswith("ami-"):
+        yield Finding(
+            ("container_image",),
+            f"the nodes of {spec.partition} have no pyxis",
+            "write software: {containers: true} in cluster.yaml, or name an image that has it",
+        )
 
 
 def _not_built(spec: JobSpec) -> Findings:

@@ -77,6 +77,7 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "software.image": rules.image_of_all,
     "software.frameworks": in_place("each framework has a Python environment of its own; those in use stay"),
     "software.cache": in_place("environments are kept there from now on"),
+    "software.containers": in_place("nodes that boot from now on have them, or have not"),
     "accounting": rules.accounting,
     "monitoring.log_days": in_place("older log lines go"),
     "monitoring.dashboard": in_place("the dashboard is made or deleted"),

@@ -15,6 +15,7 @@ from localcloud.ec2 import catalogue
 from localcloud.machines.image import GUEST_FILES
 
 SOFTWARE = ("nvidia_driver", "fabric_manager", "cuda", "nccl", "gdrcopy", "efa", "dcgm")
+OTHERS = ("this_machine", "nvidia_packages", "job_environment", "container_runtime")
 SOURCES = ("runner", "files", "services", "packages", "this_machine", "nvidia_packages", *SOFTWARE)
 PLACES = (
     "/usr/local/cuda",
@@ -23,6 +24,11 @@ PLACES = (
     "/opt/amazon",
     "/etc/os-release",
     "/etc/gpucluster",
+    "/etc/sysctl.d",
+    "/etc/tmpfiles.d",
+    "/etc/enroot",
+    "/run/enroot",
+    "/var/lib/enroot",
 )
 
 
@@ -31,7 +37,7 @@ class Node:
 
     def __init__(self, folder: Path, type_: str, root: Path) -> None:
         self.machine, self.type = Machine(folder), type_
-        for name in ("this_machine", "nvidia_packages", "job_environment", *SOFTWARE):
+        for name in (*OTHERS, *SOFTWARE):
             text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
             for place in PLACES:
                 text = text.replace(place, f"{root}{place}")
@@ -53,7 +59,7 @@ class Node:
             header,
             *(f"run_step {step}" for step in steps),
         ]
-        done = self.machine.run("\n".join(lines), *SOURCES, "job_environment")
+        done = self.machine.run("\n".join(lines), *SOURCES, "job_environment", "container_runtime")
         return done.returncode, done.stdout + done.stderr
 
     def asked_for(self, command: str) -> list[str]:
@@ -211,6 +217,38 @@ def test_a_plain_image_is_given_what_the_matrix_says_once(tmp_path: Path, case: 
     code, said = node.run(step, header=settings)
     assert code == 0, said
     assert not [call for call in node.machine.calls()[before:] if call.startswith(("apt-get", "curl", "dpkg", "tar"))]
+
+
+def test_enroot_and_pyxis_are_installed_where_the_cluster_wants_them(tmp_path: Path) -> None:
+    node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
+    commands = {
+        "curl": 'while [ "$1" != -o ]; do shift; done; : >"$2"',
+        "tar": 'mkdir -p "$4/pyxis-0.20.0"; touch "$4/pyxis-0.20.0/spank_pyxis.so"',
+        "make": "",
+        "sysctl": "",
+        "mountpoint": "exit 1",
+        "nvidia-container-cli": "",
+        "apt-get": f"printf '#!/bin/sh\\necho 3.5.0\\n' >{node.machine.bin}/enroot; chmod +x {node.machine.bin}/enroot",
+    }
+    for name, body in commands.items():
+        node.machine.command(name, body)
+    assert node.run("container_runtime", header="CONTAINERS=no")[0] == 0
+    assert not node.asked_for("curl")
+    code, said = node.run("container_runtime", header="CONTAINERS=yes")
+    assert code == 0 and "enroot 3.5.0" in said, said
+    urls = [url for call in node.asked_for("curl") for url in call.split() if url.startswith("https:")]
+    release = "https://github.com/NVIDIA/enroot/releases/download/v3.5.0"
+    assert urls == [
+        f"{release}/enroot_3.5.0-1_amd64.deb",
+        f"{release}/enroot+caps_3.5.0-1_amd64.deb",
+        "https://github.com/NVIDIA/pyxis/archive/refs/tags/v0.20.0.tar.gz",
+    ]
+    image = tmp_path / "image"
+    assert (image / "usr/local/lib/slurm/spank_pyxis.so").exists()
+    assert "ENROOT_DATA_PATH" in (image / "etc/enroot/enroot.conf").read_text()
+    before = len(node.machine.calls())
+    assert node.run("container_runtime", header="CONTAINERS=yes")[0] == 0
+    assert not [call for call in node.machine.calls()[before:] if call.startswith(("apt-get", "curl", "tar", "make"))]
 
 
 def test_a_step_that_cannot_fetch_says_from_where(tmp_path: Path) -> None:

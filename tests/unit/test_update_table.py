@@ -213,6 +213,9 @@ ROWS: dict[str, Row] = {
     "software.cache": in_small(
         "frameworks: [torch]", "frameworks: [torch], cache: s3://my-bucket/envs", IN_PLACE, "null -> s3://my-bucket/envs"
     ),
+    "software.containers": in_small(
+        "frameworks: [torch]", "frameworks: [torch], containers: true", IN_PLACE, "false -> true"
+    ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
     "accounting": in_small('accounting: "off"', "accounting: local", IN_PLACE, "off -> local"),
     "accounting rds": in_small('accounting: "off"', "accounting: rds", IN_PLACE, "off -> rds"),

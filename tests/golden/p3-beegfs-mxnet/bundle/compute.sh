@@ -10,6 +10,7 @@ readonly SSM_PATH=/gpucluster/GpuCluster/
 readonly JOB_USER=ubuntu
 readonly ACCOUNTING=local
 readonly WITHOUT_EFA=(ps)
+readonly CONTAINERS=no
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 export AWS_DEFAULT_REGION=$REGION
@@ -43,6 +44,7 @@ source "$BUNDLE/steps/nccl.sh"
 source "$BUNDLE/steps/gdrcopy.sh"
 source "$BUNDLE/steps/efa.sh"
 source "$BUNDLE/steps/dcgm.sh"
+source "$BUNDLE/steps/container_runtime.sh"
 source "$BUNDLE/steps/limits.sh"
 source "$BUNDLE/steps/job_environment.sh"
 source "$BUNDLE/steps/imds_guard.sh"
@@ -74,5 +76,6 @@ run_step home_mount
 run_step munge
 run_step ssh_trust
 run_step mpi
+run_step container_runtime
 run_step slurm_compute
 run_step cloudwatch_agent

@@ -1,0 +1,70 @@
+"""Head and compute node boot from a plain image, whose apt knows its own folder only: each installs what it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from bed import WHEELS, Bed
+from test_changes import _FILES, _SERVICES, _said
+
+from localcloud.machines import image
+
+pytestmark = pytest.mark.timeout(900)
+
+CLUSTER = """
+name: Plain
+region: us-east-1
+head_node: {instance_type: m6i.large, volume_gib: 20}
+partitions:
+  - {name: cpu, instance_types: [m6i.xlarge], max_nodes: 1}
+"""
+LOG = "/var/log/gpucluster/boot.log"
+# What the ordinary image has and this one has not.
+LACKED = ("munged", "nft", "scontrol", "mpirun", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "nvidia-smi", "fi_info")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    bed = Bed.make(tmp_path_factory.mktemp("plain"))
+    bed.config.write_text(CLUSTER)
+    wheels = ["--wheels", str(WHEELS)] if WHEELS.is_dir() else []
+    try:
+        root = image.build(plain=True)
+        assert not [name for name in LACKED for folder in ("usr/bin", "usr/sbin") if (root / folder / name).exists()]
+        opened = bed.localcloud("up", "--detach", "--port", str(bed.port), "--image", str(root), *wheels)
+        assert opened.returncode == 0, opened.stderr
+        bed.up()
+        yield bed
+    finally:
+        bed.close()
+
+
+def test_what_nodes_need_is_installed_at_boot_and_a_second_run_changes_nothing(plain: Bed) -> None:
+    job = plain.submit(
+        "--nodes", "1", "--gpus-per-node", "0", "--launcher", "srun", "--ntasks-per-node", "2", "--follow", "--",
+        "bash", "-c", "mpirun --version; echo rank $RANK of $WORLD_SIZE", timeout_s=420,
+    )  # fmt: skip
+    assert job.exit_code == 0, job.told + "\n".join(job.log)
+    said = {line.partition("] ")[2] for line in job.log}
+    assert {"rank 0 of 2", "rank 1 of 2"} <= said
+    (node,) = job.result["node_list"]
+    for role, where, commands in (
+        ("head", [], ("munged", "nft", "slurmctld", "slurmdbd", "mariadbd", "virtualenv")),
+        ("compute", ["ssh", node], ("munged", "nft", "slurmd", "mpirun")),
+    ):
+        look = [*where, "sudo", "bash", "-s"]
+        log = _said(plain, look, f"cat {LOG}")
+        assert re.search(r"Setting up munge ", log), log
+        assert _said(plain, look, f"command -v {' '.join(commands)} | wc -l").strip() == str(len(commands))
+        before = _said(plain, look, _FILES + _SERVICES)
+        again = _said(plain, look, f"bash /opt/gpucluster/bundle/{role}.sh 2>&1")
+        assert "status=failed" not in again and "Setting up" not in again
+        assert _said(plain, look, _FILES + _SERVICES) == before
+
+
+def test_the_packages_come_from_the_image_itself(plain: Bed) -> None:
+    """Nothing else is in apt's sources, so that the boot needs no network for them."""
+    sources = plain.ssh("cat /etc/apt/sources.list; ls /etc/apt/sources.list.d")
+    assert sources.strip() == f"deb [trusted=yes] file:/{image.REPOSITORY} ./"
