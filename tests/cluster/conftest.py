@@ -6,12 +6,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bed import Bed
+from bed import ROOT, Bed
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     bed = Bed.make(tmp_path_factory.mktemp("cluster"))
+    try:
+        bed.open_cloud()
+        bed.up()
+        yield bed
+    finally:
+        bed.close()
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A second one, of examples/servers: GPU nodes and nodes for parameter servers, and nodes that SMDDP runs on."""
+    bed = Bed.make(tmp_path_factory.mktemp("servers"))
+    text = (ROOT / "examples" / "servers" / "cluster.yaml").read_text()
+    more = "  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 2}\n\nparameter_servers:"
+    text = text.replace("\nparameter_servers:", more).replace("frameworks: [", "frameworks: [torch, smddp, ")
+    bed.config.write_text(text)
     try:
         bed.open_cloud()
         bed.up()
