@@ -55,7 +55,8 @@ single() {
 servers() {
   local group=() nodes
   nodes=$(server_nodes | wc -l)
-  ((NUM_SERVER_NODES == 0)) || group=(--het-group=1)
+  # a container is made on the workers' nodes before: not on these
+  ((NUM_SERVER_NODES == 0)) || group=(--het-group=1 ${CONTAINER_IMAGE:+"--container-image=$CONTAINER_IMAGE"})
   leashed "${group[@]}" --nodes="$nodes" --ntasks="$NUM_SERVERS" --distribution=cyclic --overcommit --cpu-bind=none \
     bash "$GPUCLUSTER_JOB_DIR/role.sh" server "$@"
 }
