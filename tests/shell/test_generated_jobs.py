@@ -36,7 +36,7 @@ partitions:
   - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
   - {name: p4d, instance_types: [p4d.24xlarge], max_nodes: 4}
 parameter_servers: {instance_type: m5.4xlarge}
-software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow]}
+software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow], containers: true}
 """
 )
 JOBS = 10_000

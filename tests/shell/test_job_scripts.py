@@ -21,7 +21,8 @@ from gpucluster.job import SbatchRequest, load
 from gpucluster.submission import folder_files
 
 CONFIG = loads(
-    "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+    "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
+    "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 )
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 

@@ -10,7 +10,7 @@ from gpucluster.job import SbatchRequest, load
 from gpucluster.job.container import image_of
 
 CONFIG = loads(
-    "name: Test\nregion: us-east-1\nsoftware: {frameworks: [torch]}\n"
+    "name: Test\nregion: us-east-1\nsoftware: {frameworks: [torch], containers: true}\n"
     "partitions: [{name: train, instance_types: [p4d.24xlarge], max_nodes: 4}]\n"
 )
 

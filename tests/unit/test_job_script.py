@@ -25,7 +25,7 @@ partitions:
   - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
   - {name: big, instance_types: [p4d.24xlarge], max_nodes: 8}
 parameter_servers: {instance_type: m4.16xlarge}
-software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow]}
+software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow], containers: true}
 """
 )
 

@@ -122,6 +122,10 @@ def test_time_refused(time):
             {"launcher": "horovodrun", "nodes": 2, "min_nodes": 3},
             "--min-nodes: the job starts with 2 nodes, got 3 | ask for as many nodes, or for fewer at least",
         ),
+        (
+            {"container_image": "a"},
+            "--container-image: the nodes of train have no pyxis | write software: {containers: true} in cluster.yaml",
+        ),
         ({"container_mounts": ("/a:/a",)}, "--container-mounts: without a container_image"),
         ({"channels": {"train": "s3://b"}}, "--channels: not built yet"),
         ({"name": "a b"}, "--name: must be up to 64 letters"),
@@ -292,6 +296,7 @@ def test_a_cluster_without_nodes_for_servers_has_them_beside_the_workers_and_say
         ),
         ({"servers": {"nodes": 0}}, "--servers.nodes: must be at least 1, got 0"),
         ({"servers": {"node": 1}}, "--servers.node: "),
+        ({"env": {"PORT": "80"}}, "--env.PORT: every MXNet process of the job would listen there | give it another name"),
         ({"framework": "tensorflow"}, "--framework: mxnet-ps starts ranks of mxnet, got tensorflow"),
     ],
 )
