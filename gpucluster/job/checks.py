@@ -155,6 +155,8 @@ def _servers(spec: JobSpec, config: ClusterConfig) -> Findings:
         yield Finding(
             ("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "leave it out"
         )
+    if spec.launcher == "mxnet-ps" and "PORT" in spec.env:
+        yield Finding(("env", "PORT"), "every MXNet process of the job would listen there", "give it another name")
     asked, most = (spec.servers.nodes if spec.servers else None) or 0, config.max_nodes.get(PARAMETER_SERVERS)
     workers = spec.nodes if spec.partition == PARAMETER_SERVERS else 0
     if most is not None and asked and asked + workers > most:

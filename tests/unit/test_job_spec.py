@@ -296,7 +296,7 @@ def test_a_cluster_without_nodes_for_servers_has_them_beside_the_workers_and_say
         ),
         ({"servers": {"nodes": 0}}, "--servers.nodes: must be at least 1, got 0"),
         ({"servers": {"node": 1}}, "--servers.node: "),
-        ({"env": {"PORT": "80"}}, "--env.PORT: every MXNet process of the job would listen there | give it another name"),
+        ({"env": {"PORT": "80"}}, "--env.PORT: every MXNet process of the job would listen there | give it"),
         ({"framework": "tensorflow"}, "--framework: mxnet-ps starts ranks of mxnet, got tensorflow"),
     ],
 )
