@@ -5,26 +5,40 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpucluster import slurm
+from gpucluster.environments import Build, parse_builds
 from gpucluster.errors import RemoteError, UsageError
-from gpucluster.job.script import SbatchRequest
+from gpucluster.job.script import ENVIRONMENTS, SbatchRequest
 from gpucluster.job.spec import JobSpec
 from gpucluster.remote import Remote
 from gpucluster.snapshot import File, archive
 
 MASKED = "***"
 
-# One round trip. The log exists before the job does; a script that Slurm refuses leaves no folder behind.
+# One round trip. The log exists before the job does; a script that Slurm refuses leaves no folder behind. An
+# environment that is not there is made by a job of its own: this one starts after that, and never where that fails.
 _SUBMIT = """
 set -eu
-mkdir -p "$1/by-id"
-cd "$1"
+jobs=$1 name=$2 envs=$3
+shift 3
+mkdir -p "$jobs/by-id"
+cd "$jobs"
 tar --extract --gzip --no-same-owner --file=-
-if ! id=$(sbatch --parsable "$1/$2/job.sbatch"); then rm -rf "$2"; exit 1; fi
-ln -sfn "../$2" "by-id/${id%%;*}"
+give_up() { cd "$jobs"; rm -rf "$name"; exit 1; }
+for each; do [ -e "$envs/.wanted/$each/complete" ] || missing="${missing:-} $each"; done
+: >"$name/builds"
+if [ -n "${missing:-}" ]; then
+  sudo -n /opt/gpucluster/bin/node-program environments ensure $missing >"$name/builds" || give_up
+fi
+after=$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
+if [ -n "$after" ]; then set -- "--dependency=afterok$after" --kill-on-invalid-dep=yes; else set --; fi
+id=$(sbatch --parsable "$@" "$jobs/$name/job.sbatch") || give_up
+ln -sfn "../$name" "by-id/${id%%;*}"
 echo "$id"
+cat "$name/builds"
 """
 
 
@@ -56,15 +70,24 @@ def pack(request: SbatchRequest, secret: Mapping[str, str], workdir: Path | None
     return archive(Path(request.folder).name, folder_files(request, secret), workdir)
 
 
-def submit(remote: Remote, request: SbatchRequest, packed: bytes) -> str:
-    """The job's id. Raises UsageError with sbatch's own words where it refuses the job, or RemoteError."""
+@dataclass(frozen=True)
+class Submitted:
+    job_id: str
+    builds: tuple[Build, ...]
+    """Jobs that make what it needs, and that it waits for."""
+
+
+def submit(remote: Remote, request: SbatchRequest, packed: bytes) -> Submitted:
+    """Raises UsageError with sbatch's own words where it refuses the job, or RemoteError."""
     folder = Path(request.folder)
-    done = remote.run(["sh", "-c", _SUBMIT, "sh", str(folder.parent), folder.name], input=packed, timeout_s=300)
+    words = [str(folder.parent), folder.name, ENVIRONMENTS, *request.environments]
+    done = remote.run(["sh", "-c", _SUBMIT, "sh", *words], input=packed, timeout_s=300)
     if refusal := slurm.refusal(done.stderr):
         raise UsageError(f"Slurm does not take the job: {refusal}")
     done.check("the job was not accepted")
+    first, _, rest = done.stdout.partition("\n")
     try:
-        return slurm.parse_job_id(done.stdout)
+        return Submitted(slurm.parse_job_id(first), tuple(parse_builds(rest)))
     except ValueError as error:
         raise RemoteError(str(error)) from None
 

@@ -24,6 +24,7 @@ from stacks.network import Network
 from stacks.partitions import Partitions, pascal
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
+from stacks.storage.s3_access import grant_environment_cache
 from stacks.way_in import WayIn
 
 NO_ACCOUNT = "000000000000"
@@ -188,6 +189,8 @@ class GpuCluster(cdk.Stack):
         encryption.grant_volumes(self.head_role, self.key)
         self.home.grant_attach(self.head_role)
         roles.grant_compute(self.compute_role, cluster=self._config.name)
+        if cache := self._config.software.cache:
+            grant_environment_cache(self.compute_role, cache, self.key)
         roles.grant_head(
             self.head_role,
             cluster=self._config.name,

@@ -31,6 +31,7 @@ VERBS = {
     "up": "Create or update the cluster, on AWS or with --local here.",
     "status": "Show the cluster, its nodes and its jobs.",
     "ssh": "Open a shell on the head node, or run a command there.",
+    "env": "List, make and check the Python environments of jobs.",
     "submit": "Submit a training job and follow it.",
     "jobs": "List jobs.",
     "logs": "Show a job's merged log.",

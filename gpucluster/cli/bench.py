@@ -143,7 +143,7 @@ class _Bench:
             spec = self.specs[setting]
             request = SbatchRequest.from_spec(spec, self.config, folder_path(folder_name(spec)))
             packed = submission.pack(request, submission.secret_values(spec, os.environ), self.workdir)
-            return submission.submit(remote, request, packed), spec.world_size
+            return submission.submit(remote, request, packed).job_id, spec.world_size
 
         return submit
 

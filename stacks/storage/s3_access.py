@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from gpucluster.config.models import S3Access
@@ -45,6 +46,20 @@ class Prefix:
 def literal(text: str) -> str:
     """S3's keys may hold what is a pattern to IAM."""
     return "".join(f"${{{character}}}" if character in "*?$" else character for character in text)
+
+
+def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
+    """To the nodes themselves, whose root makes the jobs' environments and keeps them there."""
+    prefix = Prefix.of(uri)
+    arn = cdk.Stack.of(role).format_arn
+    folder = prefix.objects[-1]
+    actions = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
+    roles.allow(role, actions, [arn(service="s3", region="", account="", resource=folder)])
+    listing = {"StringLike": {"s3:prefix": [prefix.listed]}}
+    roles.allow(
+        role, ["s3:ListBucket"], [arn(service="s3", region="", account="", resource=prefix.bucket)], listing
+    )
+    grant_objects(role, key, write=True)
 
 
 class JobRole(Construct):

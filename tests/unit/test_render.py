@@ -67,8 +67,18 @@ def test_a_cluster_has_the_environments_that_it_names() -> None:
     text = BASE + "  - {name: a, instance_types: [g5.xlarge], max_nodes: 1}\n"
     for frameworks in ("torch, horovod", "torch"):
         files = render.bundle(config.loads(text + f"software: {{frameworks: [{frameworks}]}}"))
-        locks = [name for name in files if name.startswith("environments/")]
+        locks = [name for name in files if name.startswith("environments/") and name.endswith(".txt")]
         assert locks == [f"environments/{each}.txt" for each in frameworks.split(", ")]
+
+
+def test_an_environment_is_made_where_the_gpus_are_that_it_is_for() -> None:
+    text = BASE + "  - {name: cpus, instance_types: [m6i.large], max_nodes: 1}\n"
+    text += "  - {name: new, instance_types: [g5.xlarge], max_nodes: 1}\n"
+    text += "  - {name: old, instance_types: [p3.2xlarge], max_nodes: 1, image: ami-0123456789abcdef0}\n"
+    files = render.bundle(config.loads(text + "software: {frameworks: [torch, mxnet], cache: s3://mine/envs/}\n"))
+    lines = files["environments/places"].splitlines()
+    assert lines == ["mxnet new 1", "mxnet-cpu cpus 0", "torch new 1", "torch-volta old 1"]
+    assert files["environments/cache"] == "s3://mine/envs\n"
 
 
 def test_version_depends_on_every_name_and_byte() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gpucluster import jobs, snapshot, submission
 from gpucluster.config import loads
-from gpucluster.errors import JobFailedError, UsageError
+from gpucluster.errors import GpuClusterError, JobFailedError, UsageError
 from gpucluster.job import SbatchRequest, load
 from gpucluster.remote import InProcessRemote
 
@@ -29,6 +29,10 @@ def cluster(tmp_path, monkeypatch):
     command(bin_folder / "squeue", 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1')
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
     monkeypatch.setattr(jobs, "JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setattr(submission, "ENVIRONMENTS", str(tmp_path / "envs"))
+    for name in ("torch", "horovod"):
+        (tmp_path / "envs" / ".wanted" / name).mkdir(parents=True)
+        (tmp_path / "envs" / ".wanted" / name / "complete").touch()
     return tmp_path
 
 
@@ -56,17 +60,25 @@ def request(cluster: Path, **flags) -> SbatchRequest:
 def submit(cluster, workdir, secret=None, **flags) -> Path:
     asked = request(cluster, secrets=tuple(secret or {}), **flags)
     job_id = submission.submit(InProcessRemote(), asked, submission.pack(asked, secret or {}, workdir))
-    assert job_id == "42"
+    assert job_id == submission.Submitted("42", ())
     return Path(asked.folder)
 
 
 def test_the_folder_has_everything(cluster, workdir):
     folder = submit(cluster, workdir, {"TOKEN": "s3cret"}, launcher="horovodrun", env={"A": "b"})
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert files == {
-        "bin/ssh", "code/run.sh", "code/sub/it's", "code/train.py", "env.json", "job.sbatch", "job.sh", "job.yaml",
-        "log.txt", "network.sh", "rank.sh", "secrets.sh",
-    }  # fmt: skip
+    own = {
+        "builds",
+        "code/run.sh",
+        "code/sub/it's",
+        "code/train.py",
+        "env.json",
+        "env.sh",
+        "job.yaml",
+        "log.txt",
+        "secrets.sh",
+    }
+    assert files == own | set(request(cluster, launcher="horovodrun").files())
     assert (folder / "job.sbatch").read_text() == request(cluster, launcher="horovodrun", env={"A": "b"}).materialize()
     assert json.loads((folder / "env.json").read_text()) == {"A": "b", "TOKEN": "***"}
     assert (folder / "log.txt").read_text() == ""
@@ -88,6 +100,37 @@ def test_a_job_that_slurm_refuses_leaves_nothing(cluster, workdir):
     with pytest.raises(UsageError, match="Slurm does not take the job: invalid partition specified: train"):
         submit(cluster, workdir)
     assert [path.name for path in (cluster / "jobs").iterdir()] == ["by-id"]
+
+
+def without_environment(cluster: Path, says: str) -> SbatchRequest:
+    (cluster / "envs" / ".wanted" / "torch" / "complete").unlink()
+    command(cluster / "bin" / "sudo", f'printf "%s\\n" "$*" >"$0.called"; {says}')
+    return request(cluster)
+
+
+def test_a_job_waits_for_the_environment_that_is_being_made(cluster, workdir):
+    asked = without_environment(cluster, "echo torch 7 started")
+    done = submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
+    assert (done.job_id, [build.job_id for build in done.builds]) == ("42", ["7"])
+    assert done.builds[0].told == "the environment torch is not there yet: job 7 makes it, once for this cluster"
+    called = (cluster / "bin" / "sudo.called").read_text()
+    assert called == "-n /opt/gpucluster/bin/node-program environments ensure torch\n"
+    options = (cluster / "bin" / "sbatch.called").read_text().split()
+    assert options[:3] == ["--parsable", "--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
+
+
+def test_an_environment_that_is_ready_meanwhile_is_not_waited_for(cluster, workdir):
+    asked = without_environment(cluster, "echo torch ready")
+    done = submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
+    assert done == submission.Submitted("42", ())
+    assert (cluster / "bin" / "sbatch.called").read_text() == f"--parsable {asked.folder}/job.sbatch\n"
+
+
+def test_a_job_whose_environment_cannot_be_made_leaves_nothing(cluster, workdir):
+    asked = without_environment(cluster, "echo 'error: no environment torch' >&2; exit 1")
+    with pytest.raises(GpuClusterError, match="no environment torch"):
+        submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
+    assert not Path(asked.folder).exists()
 
 
 def test_a_secret_that_is_not_set(cluster):

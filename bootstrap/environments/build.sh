@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Makes one Python environment of the jobs. Run by Slurm on a node, as root, from the recipe that the head laid down on /home.
+# usage: build.sh NAME
+set -euo pipefail
+
+BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly BUNDLE
+export HOME=/root
+
+source "$BUNDLE/steps/runner.sh"
+source "$BUNDLE/steps/packages.sh"
+source "$BUNDLE/steps/horovod_wheel.sh"
+source "$BUNDLE/steps/python_env.sh"
+source "$BUNDLE/steps/environment.sh"
+
+# In a process of its own: errexit does not hold inside a condition.
+if [ "${2:-}" = inside ]; then
+    build_environment "$1"
+    exit
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! bash "${BASH_SOURCE[0]}" "$1" inside 2>&1 | tee "$log"; then
+    reason=$(last_error "$log")
+    echo "error: the environment $1 could not be made on $(hostname): ${reason#error: }"
+    exit 1
+fi

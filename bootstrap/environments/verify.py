@@ -1,0 +1,76 @@
+"""Whether the environment that runs this holds what its lock says, and imports.
+
+usage: ENVIRONMENT/bin/python verify.py LOCK
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+SHOWN = (
+    "torch",
+    "tensorflow",
+    "tensorflow-cpu",
+    "mxnet",
+    "mxnet-cu112",
+    "horovod",
+    "smdistributed-dataparallel",
+    "numpy",
+)
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", lock, re.MULTILINE))
+
+
+def imports(lock: str) -> list[str]:
+    return [name for line in re.findall(r"^# imports: (.*)$", lock, re.MULTILINE) for name in line.split()]
+
+
+def wrong_versions(wanted: dict[str, str]) -> Iterator[str]:
+    for name, pinned in wanted.items():
+        try:
+            got = version(name)
+        except PackageNotFoundError:
+            yield f"{name}: missing, expected {pinned}"
+            continue
+        # 2.13.0+cpu is a build of 2.13.0
+        if got.partition("+")[0] != pinned.partition("+")[0]:
+            yield f"{name}: got {got}, expected {pinned}"
+
+
+def failed_imports(names: list[str]) -> Iterator[str]:
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            yield f"import {name}: {type(error).__name__}: {error}"
+
+
+def horovod_parts(names: list[str]) -> str:
+    """What this Horovod was built with. Empty where there is none."""
+    module = next((sys.modules[name] for name in names if name in ("horovod.torch", "horovod.tensorflow.keras")), None)
+    if module is None:
+        return ""
+    parts = {part: getattr(module, f"{part}_built")() for part in ("gloo", "mpi", "nccl")}
+    return "horovod: " + ", ".join(part if built else f"no {part}" for part, built in parts.items())
+
+
+def main(path: str) -> int:
+    lock = Path(path).read_text(encoding="utf-8")
+    wanted, names = pins(lock), imports(lock)
+    problems = [*wrong_versions(wanted), *failed_imports(names)]
+    if problems:
+        print("error: " + "; ".join(problems), file=sys.stderr)
+        return 1
+    print(" ".join(f"{name}=={version(name)}" for name in SHOWN if name in wanted), horovod_parts(names))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

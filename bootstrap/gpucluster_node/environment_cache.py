@@ -1,0 +1,56 @@
+"""Objects of the environments' cache in S3, through pipes: nothing of their size is kept on the way.
+
+usage: environment_cache has|get|put s3://BUCKET/KEY
+
+`get` writes to stdout, `put` reads stdin; `has` exits with 1 for no.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+PART_BYTES = 64 * 2**20
+"""10,000 parts are the most that an object may have: with these up to 600 GiB."""
+
+
+def split(uri: str) -> tuple[str, str]:
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def has(s3: Any, uri: str) -> bool:
+    """By listing: who asks for an object that is not there is told that it is forbidden."""
+    bucket, key = split(uri)
+    found = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1).get("Contents", [])
+    return any(each["Key"] == key for each in found)
+
+
+def get(s3: Any, uri: str) -> None:
+    bucket, key = split(uri)
+    body = s3.get_object(Bucket=bucket, Key=key)["Body"]
+    for part in body.iter_chunks(2**20):
+        sys.stdout.buffer.write(part)
+    sys.stdout.buffer.flush()
+
+
+def put(s3: Any, uri: str) -> None:
+    from boto3.s3.transfer import TransferConfig
+
+    bucket, key = split(uri)
+    config = TransferConfig(multipart_chunksize=PART_BYTES, multipart_threshold=PART_BYTES, max_concurrency=4)
+    s3.upload_fileobj(sys.stdin.buffer, bucket, key, Config=config)
+
+
+def main(verb: str, uri: str) -> int:
+    import boto3
+
+    s3 = boto3.client("s3")
+    if verb == "has":
+        return 0 if has(s3, uri) else 1
+    {"get": get, "put": put}[verb](s3, uri)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

@@ -1,0 +1,142 @@
+"""On the head: which Python environments there are, and jobs of Slurm that make the missing ones.
+
+usage: environments ensure NAME...     for each a line `NAME ready`, or `NAME JOB started` or `NAME JOB waiting`
+       environments list               one JSON object: of each its folder, state, partition, job and last error
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpucluster_node.fleet import BUNDLE
+
+ENVIRONMENTS = Path("/home/gpucluster/envs")
+LOCK = Path("/run/gpucluster-environments.lock")
+UNFINISHED = "PENDING,CONFIGURING,RUNNING,COMPLETING,SUSPENDED,REQUEUED"
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Environment:
+    name: str
+    folder: str
+    state: str
+    """ready, being made, failed, or missing."""
+    partition: str
+    """Whose nodes make it."""
+    job: str
+    """That makes it, or empty."""
+    error: str
+    """Why it could not be made the last time."""
+
+
+def places(bundle: Path = BUNDLE) -> dict[str, str]:
+    """Environment -> partition."""
+    lines = (line.split() for line in (bundle / "environments/places").read_text().splitlines())
+    return {name: partition for name, partition, _ in lines}
+
+
+def folder(name: str) -> Path:
+    """Of the one that the newest bundle asks for."""
+    return ENVIRONMENTS / Path(os.readlink(ENVIRONMENTS / ".wanted" / name)).name
+
+
+def log(name: str) -> Path:
+    return ENVIRONMENTS / ".log" / f"{folder(name).name}.txt"
+
+
+def job_name(name: str) -> str:
+    return f"environment-{name}"
+
+
+def sbatch_argv(name: str, partition: str) -> list[str]:
+    """Root's job, so that nobody else can write what it makes; of a whole node: compiling takes all that there is."""
+    build = ENVIRONMENTS / ".recipe/environments/build.sh"
+    return [
+        "sbatch", "--parsable", f"--job-name={job_name(name)}", f"--partition={partition}", "--nodes=1", "--exclusive",
+        "--time=4:00:00", "--requeue", "--chdir=/", f"--output={log(name)}", f"--wrap=exec bash {build} {name}",
+    ]  # fmt: skip
+
+
+def squeue_argv() -> list[str]:
+    return ["squeue", "--noheader", "--user=root", f"--states={UNFINISHED}", "--format=%i %j"]
+
+
+def parse_jobs(text: str) -> dict[str, str]:
+    """Of squeue: a job's name -> its id."""
+    return {name: job for job, name in (line.split(maxsplit=1) for line in text.splitlines() if line.strip())}
+
+
+def last_error(name: str) -> str:
+    try:
+        lines = log(name).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    said = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return said[-1] if said and lines[-1].startswith(("error: ", "slurmstepd", "srun")) else ""
+
+
+def describe(name: str, partition: str, jobs: Mapping[str, str]) -> Environment:
+    job, error = jobs.get(job_name(name), ""), ""
+    if (folder(name) / "complete").exists():
+        state = "ready"
+    elif job:
+        state = "being made"
+    else:
+        error = last_error(name)
+        state = "failed" if error else "missing"
+    return Environment(name, str(folder(name)), state, partition, job, error)
+
+
+def listed() -> list[Environment]:
+    jobs = parse_jobs(_run(squeue_argv()))
+    return [describe(name, partition, jobs) for name, partition in sorted(places().items())]
+
+
+def ensure(names: list[str]) -> Iterator[str]:
+    """One job at a time makes an environment, whoever asks."""
+    where = places()
+    unknown = [name for name in names if name not in where]
+    if unknown:
+        raise SystemExit(f"error: no environment {unknown[0]!r} in this cluster, there are: {', '.join(sorted(where))}")
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        jobs = parse_jobs(_run(squeue_argv()))
+        for name in names:
+            yield _ensured(describe(name, where[name], jobs))
+
+
+def _ensured(environment: Environment) -> str:
+    if environment.state == "ready":
+        return f"{environment.name} ready"
+    if environment.job:
+        return f"{environment.name} {environment.job} waiting"
+    log(environment.name).unlink(missing_ok=True)
+    job = _run(sbatch_argv(environment.name, environment.partition)).strip().partition(";")[0]
+    return f"{environment.name} {job} started"
+
+
+def _run(argv: list[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if done.returncode:
+        raise SystemExit(f"error: {argv[0]}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def main(verb: str, *names: str) -> None:
+    if verb == "list":
+        print(json.dumps([asdict(each) for each in listed()]))
+        return
+    for line in ensure(list(names)):
+        print(line)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,178 @@
+# One Python environment of the jobs, made on a node: from the cache where it is there, else from its lock. A folder of its own for
+# each lock, and a link that moves when it is complete, so that running jobs keep the one they started with.
+
+# build_environment NAME: as root, in a job of Slurm.
+build_environment() {
+    local name=$1 lock=$BUNDLE/environments/$1.txt folder cache began=${EPOCHREALTIME/./}
+    folder=$ENVIRONMENTS/$(basename "$(readlink "$ENVIRONMENTS/.wanted/$name")")
+    cache=$(cat "$BUNDLE/environments/cache")
+    if [ ! -e "$folder/complete" ]; then
+        rm -rf "$folder"
+        restore "$cache" "$folder" || make "$cache" "$lock" "$folder"
+        touch "$folder/complete"
+    fi
+    ln -sfn "${folder##*/}" "$ENVIRONMENTS/$name"
+    say "environment=$name folder=${folder##*/} status=ready seconds=$(seconds_since "$began")"
+}
+
+# restore CACHE FOLDER: whether the cache had it. What arrives broken is made anew.
+restore() {
+    local uri name=${2##*/}
+    [ -n "$1" ] || return 1
+    uri=$1/$name.tar$(suffix)
+    if ! cache has "$uri"; then
+        say "$uri is not in the cache"
+        return 1
+    fi
+    say "restoring $name from $uri"
+    if cache get "$uri" | unpacked "${2%/*}"; then return; fi
+    say "$uri could not be restored: making it anew"
+    rm -rf "$2"
+    return 1
+}
+
+# make CACHE LOCK FOLDER
+make() {
+    local lock=$2 folder=$3 missing=() python
+    need virtualenv virtualenv
+    if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
+    say "making ${folder##*/}"
+    python=$(python_3_11 "$folder")
+    virtualenv --quiet --python "$python" "$folder"
+    install_lock "$folder" "$lock"
+    link_libraries "$folder"
+    # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write.
+    "$folder/bin/python" "$BUNDLE/environments/verify.py" "$lock"
+    store "$1" "$folder"
+}
+
+# python_3_11 FOLDER: its path; where the machine has none, one inside the folder, so that it travels with it.
+python_3_11() {
+    local scratch
+    if command -v python3.11; then return; fi
+    scratch=$(mktemp -d)
+    virtualenv --quiet "$scratch"
+    "$scratch/bin/python" -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1" >&2
+    UV_PYTHON_INSTALL_DIR=$1/interpreter "$scratch/bin/uv" python install --no-bin 3.11 >&2
+    rm -rf "$scratch"
+    echo "$1"/interpreter/cpython-3.11*/bin/python3.11
+}
+
+# store CACHE FOLDER: the environment is good without it.
+store() {
+    local uri
+    [ -n "$1" ] || return 0
+    uri=$1/${2##*/}.tar$(suffix)
+    if tar -C "${2%/*}" -cf - "${2##*/}" | compressed | cache put "$uri"; then
+        say "stored $uri"
+    else
+        say "warning: $uri could not be stored: the next cluster makes it anew"
+    fi
+}
+
+suffix() {
+    if command -v zstd >/dev/null; then echo .zst; else echo .gz; fi
+}
+
+compressed() {
+    if [ "$(suffix)" = .zst ]; then zstd -q -T0 -3; else gzip -1; fi
+}
+
+# unpacked FOLDER
+unpacked() {
+    if [ "$(suffix)" = .zst ]; then zstd -q -d; else gzip -d; fi | tar -C "$1" --no-same-owner -xf -
+}
+
+# cache VERB URI
+cache() {
+    (cd "$BUNDLE" && PYTHONDONTWRITEBYTECODE=1 python3 -m gpucluster_node.environment_cache "$@")
+}
+
+wants_horovod() {
+    grep -q '^horovod==' "$1"
+}
+
+# From the image's own wheels where it offers every one; else from the package index, with Horovod built here, because the
+# index has its source only.
+install_lock() {
+    local pip=("$1/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check) lock=$2 built own
+    own=/opt/wheels/$(basename "$lock" .txt)
+    # What fits one environment alone lies in a folder of its own: Horovod's wheels for torch and TensorFlow have one name.
+    if [ -d "$own" ]; then pip+=(--find-links "$own"); fi
+    if "${pip[@]}" --no-index -r <(grep -v '^--' "$lock") 2>/dev/null; then return; fi
+    say "not every wheel of ${lock##*/} is on this machine: asking the package index"
+    "${pip[@]}" -r <(grep -v '^horovod==' "$lock")
+    if ! wants_horovod "$lock"; then return; fi
+    "${pip[@]}" "setuptools<81" wheel "cmake<4"
+    compiler "$1/bin/python"
+    built=$(mktemp -d)
+    use_cuda "$1" "$lock" "$built"
+    horovod_wheel "$1/bin/python" "$lock" "$built" || true
+    if ! compgen -G "$built/horovod-*.whl" >/dev/null; then
+        fail "Horovod cannot be built here: leave it out of software.frameworks, or give this image's pip its wheel"
+    fi
+    "${pip[@]}" --no-deps "$built"/horovod-*.whl
+    rm -rf "$built"
+}
+
+# compiler PYTHON: what compiles an extension for PYTHON. One that came with its interpreter has its headers.
+compiler() {
+    local missing=() header version
+    need g++ g++
+    need make make
+    { read -r header && read -r version; } < <("$1" -c 'import sysconfig
+print(sysconfig.get_path("include") + "/Python.h", sysconfig.get_python_version(), sep="\n")')
+    if [ ! -e "$header" ]; then missing+=("python$version-dev"); fi
+    if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
+}
+
+# use_cuda FOLDER LOCK SCRATCH: on a node with GPUs, Horovod goes through NCCL: the environment's own, which its framework loads
+# too, compiled by the CUDA that the framework was built for. Without that CUDA it goes over the network, and says so.
+use_cuda() {
+    local major home nccl
+    if ! command -v nvidia-smi >/dev/null || ! nvidia-smi --list-gpus >/dev/null 2>&1; then return; fi
+    major=$(cuda_major "$1" "$2")
+    home=$(cuda_home "$major")
+    nccl=$(compgen -G "$1/lib/python3.11/site-packages/nvidia/nccl" || true)
+    if [ -z "$home" ] || [ -z "$nccl" ]; then
+        say "warning: no compiler of CUDA ${major:-?} or no NCCL here: Horovod of ${2##*/} is built without NCCL"
+        return
+    fi
+    ln -s "$nccl/lib/libnccl.so.2" "$3/libnccl.so"
+    export HOROVOD_GPU=CUDA HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_CUDA_HOME=$home HOROVOD_NCCL_LINK=SHARED
+    export HOROVOD_NCCL_INCLUDE=$nccl/include HOROVOD_NCCL_LIB=$3
+    HOROVOD_BUILD_CUDA_CC_LIST=$("$home/bin/nvcc" --list-gpu-arch | sed -n 's/^compute_//p' | awk '$1 >= 70' | paste -sd,)
+    export HOROVOD_BUILD_CUDA_CC_LIST
+}
+
+# cuda_major FOLDER LOCK: of the CUDA that the framework was built for.
+cuda_major() {
+    if [ "$(horovod_framework "$2")" = torch ]; then
+        "$1/bin/python" -c 'import torch; print((torch.version.cuda or "").partition(".")[0])'
+    else
+        "$1/bin/python" -c 'import tensorflow as tf; print(tf.sysconfig.get_build_info().get("cuda_version", "").partition(".")[0])'
+    fi
+}
+
+# cuda_home MAJOR: the newest of this major version; nothing where there is none.
+cuda_home() {
+    local each
+    for each in $(compgen -G "${CUDA_ROOT:-/usr/local}/cuda-$1.*" | sort -rV); do
+        if [ -x "$each/bin/nvcc" ]; then
+            echo "$each"
+            return
+        fi
+    done
+}
+
+# link_libraries FOLDER: MXNet looks beside itself for what it is linked with: CUDA, and the libquadmath that NumPy brings.
+link_libraries() {
+    local packages=$1/lib/python3.11/site-packages library
+    if [ ! -d "$packages/mxnet" ]; then return; fi
+    for library in "$packages"/nvidia/*/lib/*.so*; do
+        if [ -e "$library" ]; then ln -sf "../${library#"$packages"/}" "$packages/mxnet/"; fi
+    done
+    for library in "$packages"/numpy.libs/libquadmath*.so*; do
+        if [ -e "$library" ]; then ln -sf "../${library#"$packages"/}" "$packages/mxnet/libquadmath.so.0"; fi
+    done
+}

@@ -1,0 +1,107 @@
+"""`gpucluster env`: the Python environments that jobs run in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from gpucluster import environments, jobs
+from gpucluster.cli import following
+from gpucluster.cli.columns import columns
+from gpucluster.cli.connection import head
+from gpucluster.cli.context import CliContext
+from gpucluster.environments import Environment
+from gpucluster.errors import JobFailedError, UsageError
+from gpucluster.remote import Remote
+
+VERIFY_TIMEOUT_S = 1200
+
+
+@click.group()
+def command() -> None:
+    """List, make and check the Python environments of the cluster.
+
+    A job that needs one waits for it by itself: nobody has to make them beforehand.
+    """
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+@click.pass_obj
+def list_(context: CliContext, as_json: bool) -> int:
+    """Show what this cluster has, and what is missing."""
+    with head(context) as remote:
+        found = environments.listed(remote)
+    if as_json:
+        click.echo(json.dumps({"environments": [asdict(each) for each in found]}))
+        return 0
+    rows = [(each.name, _state(each), each.partition, each.folder) for each in found]
+    for line in columns([("NAME", "STATE", "MADE ON", "FOLDER"), *rows]):
+        click.echo(line)
+    for error in environments.unmade(found):
+        click.echo(error)
+    return 0
+
+
+def _state(environment: Environment) -> str:
+    return f"{environment.state} (job {environment.job})" if environment.job else environment.state
+
+
+@command.command()
+@click.argument("names", nargs=-1)
+@click.pass_obj
+def build(context: CliContext, names: tuple[str, ...]) -> int:
+    """Make NAMES, or all that are missing, and wait for them."""
+    with head(context) as remote:
+        found = {each.name: each for each in _chosen(remote, names)}
+        builds = environments.ensure(remote, list(found))
+        for each in builds:
+            following.tell(each.told)
+        for each in builds:
+            _follow(remote, each.job_id, environments.log(found[each.environment]))
+        states = {each.name: each.state for each in _chosen(remote, names)}
+        failed = list(environments.unmade(_chosen(remote, names)))
+    click.echo(json.dumps({"environments": states}))
+    if failed:
+        raise JobFailedError(failed[0], "`gpucluster env list` shows all of them")
+    return 0
+
+
+def _follow(remote: Remote, job_id: str, log: str) -> None:
+    ended = jobs.Watch(remote, job_id, following.tell).ended
+    remote.run(["sh", "-c", 'for i in $(seq 600); do [ -e "$1" ] && exit; sleep 1; done', "sh", log], timeout_s=660)
+    for line in remote.follow(log, stop=ended):
+        click.echo(line, err=True)
+
+
+@command.command()
+@click.argument("names", nargs=-1)
+@click.pass_obj
+def verify(context: CliContext, names: tuple[str, ...]) -> int:
+    """Check NAMES, or all that are there, on a node: versions as locked, everything imports."""
+    failed = []
+    with head(context) as remote:
+        for each in _chosen(remote, names):
+            if each.state != "ready":
+                click.echo(f"{each.name}: {_state(each)}")
+                continue
+            done = environments.verify(remote, each, timeout_s=VERIFY_TIMEOUT_S)
+            said = (done.stdout if done.exit_code == 0 else done.stderr).strip().splitlines() or ["it said nothing"]
+            click.echo(f"{each.name}: {'good: ' if done.exit_code == 0 else ''}{said[-1]}")
+            if done.exit_code:
+                failed.append(each.name)
+    if failed:
+        raise JobFailedError(f"not as it should be: {', '.join(failed)}", "its folder may be removed: it is made anew")
+    return 0
+
+
+def _chosen(remote: Remote, names: tuple[str, ...]) -> list[Environment]:
+    """Raises UsageError for a name that there is not."""
+    found = environments.listed(remote)
+    known = {each.name for each in found}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no environment {name!r} in this cluster", f"there are: {', '.join(sorted(known))}")
+    return [each for each in found if not names or each.name in names]

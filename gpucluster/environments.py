@@ -1,0 +1,78 @@
+"""The cluster's Python environments as its head node tells of them, and the jobs that make them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpucluster.job.script import ENVIRONMENTS
+from gpucluster.remote import Completed, Remote
+
+PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "environments")
+VERIFY = f"{ENVIRONMENTS}/.recipe/environments/verify.py"
+
+
+@dataclass(frozen=True)
+class Environment:
+    name: str
+    folder: str
+    state: str
+    """ready, being made, failed, or missing."""
+    partition: str
+    """Whose nodes make it."""
+    job: str
+    """That makes it, or empty."""
+    error: str
+    """Why it could not be made the last time."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A job that makes an environment."""
+
+    environment: str
+    job_id: str
+    started: bool
+    """False: it was under way already."""
+
+    @property
+    def told(self) -> str:
+        how = "makes" if self.started else "is making"
+        return f"the environment {self.environment} is not there yet: job {self.job_id} {how} it, once for this cluster"
+
+
+def parse_builds(text: str) -> list[Build]:
+    """Of what `ensure` prints. Those that are ready have none."""
+    words = (line.split() for line in text.splitlines())
+    return [Build(each[0], each[1], each[2] == "started") for each in words if len(each) == 3]
+
+
+def listed(remote: Remote) -> list[Environment]:
+    done = remote.run([*PROGRAM, "list"]).check("cannot list the environments")
+    return [Environment(**each) for each in json.loads(done.stdout)]
+
+
+def ensure(remote: Remote, names: Sequence[str]) -> list[Build]:
+    """Raises RemoteError."""
+    return parse_builds(remote.run([*PROGRAM, "ensure", *names]).check("cannot make the environments").stdout)
+
+
+def log(environment: Environment) -> str:
+    """Where the job that makes it writes."""
+    return f"{ENVIRONMENTS}/.log/{environment.folder.rpartition('/')[2]}.txt"
+
+
+def verify(remote: Remote, environment: Environment, *, timeout_s: float) -> Completed:
+    """On a node of its partition, which may have to boot."""
+    lock = f"{ENVIRONMENTS}/.recipe/environments/{environment.name}.txt"
+    where = [f"--partition={environment.partition}", "--nodes=1", "--ntasks=1", f"--job-name=verify-{environment.name}"]
+    argv = ["srun", "--quiet", "--exclusive", *where, f"{environment.folder}/bin/python", VERIFY, lock]
+    return remote.run(argv, timeout_s=timeout_s)
+
+
+def unmade(environments: Sequence[Environment]) -> Iterator[str]:
+    """Why, of each that could not be made."""
+    for each in environments:
+        if each.state == "failed":
+            yield each.error
