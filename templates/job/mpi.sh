@@ -39,6 +39,8 @@ mpi_parameters() {
   export OMPI_MCA_plm_rsh_num_concurrent=$NUM_NODES PRTE_MCA_plm_ssh_num_concurrent=$NUM_NODES
   # what Horovod's authors advise: MPI carries its control messages from several threads, NCCL carries the gradients
   export OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_btl=${OMPI_MCA_btl:-^openib}
+  # as Amazon's images of EFA have it: what ranks share through files has failed on machines with several jobs
+  export PMIX_MCA_gds=${PMIX_MCA_gds:-hash}
   ((NUM_NODES > 1)) || return 0
   # The cluster's network as CIDR: interfaces need not be called the same everywhere, and a container runtime gives every
   # node a bridge of one and the same address.

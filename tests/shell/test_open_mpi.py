@@ -1,0 +1,59 @@
+"""The script of an mpirun job with the Open MPI of this machine, whatever its version; Slurm's commands stand in."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from test_job_scripts import alive, finished, prepare, wait_for
+
+HERE = """#!/usr/bin/env bash
+[ "$2" = train-1 ] && echo "$ADDRESS STREAM" || echo "10.255.255.2 STREAM"
+"""
+INTERFACES = """#!/usr/bin/env bash
+case "$*" in
+  *10.255.255.2*) echo "2: ens5    inet 10.255.255.2/24" ;;
+  *) PATH=${PATH#*:} exec ip "$@" ;;
+esac
+"""
+
+
+@pytest.fixture
+def run_for_real(tmp_path):
+    if not shutil.which("mpirun"):
+        pytest.skip("no mpirun on this machine: apt-get install openmpi-bin")
+
+    def run(*command: str, **keys):
+        job = prepare(tmp_path, {}, {"launcher": "mpirun", "command": command} | keys)
+        (tmp_path / "stubs" / "mpirun").unlink()
+        (tmp_path / "stubs" / "getent").write_text(HERE)
+        (tmp_path / "stubs" / "ip").write_text(INTERFACES)
+        answer = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True)
+        # what Open MPI would take for an allocation, if it were let
+        slurm = {"SLURM_NODELIST": "train-[1-2]", "SLURM_JOBID": "77", "SLURM_TASKS_PER_NODE": "1(x2)"}
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        job["env"] |= {**slurm, **root, "ADDRESS": answer.stdout.split()[0]}
+        process = subprocess.run(**job, timeout=60, check=False)
+        return finished(process.returncode, tmp_path / "job")
+
+    return run
+
+
+def test_every_rank_has_its_place_and_the_environment(run_for_real, tmp_path):
+    program = 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $NODE_RANK"; printf "%s" "$ODD" >"$OUT/odd$RANK"'
+    odd = 'it\'s "$PATH" `id` \\ \n two * ünï'
+    code, _, log, _ = run_for_real("bash", "-c", program, env={"ODD": odd})
+    assert code == 0, log
+    assert sorted(log.splitlines()) == [
+        "[0 train-1] 0 0 4 0", "[1 train-1] 1 1 4 0", "[2 train-2] 2 0 4 1", "[3 train-2] 3 1 4 1",
+    ]  # fmt: skip
+    assert [(tmp_path / f"odd{rank}").read_text() for rank in range(4)] == [odd] * 4
+
+
+def test_a_rank_that_fails_ends_the_others(run_for_real, tmp_path):
+    program = 'echo $$ >"$OUT/pid$RANK"; if [ "$RANK" = 2 ]; then echo why; exit 3; fi; exec sleep 60'
+    code, result, log, _ = run_for_real("bash", "-c", program)
+    assert (code, result["failed_rank"], result["failed_node"], result["reason"]) == (3, 2, "train-2", "why"), log
+    for path in tmp_path.glob("pid*"):
+        wait_for(lambda path=path: not alive(path.read_text().strip()))
