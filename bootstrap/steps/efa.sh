@@ -6,7 +6,7 @@ step_efa() {
     if [ "$EFA_INTERFACES" -eq 0 ] || without_efa; then return; fi
     if [ ! -e "$AMAZON/efa_installed_packages" ]; then install_efa; fi
     check_version "EFA installer" "$(sed -n 's/^# EFA installer version: //p' "$AMAZON/efa_installed_packages")" "${EFA_VERSIONS[@]}"
-    if [ "$GPUS" -gt 0 ]; then check_version aws-ofi-nccl "$(ofi_nccl_version)" "${OFI_NCCL_VERSIONS[@]}"; fi
+    if [ "$GPUS" -gt 0 ]; then ofi_nccl; fi
     if [ "$ROLE" = compute ]; then check_interfaces; fi
 }
 
@@ -30,15 +30,22 @@ install_efa() {
     rm -rf "$folder"
 }
 
-# The plugin says it when it is loaded, so its file holds the words.
-ofi_nccl_version() {
-    local file
+ofi_nccl() {
+    local file plugin=''
     for file in "$AMAZON"/ofi-nccl/lib/libnccl-net*.so "$AMAZON"/ofi-nccl/lib/x86_64-linux-gnu/libnccl-net*.so; do
-        if [ -e "$file" ]; then
-            grep -aoE -m 1 'aws-ofi-nccl [0-9]+(\.[0-9]+)+' "$file" | sed -n '1s/.* //p'
-            return
-        fi
+        if [ -z "$plugin" ] && [ -e "$file" ]; then plugin=$file; fi
     done
+    if [ -z "$plugin" ]; then fail "no aws-ofi-nccl in $AMAZON/ofi-nccl: without it NCCL takes TCP"; fi
+    # It says its version when it is loaded, so its file holds the words.
+    check_version aws-ofi-nccl "$(grep -aoE 'aws-ofi-nccl [0-9]+(\.[0-9]+)+' "$plugin" | sed -n '1s/.* //p')" "${OFI_NCCL_VERSIONS[@]}"
+    findable "$(dirname "$plugin")"
+}
+
+# findable FOLDER: NCCL looks for the plugin where the loader looks, and takes TCP without a word where it finds none.
+findable() {
+    if grep -rqsF "$1" /etc/ld.so.conf.d; then return; fi
+    put_file /etc/ld.so.conf.d/gpucluster-ofi-nccl.conf 0644 root:root <<<"$1"
+    ldconfig
 }
 
 # They may come a little later than the machine.

@@ -39,13 +39,14 @@ class Node:
         self.machine, self.type = Machine(folder), type_
         for name in (*OTHERS, *SOFTWARE):
             text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+            text = text.replace("/etc/ld.so.conf.d", f"{folder}/etc/ld.so.conf.d")
             for place in PLACES:
                 text = text.replace(place, f"{root}{place}")
             self.machine.step(name, text)
         (folder / "bundle/machines").mkdir()
         (folder / f"bundle/machines/{type_}.sh").write_text(render.machine(INSTANCE_TYPES[type_]))
         (folder / "hardware.json").write_text(json.dumps(dataclasses.asdict(catalogue.hardware(type_))))
-        for name in ("systemctl", "sleep", "modprobe"):
+        for name in ("systemctl", "sleep", "modprobe", "ldconfig"):
             self.machine.command(name)
         self.machine.command("hostname", "echo train-1")
 
@@ -92,6 +93,15 @@ def test_an_image_that_suits_is_verified_and_nothing_is_installed(tmp_path: Path
     versions = [line.partition(" ")[2] for line in said.splitlines() if "step=" not in line]
     assert versions == SAID[type_]
     assert not node.asked_for("apt-get") and not node.asked_for("curl")
+
+
+def test_nccl_finds_its_plugin(tmp_path: Path) -> None:
+    node = Node(tmp_path, "g5.12xlarge", GUEST_FILES)
+    for _ in range(2):
+        assert node.run("efa", path=f"{GUEST_FILES}/usr/bin:")[0] == 0
+    told = (tmp_path / "etc/ld.so.conf.d/gpucluster-ofi-nccl.conf").read_text()
+    assert told == f"{GUEST_FILES}/opt/amazon/ofi-nccl/lib\n"
+    assert node.machine.calls().count("ldconfig ") == 1
 
 
 OLD_SMI = 'case "$*" in *driver_version*) echo 550.54.15 ;; *) echo "GPU 0: x" ;; esac'
