@@ -57,7 +57,8 @@ timed() {
   local code=0 timer
   "$2" >"$3" 2>&1 {OUTPUT}>&- &
   LAUNCHER_PID=$!
-  (trap 'kill "$!" 2>/dev/null; exit' TERM; sleep "$1" & wait; kill -TERM "$LAUNCHER_PID" 2>/dev/null) >/dev/null 2>&1 {OUTPUT}>&- &
+  # one process, which leaves no other behind when it is not needed any more
+  "$PREFLIGHT_PYTHON" -Ic "import os, time; time.sleep($1); os.kill($LAUNCHER_PID, 15)" >/dev/null 2>&1 {OUTPUT}>&- &
   timer=$!
   await "$LAUNCHER_PID" || code=$?
   LAUNCHER_PID=''
