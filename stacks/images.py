@@ -41,7 +41,7 @@ def node_image(scope: Construct, config: ClusterConfig, image: str) -> ec2.IMach
         account=cdk.Stack.of(scope).account,
         region=config.region,
         base=plain.get_image(scope).image_id,
-        recipe=recipe(),
+        recipe=recipe(config.software.containers),
     )
     baked = pins.find(pins.read(config._document.file), baking)
     return ec2.MachineImage.generic_linux({config.region: baked}) if baked else plain

@@ -78,12 +78,13 @@ def list_(context: CliContext, as_json: bool) -> int:
     """List the account's baked images in the cluster's region, the newest first, and which of them nodes boot from."""
     from gpucluster.aws import aws_errors
     from gpucluster.baking import bake, pins
+    from gpucluster.baking.recipe import recipe
 
     config = context.load()
     with aws_errors():
         images = bake.made(_cloud(context, config).client("ec2"))
     pinned = set(map(str, pins.read(context.config_path).values()))
-    rows = [_row(image, pinned) for image in images]
+    rows = [_row(image, pinned, recipe(config.software.containers)) for image in images]
     if as_json:
         click.echo(json.dumps(rows))
     elif rows:
@@ -93,9 +94,8 @@ def list_(context: CliContext, as_json: bool) -> int:
     return 0
 
 
-def _row(image: Any, pinned: set[str]) -> dict[str, str]:
+def _row(image: Any, pinned: set[str], wanted: str) -> dict[str, str]:
     from gpucluster.baking.bake import tags
-    from gpucluster.baking.recipe import recipe
 
     recipe_, base = tags(image)
     used = "pinned" if image["ImageId"] in pinned else "not pinned"
@@ -105,7 +105,7 @@ def _row(image: Any, pinned: set[str]) -> dict[str, str]:
         "base": base,
         "recipe": recipe_,
         "made": str(image["CreationDate"])[:19],
-        "use": used if recipe_ == recipe() else "other steps",
+        "use": used if recipe_ == wanted else "other steps",
     }
 
 
@@ -145,7 +145,7 @@ def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
     if base is None:
         name = PUBLIC_PARAMETERS[image]
         base = str(cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-    return pins.Baking(account, config.region, base, recipe())
+    return pins.Baking(account, config.region, base, recipe(config.software.containers))
 
 
 def _found_or_built(

@@ -114,7 +114,7 @@ def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
         return
     cloud = aws.connect(config, config_file)
     account = cloud.client("sts").get_caller_identity()["Account"]
-    pinned = pins.current(entries, account=account, region=config.region, recipe=recipe())
+    pinned = pins.current(entries, account=account, region=config.region, recipe=recipe(config.software.containers))
     filters = [{"Name": "image-id", "Values": pinned}, {"Name": "state", "Values": ["available"]}]
     there = cloud.client("ec2").describe_images(Filters=filters)["Images"] if pinned else []
     lost = sorted(set(pinned) - {image["ImageId"] for image in there})

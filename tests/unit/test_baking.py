@@ -45,6 +45,12 @@ def test_every_step_that_is_baked_is_in_the_bundle_and_defined() -> None:
     assert set(re.findall(r"steps/\w+\.sh", files["image.sh"])) == {name for name in files if name.startswith("steps/")}
 
 
+def test_containers_are_another_recipe_and_baked_where_they_are_wanted() -> None:
+    with_ = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"], containers=True)
+    assert recipe.recipe(containers=True) != recipe.recipe()
+    assert "container_runtime)" in with_["image.sh"] and "steps/container_runtime.sh" in with_
+
+
 def test_a_pin_takes_the_place_of_older_ones_of_its_base_and_of_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     kept = {
