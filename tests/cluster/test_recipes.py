@@ -1,4 +1,4 @@
-"""The ImageNet recipes at a tiny size, on the session's cluster: gradients reach all ranks, whichever way they take."""
+"""The ImageNet recipes at a tiny size, and the schedule in each framework: gradients reach all ranks, whichever way."""
 
 from __future__ import annotations
 
@@ -9,43 +9,75 @@ from typing import Any
 import pytest
 from bed import Bed, Submitted
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-SIZE = ("--nodes", "2", "--gpus-per-node", "2", "--follow")
+FOUR_RANKS = ("--nodes", "2", "--gpus-per-node", "2")
+TINY = ("--synthetic", "tiny", "--global-batch", "64")
+TIMEOUT_S = 420
+"""A job may be the first that needs its nodes and its environment."""
 
 
-def train(cluster: Bed, job: str, *words: str) -> tuple[Submitted, dict[str, Any]]:
-    """The job file's program on made-up images, and the line of JSON that it ends with."""
-    command = ("python", "train_torch.py", *words, "--synthetic", "tiny", "--global-batch", "64")
-    done = cluster.submit(f"examples/imagenet/{job}.yaml", *SIZE, "--", *command)
+def train(bed: Bed, job: str, *words: str, ranks: int = 4) -> Submitted:
+    """The job file, and what to change in it. The model has learned, and result.json knows it."""
+    done = bed.submit(f"examples/imagenet/{job}.yaml", "--follow", *words, *TINY, timeout_s=TIMEOUT_S)
     assert done.exit_code == 0, done.told + "\n".join(done.log)
-    reports = [line.partition("] ")[2] for line in done.log if line.startswith("[0 ")]
-    return done, json.loads([report for report in reports if report.startswith("{")][-1])
+    found = report(done)
+    assert found["world_size"] == ranks
+    assert found["accuracy"] >= 0.9
+    assert done.result["metrics"]["accuracy"]["last"] == found["accuracy"]
+    assert any("64 in all, peak learning rate 0.05" in line for line in done.log)
+    return done
+
+
+def report(job: Submitted) -> dict[str, Any]:
+    """The JSON that the first rank ends with."""
+    lines = (line.partition("] ")[2] for line in job.log if line.startswith("[0 "))
+    found: dict[str, Any] = json.loads([line for line in lines if line.startswith("{")][-1])
+    return found
 
 
 def losses(job: Submitted) -> list[float]:
-    return [
-        float(line.partition("loss ")[2].partition(",")[0]) for line in job.log if "loss " in line and "epoch" in line
-    ]
+    found = (line.partition("loss ")[2].partition(",")[0] for line in job.log if "] epoch " in line)
+    return [float(loss) for loss in found]
 
 
-@pytest.mark.parametrize("model", ["resnet50", "efficientnet-b0"])
-def test_one_program_trains_alike_under_torchrun_and_horovodrun(cluster: Bed, model: str) -> None:
+def test_one_program_trains_alike_under_torchrun_and_horovodrun(cluster: Bed) -> None:
     """The program fails by itself where ranks end with different weights."""
-    ddp, through_ddp = train(cluster, "resnet50-ddp", model)
-    horovod, through_horovod = train(cluster, "resnet50-horovod", model)
-    for job, found in ((ddp, through_ddp), (horovod, through_horovod)):
-        assert found["world_size"] == 4
-        assert found["accuracy"] >= 0.9
-        assert any("4 ranks, batch 16 each, 64 in all, peak learning rate 0.05" in line for line in job.log)
-        assert job.result["metrics"]["accuracy"]["last"] == found["accuracy"]
+    program = (*FOUR_RANKS, "--", "python", "train_torch.py", "resnet50")
+    ddp, horovod = (train(cluster, job, *program) for job in ("resnet50-ddp", "resnet50-horovod"))
     assert losses(ddp) == pytest.approx(losses(horovod), abs=0.02)
     assert losses(ddp)[-1] < losses(ddp)[0] / 2
 
 
-def test_torch_follows_the_schedule(cluster: Bed) -> None:
-    words = ("--nodes", "1", "--gpus-per-node", "1", "--launcher", "srun", "--framework", "torch", "--follow")
-    workdir = ("--workdir", str(PROGRAMS))
-    done = cluster.submit(*words, *workdir, "--", "python", "schedule_torch.py")
+def test_efficientnet_trains_with_horovod(cluster: Bed) -> None:
+    train(cluster, "efficientnet-horovod", *FOUR_RANKS, "--", "python", "train_torch.py", "efficientnet-b0")
+
+
+def test_efficientnet_trains_with_smddp(servers: Bed) -> None:
+    """By the library's stand-in: the launcher, the environment and the program's way are the real ones."""
+    program = (*FOUR_RANKS, "--partition", "big", "--", "python", "train_torch.py", "efficientnet-b0")
+    train(servers, "efficientnet-smddp", *program)
+
+
+def test_mxnet_workers_end_with_the_same_weights(servers: Bed) -> None:
+    program = ("--nodes", "2", "--servers", "2", "--", "python", "train_mxnet.py", "resnet50")
+    job = train(servers, "resnet50-mxnet", *program, ranks=2)
+    ((one, other),) = [[line.partition("] weights ")[2] for line in job.log if "] weights " in line]]
+    assert float(one) == float(other) > 0
+
+
+@pytest.mark.parametrize(
+    ("bed", "words"),
+    [
+        ("cluster", ("--launcher", "srun", "--framework", "torch")),
+        ("servers", ("--launcher", "srun", "--framework", "tensorflow")),
+        ("servers", ("--launcher", "mxnet-ps", "--nodes", "2", "--servers", "2")),
+    ],
+    ids=["torch", "keras", "mxnet"],
+)
+def test_the_schedule_is_followed(bed: str, words: tuple[str, ...], request: pytest.FixtureRequest) -> None:
+    framework = request.node.callspec.id
+    one_rank = () if framework == "mxnet" else ("--ntasks-per-node", "1")
+    program = ("--workdir", str(PROGRAMS), "--follow", "--", "python", f"schedule_{framework}.py")
+    done = request.getfixturevalue(bed).submit(*words, *one_rank, *program, timeout_s=TIMEOUT_S)
     assert done.exit_code == 0, done.told + "\n".join(done.log)
-    assert any("torch followed the schedule" in line for line in done.log)
+    assert any(f"{framework} followed the schedule" in line for line in done.log)
