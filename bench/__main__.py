@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import commands, partitions, script, synthesis
+from bench import boots, commands, jobs, partitions, script, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
@@ -17,13 +17,19 @@ GROUPS = {
     "script": script.figures,
     "synthesis": synthesis.figures,
     "partitions": partitions.figures,
+    "jobs": jobs.figures,
+    "boots": boots.figures,
 }
-SLOW = ("synthesis", "partitions")
+SLOW = ("synthesis", "partitions", "jobs", "boots")
+NEED_A_CLUSTER = ("jobs", "boots")
+"""Run where they are named; a cluster must be up, and boots makes its own."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench")
-    parser.add_argument("groups", nargs="*", metavar="FIGURE", help=f"of {', '.join(GROUPS)}; left out: all")
+    parser.add_argument(
+        "groups", nargs="*", metavar="FIGURE", help=f"of {', '.join(GROUPS)}; left out: all that need no cluster"
+    )
     slow = f"of which the median is taken; {' and '.join(SLOW)}: a third of it"
     parser.add_argument("--runs", type=int, default=9, help=slow)
     arguments = parser.parse_args()
@@ -33,7 +39,7 @@ def main() -> int:
     os.chdir(ROOT)
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     figures: list[Figure] = []
-    for name in arguments.groups or GROUPS:
+    for name in arguments.groups or [name for name in GROUPS if name not in NEED_A_CLUSTER]:
         print(f"measuring: {name}", file=sys.stderr)
         figures += GROUPS[name](max(3, arguments.runs // (3 if name in SLOW else 1)))
     print(table(figures))

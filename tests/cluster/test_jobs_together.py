@@ -1,0 +1,107 @@
+"""Two jobs on the same nodes at once do not notice each other; one lost rank ends its job, and leaves nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from bed import Bed, wait_for
+
+from gpucluster.launchers import LAUNCHERS
+
+PROGRAMS = Path(__file__).parent / "programs"
+PAIRS = (
+    [("srun", "srun")] * 14
+    + [("torchrun", "torchrun")] * 2
+    + [("horovodrun", "horovodrun")] * 2
+    + [("torchrun", "horovodrun")] * 2
+)
+SHARED = ("--nodes", "2", "--gpus-per-node", "1", "--ntasks-per-node", "2", "--no-exclusive")
+FIRST_TWO = "--sbatch-args=--nodelist=train-1,train-2"
+# For each pair A,B: copies the folders of two jobs, submits both copies at once, waits for both, and says of each:
+# ROUND EXIT-CODE LAST-LINE.
+ROUNDS = r"""
+cd ~/jobs
+submit() {
+  copy=together-$number-$2
+  rm -rf "$copy"; cp -r "$1" "$copy"; rm -f "$copy"/meet "$copy/result.json"; : >"$copy/log.txt"
+  sed -i "s#/jobs/$1#/jobs/$copy#g" "$copy/job.sbatch"
+  PAIR=$PWD/pair-$number sbatch "$copy/job.sbatch" >/dev/null
+}
+tell() {
+  for ((tries = 0; tries < 600; tries++)); do [ ! -e "$1/result.json" ] || break; sleep 0.2; done
+  code=$(sed -nE 's/.*"exit_code": ([0-9]+).*/\1/p' "$1/result.json")
+  echo "$number $code $(grep -v 'exited with' "$1/log.txt" | grep '^\[0 ' | tail -n 1)"
+}
+rm -rf pair-* together-*
+number=0
+for pair; do
+  ((++number))
+  submit "${pair%,*}" a; submit "${pair#*,}" b
+  tell "together-$number-a"; tell "together-$number-b"
+done
+rm -rf pair-* together-*
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(cluster: Bed) -> dict[str, str]:
+    """Launcher -> the folder, on the cluster, of a job that ran alone; the nodes are up then."""
+    submitted = {}
+    for launcher in dict.fromkeys(name for pair in PAIRS for name in pair):
+        job = cluster.submit(
+            *SHARED, FIRST_TWO, "--launcher", launcher, "--workdir", str(PROGRAMS), "--follow",
+            "--", "python", "exchange.py", timeout_s=400,
+        )  # fmt: skip
+        assert job.exit_code == 0, job.told + "\n".join(job.log)
+        submitted[launcher] = Path(job.last["folder"]).name
+    return submitted
+
+
+def test_two_jobs_at_once_on_the_same_nodes_twenty_times_over(cluster: Bed, folders: dict[str, str]) -> None:
+    pairs = [f"{folders[one]},{folders[other]}" for one, other in PAIRS]
+    told = cluster.ssh("bash", "-c", ROUNDS, "bash", *pairs, timeout_s=540)
+    expected = [f"{number} 0 [0 train-1] ranks [0, 1, 2, 3]" for number in range(1, 21) for _ in range(2)]
+    assert told.splitlines() == expected
+
+
+# Rank 1 says where it is, for the test to kill it; a rank that waits forever ends only because the job does.
+VICTIM = """
+import os, time
+from pathlib import Path
+rank = os.environ["RANK"]
+Path(os.environ["GPUCLUSTER_JOB_DIR"], "pid-" + rank).write_text(str(os.getpid()) + " " + os.uname().nodename)
+print("last words of", rank, flush=True)
+time.sleep(303)
+"""
+HERE = {"torch", "horovod"}
+"""Frameworks of the session's cluster. Launchers of others are tried with the clusters that have those."""
+
+
+@pytest.mark.parametrize(
+    "launcher", [name for name, each in LAUNCHERS.items() if not each.frameworks or HERE & set(each.frameworks)]
+)
+def test_a_killed_rank_ends_its_job_and_is_named(cluster: Bed, folders: dict[str, str], launcher: str) -> None:
+    job = cluster.submit("--nodes", "2", "--gpus-per-node", "2", "--launcher", launcher, "--", "python", "-c", VICTIM)
+    folder, job_id = job.last["folder"], job.last["job_id"]
+    pids = wait_for("all ranks", lambda: ready(cluster, folder), 90)
+    pid, node = pids[1]
+    kill = f"date -u +%Y-%m-%dT%H:%M:%SZ; sudo kill -KILL {pid}"
+    killed_at = datetime.fromisoformat(cluster.ssh("ssh", node, kill).strip())
+    done = cluster.gpucluster("logs", "-f", job_id)
+    assert done.returncode == 4, done.stderr
+    assert f"rank 1 on {node} exited with 137: killed by SIGKILL, last line: last words of 1" in done.stderr
+    ended_at = cluster.ssh("grep", "-oP", '"ended_at": "\\K[^"]+', f"{folder}/result.json").strip()
+    assert (datetime.fromisoformat(ended_at) - killed_at).total_seconds() <= 30
+    for name in dict.fromkeys(node for _, node in pids.values()):
+        left = ("ssh", name, "pgrep -af '[l]ast words of|[p]rted|[t]orchrun|[h]orovodrun' || true")
+        wait_for(f"no process left on {name}", lambda left=left: not cluster.ssh(*left).strip(), 30)
+
+
+def ready(cluster: Bed, folder: str) -> dict[int, tuple[str, str]]:
+    """Rank -> process id and node, once all four have said so."""
+    show = 'cd "$1" && for file in pid-*; do [ ! -s "$file" ] || echo "${file#pid-} $(cat "$file")"; done'
+    lines = cluster.ssh("sh", "-c", show, "sh", folder).splitlines()
+    found = {int(rank): (pid, node.partition(".")[0]) for rank, pid, node in map(str.split, lines)}
+    return found if len(found) == 4 else {}
