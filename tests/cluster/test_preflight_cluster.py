@@ -1,0 +1,77 @@
+"""The preflight on booted nodes: Slurm, NFS and the network as they are, and a node that falls ill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from bed import Bed, Submitted
+
+HARDWARE = "/run/localcloud/hardware.json"
+JOB = ("--nodes", "2", "--gpus-per-node", "4", "--ntasks-per-node", "1", "--follow")
+
+
+@contextmanager
+def fewer(cluster: Bed, node: str, **hardware: int) -> Iterator[None]:
+    """The node's machine reports less than its instance type has."""
+    healthy = cluster.ssh("ssh", node, "cat", HARDWARE)
+    write = f"sudo tee {HARDWARE} >/dev/null <<'END'\n"
+    cluster.ssh("ssh", node, f"{write}{json.dumps(json.loads(healthy) | hardware)}\nEND")
+    try:
+        yield
+    finally:
+        cluster.ssh("ssh", node, f"{write}{healthy.strip()}\nEND")
+
+
+@pytest.fixture(scope="module")
+def nodes(cluster: Bed) -> list[str]:
+    """Two that are up."""
+    job = cluster.submit(*JOB, "--launcher", "srun", "--", "true", timeout_s=400)
+    assert job.exit_code == 0, job.told
+    assert (job.result["preflight"]["errors"], job.result["preflight"]["warnings"]) == ([], [])
+    found: list[str] = job.result["node_list"]
+    return found
+
+
+def submit(cluster: Bed, nodes: list[str], *arguments: str) -> Submitted:
+    return cluster.submit(*JOB, f"--sbatch-args=--nodelist={','.join(nodes)}", *arguments)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
+def test_healthy_nodes_run_the_job_and_a_real_all_reduce(cluster: Bed, nodes: list[str], launcher: str) -> None:
+    job = submit(cluster, nodes, "--launcher", launcher, "--preflight", "full", "--", "echo", "started")
+    assert job.exit_code == 0, job.told + "\n".join(job.log)
+    assert sum(line.endswith("] started") for line in job.log) == 2
+    preflight = job.result["preflight"]
+    assert (preflight["errors"], preflight["warnings"]) == ([], []), preflight
+    assert preflight["measured"]["framework"]["ranks"] == 2
+    assert any(
+        line.startswith("[preflight] 2 nodes, 4 GPUs each, 1 EFA interfaces each, clocks within ") for line in job.log
+    ), job.log
+
+
+def test_a_node_that_lost_a_gpu_is_named_before_the_command_starts(cluster: Bed, nodes: list[str]) -> None:
+    with fewer(cluster, nodes[1], gpus=3):
+        job = submit(cluster, nodes, "--launcher", "srun", "--", "echo", "started")
+    assert job.exit_code == 4, job.told
+    assert (job.result["failed_node"], job.result["failed_rank"]) == (nodes[1], None)
+    assert job.result["reason"].startswith(f"{nodes[1]} has 3 of the 4 GPUs")
+    assert not [line for line in job.log if "started" in line]
+
+
+def test_a_job_that_requires_efa_does_not_start_without(cluster: Bed, nodes: list[str]) -> None:
+    with fewer(cluster, nodes[0], efa_interfaces=0):
+        job = submit(cluster, nodes, "--launcher", "srun", "--efa", "required", "--", "echo", "started")
+    assert job.exit_code == 4, job.told
+    assert job.result["failed_node"] == nodes[0]
+    assert "efa: required" in job.result["reason"]
+
+
+def test_nccls_report_reaches_the_result(cluster: Bed, nodes: list[str]) -> None:
+    report = 'echo "h:1:2 [0] NCCL INFO Using network Socket" >${NCCL_DEBUG_FILE/\\%p/$$}'
+    job = submit(cluster, nodes, "--launcher", "srun", "--", "bash", "-c", report)
+    assert job.exit_code == 0, job.told
+    assert job.result["nccl"]["networks"] == {"Socket": 2}
+    assert any("warning: NCCL's network is Socket on 2 ranks" in line for line in job.log)
