@@ -11,7 +11,7 @@ from test_launchers import PROGRAMS
 def test_horovodrun_goes_on_without_a_lost_node(cluster: Bed) -> None:
     """Every step's sum over the ranks is the number of ranks, and no step is lost or counted twice."""
     job = cluster.submit(
-        "--nodes", "2", "--gpus-per-node", "2", "--launcher", "horovodrun", "--min-nodes", "1", "--time", "6m",
+        "--nodes", "2", "--gpus-per-node", "2", "--launcher", "horovodrun", "--min-nodes", "1", "--time", "10m",
         "--env", "LEFT=2", "--env", "HOROVOD_GLOO_TIMEOUT_SECONDS=8", "--workdir", str(PROGRAMS),
         "--", "python", "horovod_elastic.py",
     )  # fmt: skip
@@ -21,14 +21,14 @@ def test_horovodrun_goes_on_without_a_lost_node(cluster: Bed) -> None:
         lines = cluster.ssh("cat", log).splitlines()
         return [json.loads(line.split("] ", 1)[1]) for line in lines if "] {" in line]
 
-    wait_for("steps with every rank", lambda: [step for step in steps() if step["size"] == 4][2:], 120)
+    wait_for("steps with every rank", lambda: [step for step in steps() if step["size"] == 4][2:], 240)
     nodes = cluster.ssh("scontrol", "show", "hostnames", cluster.ssh("squeue", "-h", "-j", job_id, "-o", "%N").strip())
     lost = nodes.split()[1]
     (instance_id,) = (
         id_ for id_, each in cluster.instances("compute").items() if each["tags"]["gpucluster:node"] == lost
     )
     cluster.client("ec2").terminate_instances(InstanceIds=[instance_id])
-    wait_for("the job's end", lambda: not cluster.ssh("squeue", "-h", "-j", job_id).strip(), 180)
+    wait_for("the job's end", lambda: not cluster.ssh("squeue", "-h", "-j", job_id).strip(), 240)
     result = json.loads(cluster.ssh("cat", f"{job.last['folder']}/result.json"))
     assert (result["exit_code"], result["reason"]) == (0, None), cluster.ssh("cat", log)
     assert {step["size"] for step in steps()} == {4, 2}
