@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -105,3 +106,20 @@ def ready(cluster: Bed, folder: str) -> dict[int, tuple[str, str]]:
     lines = cluster.ssh("sh", "-c", show, "sh", folder).splitlines()
     found = {int(rank): (pid, node.partition(".")[0]) for rank, pid, node in map(str.split, lines)}
     return found if len(found) == 4 else {}
+
+
+def test_bench_runs_each_size_and_knows_that_the_nodes_are_one_machine(cluster: Bed, folders: dict[str, str]) -> None:
+    program = (
+        'if [ "$RANK" = 0 ]; then for i in 1 2 3; do echo "images/s: $((100 * WORLD_SIZE + i)) seed {seed}"; done; fi'
+    )
+    done = cluster.gpucluster(
+        "bench", "--nodes", "1,2", "--launchers", "srun", "--gpus-per-node", "2", "--repeats", "1", "--seed", "7",
+        "--metrics", r"throughput=images/s: (\d+)", "--metrics", r"seed=seed (\d+)", "--json",
+        "--", "bash", "-c", program, timeout_s=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [each["throughput"]["values"] for each in found["settings"]] == [[202], [402]]
+    assert [each["metrics"]["seed"]["mean"] for each in found["settings"]] == [7, 7]
+    assert found["machines"] == 1
+    assert any("all 2 nodes share one machine" in each for each in found["doubts"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import jobs
+from gpucluster import jobs, submission
 from gpucluster.cli import connection, main
 from gpucluster.job import script
 from gpucluster.remote import InProcessRemote
@@ -63,6 +63,9 @@ def bench(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     for module in (jobs, script):
         monkeypatch.setattr(module, "JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setattr(submission, "ENVIRONMENTS", str(tmp_path / "envs"), raising=False)
+    (tmp_path / "envs" / ".wanted" / "torch").mkdir(parents=True)
+    (tmp_path / "envs" / ".wanted" / "torch" / "complete").touch()
     monkeypatch.setattr(jobs, "POLL_S", 0.0)
     monkeypatch.setattr(connection, "head", lambda *_: contextlib.nullcontext(InProcessRemote()))
 
