@@ -13,7 +13,7 @@ from typing import Any
 
 from gpucluster import slurm
 from gpucluster.errors import JobFailedError, RemoteError, UsageError
-from gpucluster.job.script import JOBS
+from gpucluster.job.script import ENVIRONMENTS, JOBS
 from gpucluster.remote import Remote
 from gpucluster.slurm import Job, Node
 
@@ -27,6 +27,18 @@ for id in $(ls | sort -n | tail -n "$2"); do
   cat "$id/result.json" 2>/dev/null | tr -d '\\n' || :
   echo
 done
+"""
+
+
+# Of the jobs that made what this one needs, the first that did not: what it said last, or that it did not end.
+_UNMADE = """
+while read -r name id how; do
+  [ -n "$how" ] && [ ! -e "$2/.wanted/$name/complete" ] || continue
+  log=$2/.log/$(basename "$(readlink "$2/.wanted/$name")").txt
+  said=$(sed -n 's/^error: //p' "$log" 2>/dev/null | tail -n 1)
+  echo "${said:-the environment $name was not made: job $id, which makes it, did not end well}"
+  exit
+done 2>/dev/null <"$1/builds"
 """
 
 
@@ -126,13 +138,22 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
     if job and job.phase in ("waiting", "running"):
         return None
     found = result(remote, job_id)
+    lacks = {} if found else _unmade(remote, job_id)
     if job:
-        return Ending(slurm.base_state(job.state), found or {})
+        return Ending(slurm.base_state(job.state), found or lacks)
+    if lacks:
+        return Ending("CANCELLED", lacks)
     if found is None:
         return Ending(
             "NODE_FAIL", {"reason": "Slurm forgot it and it left no result: its first node was probably lost"}
         )
     return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found)
+
+
+def _unmade(remote: Remote, job_id: str) -> dict[str, Any]:
+    """The reason as in result.json of a job that never started because its environment could not be made."""
+    done = remote.run(["sh", "-c", _UNMADE, "sh", folder_of(job_id), ENVIRONMENTS])
+    return {"reason": done.stdout.strip()} if done.stdout.strip() else {}
 
 
 class Watch:

@@ -230,11 +230,11 @@ def test_a_compiler_is_installed_where_horovod_must_be_built(machine: Machine) -
     for command in ("g++", "make"):
         machine.command(command)
     build = 'compiler "$ROOT/bin/python"'
-    machine.run(build, "packages", "python_env").check_returncode()
+    machine.run(build, "packages", "environment").check_returncode()
     assert machine.calls()[-1].endswith("install -y --no-install-recommends python3.12-dev")
     (machine.root / "Python.h").touch()
     before = machine.calls()
-    machine.run(build, "packages", "python_env").check_returncode()
+    machine.run(build, "packages", "environment").check_returncode()
     assert not [call for call in machine.calls()[len(before) :] if call.startswith("apt-get")]
 
 

@@ -30,6 +30,7 @@ def cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
     monkeypatch.setattr(jobs, "JOBS", str(tmp_path / "jobs"))
     monkeypatch.setattr(submission, "ENVIRONMENTS", str(tmp_path / "envs"))
+    monkeypatch.setattr(jobs, "ENVIRONMENTS", str(tmp_path / "envs"))
     for name in ("torch", "horovod"):
         (tmp_path / "envs" / ".wanted" / name).mkdir(parents=True)
         (tmp_path / "envs" / ".wanted" / name / "complete").touch()
@@ -131,6 +132,20 @@ def test_a_job_whose_environment_cannot_be_made_leaves_nothing(cluster, workdir)
     with pytest.raises(GpuClusterError, match="no environment torch"):
         submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
     assert not Path(asked.folder).exists()
+
+
+def test_a_job_whose_environment_was_not_made_says_why(cluster, workdir):
+    asked = without_environment(cluster, "echo torch 7 started")
+    submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
+    with pytest.raises(JobFailedError, match="the environment torch was not made: job 7, which makes it, did not end"):
+        jobs.ending(InProcessRemote(), "42").check("42")
+    (cluster / "envs" / ".wanted" / "torch").rmdir()
+    (cluster / "envs" / ".wanted" / "torch").symlink_to("../torch-0123")
+    (cluster / "envs" / ".log").mkdir()
+    said = "pip: no such thing\nerror: the environment torch could not be made on train-1: no such thing\n"
+    (cluster / "envs" / ".log" / "torch-0123.txt").write_text(said)
+    with pytest.raises(JobFailedError, match="job 42 .*: the environment torch could not be made on train-1: no such"):
+        jobs.ending(InProcessRemote(), "42").check("42")
 
 
 def test_a_secret_that_is_not_set(cluster):
