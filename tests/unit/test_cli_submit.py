@@ -44,12 +44,30 @@ def test_a_file_and_flags(submit, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "nodes", "servers"),
+    [(("--servers", "2"), 2, 2), (("--servers", "ratio=0.5,per_node=3"), 1, 3), ((), 0, 2)],
+)
+def test_servers(submit, tmp_path, words, nodes, servers):
+    software = "parameter_servers: {instance_type: m5.xlarge}\nsoftware: {frameworks: [mxnet]}\n"
+    (tmp_path / "cluster.yaml").write_text(CLUSTER + software)
+    code, out, err = submit("--launcher", "mxnet-ps", "--nodes", "2", *words, "--dry-run", "--", "a")
+    assert code == 0, err
+    assert f"export NUM_SERVERS={servers} NUM_SERVER_NODES={nodes}\n" in out
+    assert (f"#SBATCH hetjob\n#SBATCH --job-name=a\n#SBATCH --partition=ps\n#SBATCH --nodes={nodes}\n" in out) == bool(
+        nodes
+    )
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ((), "command: is missing"),
         (("--nodes", "9", "--", "a"), "--nodes: the partition train has at most 4, got 9"),
         (("--min-nodes", "1", "--", "a"), "--min-nodes: only for horovodrun, got launcher torchrun"),
         (("--env", "A", "--", "a"), "must be NAME=VALUE, got 'A'"),
+        (("--servers", "two", "--", "a"), "must be a number of nodes, or as nodes=2,per_node=2, got 'two'"),
+        (("--servers", "nodes=x", "--", "a"), "must be a number of nodes, or as nodes=2,per_node=2, got 'nodes=x'"),
+        (("--servers", "2", "--", "a"), "--servers: only for mxnet-ps and tensorflow-ps, got launcher torchrun"),
         (("none.yaml",), "none.yaml: error: no such file"),
         (("--nodse", "2", "--", "a"), "--nodse"),
     ],
