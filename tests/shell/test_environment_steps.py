@@ -1,0 +1,137 @@
+"""An environment is restored, or made and stored, with stand-ins for Python, virtualenv and S3."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_steps import STEPS, Machine
+
+STORE = "s3://bucket/envs"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    recipe = tmp_path / "bundle/environments"
+    recipe.mkdir()
+    (recipe / "torch.txt").write_text("# imports: torch\ntorch==2.13.0\n")
+    (recipe / "cache").write_text(f"{STORE}\n")
+    (recipe / "places").write_text("torch train 1\n")
+    (tmp_path / "envs/.wanted").mkdir(parents=True)
+    (tmp_path / "envs/.wanted/torch").symlink_to("../torch-0123")
+    (tmp_path / "s3").mkdir()
+    for name in ("python_env", "environment"):
+        text = (STEPS / f"{name}.sh").read_text()
+        machine.step(name, text.replace("/home/gpucluster/envs", f"{tmp_path}/envs"))
+    machine.command("python3.11")
+    # makes what an environment consists of here: a python that says how it is called
+    body = 'for last; do :; done; mkdir -p "$last/bin"; cp "${0%/*}/python3.11" "$last/bin/python"'
+    machine.command("virtualenv", body)
+    return machine
+
+
+BUCKET = """
+cache() {
+    local object=$ROOT/s3/${2##*/}
+    echo "cache $1 ${2##*/}" >>"$ROOT/calls"
+    case $1 in has) [ -e "$object" ] ;; get) cat "$object" ;; put) cat >"$object" ;; esac
+}
+"""
+
+
+def build(machine: Machine, also: str = "") -> subprocess.CompletedProcess[str]:
+    sources = ("runner", "packages", "horovod_wheel", "python_env", "environment")
+    return machine.run(f"{BUCKET}\n{also}\nbuild_environment torch", *sources)
+
+
+def made(machine: Machine) -> bool:
+    return any(call.startswith("virtualenv") for call in machine.calls())
+
+
+def test_what_is_nowhere_is_made_checked_and_stored(machine: Machine) -> None:
+    build(machine).check_returncode()
+    assert made(machine)
+    assert (machine.root / "envs/torch").readlink() == Path("torch-0123")
+    assert (machine.root / "envs/torch/complete").exists()
+    assert any("verify.py" in call for call in machine.calls())
+    assert [path.name.partition(".tar")[0] for path in (machine.root / "s3").iterdir()] == ["torch-0123"]
+
+
+def test_the_next_cluster_restores_it(machine: Machine) -> None:
+    build(machine).check_returncode()
+    subprocess.run(["rm", "-rf", str(machine.root / "envs/torch-0123"), str(machine.calls_file)], check=True)
+    done = build(machine)
+    done.check_returncode()
+    assert f"restoring torch-0123 from {STORE}/torch-0123.tar" in done.stdout
+    assert not made(machine)
+    assert (machine.root / "envs/torch/bin/python").exists() and (machine.root / "envs/torch/complete").exists()
+
+
+def test_what_arrives_broken_is_made_anew(machine: Machine) -> None:
+    build(machine).check_returncode()
+    (stored,) = (machine.root / "s3").iterdir()
+    stored.write_bytes(stored.read_bytes()[:-20])
+    subprocess.run(["rm", "-rf", str(machine.root / "envs/torch-0123"), str(machine.calls_file)], check=True)
+    done = build(machine)
+    done.check_returncode()
+    assert "could not be restored: making it anew" in done.stdout
+    assert made(machine) and (machine.root / "envs/torch/complete").exists()
+
+
+def test_what_is_there_is_left_alone(machine: Machine) -> None:
+    build(machine).check_returncode()
+    before = machine.calls()
+    build(machine).check_returncode()
+    assert machine.calls() == before
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(machine: Machine) -> None:
+    done = build(machine, "cache() { return 1; }")
+    done.check_returncode()
+    assert "warning:" in done.stdout and "could not be stored" in done.stdout
+    assert (machine.root / "envs/torch/complete").exists()
+
+
+def test_an_environment_that_does_not_import_is_not_used(machine: Machine) -> None:
+    machine.command("python3.11", 'case $* in *verify.py*) echo "error: import torch: no" >&2; exit 1;; esac')
+    done = build(machine)
+    assert done.returncode != 0 and "import torch: no" in done.stderr
+    assert not (machine.root / "envs/torch-0123/complete").exists()
+    assert not (machine.root / "envs/torch").exists()
+    assert not list((machine.root / "s3").iterdir())
+
+
+def test_the_key_depends_on_the_lock_and_on_gpus(machine: Machine) -> None:
+    def key() -> str:
+        asked = 'environment_key "$BUNDLE/environments/torch.txt"'
+        return machine.run(asked, "python_env").stdout
+
+    keys = [key()]
+    places = machine.root / "bundle/environments/places"
+    places.write_text("torch train 0\n")
+    keys.append(key())
+    (machine.root / "bundle/environments/torch.txt").write_text("torch==2.14.0\n")
+    keys.append(key())
+    assert len(set(keys)) == 3 and all(len(each.strip()) == 16 for each in keys)
+
+
+def test_mxnet_finds_its_libraries_beside_itself(machine: Machine) -> None:
+    packages = machine.root / "env/lib/python3.11/site-packages"
+    for path in ("mxnet/libmxnet.so", "nvidia/cublas/lib/libcublas.so.11", "numpy.libs/libquadmath-96.so.0.0.0"):
+        (packages / path).parent.mkdir(parents=True, exist_ok=True)
+        (packages / path).write_text(path)
+    machine.run('link_libraries "$ROOT/env"', "environment").check_returncode()
+    assert (packages / "mxnet/libcublas.so.11").read_text() == "nvidia/cublas/lib/libcublas.so.11"
+    assert (packages / "mxnet/libquadmath.so.0").read_text() == "numpy.libs/libquadmath-96.so.0.0.0"
+
+
+def test_the_newest_compiler_of_the_frameworks_cuda_is_taken(machine: Machine) -> None:
+    for version in ("12.6", "12.10", "13.0"):
+        nvcc = machine.root / f"cuda/cuda-{version}/bin/nvcc"
+        nvcc.parent.mkdir(parents=True)
+        nvcc.touch(0o755)
+    script = "CUDA_ROOT=$ROOT/cuda; cuda_home 12; cuda_home 13; cuda_home 11; echo none"
+    found = machine.run(script, "environment").stdout.splitlines()
+    assert [line.rpartition("-")[2] for line in found] == ["12.10", "13.0", "none"]
