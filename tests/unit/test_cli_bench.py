@@ -12,7 +12,8 @@ import pytest
 from gpucluster import jobs, submission
 from gpucluster.cli import connection, main
 from gpucluster.job import script
-from gpucluster.remote import InProcessRemote
+from gpucluster.measure import runs
+from gpucluster.remote import Completed, InProcessRemote
 
 CLUSTER = """
 name: Test
@@ -47,7 +48,7 @@ def bench(tmp_path, monkeypatch, capsys):
     stubs = {
         "sbatch": SBATCH,
         "squeue": '#!/bin/sh\necho "slurm_load_jobs error: Invalid job id specified" >&2; exit 1\n',
-        "ssh": "#!/bin/sh\necho one-kernel\n",
+        "ssh": "#!/bin/sh\nexec cat /proc/stat\n",
         "scancel": '#!/bin/sh\necho "$@" >"$0.called"\n',
     }
     for name, text in stubs.items():
@@ -102,6 +103,29 @@ def test_every_setting_is_run_and_compared(bench, tmp_path):
     assert "launcher  variant  nodes" in out
     assert "note: all 2 nodes share one machine" in out
     assert "24/24 srun amp=on on 2 nodes: job 24" in err
+
+
+@pytest.mark.parametrize(
+    ("asked", "machines"),
+    [
+        ([(9, 100), (9, 120), (9, 150), (9, 151)], 1),  # the third node, and the first once more
+        ([(9, 100), (9, 90), (9, 150), (9, 110)], 3),
+        ([(9, 100), (9, 105), (9, 150), (9, 110)], 2),
+        ([(9, 100), (8, 105), (8, 105), (9, 110)], 3),
+        ([(9, 100), None, (9, 105), (9, 110)], None),
+    ],
+)
+def test_nodes_of_one_kernel_are_one_machine(asked, machines):
+    class Remote:
+        def __init__(self):
+            self.answers = iter(asked)
+
+        def run(self, argv):
+            answer = next(self.answers)
+            text = f"cpu 1 2\nctxt {answer[1]}\nbtime {answer[0]}\n" if answer else ""
+            return Completed(0 if answer else 255, text, "")
+
+    assert runs.machines(Remote(), ["a", "b", "c"]) == machines
 
 
 def test_json_alone_and_a_picture(bench, tmp_path):
