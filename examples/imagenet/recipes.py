@@ -62,11 +62,12 @@ EFFICIENTNET_B0 = Recipe(
 
 RECIPES = {"resnet50": RESNET50, "efficientnet-b0": EFFICIENTNET_B0}
 
-# For a look at the whole machinery on a CPU: seconds, not hours. The rate is what these few steps bear.
+# For a look at the whole machinery on a CPU: seconds, not hours. The rates are what so few steps bear.
 TINY = {
-    "epochs": 4, "learning_rate": 0.05, "reference_batch": 64, "batch_per_rank": 16, "warmup_epochs": 1.0,
+    "epochs": 4, "reference_batch": 64, "batch_per_rank": 16, "warmup_epochs": 1.0,
     "weight_decay": 0.0, "image_size": 32, "classes": 4, "width": 0.125,
 }  # fmt: skip
+TINY_OF = {"resnet50": {"learning_rate": 0.05}, "efficientnet-b0": {"learning_rate": 0.01, "epochs": 6}}
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ def options(models: Sequence[str], words: Sequence[str] | None = None) -> Option
     given = parser.parse_args(words)
     if bool(given.data) == bool(given.synthetic):
         parser.error("say where the images are, --data FOLDER, or --synthetic tiny|full")
-    recipe = replace(RECIPES[given.model], **(TINY if given.synthetic == "tiny" else {}))
+    recipe = RECIPES[given.model]
+    if given.synthetic == "tiny":
+        recipe = replace(recipe, **{**TINY, **TINY_OF[given.model]})
     changed = {each.name: getattr(given, each.name) for each in fields(Recipe)}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     return Options(
