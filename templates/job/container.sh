@@ -11,10 +11,14 @@ CONTAINER_VARIABLES=MASTER_ADDR,MASTER_PORT,WORLD_SIZE,NUM_NODES,GPUS_PER_NODE,R
 
 if [ -n "${CONTAINER_IMAGE:-}" ]; then
   HOSTED_RANK=container-rank.sh
+  CONTAINER_SEES=$GPUCLUSTER_JOB_DIR:$GPUCLUSTER_JOB_DIR${CONTAINER_MOUNTS:+,$CONTAINER_MOUNTS}
+  # what NCCL must be told on this instance type, which rank.sh reads
+  NODE_VARIABLES=/etc/gpucluster/job-environment.sh
+  [ ! -e "$NODE_VARIABLES" ] || CONTAINER_SEES+=,$NODE_VARIABLES:$NODE_VARIABLES:ro
   # One container for each node and job, made by the first step that names it; the job's end removes it.
   CONTAINER=(
     --container-name="gpucluster-$SLURM_JOB_ID"
-    --container-mounts="$GPUCLUSTER_JOB_DIR:$GPUCLUSTER_JOB_DIR${CONTAINER_MOUNTS:+,$CONTAINER_MOUNTS}"
+    --container-mounts="$CONTAINER_SEES"
     --container-workdir="$GPUCLUSTER_JOB_DIR/code"
     --container-env="$CONTAINER_VARIABLES"
     --container-writable --no-container-remap-root --no-container-entrypoint --no-container-mount-home

@@ -39,7 +39,7 @@ def submit(cluster: Bed, nodes: list[str], *arguments: str) -> Submitted:
     return cluster.submit(*JOB, f"--sbatch-args=--nodelist={','.join(nodes)}", *arguments)
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun"])
 def test_healthy_nodes_run_the_job_and_a_real_all_reduce(cluster: Bed, nodes: list[str], launcher: str) -> None:
     job = submit(cluster, nodes, "--launcher", launcher, "--preflight", "full", "--", "echo", "started")
     assert job.exit_code == 0, job.told + "\n".join(job.log)
