@@ -94,6 +94,10 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
     for storage in config.storage:
         if storage.type == "beegfs-ram":
             yield Row(f"Storage/{construct_id(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
+    if config.software.cache:
+        prefix = config.software.cache.removeprefix("s3://").rstrip("/")
+        kept = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
+        yield Row(COMPUTE, kept, "environments are named after their hashes; the cluster file gives their prefix")
     for access in config.s3_access:
         prefix = access.uri.removeprefix("s3://").rstrip("/")
         finding = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"

@@ -187,3 +187,15 @@ def test_records_of_nodes_alone_are_changed(template: Template) -> None:
         "ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A"]}
     }
     assert resources(statement)[0].rpartition("/")[2].startswith("${NetworkZone")
+
+
+def test_compute_nodes_keep_environments_below_their_prefix_alone(template_of: Callable[[str], Template]) -> None:
+    text = "name: Mine\nregion: us-east-1\npartitions: [{name: a, instance_types: [g5.xlarge], max_nodes: 1}]\n"
+    kept = template_of(text + "software: {cache: s3://bucket/our/envs/}\n")
+    statement = one(kept, "ComputeRole", "s3:PutObject")
+    assert actions(statement) == {"s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"}
+    assert resources(statement) == ["arn:${AWS::Partition}:s3:::bucket/our/envs/*"]
+    listing = one(kept, "ComputeRole", "s3:ListBucket")
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": ["our/envs/*"]}}
+    assert not allowing(kept, "HeadRole", "s3:PutObject")
+    assert not allowing(template_of(text), "ComputeRole", "s3:PutObject")
