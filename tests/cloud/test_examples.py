@@ -13,6 +13,7 @@ import pytest
 
 from gpucluster import cdk, local_cloud
 from tests.cloud.census import census
+from tests.cloud.place import DLAMI
 from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,11 +62,14 @@ def bootstrapped(control_plane: Any, tmp_path_factory: pytest.TempPathFactory) -
 def test_an_example_is_deployed_changed_and_destroyed(bootstrapped: Any, example: Path, tmp_path: Path) -> None:
     before = census(bootstrapped.client)
     here = Deployed(tmp_path / "cluster.yaml", bootstrapped)
-    here.file.write_text(example.read_text())
+    # The user's own image, of which a head node is launched here, is one that this account has.
+    own = bootstrapped.client("ssm").get_parameter(Name=DLAMI)["Parameter"]["Value"]
+    text = example.read_text().replace("ami-0123456789abcdef0", own)
+    here.file.write_text(text)
     with Head(bootstrapped, NAME) as head:
         here.deploy()
         assert "There were no differences" in here.cdk("diff", NAME, "--fail")
-        here.file.write_text(changed(example.read_text()))
+        here.file.write_text(changed(text))
         here.deploy()
         assert len(head.versions) == 2 and len(set(head.versions)) == 2
     here.cdk("destroy", NAME, "--force")

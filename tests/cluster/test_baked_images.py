@@ -28,7 +28,7 @@ def test_a_cluster_without_internet_boots_from_a_baked_image(empty_cloud: Bed) -
     # By Slurm alone: a job would have its Python environment built first.
     show = "cat /etc/gpucluster/baked /etc/machine-id"
     said = empty_cloud.ssh(f"srun --nodes=2 --ntasks-per-node=1 bash -c '{show}'", timeout_s=300).splitlines()
-    assert sum(f"recipe={made['recipe']} base={made['base']}" in line for line in said) == 2
-    assert len({line for line in said if re.fullmatch("[0-9a-f]{32}", line)}) == 2  # each machine has its own
+    assert sum(f"recipe={made['recipe']} base={made['base']}" in line for line in said) == 2, said
+    assert len({line for line in said if re.fullmatch("[0-9a-f]{32}", line)}) == 2, said  # each machine has its own
     log = empty_cloud.ssh("sudo cat /var/log/gpucluster/boot.log")
     assert f"baked image: recipe={made['recipe']}" in log
