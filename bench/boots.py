@@ -66,7 +66,7 @@ class Cluster:
         self._file.write_text(f"name: {NAME}\nregion: us-east-1\npartitions:\n{rows}{rest}")
 
     def run(self, *words: str) -> str:
-        argv = [sys.executable, "-m", "gpucluster", "-c", str(self._file), *words]
+        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self._file), *words]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"gpucluster {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -74,7 +74,7 @@ class Cluster:
 
     def boot(self, partition: str) -> tuple[float, float]:
         """Of the partition's node, which boots for a job: seconds in steps, and from its launch to the last of them."""
-        self.run("submit", "--partition", partition, "--launcher", "srun", "--follow", "--", "hostname")
+        self.run("ssh", "--", f"srun --partition={partition} hostname")  # a job would have its environment built first
         node = f"{partition}-1"
         log = self.run("ssh", "--", f"ssh {node} sudo cat /var/log/gpucluster/boot.log")
         ended = datetime.fromisoformat(_TIME.findall(log)[-1])
