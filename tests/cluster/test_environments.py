@@ -1,0 +1,41 @@
+"""Environments on the session's cluster: what its jobs needed was made by jobs of Slurm, once."""
+
+from __future__ import annotations
+
+import json
+
+from bed import Bed
+
+
+def listed(cluster: Bed) -> dict[str, dict[str, str]]:
+    done = cluster.gpucluster("env", "list", "--json")
+    assert done.returncode == 0, done.stderr
+    return {each["name"]: each for each in json.loads(done.stdout)["environments"]}
+
+
+def test_an_environment_is_made_once_and_holds_what_its_lock_says(cluster: Bed) -> None:
+    built = cluster.gpucluster("env", "build", "torch", timeout_s=300)
+    assert built.returncode == 0, built.stderr
+    assert json.loads(built.stdout.splitlines()[-1]) == {"environments": {"torch": "ready"}}
+    torch = listed(cluster)["torch"]
+    assert (torch["state"], torch["partition"], torch["job"]) == ("ready", "train", "")
+    again = cluster.gpucluster("env", "build", "torch")
+    assert again.returncode == 0 and "job" not in again.stderr  # nothing to wait for
+    checked = cluster.gpucluster("env", "verify", "torch", timeout_s=300)
+    assert checked.returncode == 0, checked.stderr + checked.stdout
+    assert checked.stdout.startswith("torch: good: torch==")
+
+
+def test_jobs_users_cannot_change_an_environment(cluster: Bed) -> None:
+    """Root made it: a job of one user must not reach into those of others."""
+    assert cluster.gpucluster("env", "build", "torch", timeout_s=300).returncode == 0
+    python = listed(cluster)["torch"]["folder"]
+    assert cluster.ssh("stat", "--format=%U", python).strip() == "root"
+    refused = cluster.gpucluster("ssh", "--", "touch", f"{python}/mine")
+    assert refused.returncode != 0 and "Permission denied" in refused.stderr + refused.stdout
+
+
+def test_an_environment_that_there_is_not(cluster: Bed) -> None:
+    done = cluster.gpucluster("env", "build", "jax")
+    assert done.returncode == 2
+    assert "no environment 'jax' in this cluster" in done.stderr and "there are: horovod, torch" in done.stderr
