@@ -46,7 +46,7 @@ FRAGMENTS = (
     "--flag=1", "-e", "%s", "%", "\t", "\r", "\x01", "\x1b[0m", "\x7f", "ünï", "日本", "🜚", "\u202e", "\ufeff",
     "e\u0301", "/data/my files/it's", "EOF", "\nEOF\n", "{{ x }}", "{% x %}", ")\n", "C:\\x\\", "\\'", "x" * 300,
 )  # fmt: skip
-PLAUSIBLE = ("LOG", "NODE", "OUTPUT", "REASON", "END", "PORT", "HOME", "LABEL", "STEPS", "LEADER", "HELD", "CDPATH")
+PLAUSIBLE = ("LOG", "NODE", "OUTPUT", "REASON", "END", "HOME", "LABEL", "STEPS", "LEADER", "HELD", "CDPATH")
 """Of the user's, and some of job.sh's too."""
 
 texts = st.one_of(
