@@ -44,8 +44,7 @@ class Training:
         self.held_out = self._loader(held_out, rest, training=False)
 
         torch.manual_seed(options.seed)
-        net = MODELS[options.model](recipe.classes, recipe.width)
-        self.net = net.to(ranks.device, memory_format=torch.channels_last)  # as tensor cores want it
+        self.net = MODELS[options.model](recipe.classes, recipe.width).to(ranks.device)
         self.schedule = recipe.schedule(self.batches.learning_rate, self.steps)
         optimizer = make_optimizer(self.net, options.model, recipe, self.schedule)
         self.model, self.optimizer = ranks.wrap(self.net, optimizer)
