@@ -16,8 +16,8 @@ from gpucluster.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 SAID = {
-    "p3-beegfs-mxnet": {"partitions", "storage", "software.frameworks"},  # p3 is leaving; built later
-    "p4d-fsx-smddp": {"storage", "software.frameworks"},
+    "p3-beegfs-mxnet": {"partitions", "storage"},  # p3 is leaving; mounting is built later
+    "p4d-fsx-smddp": {"storage"},
 }
 DATA = ROOT / "tests" / "data" / "config"
 INVALID = sorted(DATA.glob("invalid-*.yaml"))
@@ -26,7 +26,7 @@ SHIPPED = [
     ROOT / "cluster.yaml",
     *(
         ROOT / "examples" / f"{name}.yaml"
-        for name in ("g5-spot", "p4d-fsx-smddp", "p5-capacity-block", "p3-beegfs-mxnet")
+        for name in ("g5-spot", "no-internet", "p4d-fsx-smddp", "p5-capacity-block", "p3-beegfs-mxnet")
     ),
 ]
 
