@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import boots, commands, jobs, partitions, script, synthesis
+from bench import commands, jobs, partitions, script, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
@@ -18,11 +18,10 @@ GROUPS = {
     "synthesis": synthesis.figures,
     "partitions": partitions.figures,
     "jobs": jobs.figures,
-    "boots": boots.figures,
 }
-SLOW = ("synthesis", "partitions", "jobs", "boots")
-NEED_A_CLUSTER = ("jobs", "boots")
-"""Run where they are named; a cluster must be up, and boots makes its own."""
+SLOW = ("synthesis", "partitions", "jobs")
+NEED_A_CLUSTER = ("jobs",)
+"""Run where they are named; a cluster must be up."""
 
 
 def main() -> int:
