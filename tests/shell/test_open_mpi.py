@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 from test_job_scripts import alive, finished, prepare, wait_for
@@ -20,13 +21,28 @@ esac
 
 
 @pytest.fixture
-def run_for_real(tmp_path):
+def short_folder():
+    """Open MPI's sockets lie below it, and their names have a limit."""
+    with tempfile.TemporaryDirectory(prefix="ompi") as folder:
+        yield folder
+
+
+def _give_each_node_a_tmp(srun, folder):
+    """Two nodes that are one machine would share the daemons' folder, and one daemon removes what the other reads."""
+    text = srun.read_text()
+    assert text.count("SLURMD_NODENAME=") == 1, text
+    srun.write_text(text.replace("SLURMD_NODENAME=", f"TMPDIR=$(mktemp -d -p {folder}) SLURMD_NODENAME="))
+
+
+@pytest.fixture
+def run_for_real(tmp_path, short_folder):
     if not shutil.which("mpirun"):
         pytest.skip("no mpirun on this machine: apt-get install openmpi-bin")
 
     def run(*command: str, **keys):
         job = prepare(tmp_path, {}, {"launcher": "mpirun", "command": command} | keys)
         (tmp_path / "stubs" / "mpirun").unlink()
+        _give_each_node_a_tmp(tmp_path / "stubs" / "srun", short_folder)
         (tmp_path / "stubs" / "getent").write_text(HERE)
         (tmp_path / "stubs" / "ip").write_text(INTERFACES)
         answer = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True)

@@ -82,7 +82,9 @@ def test_render_writes_what_nodes_get(cluster_file: Path, tmp_path: Path, capsys
     assert capsys.readouterr().out.splitlines()[-1] == str(folder)
     cluster = config.load(cluster_file)
     written = {
-        file.relative_to(folder / "bundle").as_posix(): file.read_text() for file in folder.glob("bundle/**/*.*")
+        file.relative_to(folder / "bundle").as_posix(): file.read_text()
+        for file in folder.glob("bundle/**/*")
+        if file.is_file()
     }
     assert written == render.bundle(cluster)
     assert (folder / "user-data" / "head.sh").read_text() == render.user_data(cluster, "head")
