@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from test_job_scripts import PROBE, finished, prepare
+from stubbed_jobs import PROBE, finished, prepare
 
 IMAGE = {"container_image": "nvcr.io/nvidia/pytorch:25.01-py3", "container_mounts": ("/fsx:/fsx:ro",)}
 # Beside what the other stand-in does: whoever is started with pyxis's options knows that it is inside. It has no `ip`.

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from test_job_scripts import finished, prepare
+from stubbed_jobs import finished, prepare
 
 from gpucluster.config import loads
 from gpucluster.errors import JobSpecError

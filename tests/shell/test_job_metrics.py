@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_job_scripts import finished, prepare
+from stubbed_jobs import finished, prepare
 
 PROGRAM = Path(__file__).parents[2] / "templates" / "job" / "metrics.py"
 ACCURACY = {"accuracy": r"accuracy[ :]+(\S+)"}

@@ -10,188 +10,17 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from stubbed_jobs import PROBE, alive, finished, prepare, wait_for
 
-from gpucluster.config import loads
-from gpucluster.job import SbatchRequest, load
-from gpucluster.submission import folder_files
-
-CONFIG = loads(
-    "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
-    "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
-)
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
-
-# Starts every task here; the first that fails ends the others, as --kill-on-bad-exit does.
-SRUN = r"""#!/usr/bin/env bash
-echo "srun $*" >>"$STUBS/calls"
-tasks=1 node='' per_node=1
-while [[ $1 == --* ]]; do
-  case $1 in
-    --ntasks=*) tasks=${1#*=} ;;
-    --ntasks-per-node=*) per_node=${1#*=} ;;
-    --nodelist=*) node=${1#*=} ;;
-  esac
-  shift
-done
-pids=()
-trap 'kill -TERM "${pids[@]}"' TERM
-for ((task = 0; task < tasks; task++)); do
-  SLURM_PROCID=$task SLURM_NTASKS=$tasks SLURM_LOCALID=$((task % per_node)) SLURM_NODEID=$((task / per_node)) \
-    SLURMD_NODENAME=${node:-train-$((task / per_node + 1))} "$@" &
-  pids+=($!)
-done
-code=0
-for _ in "${pids[@]}"; do
-  wait -n || { code=$?; break; }
-done
-[ "$code" -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null
-wait
-exit "$code"
-"""
-
-TORCHRUN = r"""#!/usr/bin/env bash
-echo "torchrun $*" >>"$STUBS/calls"
-while [[ $1 == --* ]]; do
-  case $1 in --nproc-per-node=*) local_size=${1#*=} ;; --nnodes=*) nodes=${1#*=} ;; esac
-  shift
-done
-pids=()
-trap 'kill -TERM "${pids[@]}"' TERM
-for ((i = 0; i < local_size; i++)); do
-  GROUP_RANK=$SLURM_NODEID LOCAL_RANK=$i RANK=$((SLURM_NODEID * local_size + i)) \
-    WORLD_SIZE=$((nodes * local_size)) "$@" &
-  pids+=($!)
-done
-code=0
-for _ in "${pids[@]}"; do wait -n || { code=1; break; }; done
-[ "$code" -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null
-wait
-exit "$code"
-"""
-
-HOROVODRUN = r"""#!/usr/bin/env python3
-import os, shlex, subprocess, sys
-with open(os.environ["STUBS"] + "/calls", "a") as calls:
-    print("horovodrun", *sys.argv[1:], file=calls)
-arguments = sys.argv[1:]
-hosts = [pair.split(":") for pair in arguments[arguments.index("-H") + 1].split(",")]
-command = arguments[arguments.index("-H") + 2 :]
-running, rank, size = [], 0, sum(int(slots) for _, slots in hosts)
-for node, (host, slots) in enumerate(hosts):
-    for local in range(int(slots)):
-        told = {"HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": local, "HOROVOD_SIZE": size, "HOROVOD_CROSS_RANK": node,
-                "HOROVOD_HOSTNAME": host, "HOROVOD_GLOO_IFACE": "wrong0"}
-        line = "env " + " ".join(f"{k}={shlex.quote(str(v))}" for k, v in told.items()) + " " + shlex.join(command)
-        if node:
-            ssh = f"ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no {host}   -o ConnectTimeout=10 "
-            line = ssh + shlex.quote(line)
-        process = subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        copy = subprocess.Popen(["sed", "-u", f"s/^/[{rank}]<stdout>:/"], stdin=process.stdout)
-        running.append((process, copy))
-        rank += 1
-codes = [process.wait() for process, copy in running]
-[copy.wait() for process, copy in running]
-sys.exit(1 if any(codes) else 0)
-"""
-
-# Starts ranks of other nodes through its agent, as Open MPI does its daemons; the first that fails ends the others.
-MPIRUN = r"""#!/usr/bin/env python3
-import os, shlex, signal, subprocess, sys, time
-with open(os.environ["STUBS"] + "/calls", "a") as calls:
-    print("mpirun", *sys.argv[1:], file=calls)
-arguments = sys.argv[1:]
-hosts = [line.split(" slots=") for line in open(arguments[arguments.index("--hostfile") + 1]).read().splitlines()]
-command, running, rank = arguments[arguments.index("bash"):], [], 0
-for node, (host, slots) in enumerate(hosts):
-    for local in range(int(slots)):
-        told = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_LOCAL_RANK": local, "OMPI_COMM_WORLD_SIZE": 4}
-        line = shlex.join(["env", *(f"{name}={value}" for name, value in told.items()), *command])
-        agent = [os.environ["OMPI_MCA_plm_rsh_agent"], host, line] if node else ["bash", "-c", f"exec {line}"]
-        running.append(subprocess.Popen(agent, start_new_session=True))
-        rank += 1
-while not (ended := [each.poll() for each in running if each.poll()]) and None in [each.poll() for each in running]:
-    time.sleep(0.05)
-for number in (signal.SIGTERM, signal.SIGKILL) if ended else ():
-    for each in running:
-        try: os.killpg(each.pid, number)
-        except ProcessLookupError: pass
-    time.sleep(1)
-[each.wait() for each in running]
-sys.exit(ended[0] if ended else 0)
-"""
-
-STUBS = {
-    "srun": SRUN,
-    "torchrun": TORCHRUN,
-    "horovodrun": HOROVODRUN,
-    "mpirun": MPIRUN,
-    "scontrol": '#!/usr/bin/env bash\n[ "$*" = "show hostnames train-[1-2]" ] && printf "train-1\\ntrain-2\\n"\n',
-    "getent": '#!/usr/bin/env bash\n[ "$1" = ahostsv4 ] && echo "10.0.0.${2#train-} STREAM $2"\n',
-    "ip": '#!/usr/bin/env bash\necho "2: ens5    inet ${@: -1}/24 brd 10.0.0.255 scope global ens5"\n',
-}
-
-# What a rank sees, as JSON, one file for each.
-PROBE = """
-import json, os, sys
-open(os.path.join(os.environ["OUT"], os.environ["RANK"]), "w").write(json.dumps([sys.argv[1:], dict(os.environ)]))
-print("hello from", os.environ["RANK"])
-"""
-
-
-@pytest.fixture
-def run(tmp_path):
-    """run(**keys of the spec) -> (exit code, result, log, folder) of a job on two nodes with two ranks each."""
-
-    def start(secret=None, **keys):
-        job = prepare(tmp_path, secret or {}, keys)
-        process = subprocess.run(**job, timeout=60, check=False)
-        return finished(process.returncode, tmp_path / "job")
-
-    return start
-
-
-def prepare(tmp_path: Path, secret, keys) -> dict:
-    folder, stubs = tmp_path / "job", tmp_path / "stubs"
-    spec = load(CONFIG, flags={"nodes": 2, "ntasks_per_node": 2, "preflight": "off", "secrets": tuple(secret)} | keys)
-    request = SbatchRequest.from_spec(spec, CONFIG, str(folder))
-    (folder / "code").mkdir(parents=True)
-    stubs.mkdir()
-    for name, file in folder_files(request, secret).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file.text, newline="")
-        path.chmod(file.mode)
-    for name, text in STUBS.items():
-        (stubs / name).write_text(text)
-        (stubs / name).chmod(0o755)
-    script = folder / "job.sbatch"
-    environment = f"/home/gpucluster/envs/{request.environment}/bin".encode()
-    script.write_bytes(script.read_bytes().replace(environment, str(stubs).encode()))
-    environment = {
-        "PATH": f"{stubs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "STUBS": str(stubs),
-        "OUT": str(tmp_path),
-        "SLURM_JOB_ID": "77",
-        "SLURM_JOB_NODELIST": "train-[1-2]",
-        "SLURM_CPUS_ON_NODE": "8",
-        "SLURMD_NODENAME": "train-1",
-    }
-    run_it = ["bash", "-c", 'exec bash "$0" >>"$1" 2>&1', str(folder / "job.sbatch"), str(folder / "log.txt")]
-    return {"args": run_it, "env": environment, "cwd": folder / "code"}
-
-
-def finished(code: int, folder: Path):
-    return code, json.loads((folder / "result.json").read_text()), (folder / "log.txt").read_text(), folder
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_arguments_and_environment_arrive_byte_for_byte(run, tmp_path, launcher):
+def test_arguments_and_environment_arrive_byte_for_byte(run_job, tmp_path, launcher):
     words = [
         "",
         "a b",
@@ -209,7 +38,7 @@ def test_arguments_and_environment_arrive_byte_for_byte(run, tmp_path, launcher)
         "#",
     ]
     values = {"PLAIN": "x", "ODD": 'it\'s "$PATH" `id` \\ \n two * ünï', "EMPTY": ""}
-    code, result, log, _ = run(launcher=launcher, command=("python", "-c", PROBE, *words), env=values)
+    code, result, log, _ = run_job(launcher=launcher, command=("python", "-c", PROBE, *words), env=values)
     assert (code, result["exit_code"]) == (0, 0), log
     for rank in range(4):
         arguments, environment = json.loads((tmp_path / str(rank)).read_text())
@@ -230,8 +59,8 @@ def test_arguments_and_environment_arrive_byte_for_byte(run, tmp_path, launcher)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_every_line_is_labelled_with_rank_and_node(run, launcher):
-    code, result, log, _ = run(launcher=launcher, command=("bash", "-c", "echo out; echo err >&2; printf 'no end'"))
+def test_every_line_is_labelled_with_rank_and_node(run_job, launcher):
+    code, result, log, _ = run_job(launcher=launcher, command=("bash", "-c", "echo out; echo err >&2; printf 'no end'"))
     assert code == 0
     for rank, node in enumerate(["train-1", "train-1", "train-2", "train-2"]):
         assert [line for line in log.splitlines() if line.startswith(f"[{rank} ")] == [
@@ -252,8 +81,8 @@ def test_a_line_is_in_the_log_as_soon_as_it_is_printed(tmp_path, launcher):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_result_of_a_job_that_ended_well(run, launcher):
-    _, result, _, _ = run(launcher=launcher, command=("true",))
+def test_result_of_a_job_that_ended_well(run_job, launcher):
+    _, result, _, _ = run_job(launcher=launcher, command=("true",))
     assert result.pop("started_at") <= result.pop("ended_at")
     assert result == {
         "job_id": "77",
@@ -272,31 +101,31 @@ FAIL = 'import os, time\nif os.environ["RANK"] == "2":\n    raise ValueError("ba
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun"])
-def test_the_rank_that_failed_is_named_with_its_traceback(run, launcher):
+def test_the_rank_that_failed_is_named_with_its_traceback(run_job, launcher):
     started = time.monotonic()
-    code, result, log, _ = run(launcher=launcher, command=("python", "-c", FAIL))
+    code, result, log, _ = run_job(launcher=launcher, command=("python", "-c", FAIL))
     assert time.monotonic() - started < 15
     assert (code, result["exit_code"], result["failed_rank"], result["failed_node"]) == (1, 1, 2, "train-2"), log
     assert result["reason"] == 'ValueError: bad "seed" – 7'
     assert log.splitlines()[-1] == 'error: rank 2 on train-2 exited with 1: ValueError: bad "seed" – 7'
 
 
-def test_a_traceback_that_torch_has_labelled_is_read(run):
+def test_a_traceback_that_torch_has_labelled_is_read(run_job):
     lines = ["Traceback (most recent call last):", '  File "x.py", line 2, in <module>', "ValueError: boom", ""]
     program = "".join(f"echo '[rank1]: {line}'\n" for line in lines) + 'echo later; [ "$RANK" != 1 ] || exit 1'
-    _, result, _, _ = run(launcher="torchrun", command=("bash", "-c", program))
+    _, result, _, _ = run_job(launcher="torchrun", command=("bash", "-c", program))
     assert (result["failed_rank"], result["reason"]) == (1, "ValueError: boom")
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_the_exit_code_is_that_of_the_rank(run, launcher):
+def test_the_exit_code_is_that_of_the_rank(run_job, launcher):
     program = 'if [ "$RANK" = 1 ]; then echo "last words"; exit 3; fi'
-    code, result, log, _ = run(launcher=launcher, command=("bash", "-c", program))
+    code, result, log, _ = run_job(launcher=launcher, command=("bash", "-c", program))
     assert (code, result["exit_code"], result["failed_rank"], result["failed_node"]) == (3, 3, 1, "train-1"), log
     assert log.splitlines()[-1] == "error: rank 1 on train-1 exited with 3: last words"
 
 
-def test_a_rank_that_lost_its_peer_is_not_blamed(run):
+def test_a_rank_that_lost_its_peer_is_not_blamed(run_job):
     program = """
 import os, sys, time
 if os.environ["RANK"] == "0":
@@ -305,12 +134,12 @@ if os.environ["RANK"] == "3":
     time.sleep(0.5)
     raise KeyError("the culprit")
 """
-    _, result, log, _ = run(launcher="horovodrun", command=("python", "-c", program))
+    _, result, log, _ = run_job(launcher="horovodrun", command=("python", "-c", program))
     assert (result["failed_rank"], result["reason"]) == (3, "KeyError: 'the culprit'"), log
 
 
-def test_a_rank_that_was_killed_says_by_what(run):
-    _, result, _, _ = run(launcher="srun", command=("bash", "-c", 'echo fine; [ "$RANK" != 0 ] || kill -SEGV $$'))
+def test_a_rank_that_was_killed_says_by_what(run_job):
+    _, result, _, _ = run_job(launcher="srun", command=("bash", "-c", 'echo fine; [ "$RANK" != 0 ] || kill -SEGV $$'))
     assert result["failed_rank"] == 0
     assert result["reason"].startswith("killed by SIGSEGV")
 
@@ -354,7 +183,7 @@ def test_the_nodes_of_an_elastic_job_are_those_of_its_allocation(tmp_path, squeu
     assert (done.returncode, done.stdout) == expected
 
 
-def test_a_launcher_that_is_missing_is_the_reason(run, tmp_path):
+def test_a_launcher_that_is_missing_is_the_reason(run_job, tmp_path):
     job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",)})
     (tmp_path / "stubs" / "horovodrun").unlink()
     process = subprocess.run(**job, timeout=60, check=False)
@@ -364,7 +193,7 @@ def test_a_launcher_that_is_missing_is_the_reason(run, tmp_path):
     assert log.splitlines()[-1] == f"error: {result['reason']}"
 
 
-def test_a_node_name_that_leads_to_localhost_is_refused(run, tmp_path):
+def test_a_node_name_that_leads_to_localhost_is_refused(run_job, tmp_path):
     job = prepare(tmp_path, {}, {"command": ("true",)})
     (tmp_path / "stubs" / "getent").write_text('#!/usr/bin/env bash\necho "127.0.1.1 STREAM $2"\n')
     process = subprocess.run(**job, timeout=60, check=False)
@@ -373,10 +202,10 @@ def test_a_node_name_that_leads_to_localhost_is_refused(run, tmp_path):
     assert result["reason"] == "the name train-1 leads to no address in the cluster's network (got '')"
 
 
-def test_the_ranks_get_secrets_and_nothing_keeps_them(run, tmp_path):
+def test_the_ranks_get_secrets_and_nothing_keeps_them(run_job, tmp_path):
     value = 's3cr\'et "$x"'
     program = 'import os; open(os.environ["OUT"] + "/got" + os.environ["RANK"], "w").write(os.environ["TOKEN"])'
-    code, _, log, folder = run(secret={"TOKEN": value}, launcher="horovodrun", command=("python", "-c", program))
+    code, _, log, folder = run_job(secret={"TOKEN": value}, launcher="horovodrun", command=("python", "-c", program))
     assert code == 0, log
     assert [(tmp_path / f"got{rank}").read_text() for rank in range(4)] == [value] * 4
     assert not (folder / "secrets.sh").exists()
@@ -419,10 +248,10 @@ def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
     assert log.splitlines()[-1] == "error: lost the node train-2"
 
 
-def test_what_a_rank_leaves_behind_is_ended(tmp_path, run):
+def test_what_a_rank_leaves_behind_is_ended(tmp_path, run_job):
     program = "sleep 300 & echo $! >$OUT/left$RANK"
     started = time.monotonic()
-    code, _, _, _ = run(launcher="srun", command=("bash", "-c", program))
+    code, _, _, _ = run_job(launcher="srun", command=("bash", "-c", program))
     assert code == 0
     assert time.monotonic() - started < 15
     for path in tmp_path.glob("left*"):
@@ -444,18 +273,3 @@ def test_two_jobs_on_a_node_have_different_ports(tmp_path):
     assert [job.wait(30) for job in jobs] == [0, 0]
     assert ports[0] != ports[1]
     assert all(20000 <= port < 30000 for port in ports)
-
-
-def alive(pid):
-    """A zombie is not: who reaps it is not this test's business."""
-    try:
-        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_for(condition, timeout_s=20.0):
-    until = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from test_job_scripts import run
 
 PROGRAM = """
 import gpucluster_train
@@ -11,13 +10,11 @@ me = gpucluster_train.world()
 print("I am", me.rank, me.size, me.local_rank, me.launcher, gpucluster_train.__file__)
 """
 
-__all__ = ["run"]  # the fixture
-
 
 @pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
 @pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "/mine"}])
-def test_every_rank_finds_it(run, launcher, env):  # noqa: F811
-    code, _, log, folder = run(launcher=launcher, env=env, command=("python", "-c", PROGRAM))
+def test_every_rank_finds_it(run_job, launcher, env):
+    code, _, log, folder = run_job(launcher=launcher, env=env, command=("python", "-c", PROGRAM))
     assert code == 0, log
     told = sorted(line.partition("I am ")[2] for line in log.splitlines() if "I am " in line)
     library = folder / "lib" / "gpucluster_train" / "__init__.py"

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 import pytest
-from test_job_scripts import alive, finished, prepare, wait_for
+from stubbed_jobs import alive, finished, prepare, wait_for
 
 HERE = """#!/usr/bin/env bash
 [ "$2" = train-1 ] && echo "$ADDRESS STREAM" || echo "10.255.255.2 STREAM"

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from test_job_scripts import finished, prepare
+from stubbed_jobs import finished, prepare
 
 # What a g5.12xlarge answers; a test makes one node ill with `case $SLURMD_NODENAME`.
 HEALTHY = {

@@ -1,0 +1,184 @@
+"""A job's own files, run on this machine: stand-ins for Slurm, for the launchers and for what else a node has."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from gpucluster.config import loads
+from gpucluster.job import SbatchRequest, load
+from gpucluster.submission import folder_files
+
+CONFIG = loads(
+    "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
+    "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+)
+
+# Starts every task here; the first that fails ends the others, as --kill-on-bad-exit does.
+SRUN = r"""#!/usr/bin/env bash
+echo "srun $*" >>"$STUBS/calls"
+tasks=1 node='' per_node=1
+while [[ $1 == --* ]]; do
+  case $1 in
+    --ntasks=*) tasks=${1#*=} ;;
+    --ntasks-per-node=*) per_node=${1#*=} ;;
+    --nodelist=*) node=${1#*=} ;;
+  esac
+  shift
+done
+pids=()
+trap 'kill -TERM "${pids[@]}"' TERM
+for ((task = 0; task < tasks; task++)); do
+  SLURM_PROCID=$task SLURM_NTASKS=$tasks SLURM_LOCALID=$((task % per_node)) SLURM_NODEID=$((task / per_node)) \
+    SLURMD_NODENAME=${node:-train-$((task / per_node + 1))} "$@" &
+  pids+=($!)
+done
+code=0
+for _ in "${pids[@]}"; do
+  wait -n || { code=$?; break; }
+done
+[ "$code" -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null
+wait
+exit "$code"
+"""
+
+TORCHRUN = r"""#!/usr/bin/env bash
+echo "torchrun $*" >>"$STUBS/calls"
+while [[ $1 == --* ]]; do
+  case $1 in --nproc-per-node=*) local_size=${1#*=} ;; --nnodes=*) nodes=${1#*=} ;; esac
+  shift
+done
+pids=()
+trap 'kill -TERM "${pids[@]}"' TERM
+for ((i = 0; i < local_size; i++)); do
+  GROUP_RANK=$SLURM_NODEID LOCAL_RANK=$i RANK=$((SLURM_NODEID * local_size + i)) \
+    WORLD_SIZE=$((nodes * local_size)) "$@" &
+  pids+=($!)
+done
+code=0
+for _ in "${pids[@]}"; do wait -n || { code=1; break; }; done
+[ "$code" -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null
+wait
+exit "$code"
+"""
+
+HOROVODRUN = r"""#!/usr/bin/env python3
+import os, shlex, subprocess, sys
+with open(os.environ["STUBS"] + "/calls", "a") as calls:
+    print("horovodrun", *sys.argv[1:], file=calls)
+arguments = sys.argv[1:]
+hosts = [pair.split(":") for pair in arguments[arguments.index("-H") + 1].split(",")]
+command = arguments[arguments.index("-H") + 2 :]
+running, rank, size = [], 0, sum(int(slots) for _, slots in hosts)
+for node, (host, slots) in enumerate(hosts):
+    for local in range(int(slots)):
+        told = {"HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": local, "HOROVOD_SIZE": size, "HOROVOD_CROSS_RANK": node,
+                "HOROVOD_HOSTNAME": host, "HOROVOD_GLOO_IFACE": "wrong0"}
+        line = "env " + " ".join(f"{k}={shlex.quote(str(v))}" for k, v in told.items()) + " " + shlex.join(command)
+        if node:
+            ssh = f"ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no {host}   -o ConnectTimeout=10 "
+            line = ssh + shlex.quote(line)
+        process = subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        copy = subprocess.Popen(["sed", "-u", f"s/^/[{rank}]<stdout>:/"], stdin=process.stdout)
+        running.append((process, copy))
+        rank += 1
+codes = [process.wait() for process, copy in running]
+[copy.wait() for process, copy in running]
+sys.exit(1 if any(codes) else 0)
+"""
+
+# Starts ranks of other nodes through its agent, as Open MPI does its daemons; the first that fails ends the others.
+MPIRUN = r"""#!/usr/bin/env python3
+import os, shlex, signal, subprocess, sys, time
+with open(os.environ["STUBS"] + "/calls", "a") as calls:
+    print("mpirun", *sys.argv[1:], file=calls)
+arguments = sys.argv[1:]
+hosts = [line.split(" slots=") for line in open(arguments[arguments.index("--hostfile") + 1]).read().splitlines()]
+command, running, rank = arguments[arguments.index("bash"):], [], 0
+for node, (host, slots) in enumerate(hosts):
+    for local in range(int(slots)):
+        told = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_LOCAL_RANK": local, "OMPI_COMM_WORLD_SIZE": 4}
+        line = shlex.join(["env", *(f"{name}={value}" for name, value in told.items()), *command])
+        agent = [os.environ["OMPI_MCA_plm_rsh_agent"], host, line] if node else ["bash", "-c", f"exec {line}"]
+        running.append(subprocess.Popen(agent, start_new_session=True))
+        rank += 1
+while not (ended := [each.poll() for each in running if each.poll()]) and None in [each.poll() for each in running]:
+    time.sleep(0.05)
+for number in (signal.SIGTERM, signal.SIGKILL) if ended else ():
+    for each in running:
+        try: os.killpg(each.pid, number)
+        except ProcessLookupError: pass
+    time.sleep(1)
+[each.wait() for each in running]
+sys.exit(ended[0] if ended else 0)
+"""
+
+STUBS = {
+    "srun": SRUN,
+    "torchrun": TORCHRUN,
+    "horovodrun": HOROVODRUN,
+    "mpirun": MPIRUN,
+    "scontrol": '#!/usr/bin/env bash\n[ "$*" = "show hostnames train-[1-2]" ] && printf "train-1\\ntrain-2\\n"\n',
+    "getent": '#!/usr/bin/env bash\n[ "$1" = ahostsv4 ] && echo "10.0.0.${2#train-} STREAM $2"\n',
+    "ip": '#!/usr/bin/env bash\necho "2: ens5    inet ${@: -1}/24 brd 10.0.0.255 scope global ens5"\n',
+}
+
+# What a rank sees, as JSON, one file for each.
+PROBE = """
+import json, os, sys
+open(os.path.join(os.environ["OUT"], os.environ["RANK"]), "w").write(json.dumps([sys.argv[1:], dict(os.environ)]))
+print("hello from", os.environ["RANK"])
+"""
+
+
+def prepare(tmp_path: Path, secret, keys) -> dict:
+    folder, stubs = tmp_path / "job", tmp_path / "stubs"
+    spec = load(CONFIG, flags={"nodes": 2, "ntasks_per_node": 2, "preflight": "off", "secrets": tuple(secret)} | keys)
+    request = SbatchRequest.from_spec(spec, CONFIG, str(folder))
+    (folder / "code").mkdir(parents=True)
+    stubs.mkdir()
+    for name, file in folder_files(request, secret).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text, newline="")
+        path.chmod(file.mode)
+    for name, text in STUBS.items():
+        (stubs / name).write_text(text)
+        (stubs / name).chmod(0o755)
+    script = folder / "job.sbatch"
+    environment = f"/home/gpucluster/envs/{request.environment}/bin".encode()
+    script.write_bytes(script.read_bytes().replace(environment, str(stubs).encode()))
+    environment = {
+        "PATH": f"{stubs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "STUBS": str(stubs),
+        "OUT": str(tmp_path),
+        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_NODELIST": "train-[1-2]",
+        "SLURM_CPUS_ON_NODE": "8",
+        "SLURMD_NODENAME": "train-1",
+    }
+    run_it = ["bash", "-c", 'exec bash "$0" >>"$1" 2>&1', str(folder / "job.sbatch"), str(folder / "log.txt")]
+    return {"args": run_it, "env": environment, "cwd": folder / "code"}
+
+
+def finished(code: int, folder: Path):
+    return code, json.loads((folder / "result.json").read_text()), (folder / "log.txt").read_text(), folder
+
+
+def alive(pid):
+    """A zombie is not: who reaps it is not this test's business."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_for(condition, timeout_s=20.0):
+    until = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
