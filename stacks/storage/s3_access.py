@@ -56,9 +56,7 @@ def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> N
     actions = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
     roles.allow(role, actions, [arn(service="s3", region="", account="", resource=folder)])
     listing = {"StringLike": {"s3:prefix": [prefix.listed]}}
-    roles.allow(
-        role, ["s3:ListBucket"], [arn(service="s3", region="", account="", resource=prefix.bucket)], listing
-    )
+    roles.allow(role, ["s3:ListBucket"], [arn(service="s3", region="", account="", resource=prefix.bucket)], listing)
     grant_objects(role, key, write=True)
 
 
