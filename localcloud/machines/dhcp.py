@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import subprocess
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,8 @@ def without_lease_of_others(leases: str, mac: str, private_ip: str) -> str:
 
 
 class DhcpServer:
-    """dnsmasq in a VPC's namespace. A new subnet restarts it; a new guest is a file that it notices."""
+    """dnsmasq in a VPC's namespace. A new subnet restarts it; a new guest is a file that it notices. Guests that boot
+    together come from threads of their own, one at a time."""
 
     def __init__(self, folder: Path, netns: str, domain: str, cgroups: Iterable[Path]) -> None:
         self._folder = folder
@@ -61,12 +63,14 @@ class DhcpServer:
         self._domain = domain
         self._cgroups = tuple(cgroups)
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.RLock()
         (folder / "hosts").mkdir(parents=True, exist_ok=True)
 
     def serve(self, subnets: Iterable[Subnet]) -> None:
-        self.close()
-        self._conf.write_text(configuration(subnets, self._domain, self._folder))
-        self._start()
+        with self._lock:
+            self.close()
+            self._conf.write_text(configuration(subnets, self._domain, self._folder))
+            self._start()
 
     @property
     def _conf(self) -> Path:
@@ -78,8 +82,9 @@ class DhcpServer:
         self._process = subprocess.Popen(["sh", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
 
     def add(self, instance_id: str, mac: str, private_ip: str) -> None:
-        (self._folder / "hosts" / instance_id).write_text(host_line(mac, private_ip))
-        self._forget_others(mac, private_ip)
+        with self._lock:
+            (self._folder / "hosts" / instance_id).write_text(host_line(mac, private_ip))
+            self._forget_others(mac, private_ip)
 
     def _forget_others(self, mac: str, private_ip: str) -> None:
         """EC2 gives addresses out again; dnsmasq would keep the one of an ended guest for that guest."""
@@ -95,10 +100,11 @@ class DhcpServer:
         (self._folder / "hosts" / instance_id).unlink(missing_ok=True)
 
     def close(self) -> None:
-        if self._process is None:
-            return
-        started = start_time(self._process.pid)
-        if started is not None:
-            end(self._process.pid, started)
-        self._process.wait()
-        self._process = None
+        with self._lock:
+            if self._process is None:
+                return
+            started = start_time(self._process.pid)
+            if started is not None:
+                end(self._process.pid, started)
+            self._process.wait()
+            self._process = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,30 @@ def test_an_address_that_is_given_out_again_is_free() -> None:
     assert dhcp.without_lease_of_others(leases, "02:cc", "10.0.1.2") == "0 02:bb 10.0.1.3 ip-10-0-1-3 ff:02\n"
     assert dhcp.without_lease_of_others(leases, "02:aa", "10.0.1.2") == leases
     assert dhcp.without_lease_of_others(leases, "02:cc", "10.0.1.20") == leases
+
+
+class Sleeper(dhcp.DhcpServer):
+    """With a process in dnsmasq's place that needs no namespace and ends only when it is ended."""
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(["sleep", "300"])
+
+
+def test_guests_that_boot_together_with_others_addresses_all_get_theirs(tmp_path: Path) -> None:
+    """Each of them has the server started anew. A thread that waited for another's server waited for ever."""
+    leases = "".join(f"0 02:00:00:00:00:{n:02x} 10.0.1.{n} * *\n" for n in range(1, 21))
+    server = Sleeper(tmp_path, "none", "ec2.internal", [])
+    (tmp_path / "leases").write_text(leases)
+    guests = [
+        threading.Thread(target=server.add, args=(f"i-{n}", f"02:00:00:00:01:{n:02x}", f"10.0.1.{n}"), daemon=True)
+        for n in range(1, 21)
+    ]
+    try:
+        for guest in guests:
+            guest.start()
+        for guest in guests:
+            guest.join(timeout=30)
+        assert not any(guest.is_alive() for guest in guests)
+        assert (tmp_path / "leases").read_text() == ""
+    finally:
+        server.close()
