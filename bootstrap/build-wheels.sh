@@ -54,10 +54,6 @@ stand_ins() {
 build_horovod() {
     local out=$1 lock=$2 own=$3 like venv
     like=$(horovod_framework "$lock")
-    if compgen -G "$scratch/horovod-$like/*.whl" >/dev/null; then
-        cp "$scratch/horovod-$like"/*.whl "$own"
-        return
-    fi
     case $like in torch) like=horovod ;; *) like=tensorflow-cpu ;; esac
     if compgen -G "$out/$like/horovod-*.whl" >/dev/null; then
         cp "$out/$like"/horovod-*.whl "$own"
@@ -75,7 +71,8 @@ main() {
     mkdir -p "$out"
     # One Horovod lay among what is shared once.
     rm -f "$out"/horovod-*.whl
-    for lock in "$HERE"/environments/*.txt; do
+    # Torch first: the older ones are made of its wheel; then the Horovod that is theirs as well.
+    for lock in "$HERE"/environments/{torch,horovod,*}.txt; do
         if complete "$out" "$lock"; then continue; fi
         collect "$out" "$lock" >&2
         complete "$out" "$lock" || { echo "$out does not hold all of ${lock##*/}" >&2; return 1; }

@@ -61,7 +61,10 @@ def _write(target: Path, stem: str, info: dict[str, str], name: str) -> Path:
 
 def older_torch(out: Path, version: str) -> Path:
     """The newest CPU's torch of `out`, as `version`: nothing is linked against its number."""
-    source = max(each for each in out.glob("torch-*.whl") if "+cpu" in each.name)
+    found = [each for each in out.glob("torch-*.whl") if "+cpu" in each.name]
+    if not found:
+        raise SystemExit(f"error: no torch for CPUs in {out}: tell pip where it is, as README's requirements say")
+    source = max(found)
     number = source.name.split("-")[1]
     target = out / source.name.replace(number, version)
     if target.exists():
