@@ -48,16 +48,6 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
     }
 
 
-def environments(config: ClusterConfig) -> list[str]:
-    """Of every framework that the cluster names, as each partition's GPUs need it."""
-    named = (
-        matrix.environment(framework, config.instance_types(partition))
-        for partition, _ in _partitions(config)
-        for framework in config.software.frameworks
-    )
-    return list(dict.fromkeys(each.name for each in named if each))
-
-
 def machine_types(config: ClusterConfig) -> list[InstanceType]:
     """Of all nodes that may ever be, each once."""
     types = (each for name, _ in _partitions(config) for each in config.instance_types(name))
@@ -97,7 +87,7 @@ def _environments(config: ClusterConfig) -> dict[str, str]:
     places = environment_places(config)
     lines = (f"{name} {place} {int(config.gpus_per_node(place) > 0)}\n" for name, place in sorted(places.items()))
     own = {f"environments/{name}": _environment_file(name) for name in ("build.sh", "verify.py")}
-    locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in environments(config)}
+    locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in places}
     cache = f"{config.software.cache or ''}".rstrip("/") + "\n"
     return own | locks | {"environments/places": "".join(lines), "environments/cache": cache}
 
@@ -147,7 +137,7 @@ def fleet(config: ClusterConfig) -> dict[str, Any]:
 
 def prices(config: ClusterConfig) -> dict[str, float]:
     """prices.json: instance type -> USD per hour on demand. A type without a known price is left out."""
-    types = (each for name, _ in _partitions(config) for each in config.instance_types(name))
+    types = machine_types(config)
     return {each.name: each.price_usd_per_hour for each in types if each.price_usd_per_hour is not None}
 
 

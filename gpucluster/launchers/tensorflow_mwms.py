@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from gpucluster.launchers.launcher import Launcher
+from dataclasses import replace
 
-TENSORFLOW_MWMS = Launcher(
-    name="tensorflow-mwms",
-    template="tensorflow-mwms.sh.j2",
-    variables={"GPUCLUSTER_NODE": "SLURMD_NODENAME"},
-    slurm_starts_ranks=True,
-    frameworks=("tensorflow",),
-    roles=True,
-    one_rank_per_node=True,
-    programs=("roles.sh", "role.sh", "tensorflow.sh", "hold-ports.sh"),
-)
+from gpucluster.launchers.tensorflow_ps import TENSORFLOW_PS
+
+TENSORFLOW_MWMS = replace(TENSORFLOW_PS, name="tensorflow-mwms", template="tensorflow-mwms.sh.j2", servers=False)
