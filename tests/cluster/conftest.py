@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from bed import ROOT, Bed
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    bed = Bed.make(tmp_path_factory.mktemp("cluster"))
+@contextmanager
+def opened(bed: Bed) -> Iterator[Bed]:
+    """With its local cloud, which ends whatever happens."""
     try:
         bed.open_cloud()
-        bed.up()
         yield bed
     finally:
         bed.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with opened(Bed.make(tmp_path_factory.mktemp("cluster"))) as bed:
+        bed.up()
+        yield bed
 
 
 @pytest.fixture(scope="session")
@@ -28,23 +35,16 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     more = "  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 2}\n\nparameter_servers:"
     text = text.replace("\nparameter_servers:", more).replace("frameworks: [", "frameworks: [torch, smddp, ")
     bed.config.write_text(text)
-    try:
-        bed.open_cloud()
+    with opened(bed):
         bed.up()
         yield bed
-    finally:
-        bed.close()
 
 
 @pytest.fixture
 def empty_cloud(tmp_path: Path) -> Iterator[Bed]:
     """A local cloud with nothing in it yet, for one test."""
-    bed = Bed.make(tmp_path)
-    try:
-        bed.open_cloud()
+    with opened(Bed.make(tmp_path)) as bed:
         yield bed
-    finally:
-        bed.close()
 
 
 @pytest.hookimpl(trylast=True)
