@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -63,8 +64,9 @@ def folders(cluster: Bed) -> dict[str, str]:
 def test_two_jobs_at_once_on_the_same_nodes_twenty_times_over(cluster: Bed, folders: dict[str, str]) -> None:
     pairs = [f"{folders[one]},{folders[other]}" for one, other in PAIRS]
     told = cluster.ssh("bash", "-c", ROUNDS, "bash", *pairs, timeout_s=540)
-    expected = [f"{number} 0 [0 train-1] ranks [0, 1, 2, 3]" for number in range(1, 21) for _ in range(2)]
-    assert told.splitlines() == expected
+    # torchrun's rendezvous numbers the nodes by their addresses, so rank 0 need not be on the first one
+    lines = [re.sub(r"\[0 train-[12]\]", "[0]", line) for line in told.splitlines()]
+    assert lines == [f"{number} 0 [0] ranks [0, 1, 2, 3]" for number in range(1, 21) for _ in range(2)], told
 
 
 # Rank 1 says where it is, for the test to kill it; a rank that waits forever ends only because the job does.
