@@ -181,6 +181,8 @@ def _not_built(spec: JobSpec) -> Findings:
     """Refused rather than ignored: without its data a job does something else than was asked."""
     if spec.channels:
         yield Finding(("channels",), "not built yet", "leave it out")
+    if spec.exports:
+        yield Finding(("exports",), "not built yet", "leave it out")
 
 
 def _name(command: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gpucluster.config.fields import Amount, Count, Whole, refuse
+from gpucluster.config.fields import Amount, Count, S3Uri, Whole, refuse
 from gpucluster.config.models import Framework
 from gpucluster.job import reserved
 from gpucluster.launchers import DEFAULT
@@ -174,6 +174,27 @@ class Servers(BaseModel):
         return Servers(nodes=ceil(self.ratio * workers), per_node=self.per_node) if self.ratio else self
 
 
+ChannelName = Annotated[str, _matching(r"[a-z][a-z0-9_]{0,31}", "up to 32 small letters, digits and underscores")]
+SharedPath = Annotated[str, _matching(r"/[^\0\n]*", "an absolute path, such as /fsx/imagenet")]
+
+
+class Channel(BaseModel):
+    """Input data, under a name of the job's choice. Ranks find their part by `GPUCLUSTER_CHANNEL_<NAME>`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: S3Uri | SharedPath
+    shard: Literal["by-rank", "by-node", "none"] = "by-rank"
+    """Who reads a shard: one rank, the ranks of one node, or all."""
+    mode: Literal["mount", "copy", "stream"] | None = None
+    """Left out: mount for a path, copy for s3."""
+    unpack: Literal["tar", "none"] = "none"
+
+    @property
+    def how(self) -> Literal["mount", "copy", "stream"]:
+        return self.mode or ("copy" if self.source.startswith("s3://") else "mount")
+
+
 class JobSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -212,7 +233,9 @@ class JobSpec(BaseModel):
     signal: Signal | None = None
     """What Slurm sends to the ranks before the time limit."""
     sbatch_args: tuple[SbatchOption, ...] = ()
-    channels: dict[str, Any] = {}
+    channels: dict[ChannelName, Channel] = {}
+    exports: tuple[SharedPath, ...] = ()
+    """Folders of a Lustre file system that are back in their S3 before the job counts as ended."""
     metrics: dict[MetricName, Expression] = {}
     """Name -> what finds its value in a line of the log. result.json then has the values."""
 
