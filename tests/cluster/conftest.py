@@ -40,6 +40,39 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         yield bed
 
 
+STORAGE = """\
+  - {name: raid, instance_types: [g5.48xlarge], max_nodes: 1}
+
+storage:
+  - mount: /fsx
+    type: fsx-lustre
+    deployment: scratch-2
+    capacity_gib: 1200
+    data_repositories:
+      - {path: /data, s3: "s3://storage-tests/data", import: [new, changed, deleted]}
+      - {path: /results, s3: "s3://storage-tests/results", export: [new, changed, deleted]}
+      - {path: /kept, s3: "s3://storage-tests/kept"}
+  - {mount: /efs, type: efs, on_delete: delete}
+  - {mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 1, scope: job}
+
+s3_access:
+  - {uri: "s3://storage-tests/data", access: read}
+  - {uri: "s3://storage-tests/jobs", access: read-write}
+"""
+"""/data follows S3, S3 follows /results; what is in /kept goes to S3 when somebody says so."""
+
+
+@pytest.fixture(scope="session")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A third one, with every kind of storage: nodes of `train` have one NVMe disk, the node of `raid` has two."""
+    bed = Bed.make(tmp_path_factory.mktemp("storage"))
+    bed.config.write_text(bed.config.read_text().rstrip() + "\n" + STORAGE)
+    with opened(bed):
+        bed.client("s3").create_bucket(Bucket="storage-tests")
+        bed.up()
+        yield bed
+
+
 @pytest.fixture
 def empty_cloud(tmp_path: Path) -> Iterator[Bed]:
     """A local cloud with nothing in it yet, for one test."""
