@@ -179,6 +179,13 @@ choice(
     "https://doc.beegfs.io/latest/advanced_topics/beeond.html: a file system for the time of a job",
 )
 choice(
+    "beegfs-version",
+    "BeeGFS in memory",
+    "storage.version",
+    'version is "7.4" or "8"',
+    "https://doc.beegfs.io/latest/release_notes.html: the versions that are maintained",
+)
+choice(
     "accounting-kind",
     "Accounting",
     "accounting",

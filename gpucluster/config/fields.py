@@ -339,6 +339,17 @@ S3Uri = Annotated[
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
     ),
 ]
+FillSource = Annotated[
+    str,
+    _form(
+        "beegfs-source-form",
+        "BeeGFS in memory",
+        "source",
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?|(/[A-Za-z0-9._-]+)+/?",
+        "an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet",
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
+    ),
+]
 DirectoryPath = Annotated[
     str,
     _form(

@@ -17,6 +17,7 @@ from gpucluster.config.fields import (
     Count,
     DirectoryPath,
     EmailAddress,
+    FillSource,
     Image,
     InstanceTypeName,
     KmsKeyArn,
@@ -155,6 +156,8 @@ class BeegfsRam(Section):
     partition: str
     gib_per_node: Count
     scope: Literal["cluster", "job"] = "cluster"
+    version: Literal["7.4", "8"] = "8"
+    source: FillSource | None = None
 
 
 class HeadNfs(Section):

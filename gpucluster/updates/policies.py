@@ -72,6 +72,8 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "storage[].partition": rules.beegfs,
     "storage[].gib_per_node": rules.beegfs,
     "storage[].scope": rules.beegfs,
+    "storage[].version": rules.beegfs,
+    "storage[].source": rules.beegfs,
     "s3_access[]": added_or_removed(_GRANT, _GRANT),
     "s3_access[].access": _GRANT,
     "software.image": rules.image_of_all,

@@ -205,6 +205,8 @@ ROWS: dict[str, Row] = {
     "storage[].partition": in_full("partition: spare", "partition: train", DRAIN, "spare -> train"),
     "storage[].gib_per_node": in_full("gib_per_node: 10", "gib_per_node: 20", DRAIN, "10 -> 20"),
     "storage[].scope": in_full("scope: job", "scope: cluster", DRAIN, "job -> cluster"),
+    "storage[].version": in_full("scope: job", 'scope: job, version: "7.4"', DRAIN, "8 -> 7.4"),
+    "storage[].source": in_full("scope: job", "scope: job, source: /fsx/in", DRAIN, "null -> /fsx/in"),
     "s3_access[]": in_full(
         's3_access: [{uri: "s3://my-bucket/in"}]', "s3_access: []", IN_PLACE, "s3_access[s3://my-bucket/in]: removed"
     ),

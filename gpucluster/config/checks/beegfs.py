@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpucluster.config.beegfs_sizes import memory_gib, metadata_gib
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Efs, FsxLustre
 from gpucluster.config.validators import Findings, validator
 from gpucluster.instances import INSTANCE_TYPES
 
@@ -11,8 +12,6 @@ BEEGFS = "BeeGFS in memory"
 DOC = "https://doc.beegfs.io/latest"
 
 MOST_OF_MEMORY = 0.8
-EMERGENCY_GIB = 10
-"""BeeGFS 8 puts a storage target with less free space than this into its emergency pool."""
 
 
 def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int] | None:
@@ -42,13 +41,15 @@ def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfi
 
 @validator("beegfs-fits-memory", section=BEEGFS, each=BeegfsRam, source="man tmpfs.5: size")
 def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """gib_per_node is less than the memory of the nodes."""
+    """gib_per_node is less than the memory of the nodes, with what the metadata takes beside it."""
     types, _ = _serving(config, storage) or ([], 0)
     for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
-        if storage.gib_per_node >= type_.memory_gib:
+        if memory_gib(storage.gib_per_node) >= type_.memory_gib:
+            metadata = metadata_gib(storage.gib_per_node)
             yield Finding(
                 (*path, "gib_per_node"),
-                f"must be less than the {type_.memory_gib} GiB that {type_.name} has, got {storage.gib_per_node}",
+                f"must be less than the {type_.memory_gib} GiB that {type_.name} has, got {storage.gib_per_node} "
+                f"and {metadata} for metadata",
             )
 
 
@@ -81,28 +82,32 @@ def beegfs_leaves_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) 
     """gib_per_node leaves a fifth of the nodes' memory to jobs: the kernel cannot free what is in tmpfs."""
     types, _ = _serving(config, storage) or ([], 0)
     for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
-        if MOST_OF_MEMORY * type_.memory_gib < storage.gib_per_node < type_.memory_gib:
+        taken = memory_gib(storage.gib_per_node)
+        if MOST_OF_MEMORY * type_.memory_gib < storage.gib_per_node and taken < type_.memory_gib:
             yield Finding(
                 (*path, "gib_per_node"),
-                f"leaves {type_.memory_gib - storage.gib_per_node} of {type_.memory_gib} GiB of {type_.name} to jobs",
+                f"leaves {type_.memory_gib - taken} of {type_.memory_gib} GiB of {type_.name} to jobs",
                 f"{int(MOST_OF_MEMORY * type_.memory_gib)} leaves a fifth",
             )
 
 
 @validator(
-    "beegfs-target-not-in-emergency",
+    "beegfs-source-is-there",
     section=BEEGFS,
     each=BeegfsRam,
-    level="warning",
-    source=f"{DOC}/advanced_topics/capacity_pools.html: emergency, 10 GiB for storage",
+    source="man mount.8: a path leads to where its file system is mounted",
 )
-def beegfs_target_not_in_emergency(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """gib_per_node is more than 10: BeeGFS puts files on smaller targets only when there is no other."""
-    if storage.gib_per_node <= EMERGENCY_GIB:
+def beegfs_source_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """A source that is a folder lies on an FSx or EFS of the cluster: nodes have it, whichever of them is lost."""
+    source = storage.source
+    if not source or source.startswith("s3://"):
+        return
+    mounts = [each.mount for each in config.storage if isinstance(each, FsxLustre | Efs)]
+    if not any(f"{source}/".startswith(f"{mount}/") for mount in mounts):
         yield Finding(
-            (*path, "gib_per_node"),
-            f"{storage.gib_per_node} GiB are an emergency to BeeGFS, even when they are empty",
-            "give it more: 150 is what the cluster of 2018 had",
+            (*path, "source"),
+            f"{source} is on no file system of the cluster",
+            f"there are: {', '.join(mounts)}" if mounts else "name s3://bucket/prefix, or add an fsx-lustre",
         )
 
 

@@ -20,9 +20,9 @@ CASES: dict[str, Case | list[Case]] = {
         passes=ram(partition="ps", parameter_servers={"min_nodes": 2}),
     ),
     "beegfs-fits-memory": Case(
-        fails=ram(gib_per_node=1152),
+        fails=ram(gib_per_node=1130),
         key="storage[0].gib_per_node",
-        says="must be less than the 1152 GiB that p4d.24xlarge has, got 1152",
+        says="must be less than the 1152 GiB that p4d.24xlarge has, got 1130 and 35 for metadata",
         passes=ram(gib_per_node=900),
     ),
     "beegfs-cluster-needs-static-nodes": Case(
@@ -34,14 +34,14 @@ CASES: dict[str, Case | list[Case]] = {
     "beegfs-leaves-memory": Case(
         fails=ram(gib_per_node=1000),
         key="storage[0].gib_per_node",
-        says="leaves 152 of 1152 GiB of p4d.24xlarge to jobs",
+        says="leaves 121 of 1152 GiB of p4d.24xlarge to jobs",
         passes=ram(gib_per_node=900),
     ),
-    "beegfs-target-not-in-emergency": Case(
-        fails=ram(gib_per_node=10),
-        key="storage[0].gib_per_node",
-        says="10 GiB are an emergency to BeeGFS, even when they are empty",
-        passes=ram(gib_per_node=11),
+    "beegfs-source-is-there": Case(
+        fails=cluster(storage=[{**JOB, "source": "/fsx2/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
+        key="storage[0].source",
+        says="/fsx2/data is on no file system of the cluster",
+        passes=cluster(storage=[{**JOB, "source": "/fsx/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
     ),
     "beegfs-only-one": Case(
         fails=cluster(storage=[JOB, {**JOB, "mount": "/ram2"}]),

@@ -178,6 +178,18 @@ CASES = {
         says="must be cluster or job, got 'node'",
         passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job"),
     ),
+    "beegfs-version": Case(
+        fails=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", version="7.3"),
+        key="storage[0].version",
+        says="must be 7.4 or 8, got '7.3'",
+        passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", version="7.4"),
+    ),
+    "beegfs-source-form": Case(
+        fails=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", source="my-bucket/data"),
+        key="storage[0].source",
+        says="must be an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet, got 'my-bucket/data'",
+        passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", source="s3://my-bucket/data"),
+    ),
     "accounting-kind": Case(
         fails=cluster(accounting="mysql"),
         key="accounting",

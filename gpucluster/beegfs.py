@@ -1,0 +1,148 @@
+"""BeeGFS in the nodes' memory, as text: configuration files, sizes, packages, and all in which 7.4 and 8 differ.
+
+Pure. What only a node knows stands in the files as a mark between `@`, which bootstrap/steps/beegfs_files.sh replaces:
+who manages, which network interface is the first, where management keeps its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.config.beegfs_sizes import memory_gib, metadata_gib
+
+MIB_PER_GIB = 1024
+INODES_PER_GIB = 65536
+"""One for each 16 KiB. tmpfs would give half as many as the machine has pages, whatever the size of the target; `0`,
+no limit, BeeGFS takes for none left."""
+LOW, EMERGENCY = 8, 50
+"""A target with less than this part of itself free is used less, and then only where there is no other. BeeGFS's own
+limits, 1 TiB and 20 GiB in 7.4, 512 GiB and 10 GiB in 8, would have every target in memory short of space from the
+beginning."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a version of BeeGFS is like. `repository`: beegfs.io/release/beegfs_<repository>."""
+
+    version: str
+    repository: str
+    management: tuple[str, ...]
+    server: tuple[str, ...]
+    client: tuple[str, ...]
+    client_services: tuple[str, ...]
+    """In the order in which they start."""
+    client_control: str
+    """`<this> rebuild` compiles the kernel module."""
+    files: Mapping[str, str]
+    """Below /etc/beegfs -> its template in templates/beegfs/."""
+    list_servers: tuple[str, ...]
+    """Ends where the kind of server goes: meta or storage."""
+
+
+_COMMON = {
+    "beegfs-meta.conf": "meta.conf.j2",
+    "beegfs-storage.conf": "storage.conf.j2",
+    "beegfs-client.conf": "client.conf.j2",
+    "beegfs-mounts.conf": "mounts.conf.j2",
+    "interfaces": "interfaces.j2",
+}
+RELEASES: Mapping[str, Release] = {
+    # 7.4.6 builds for kernels up to 6.11. Its management is C++ and keeps a folder; helperd resolves names for the client.
+    "7.4": Release(
+        version="7.4",
+        repository="7.4.6",
+        management=("beegfs-mgmtd", "beegfs-utils"),
+        server=("beegfs-meta", "beegfs-storage"),
+        client=("beegfs-client", "beegfs-helperd"),
+        client_services=("beegfs-helperd", "beegfs-client"),
+        client_control="/etc/init.d/beegfs-client",
+        files={**_COMMON, "beegfs-mgmtd.conf": "mgmtd.conf.j2", "beegfs-helperd.conf": "helperd.conf.j2"},
+        list_servers=("beegfs-ctl", "--listnodes", "--nodetype="),
+    ),
+    # 8.3.1 is the first that knows kernels from 6.14 on. Its management is Rust, keeps a database, and has a licence.
+    "8": Release(
+        version="8",
+        repository="8.3",
+        management=("beegfs-mgmtd", "libbeegfs-license", "beegfs-tools"),
+        server=("beegfs-meta", "beegfs-storage"),
+        client=("beegfs-client",),
+        client_services=("beegfs-client",),
+        client_control="/opt/beegfs/sbin/beegfs-client",
+        files={**_COMMON, "beegfs-mgmtd.toml": "mgmtd.toml.j2"},
+        list_servers=("beegfs", "node", "list", "--node-type="),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When BeeGFS calls a target low on space, and when it calls that an emergency: MiB and inodes that are free."""
+
+    low_mib: int
+    emergency_mib: int
+    low_inodes: int
+    emergency_inodes: int
+
+
+def limits(target_gib: int) -> Limits:
+    """Scaled to the target, which is empty when everything starts."""
+    mib, inodes = target_gib * MIB_PER_GIB, target_gib * INODES_PER_GIB
+    return Limits(mib // LOW, mib // EMERGENCY, inodes // LOW, inodes // EMERGENCY)
+
+
+def of(config: ClusterConfig) -> BeegfsRam | None:
+    """A cluster has one at most."""
+    return next((storage for storage in config.storage if isinstance(storage, BeegfsRam)), None)
+
+
+def taken_gib(config: ClusterConfig, partition: str) -> int:
+    """Of the memory of the partition's nodes, for as long as they are up: jobs cannot have it."""
+    storage = of(config)
+    return memory_gib(storage.gib_per_node) if storage and (storage.scope, storage.partition) == ("cluster", partition) else 0
+
+
+def servers(config: ClusterConfig) -> list[str]:
+    """Of scope: cluster, the nodes that are always on. A job's file system is served by the job's nodes."""
+    storage = of(config)
+    if not storage or storage.scope == "job":
+        return []
+    return [f"{storage.partition}-{number}" for number in range(1, _always_on(config, storage.partition) + 1)]
+
+
+def _always_on(config: ClusterConfig, partition: str) -> int:
+    if partition == PARAMETER_SERVERS and config.parameter_servers:
+        return config.parameter_servers.min_nodes
+    return config.partition(partition).min_nodes
+
+
+def values(storage: BeegfsRam) -> dict[str, object]:
+    """For the templates of the configuration files and of bootstrap/beegfs.sh.j2."""
+    metadata = metadata_gib(storage.gib_per_node)
+    return {
+        "release": RELEASES[storage.version],
+        "mount": storage.mount,
+        "scope": storage.scope,
+        "partition": storage.partition,
+        "parameter": "storage/" + storage.mount.strip("/").replace("/", "-"),
+        "storage_gib": storage.gib_per_node,
+        "metadata_gib": metadata,
+        "storage_limits": limits(storage.gib_per_node),
+        "metadata_limits": limits(metadata),
+        "storage_inodes": storage.gib_per_node * INODES_PER_GIB,
+        "metadata_inodes": metadata * INODES_PER_GIB,
+    }
+
+
+def node_settings(config: ClusterConfig, storage: BeegfsRam) -> dict[str, object]:
+    """beegfs.json, for the node programs."""
+    release = RELEASES[storage.version]
+    return {
+        "mount": storage.mount,
+        "scope": storage.scope,
+        "partition": storage.partition,
+        "servers": servers(config),
+        "source": storage.source,
+        "list_servers": list(release.list_servers),
+    }
