@@ -177,6 +177,7 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "ssm_path": config.ssm_path,
         "job_user": JOB_USER,
         "accounting": config.accounting,
+        "job_credentials": "yes" if config.s3_access else "no",
     }
 
 

@@ -8,6 +8,8 @@ if [ -e /etc/environment ]; then . /etc/environment; fi
 AWS_DEFAULT_REGION=$REGION
 AWS_METADATA_SERVICE_TIMEOUT=5
 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
+# Older SDKs ask for roles in us-east-1, where a network without a way out does not lead.
+AWS_STS_REGIONAL_ENDPOINTS=regional
 PYTHONDONTWRITEBYTECODE=1
 set +a
 cd /opt/gpucluster/bundle || exit

@@ -50,6 +50,8 @@ class SbatchRequest:
     """Of those nodes, which have no GPUs: MXNet for GPUs does not even load there."""
     preflight: Mapping[str, str] = field(default_factory=dict)
     """What its nodes are held against before the command starts: files of its folder."""
+    role_region: str = ""
+    """The cluster's, where its jobs have a role on AWS (s3_access): nodes serve its credentials."""
 
     @classmethod
     def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
@@ -64,7 +66,8 @@ class SbatchRequest:
         cpus = cpus if cpus is None else max(1, cpus)
         looked_at, own = preflight.files(spec, config), _server_nodes(spec, config)
         for_servers = _environment_on(spec, config, PARAMETER_SERVERS) if own else None
-        return cls(folder, spec, launcher, environment, cpus, own, for_servers, looked_at)
+        role_region = config.region if config.s3_access else ""
+        return cls(folder, spec, launcher, environment, cpus, own, for_servers, looked_at, role_region)
 
     @property
     def environments(self) -> tuple[str, ...]:

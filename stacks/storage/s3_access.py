@@ -61,7 +61,7 @@ def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> N
 
 
 class JobRole(Construct):
-    """Assumed by compute nodes for the jobs that they run.
+    """Assumed by compute nodes for the jobs that they run, and by the head node for the people who work there.
 
     A role that was assumed by another lasts an hour at most, whatever it allows itself: nodes must renew it. A bucket
     under another KMS key than the cluster's needs a statement for this role in that key's policy. Asking for an object
@@ -70,11 +70,12 @@ class JobRole(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, access: Sequence[S3Access]) -> None:
         super().__init__(scope, id_)
+        nodes = (context.compute_role, context.head_role)
         self.role = iam.Role(
             self,
             "Role",
             description=f"what jobs of {context.config.name} may do in S3",
-            assumed_by=iam.ArnPrincipal(context.compute_role.role_arn),
+            assumed_by=iam.CompositePrincipal(*(iam.ArnPrincipal(each.role_arn) for each in nodes)),
         )
         readable = [Prefix.of(entry.uri) for entry in access]
         writable = [Prefix.of(entry.uri) for entry in access if entry.access == "read-write"]
@@ -83,7 +84,8 @@ class JobRole(Construct):
         if writable:
             self._allow(WRITE, writable)
         grant_objects(self.role, context.key, write=bool(writable))
-        roles.allow(context.compute_role, ["sts:AssumeRole"], [self.role.role_arn])
+        for each in nodes:
+            roles.allow(each, ["sts:AssumeRole"], [self.role.role_arn])
         tag(self, context, "/jobs")
         context.parameters.add("Jobs", "jobs", {"role_arn": self.role.role_arn})
 

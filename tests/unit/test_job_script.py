@@ -100,6 +100,18 @@ def test_shellcheck(name, tmp_path):
     assert done.stdout == ""
 
 
+def test_jobs_ask_their_node_for_the_role_that_s3_access_gives_them():
+    text = 'name: A\nregion: eu-west-1\npartitions: [{name: a, instance_types: [g5.12xlarge], max_nodes: 1}]\n'
+    asks = "export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials\n"
+    for access, wanted in (('s3_access: [{uri: "s3://bucket/x"}]\n', True), ("", False)):
+        config = loads(text + access)
+        spec = load(config, flags={"command": ("a",), "env": {"AWS_REGION": "us-west-2"}})
+        script = SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+        assert (asks in script) == wanted
+        # what the job says itself comes later
+        assert ("AWS_REGION=eu-west-1" in script.partition("export AWS_REGION=us-west-2")[0]) == wanted
+
+
 def test_launchers_and_their_files_are_there():
     assert DEFAULT in LAUNCHERS
     forms = [*LAUNCHERS.values(), *VARIANTS.values()]

@@ -19,7 +19,8 @@ REFERENCE = "examples/reference.yaml"
 
 # Actions that no booted run of the local cloud makes, each with the reason why a role has it.
 UNEXERCISED = {
-    ("ComputeRole", "sts:AssumeRole"): "jobs take the role of s3_access by themselves, through AWS's SDKs",
+    ("ComputeRole", "sts:AssumeRole"): "nodes take the role of s3_access for their jobs; the recorded run has none",
+    ("HeadRole", "sts:AssumeRole"): "the head node takes it for the people who work there",
     ("StorageJobsRole", "s3:ListBucket"): "what users' jobs do with the prefixes that s3_access gives them",
     ("StorageJobsRole", "s3:GetObject"): "what users' jobs do with the prefixes that s3_access gives them",
 }

@@ -335,16 +335,17 @@ def test_parameters_name_what_cloudformation_made(stored: Template) -> None:
     assert (ram["ports"]["mgmtd"], ram["ports"]["storage"]) == (8008, 8003)
 
 
-def test_jobs_have_a_role_that_compute_nodes_alone_assume(stored: Template) -> None:
+def test_jobs_have_a_role_that_nodes_alone_assume(stored: Template) -> None:
     role = one(stored, "AWS::IAM::Role", "StorageJobsRole")["Properties"]
-    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
-    assert trust["Action"] == "sts:AssumeRole"
-    assert flat(trust["Principal"]["AWS"]).startswith("${ComputeRole")
+    trusted = role["AssumeRolePolicyDocument"]["Statement"]
+    assert all(actions(trust) == {"sts:AssumeRole"} for trust in trusted)
+    names = [flat(trust["Principal"]["AWS"]) for trust in trusted]
+    assert [name.partition("Role")[0] for name in names] == ["${Compute", "${Head"]
     assert parameter(stored, "jobs")["role_arn"].startswith("${StorageJobsRole")
-    (assume,) = [s for s in statements(stored, "ComputeRole") if "sts:AssumeRole" in actions(s)]
-    (assumed,) = resources(assume)
-    assert assumed.startswith("${StorageJobsRole")
-    assert not [s for s in statements(stored, "HeadRole") if "sts:AssumeRole" in actions(s)]
+    for node in ("ComputeRole", "HeadRole"):
+        (assume,) = [s for s in statements(stored, node) if "sts:AssumeRole" in actions(s)]
+        (assumed,) = resources(assume)
+        assert assumed.startswith("${StorageJobsRole")
 
 
 def test_jobs_read_and_write_under_their_prefixes_alone(stored: Template) -> None:

@@ -1,0 +1,84 @@
+"""Serves the jobs' credentials to this machine's programs, as a container's agent does on ECS.
+
+usage: credentials
+
+The metadata service answers root alone, so no job can be its node. Jobs have
+AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials instead, and every AWS SDK, the command line and
+s3torchconnector ask here by themselves. Clusters without s3_access answer 404 and say why.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from gpucluster_node import fleet, job_role
+from gpucluster_node.job_role import Keeper, NoCredentials, NoRole
+from gpucluster_node.log import start_logging
+
+ADDRESS = ("127.0.0.1", 9911)
+PATH = "/credentials"
+RENEW_INTERVAL_S = 60
+
+log = logging.getLogger("credentials")
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024  # all ranks of a node start at one time
+
+    def __init__(self, keeper: Keeper, address: tuple[str, int] = ADDRESS) -> None:
+        self.keeper = keeper
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = 10
+
+    def do_GET(self) -> None:
+        status, document = answer(self.server.keeper, self.path)
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: every rank asks, often."""
+
+
+def answer(keeper: Keeper, path: str) -> tuple[int, dict[str, str]]:
+    if path.partition("?")[0] != PATH:
+        return 404, {"code": "NotFound", "message": f"only {PATH} is here"}
+    try:
+        return 200, keeper.get().document()
+    except NoRole as error:
+        return 404, {"code": "NoRole", "message": str(error)}
+    except NoCredentials as error:
+        return 503, {"code": "NoCredentials", "message": str(error)}
+
+
+def _keep_renewed(keeper: Keeper) -> None:
+    while True:
+        time.sleep(RENEW_INTERVAL_S)
+        keeper.renew()
+
+
+def main() -> None:
+    start_logging()
+    cluster = fleet.load()
+    keeper = Keeper(lambda: job_role.take(cluster))
+    server = Server(keeper)
+    status, document = answer(keeper, PATH)
+    log.info("%s", f"jobs have {document['RoleArn']}" if status == 200 else document["message"])
+    threading.Thread(target=_keep_renewed, args=(keeper,), daemon=True).start()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

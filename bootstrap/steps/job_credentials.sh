@@ -1,0 +1,22 @@
+# What jobs may do on AWS: a role of their own, which a service on each node keeps for them. See gpucluster_node/credentials.py.
+step_job_credentials() {
+    node_program
+    node_service credentials "Serve jobs their AWS credentials"
+    if [ "$ROLE" = head ]; then shell_credentials; fi
+}
+
+# For people's shells on the head node, and what they submit from there by hand. `gpucluster submit` tells its jobs itself.
+shell_credentials() {
+    local profile=/etc/profile.d/gpucluster-credentials.sh
+    if [ "$JOB_CREDENTIALS" != yes ]; then
+        rm -f "$profile"
+        return
+    fi
+    put_file "$profile" 0644 root:root <<PROFILE
+# Root has the node's own role. Keys that somebody has set go first.
+if [ "\$(id -u)" -ne 0 ]; then
+    export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials
+    export AWS_REGION=\${AWS_REGION:-$REGION} AWS_DEFAULT_REGION=\${AWS_DEFAULT_REGION:-$REGION}
+fi
+PROFILE
+}

@@ -1,0 +1,79 @@
+"""The step of the jobs' credentials: a service on each node, and what people's shells on the head node are told."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_steps import STEPS, Machine
+
+SOURCES = ("runner", "files", "services", "node_program", "job_credentials")
+PROFILE = "etc/profile.d/gpucluster-credentials.sh"
+UNIT = "etc/systemd/system/gpucluster-credentials.service"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    for name in ("node_program", "job_credentials"):
+        text = (
+            (STEPS / f"{name}.sh")
+            .read_text()
+            .replace("/opt/", f"{tmp_path}/opt/")
+            .replace("=/etc/", f"={tmp_path}/etc/")
+        )
+        machine.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
+    machine.command("systemctl")
+    (tmp_path / "bundle/gpucluster_node").mkdir()
+    (tmp_path / "bundle/gpucluster_node/credentials.py").touch()
+    (tmp_path / "bundle/fleet.json").touch()
+    return machine
+
+
+def run(machine: Machine, role: str, *, credentials: str) -> list[str]:
+    """Its calls of systemctl."""
+    before = len(machine.calls())
+    header = f"ROLE={role} JOB_CREDENTIALS={credentials} REGION=eu-west-1\nreport_failure() {{ :; }}\n"
+    done = machine.run(f"{header}run_step job_credentials", *SOURCES)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return machine.calls()[before:]
+
+
+@pytest.mark.parametrize("role", ["head", "compute"])
+@pytest.mark.parametrize("credentials", ["yes", "no"])
+def test_every_node_has_the_service(machine: Machine, role: str, credentials: str) -> None:
+    """Without s3_access as well: nodes that run would never hear that it came."""
+    assert "systemctl restart gpucluster-credentials" in run(machine, role, credentials=credentials)
+    assert "node-program credentials" in (machine.root / UNIT).read_text()
+    assert (machine.root / PROFILE).exists() == ((role, credentials) == ("head", "yes"))
+
+
+def test_twice_restarts_nothing(machine: Machine) -> None:
+    run(machine, "head", credentials="yes")
+    assert "systemctl restart gpucluster-credentials" not in run(machine, "head", credentials="yes")
+
+
+def test_shells_hear_no_more_of_it_when_it_goes(machine: Machine) -> None:
+    run(machine, "head", credentials="yes")
+    run(machine, "head", credentials="no")
+    assert not (machine.root / PROFILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("uid", "given", "wanted"),
+    [
+        (1000, {}, "http://127.0.0.1:9911/credentials eu-west-1 eu-west-1"),
+        (1000, {"AWS_REGION": "us-west-2"}, "http://127.0.0.1:9911/credentials us-west-2 eu-west-1"),
+        (0, {}, ""),
+    ],
+)
+def test_shells_of_people_ask_the_service_and_roots_do_not(
+    machine: Machine, uid: int, given: dict[str, str], wanted: str
+) -> None:
+    run(machine, "head", credentials="yes")
+    machine.command("id", f"echo {uid}")
+    shown = "echo ${AWS_CONTAINER_CREDENTIALS_FULL_URI:-} ${AWS_REGION:-} ${AWS_DEFAULT_REGION:-}"
+    argv = ["sh", "-c", f". {machine.root / PROFILE}; {shown}"]
+    done = subprocess.run(argv, env={"PATH": f"{machine.bin}:/usr/bin:/bin"} | given, capture_output=True, text=True)
+    assert done.stdout.strip() == wanted
