@@ -1,0 +1,24 @@
+# What Slurm runs on a node, as root, before a job and after it: programs that other steps put into these two folders.
+readonly HOOKS=/opt/gpucluster
+
+step_job_hooks() {
+    put_directory "$HOOKS/prolog.d" 0755 root:root
+    put_directory "$HOOKS/epilog.d" 0755 root:root
+    job_hook prolog
+    job_hook epilog
+}
+
+# job_hook NAME: all of the folder run, in the order of their names. Slurm drains the node if one of them fails, and requeues
+# the job that it was for. Slurm gives them no PATH.
+job_hook() {
+    put_file "$HOOKS/bin/$1" 0755 root:root <<HOOK
+#!/bin/bash
+set -o pipefail
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+status=0
+for program in $HOOKS/$1.d/*; do
+    if [ -x "\$program" ] && ! "\$program" 2>&1 | logger --tag "gpucluster-$1\${SLURM_JOB_ID:+-\$SLURM_JOB_ID}"; then status=1; fi
+done
+exit "\$status"
+HOOK
+}
