@@ -144,5 +144,6 @@ def node_settings(config: ClusterConfig, storage: BeegfsRam) -> dict[str, object
         "partition": storage.partition,
         "servers": servers(config),
         "source": storage.source,
+        "export": storage.export,
         "list_servers": list(release.list_servers),
     }

@@ -350,6 +350,17 @@ FillSource = Annotated[
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
     ),
 ]
+ExportTarget = Annotated[
+    str,
+    _form(
+        "beegfs-export-form",
+        "BeeGFS in memory",
+        "export",
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?|(/[A-Za-z0-9._-]+)+/?",
+        "an S3 address such as s3://bucket/results, or a folder such as /fsx/results",
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
+    ),
+]
 DirectoryPath = Annotated[
     str,
     _form(

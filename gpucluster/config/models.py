@@ -17,6 +17,7 @@ from gpucluster.config.fields import (
     Count,
     DirectoryPath,
     EmailAddress,
+    ExportTarget,
     FillSource,
     Image,
     InstanceTypeName,
@@ -158,6 +159,7 @@ class BeegfsRam(Section):
     scope: Literal["cluster", "job"] = "cluster"
     version: Literal["7.4", "8"] = "8"
     source: FillSource | None = None
+    export: ExportTarget | None = None
 
 
 class HeadNfs(Section):
@@ -253,6 +255,16 @@ class ClusterConfig(Section):
         """What holds /home: the head node's NFS unless `storage` says otherwise."""
         at_home = (storage for storage in self.storage if storage.mount == "/home")
         return next(at_home, HOME_ON_HEAD)
+
+    @property
+    def volume_mount(self) -> str:
+        """Where the head node's data volume is mounted."""
+        return "/home" if self.home.type == "head-nfs" else "/srv/gpucluster"
+
+    @property
+    def state_folder(self) -> str:
+        """On that volume: Slurm's state and its accounts."""
+        return "/home/gpucluster" if self.home.type == "head-nfs" else self.volume_mount
 
     @property
     def max_nodes(self) -> dict[str, int]:

@@ -74,6 +74,7 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "storage[].scope": rules.beegfs,
     "storage[].version": rules.beegfs,
     "storage[].source": rules.beegfs,
+    "storage[].export": rules.beegfs,
     "s3_access[]": added_or_removed(_GRANT, _GRANT),
     "s3_access[].access": _GRANT,
     "software.image": rules.image_of_all,

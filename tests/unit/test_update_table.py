@@ -207,6 +207,7 @@ ROWS: dict[str, Row] = {
     "storage[].scope": in_full("scope: job", "scope: cluster", DRAIN, "job -> cluster"),
     "storage[].version": in_full("scope: job", 'scope: job, version: "7.4"', DRAIN, "8 -> 7.4"),
     "storage[].source": in_full("scope: job", "scope: job, source: /fsx/in", DRAIN, "null -> /fsx/in"),
+    "storage[].export": in_full("scope: job", "scope: job, export: /fsx/out", DRAIN, "null -> /fsx/out"),
     "s3_access[]": in_full(
         's3_access: [{uri: "s3://my-bucket/in"}]', "s3_access: []", IN_PLACE, "s3_access[s3://my-bucket/in]: removed"
     ),

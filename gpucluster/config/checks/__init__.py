@@ -23,6 +23,7 @@ from gpucluster.config.validators import VALIDATORS, Unanswered, Validator
 OFFLINE = (
     "accounting",
     "beegfs",
+    "beegfs_jobs",
     "budget",
     "cluster",
     "efa",

@@ -3,6 +3,7 @@ from __future__ import annotations
 from validator_cases.case import PARTITION, Case, Keys, cluster, storage
 
 JOB: Keys = {"mount": "/ram", "type": "beegfs-ram", "partition": "train", "gib_per_node": 150, "scope": "job"}
+FSX: Keys = {"mount": "/fsx", "type": "fsx-lustre"}
 
 
 def ram(min_nodes: int = 2, purchase: str = "on-demand", parameter_servers: Keys | None = None, **keys: object) -> Keys:
@@ -42,6 +43,33 @@ CASES: dict[str, Case | list[Case]] = {
         key="storage[0].source",
         says="/fsx2/data is on no file system of the cluster",
         passes=cluster(storage=[{**JOB, "source": "/fsx/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
+    ),
+    "beegfs-export-of-job": Case(
+        fails=cluster(storage=[{**JOB, "scope": "cluster", "export": "/fsx/out"}, FSX]),
+        key="storage[0].export",
+        says="a file system of the cluster has no end at which it would be written back",
+        passes=cluster(storage=[{**JOB, "export": "/fsx/out"}, FSX]),
+    ),
+    "beegfs-export-is-there": Case(
+        fails=cluster(storage=[{**JOB, "export": "/fsx2/out"}, FSX]),
+        key="storage[0].export",
+        says="/fsx2/out is on no file system of the cluster",
+        passes=cluster(storage=[{**JOB, "export": "/fsx/out"}, FSX]),
+    ),
+    "beegfs-jobs-may-read": Case(
+        fails=cluster(storage=[{**JOB, "source": "s3://my-bucket/in"}], s3_access=[{"uri": "s3://my-bucket/inner"}]),
+        key="storage[0].source",
+        says="jobs may not read s3://my-bucket/in",
+        passes=cluster(storage=[{**JOB, "source": "s3://my-bucket/in"}], s3_access=[{"uri": "s3://my-bucket/in"}]),
+    ),
+    "beegfs-jobs-may-write": Case(
+        fails=cluster(storage=[{**JOB, "export": "s3://my-bucket/out"}], s3_access=[{"uri": "s3://my-bucket/out"}]),
+        key="storage[0].export",
+        says="jobs may not write to s3://my-bucket/out",
+        passes=cluster(
+            storage=[{**JOB, "export": "s3://my-bucket/out"}],
+            s3_access=[{"uri": "s3://my-bucket/out", "access": "read-write"}],
+        ),
     ),
     "beegfs-only-one": Case(
         fails=cluster(storage=[JOB, {**JOB, "mount": "/ram2"}]),

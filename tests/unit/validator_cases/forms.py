@@ -188,7 +188,15 @@ CASES = {
         fails=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", source="my-bucket/data"),
         key="storage[0].source",
         says="must be an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet, got 'my-bucket/data'",
-        passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", source="s3://my-bucket/data"),
+        passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", source="s3://my-bucket/data")
+        | {"s3_access": [{"uri": "s3://my-bucket/data"}]},
+    ),
+    "beegfs-export-form": Case(
+        fails=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", export="my-bucket/out"),
+        key="storage[0].export",
+        says="must be an S3 address such as s3://bucket/results, or a folder such as /fsx/results, got 'my-bucket/out'",
+        passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", export="s3://my-bucket/out")
+        | {"s3_access": [{"uri": "s3://my-bucket/out", "access": "read-write"}]},
     ),
     "accounting-kind": Case(
         fails=cluster(accounting="mysql"),

@@ -1,0 +1,78 @@
+"""Rules about a parallel file system in the memory of one job's nodes: what goes into it, what comes out."""
+
+from __future__ import annotations
+
+from gpucluster.config.checks import s3
+from gpucluster.config.checks.beegfs import BEEGFS
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import BeegfsRam, ClusterConfig, Efs, FsxLustre
+from gpucluster.config.validators import Findings, validator
+
+
+@validator(
+    "beegfs-export-of-job",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="man slurm.conf.5: Epilog: runs on every node of a job when it ends; a cluster has no such end",
+)
+def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """export goes with scope: job, whose end is when it happens."""
+    if storage.export and storage.scope == "cluster":
+        yield Finding(
+            (*path, "export"),
+            "a file system of the cluster has no end at which it would be written back",
+            "leave it out and let jobs copy what they make, or take scope: job",
+        )
+
+
+@validator(
+    "beegfs-export-is-there",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="man mount.8: a path leads to where its file system is mounted",
+)
+def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """An export that is a folder lies on an FSx or EFS of the cluster: it outlives the job's nodes."""
+    target = storage.export
+    if not target or target.startswith("s3://"):
+        return
+    mounts = [each.mount for each in config.storage if isinstance(each, FsxLustre | Efs)]
+    if not any(f"{target}/".startswith(f"{mount}/") for mount in mounts):
+        yield Finding(
+            (*path, "export"),
+            f"{target} is on no file system of the cluster",
+            f"there are: {', '.join(mounts)}" if mounts else "name s3://bucket/prefix, or add an fsx-lustre",
+        )
+
+
+@validator(
+    "beegfs-jobs-may-read",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
+)
+def jobs_may_read(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """With scope: job, s3_access grants the source: the job itself reads it, under the jobs' role."""
+    if storage.scope == "job" and storage.source and storage.source.startswith("s3://"):
+        yield from _granted(config, storage.source, (*path, "source"), ("read", "read-write"), "read")
+
+
+@validator(
+    "beegfs-jobs-may-write",
+    section=BEEGFS,
+    each=BeegfsRam,
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
+)
+def jobs_may_write(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """s3_access grants read-write to the export: the job itself writes it, under the jobs' role."""
+    if storage.scope == "job" and storage.export and storage.export.startswith("s3://"):
+        yield from _granted(config, storage.export, (*path, "export"), ("read-write",), "write to")
+
+
+def _granted(config: ClusterConfig, uri: str, path: Path, enough: tuple[str, ...], verb: str) -> Findings:
+    if not any(s3.holds(access.uri, uri) and access.access in enough for access in config.s3_access):
+        yield Finding(
+            path,
+            f"jobs may not {verb} {uri}",
+            f"add to s3_access: {{uri: {uri}, access: {enough[-1] if verb != 'read' else 'read'}}}",
+        )
