@@ -76,6 +76,10 @@ PENDING_REASONS = {
     "QOS": "a limit of its quality of service holds it",
     "Assoc": "a limit of its account holds it",
     "Prolog": "the prolog runs on its nodes",
+    "BurstBufferResources": "its data is loaded from S3 when its turn is near",
+    "BurstBufferStageIn": "its data is being loaded from S3: `gpucluster why` says how far",
+    "burst_buffer/lua: slurm_bb_data_in: ": "its data could not be loaded from S3, `scontrol release` tries again",
+    "BurstBufferOperation": "its data could not be loaded from S3, `scontrol release` tries again",
     "Cleaning": "its last run is still being cleaned up",
 }
 
@@ -146,10 +150,11 @@ def base_state(name: str) -> str:
 
 
 def pending_reason(reason: str) -> str:
-    """In plain words; Slurm's own where we have none."""
+    """In plain words; Slurm's own where we have none, and behind ours where a colon says that there are more."""
     text = reason.strip("()")
-    found = [words for prefix, words in PENDING_REASONS.items() if text.startswith(prefix)]
-    return found[0] if found else text
+    found = ((prefix, words) for prefix, words in PENDING_REASONS.items() if text.startswith(prefix))
+    prefix, words = next(found, ("", text))
+    return f"{words}: {text.removeprefix(prefix)}" if prefix.endswith(": ") else words
 
 
 def sbatch_argv(script: str) -> list[str]:

@@ -1,0 +1,81 @@
+"""Moves many files between Lustre and S3 by requests to Lustre, and waits until they are there.
+
+No more than IN_FLIGHT requests at a time: Lustre's metadata server keeps each until it is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gpucluster_node import hsm
+
+IN_FLIGHT = 1000
+POLL_S = 2.0
+MOST_TRIES = 3
+STALL_S = 1800.0
+"""Without one more file done in this time, what is left has failed."""
+
+
+@dataclass
+class Outcome:
+    files: int = 0
+    """Looked at."""
+    moved: int = 0
+    """That had to be, and were."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Path -> why."""
+
+
+@dataclass
+class Transfer:
+    verb: str
+    """hsm_restore | hsm_archive."""
+    done: Callable[[hsm.State], bool]
+    tell: Callable[[int, int], None] = lambda done, total: None
+    """Called with how many of how many are done."""
+    run: hsm.Run = hsm.run
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    _tries: dict[str, int] = field(default_factory=dict)
+    _said: dict[str, str] = field(default_factory=dict)
+
+    def of(self, paths: Sequence[str]) -> Outcome:
+        found, failed = hsm.states(paths, self.run)
+        outcome = Outcome(len(paths), 0, failed)
+        waiting = [path for path, state in found.items() if not self.done(state)]
+        total, flying, since = len(waiting), set[str](), self.now()
+        self.tell(0, total)
+        while waiting or flying:
+            started, waiting = waiting[: IN_FLIGHT - len(flying)], waiting[IN_FLIGHT - len(flying) :]
+            self._request(started)
+            flying |= set(started)
+            self.sleep(POLL_S)
+            before, flying = len(flying), self._left(flying, outcome)
+            if len(flying) < before:
+                since = self.now()
+                self.tell(outcome.moved, total)
+            elif self.now() - since > STALL_S:
+                outcome.failed |= dict.fromkeys([*flying, *waiting], f"nothing moved within {STALL_S / 60:.0f} minutes")
+                break
+        return outcome
+
+    def _request(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._tries[path] = self._tries.get(path, 0) + 1
+        refused = hsm.request(self.verb, paths, self.run)
+        self._said |= refused
+
+    def _left(self, flying: set[str], outcome: Outcome) -> set[str]:
+        """Those that still have to arrive. One that Lustre has given up is asked for again, and failed at last."""
+        idle = hsm.idle(sorted(flying), self.run)
+        found, gone = hsm.states(sorted(flying), self.run)
+        outcome.failed |= gone
+        arrived = {path for path, state in found.items() if self.done(state)}
+        outcome.moved += len(arrived)
+        given_up = sorted((idle & set(found)) - arrived)
+        failed = {path for path in given_up if self._tries[path] >= MOST_TRIES}
+        outcome.failed |= {path: self._said.get(path, "Lustre gave up on it") for path in failed}
+        self._request([path for path in given_up if path not in failed])
+        return flying - arrived - failed - set(gone)

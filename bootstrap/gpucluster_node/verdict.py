@@ -1,0 +1,97 @@
+"""What a job's folder says of its data: staging.json while it moves, exports.json when it has arrived, or has not.
+
+A job whose exports are not in S3 has failed, whatever its program's exit code was: result.json says so too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucluster_node.transfer import Outcome
+
+MOST_NAMED = 20
+EXIT_CODE = 74
+"""sysexits' EX_IOERR, of a job that did its work and whose exports failed."""
+
+
+@dataclass(frozen=True)
+class Export:
+    path: str
+    outcome: Outcome
+    reason: str
+    """Why it is not complete; empty where it is."""
+
+    def report(self) -> dict[str, Any]:
+        failed = [{"file": path, "reason": why} for path, why in sorted(self.outcome.failed.items())[:MOST_NAMED]]
+        return {
+            "path": self.path,
+            "files": self.outcome.files,
+            "exported_now": self.outcome.moved,
+            "failed": len(self.outcome.failed),
+            "reason": self.reason or None,
+            "first_failed": failed,
+        }
+
+    def line(self) -> str:
+        if self.reason:
+            return f"error: {self.reason}"
+        count = f"{self.outcome.files} file{'s' * (self.outcome.files != 1)}"
+        return f"{count} of {self.path} {'are' if self.outcome.files != 1 else 'is'} in S3"
+
+
+def sentence(path: str, outcome: Outcome, what: str) -> str:
+    """`3 of 12 files of /fsx/runs did not reach S3, such as /fsx/runs/a: Lustre gave up on it`."""
+    first, why = min(outcome.failed.items())
+    return f"{len(outcome.failed)} of {outcome.files} files of {path} {what}, such as {first}: {why}"
+
+
+def progress(folder: Path, stage: str, path: str, done: int, total: int) -> None:
+    """stage: in | out."""
+    put(folder / "staging.json", {"stage": stage, "path": path, "done": done, "total": total})
+
+
+def progress_over(folder: Path) -> None:
+    (folder / "staging.json").unlink(missing_ok=True)
+
+
+def write(folder: Path, job_id: str, exports: Sequence[Export]) -> None:
+    failed = [each.reason for each in exports if each.reason]
+    put(
+        folder / "exports.json",
+        {
+            "job_id": job_id,
+            "verdict": "incomplete" if failed else "complete",
+            "exports": [each.report() for each in exports],
+            "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        },
+    )
+    with open(folder / "log.txt", "a", errors="replace") as log:
+        log.writelines(f"[exports] {each.line()}\n" for each in exports)
+    if failed:
+        _fail(folder / "result.json", "; ".join(failed))
+    progress_over(folder)
+
+
+def _fail(path: Path, reason: str) -> None:
+    """What failed before has a reason of its own, which comes first. A job that lost its first node has no result."""
+    try:
+        result = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return
+    if result["exit_code"] == 0:
+        result["exit_code"] = EXIT_CODE
+    result["reason"] = "; ".join(filter(None, (result.get("reason"), reason)))
+    put(path, result)
+
+
+def put(path: Path, value: Any) -> None:
+    """Whoever reads it meanwhile finds the old text or the new."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(json.dumps(value, indent=2) + "\n", errors="replace")
+    os.replace(new, path)
