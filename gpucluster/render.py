@@ -197,6 +197,7 @@ def _slurm(config: ClusterConfig) -> dict[str, str]:
         **_node_values(config),
         "partitions": partitions,
         "containers": config.software.containers,
+        "staging": stages(config),
         "always_on": [partition["always_on"] for partition in partitions if partition["always_on"]],
         # Where a partition sets its own this is never used, but power saving is off without it.
         "suspend_time_s": max(partition["suspend_time_s"] for partition in partitions),
@@ -208,8 +209,14 @@ def _slurm(config: ClusterConfig) -> dict[str, str]:
         "image.conf",
         "plugstack.conf",
         *_ACCOUNTING_FILES[config.accounting],
+        *(("burst_buffer.conf", "burst_buffer.lua") if stages(config) else ()),
     ]
     return {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
+
+
+def stages(config: ClusterConfig) -> bool:
+    """Whether Slurm moves jobs' data between S3 and a file system of the cluster."""
+    return any(isinstance(each, FsxLustre) for each in config.storage)
 
 
 def _slurm_partition(config: ClusterConfig, name: str, partition: Partition | ParameterServers) -> dict[str, Any]:

@@ -9,10 +9,11 @@ step_slurm_head() {
     put_plugstack
     put_cgroup_conf
     power_programs
+    put_staging
     slurm_limits slurmctld
     needs_home slurmctld
     running=$(systemctl is-active slurmctld || true)
-    service_up slurmctld $etc/{slurm,gres,image,cgroup,plugstack}.conf /etc/munge/munge.key \
+    service_up slurmctld $etc/{slurm,gres,image,cgroup,plugstack}.conf $etc/burst_buffer.{conf,lua} /etc/munge/munge.key \
         /etc/systemd/system/slurmctld.service.d/gpucluster-limits.conf
     # Nodes that are up learn of new files by a reconfiguration only.
     if [ "$running $RESTARTED" = "active yes" ]; then

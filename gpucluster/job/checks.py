@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
-from gpucluster.job import container
+from gpucluster.job import container, staging
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 
@@ -57,6 +57,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     yield from _horovodrun(spec)
     yield from _servers(spec, config)
     yield from _container(spec, config)
+    yield from staging.check(spec, config)
     yield from _not_built(spec)
 
 

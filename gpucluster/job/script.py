@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpucluster import matrix
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
-from gpucluster.job import container, preflight
+from gpucluster.job import container, preflight, staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, choose
 
@@ -53,6 +53,9 @@ class SbatchRequest:
     role_region: str = ""
     """The cluster's, where its jobs have a role on AWS (s3_access): nodes serve its credentials."""
 
+    staging: tuple[str, ...] = ()
+    """Lines of the script that tell Slurm which data to load before it has nodes, and to export when it has ended."""
+
     @classmethod
     def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
         """`spec` is one that `load` has completed and found to fit."""
@@ -66,8 +69,9 @@ class SbatchRequest:
         cpus = cpus if cpus is None else max(1, cpus)
         looked_at, own = preflight.files(spec, config), _server_nodes(spec, config)
         for_servers = _environment_on(spec, config, PARAMETER_SERVERS) if own else None
+        staged = staging.directives(spec, config, folder)
         role_region = config.region if config.s3_access else ""
-        return cls(folder, spec, launcher, environment, cpus, own, for_servers, looked_at, role_region)
+        return cls(folder, spec, launcher, environment, cpus, own, for_servers, looked_at, role_region, staged)
 
     @property
     def environments(self) -> tuple[str, ...]:
