@@ -12,6 +12,7 @@
     │   ├── DeployError             the stack did not come up, or the head node's boot failed
     │   ├── NotDeployedError        the cluster is not there
     │   └── RemoteError             the head node cannot be reached, or a command on it failed
+    ├── DataError                   exit code 1: data that cannot be read or written, or is not what its manifest says
     └── JobFailedError              exit code 4: the job ran, and failed
 
 A message says what, where, what was got and what is allowed: lower case, no full stop. The hint says what to do next.
@@ -145,6 +146,10 @@ class NotDeployedError(CloudError):
 
 
 class RemoteError(CloudError):
+    pass
+
+
+class DataError(GpuClusterError):
     pass
 
 

@@ -37,6 +37,7 @@ VERBS = {
     "logs": "Show a job's merged log.",
     "why": "Explain why a job waits or failed.",
     "cancel": "Cancel a job.",
+    "data": "Pack a data set into shards, and check shards.",
     "bench": "Run one script at several sizes and under several launchers, and compare.",
     "image": "Bake machine images, from which nodes boot without installing.",
     "doctor": "Check what this machine has and lacks.",

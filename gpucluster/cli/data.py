@@ -1,0 +1,154 @@
+"""`gpucluster data`: a data set as shards, so that each rank reads its own part of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpucluster.cli.context import CliContext
+from gpucluster.cli.following import tell
+from gpucluster.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from gpucluster.data.run import Options
+
+FORMATS = ("tar", "tfrecord", "recordio")
+
+
+@click.group()
+def command() -> None:
+    """Pack a data set into shards, and check shards."""
+
+
+def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[str, int]:
+    """`128`, or `train=128,val=8`."""
+    pairs = [pair.rpartition("=") for pair in value.split(",")]
+    if not all(number.isdigit() and int(number) for _, _, number in pairs):
+        raise click.BadParameter(f"must be a number, or as train=128,val=8, got {value!r}", ctx, parameter)
+    return {name: int(number) for name, _, number in pairs}
+
+
+def _excluded(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    try:
+        lines = path.read_text(errors="surrogateescape").splitlines()
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {path}: {error.strerror}", ctx, parameter) from None
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+@command.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option(
+    "--shards", required=True, metavar="N|SPLIT=N,...", callback=_shards, help="How many, for each split or by split."
+)
+@click.option("--format", type=click.Choice(FORMATS), default="tar", show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of the shuffle.")
+@click.option(
+    "--remainder",
+    type=click.Choice(["spread", "drop"]),
+    default="spread",
+    show_default=True,
+    help="Samples that are too many for equal shards: one more in each of the first shards, or left out.",
+)
+@click.option(
+    "--exclude",
+    type=click.Path(path_type=Path),
+    callback=_excluded,
+    metavar="FILE",
+    help="Names to leave out, a line each.",
+)
+@click.option("--check/--no-check", default=True, show_default=True, help="Refuse truncated images.")
+@click.option("--restart", is_flag=True, help="Remove what an unfinished run of another plan has made.")
+@click.option("--workers", type=click.IntRange(1), help="Processes. Left out: one for each CPU.")
+@click.option("--array", type=click.IntRange(1, 1000), metavar="N", help="In N jobs on the cluster instead of here.")
+@click.option("-p", "--partition", help="With --array. Left out: the cluster's first.")
+@click.option("-f", "--follow", is_flag=True, help="With --array: wait until the shards are there; fail if they fail.")
+@click.pass_obj
+def shard(
+    context: CliContext, /, source: str, target: str, remainder: str, workers: int | None,
+    array: int | None, partition: str | None, follow: bool, **given: Any,
+) -> int:  # fmt: skip
+    """Shuffle SRC and pack it into shards in DST: SRC/train/CLASS/*.jpg, SRC/CLASS/*.jpg, or a file list.
+
+    Both may be s3://BUCKET/PREFIX. The same command again goes on where one was stopped. Prints one JSON line last.
+    """
+    from gpucluster.data.run import Options
+
+    options = Options(source, target, drop=remainder == "drop", workers=workers or 0, **given)
+    if array:
+        return _on_cluster(context, options, array, partition, follow)
+    if partition or follow:
+        raise UsageError("--partition and --follow are for jobs on the cluster", "add --array N")
+    from gpucluster.data import run
+
+    _reach_s3(context, source, target)
+    outcomes = run.shard(options, tell)
+    click.echo(json.dumps({"data_sets": [asdict(each) for each in outcomes]}))
+    return 0
+
+
+def _on_cluster(context: CliContext, options: Options, count: int, partition: str | None, follow: bool) -> int:
+    from gpucluster import shard_array
+    from gpucluster.cli import following
+    from gpucluster.cli.connection import head
+
+    config = context.load()
+    request = shard_array.request(options, count, shard_array.partition(config, partition))
+    with head(context, config) as remote:
+        submitted = shard_array.submit(remote, request)
+        line: dict[str, Any] = asdict(submitted)
+        parts = f"the {count} part{'s' * (count > 1)} of job {submitted.array_job_id}"
+        tell(f"job {submitted.job_id} writes the manifest after {parts}")
+        if not follow:
+            click.echo(json.dumps(line))
+            return 0
+        ending = following.follow(remote, submitted.job_id)
+        outcome = {"state": ending.state, "result": ending.result} if ending else {"state": "DETACHED"}
+        click.echo(json.dumps(line | outcome))
+        if ending:
+            ending.check(submitted.job_id)
+    return 0
+
+
+@command.command()
+@click.argument("target", metavar="DST")
+@click.option("--quick", is_flag=True, help="Look at sizes alone, read nothing.")
+@click.option("--workers", type=click.IntRange(1), help="Processes. Left out: one for each CPU.")
+@click.pass_obj
+def verify(context: CliContext, target: str, quick: bool, workers: int | None) -> int:
+    """Compare the shards in DST with their manifest: all there, whole, as many samples. Exit code 1 where not."""
+    from gpucluster.data.verify import verify
+
+    _reach_s3(context, target)
+    reports = verify(target, quick=quick, workers=workers or 0)
+    for report in reports:
+        for fault in report.faults:
+            click.echo(f"{report.target}/{fault}", err=True)
+    click.echo(json.dumps({"data_sets": [asdict(report) for report in reports]}))
+    faults = sum(len(report.faults) for report in reports)
+    if faults:
+        raise DataError(f"{target}: {faults} fault{'s' * (faults > 1)}", "make it anew with `gpucluster data shard`")
+    return 0
+
+
+def _reach_s3(context: CliContext, *urls: str) -> None:
+    """The cluster's own S3, where it runs in a local cloud: boto3 of all processes finds it in the environment."""
+    from gpucluster import local_cloud
+
+    if not any(url.startswith("s3://") for url in urls) or not context.config_path.exists():
+        return
+    config = context.load()
+    record = local_cloud.read(context.config_path, config.name)
+    for name, value in local_cloud.environment(record, region=config.region).items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

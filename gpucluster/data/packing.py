@@ -1,0 +1,171 @@
+"""One shard, in one process: read, look at, encode, hash, write, and take its name when it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from io import FileIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gpucluster.data import images, plan
+from gpucluster.data.places import UNFINISHED, Place, place, temporary, write_error
+from gpucluster.data.plan import Plan
+from gpucluster.data.records import Record
+from gpucluster.data.source import Sample
+from gpucluster.errors import GpuClusterError
+
+DONE = f"{UNFINISHED}/done"
+"""One small file for each shard that is there."""
+BUFFER_BYTES = 1 << 20
+
+
+class Stopped(Exception):
+    """Another shard failed for a reason that would meet this one too."""
+
+
+@dataclass(frozen=True)
+class File:
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Shard(File):
+    samples: int
+    index: File | None = None
+
+    def text(self) -> str:
+        told = asdict(self)
+        return json.dumps(told if self.index else {key: value for key, value in told.items() if key != "index"})
+
+    @classmethod
+    def parse(cls, found: dict[str, Any]) -> Shard:
+        """Raises KeyError, TypeError."""
+        index = found.get("index")
+        return cls(**{**found, "index": File(**index) if index else None})
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A file that cannot go into a shard."""
+
+    name: str
+    reason: str
+
+
+Flag = Callable[[], bool]
+
+
+def pack(source: str, target: str, made: Plan, number: int, stopped: Flag) -> Shard | list[Bad]:
+    """The shard `number`, or all of its files that are bad. Raises GpuClusterError, Stopped."""
+    where = place(target)
+    bad = list[Bad]()
+    index_name = made.shard(number).removesuffix(made.kind.suffix) + made.kind.index_suffix
+    with _Growing(where, made.shard(number)) as shard, _Growing(where, index_name) as index:
+        for record, encoded in _encoded(place(source), where, made, number, bad):
+            if stopped():
+                raise Stopped
+            if bad:
+                continue
+            if made.kind.index_suffix:
+                index.add(b"%d\t%d\n" % (record.number, shard.bytes))
+            shard.add(encoded)
+        if bad:
+            return bad
+        shard.add(made.kind.end)
+        beside = index.finish() if made.kind.index_suffix else None
+        whole = shard.finish()
+    found = Shard(whole.name, whole.bytes, whole.sha256, made.counts[number], beside)
+    where.write(f"{DONE}/{found.name}.json", found.text().encode())
+    return found
+
+
+def _encoded(source: Place, target: Place, made: Plan, number: int, bad: list[Bad]) -> Iterator[tuple[Record, bytes]]:
+    """What is bad goes there, and the rest is looked at all the same: one run finds every bad file."""
+    samples = list(_samples(target, made, number))
+    contents = source.contents(sample.name for sample in samples)
+    for at, (sample, content) in enumerate(zip(samples, contents, strict=True), start=made.first(number)):
+        if isinstance(content, GpuClusterError):
+            bad.append(Bad(sample.name, content.message.removeprefix(f"cannot read {sample.name}: ")))
+            continue
+        if reason := _flaw(sample, content, made):
+            bad.append(Bad(sample.name, reason))
+            continue
+        record = Record(at, sample.name, sample.label, content)
+        try:
+            yield record, made.kind.encode(record)
+        except ValueError as error:
+            bad.append(Bad(sample.name, str(error)))
+
+
+def _flaw(sample: Sample, content: bytes, made: Plan) -> str | None:
+    if not content:
+        return "it is empty"
+    is_image = sample.name.lower().endswith(images.SUFFIXES)
+    return images.flaw(content) if made.check and is_image else None
+
+
+def _samples(target: Place, found: Plan, number: int) -> Iterator[Sample]:
+    return plan.samples_of(_samples_file(target.url, found.id), found, number)
+
+
+@lru_cache(maxsize=1)
+def _samples_file(url: str, plan_id: str) -> BinaryIO:
+    """Kept open: a process makes many shards of one plan."""
+    return place(url).opened(f"{UNFINISHED}/{plan.SAMPLES}")
+
+
+class _Growing:
+    """A file that is hashed as it grows. Without `finish` nothing of it stays."""
+
+    def __init__(self, target: Place, name: str) -> None:
+        self._target, self._name = target, name
+        self._path: Path | None = None
+        self._file: FileIO | None = None
+        self._hash = hashlib.sha256()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self.bytes = 0
+
+    def __enter__(self) -> _Growing:
+        return self
+
+    def add(self, content: bytes) -> None:
+        self._waiting.append(content)
+        self._waiting_bytes += len(content)
+        self.bytes += len(content)
+        if self._waiting_bytes >= BUFFER_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        """Unbuffered, because a buffer that cannot be written on a full disk is tried again when it is closed."""
+        content = b"".join(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        self._hash.update(content)
+        try:
+            if self._file is None:
+                self._path = temporary(self._target.workshop(), self._name)
+                self._file = FileIO(self._path, "w")
+            rest = memoryview(content)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise write_error(f"{self._target.url}/{self._name}", error) from None
+
+    def finish(self) -> File:
+        self._write()
+        assert self._file and self._path
+        self._file.close()
+        self._target.adopt(self._name, self._path)
+        return File(self._name, self.bytes, self._hash.hexdigest())
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()
+        if self._path:
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,215 @@
+"""Where data lies: a folder, or a prefix in S3. Names are relative, with slashes.
+
+What is written appears under its name whole or not at all, in both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from gpucluster.errors import DataError, GpuClusterError, UsageError
+
+Content = bytes | GpuClusterError
+UNFINISHED = ".unfinished"
+"""Beside shards of which some are still missing: their plan, and what is known of those that are there."""
+_TEMPORARY = ".part"
+
+
+class Place(Protocol):
+    url: str
+    """As the user writes it, without a slash at its end."""
+
+    def listed(self) -> Iterator[str]:
+        """Files at any depth. Raises UsageError where there is nothing at all."""
+        ...
+
+    def names(self, folder: str = "") -> set[str]:
+        """Of files right in it; none where it is not there."""
+        ...
+
+    def contents(self, names: Iterable[str]) -> Iterator[Content]:
+        """Each file's, in order; for one that cannot be read the reason."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """None where it is not there."""
+        ...
+
+    def opened(self, name: str) -> BinaryIO:
+        """To read from begin to end. Raises GpuClusterError."""
+        ...
+
+    def size(self, name: str) -> int | None:
+        """In bytes; None where it is not there."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None: ...
+
+    def workshop(self) -> Path:
+        """A folder of this machine where files grow that are to be `adopt`ed."""
+        ...
+
+    def adopt(self, name: str, file: Path) -> None: ...
+
+    def remove(self, names: Iterable[str]) -> None: ...
+
+    def clear(self, folder: str) -> None:
+        """Away with it and all in it."""
+        ...
+
+    def inner(self, folder: str) -> Place: ...
+
+
+def place(url: str) -> Place:
+    """Raises UsageError."""
+    if url.startswith("s3://"):
+        from gpucluster.data.s3 import Prefix
+
+        return Prefix.of(url)
+    if "://" in url:
+        raise UsageError(f"{url}: must be a path or s3://BUCKET/PREFIX")
+    return Folder(url.rstrip("/") or "/")
+
+
+def temporary(folder: Path, name: str) -> Path:
+    """Nobody else's, and whose it is can be seen."""
+    return folder / f"{name}.{socket.gethostname()}.{os.getpid()}{_TEMPORARY}"
+
+
+class Folder:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._path = Path(url).expanduser()
+
+    def listed(self) -> Iterator[str]:
+        if not self._path.is_dir():
+            what = "is not a folder" if self._path.exists() else "no such folder"
+            raise UsageError(f"{self.url}: {what}", "name a folder of images, a file list, or s3://BUCKET/PREFIX")
+        seen = {os.path.realpath(self._path)}
+        for folder, subfolders, names in os.walk(self._path, followlinks=True, onerror=_raise):
+            subfolders[:] = [each for each in sorted(subfolders) if _new(os.path.join(folder, each), seen)]
+            relative = os.path.relpath(folder, self._path)
+            yield from (name if relative == "." else f"{relative}/{name}" for name in names)
+
+    def names(self, folder: str = "") -> set[str]:
+        try:
+            with os.scandir(self._path / folder) as entries:
+                return {entry.name for entry in entries if entry.is_file()}
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+
+    def contents(self, names: Iterable[str]) -> Iterator[Content]:
+        root = str(self._path)
+        for name in names:
+            try:
+                with open(os.path.join(root, name), "rb", buffering=0) as file:
+                    yield file.read()
+            except OSError as error:
+                yield _cannot("read", name, error)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _cannot("read", f"{self.url}/{name}", error) from None
+
+    def opened(self, name: str) -> BinaryIO:
+        try:
+            return open(self._path / name, "rb", buffering=1 << 20)
+        except OSError as error:
+            raise _cannot("read", f"{self.url}/{name}", error) from None
+
+    def size(self, name: str) -> int | None:
+        try:
+            return (self._path / name).stat().st_size
+        except OSError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        with _writing(self._path / name):
+            (self._path / name).parent.mkdir(parents=True, exist_ok=True)
+            new = temporary(self.workshop(), Path(name).name)
+            try:
+                new.write_bytes(content)
+                self.adopt(name, new)
+            finally:
+                new.unlink(missing_ok=True)
+
+    def workshop(self) -> Path:
+        """On the same file system, or a file could not take its name in one step."""
+        folder = self._path / UNFINISHED
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def adopt(self, name: str, file: Path) -> None:
+        with _writing(self._path / name):
+            with open(file, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(file, self._path / name)
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self._path / name).unlink(missing_ok=True)
+
+    def clear(self, folder: str) -> None:
+        for each, subfolders, names in os.walk(self._path / folder, topdown=False):
+            for name in names:
+                Path(each, name).unlink(missing_ok=True)
+            for name in subfolders:
+                Path(each, name).rmdir()
+        with contextlib.suppress(FileNotFoundError):
+            (self._path / folder).rmdir()
+
+    def inner(self, folder: str) -> Folder:
+        return Folder(f"{self.url}/{folder}") if folder else self
+
+
+def drop_temporary(place: Place) -> None:
+    """What a process of this machine left half-written when it was killed."""
+    folder = place.workshop()
+    for file in folder.glob(f"*.{socket.gethostname()}.*{_TEMPORARY}"):
+        process = file.name.removesuffix(_TEMPORARY).rpartition(".")[2]
+        if not process.isdigit() or not Path(f"/proc/{process}").exists():
+            file.unlink(missing_ok=True)
+
+
+def scratch_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="gpucluster-shards-"))
+
+
+def _new(folder: str, seen: set[str]) -> bool:
+    """A link may lead back to where we came from."""
+    real = os.path.realpath(folder)
+    known = real in seen
+    seen.add(real)
+    return not known
+
+
+def _raise(error: OSError) -> None:
+    raise _cannot("read", error.filename, error)
+
+
+def _cannot(what: str, name: str, error: OSError) -> DataError:
+    reason = (error.strerror or str(error)).lower()
+    return DataError(f"cannot {what} {name}: {reason}")
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise write_error(path, error) from None
+
+
+def write_error(path: Path | str, error: OSError) -> DataError:
+    return _cannot("write", str(path), error)

@@ -1,0 +1,309 @@
+"""All shards of a data set: the plan, the processes that pack, what is left to do, the manifest at last."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import wait
+from typing import Any
+
+from gpucluster.data import manifest, packing, plan, source
+from gpucluster.data.manifest import Manifest
+from gpucluster.data.packing import Bad, Shard
+from gpucluster.data.places import UNFINISHED, Place, drop_temporary, place
+from gpucluster.data.plan import Plan
+from gpucluster.errors import DataError, GpuClusterError, UsageError
+
+Tell = Callable[[str], None]
+BAD_FILES = f"{UNFINISHED}/bad.txt"
+TOLD_BAD = 10
+TELL_EVERY_S = 5.0
+
+
+@dataclass(frozen=True)
+class Options:
+    source: str
+    target: str
+    shards: Mapping[str, int]
+    """By split; under "" for every split that is not named."""
+    format: str = "tar"
+    seed: int = 0
+    drop: bool = False
+    """Leave out the samples that are too many for equal shards."""
+    check: bool = True
+    exclude: tuple[str, ...] = ()
+    restart: bool = False
+    workers: int = 0
+    """0: one for each CPU that this process may use."""
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, text: str) -> Options:
+        found = json.loads(text)
+        return cls(**{**found, "exclude": tuple(found["exclude"])})
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What is, or is to be, at one place."""
+
+    place: Place
+    plan: Plan
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one data set."""
+
+    target: str
+    samples: int
+    shards: int
+    remainder: int
+    """That were too many for equal shards."""
+    left_out: int
+    """Of those."""
+    bytes: int
+    """Of the shards."""
+
+
+def shard(options: Options, tell: Tell) -> list[Outcome]:
+    """Raises GpuClusterError. What is whole by then is kept, and found by the next run."""
+    sets = prepare(options, tell)
+    for each in sets:
+        if not each.complete:
+            pack(each, range(len(each.plan.counts)), options.workers, tell)
+    return [finish(each) for each in sets]
+
+
+def prepare(options: Options, tell: Tell) -> list[DataSet]:
+    """Lists the source and decides, or finds what an earlier run has decided."""
+    found = source.read(options.source, options.exclude)
+    if found.ignored:
+        named = ", ".join(found.ignored[:3])
+        tell(f"{options.source}: {len(found.ignored)} files are no images and stay out: {named} …")
+    _check_splits(options, list(found.splits))
+    target = place(options.target)
+    sets = []
+    for split, samples in found.splits.items():
+        name = split or _name_of(options.target)
+        made, lines = plan.make(
+            name, found.place.url, samples, found.classes, shards=options.shards.get(split, options.shards.get("", 0)),
+            format=options.format, seed=options.seed, drop=options.drop, check=options.check,
+        )  # fmt: skip
+        tell(f"{target.inner(split).url}: {_sentence(made)}")
+        sets.append(_settle(target.inner(split), made, lines, restart=options.restart, tell=tell))
+    return sets
+
+
+def _check_splits(options: Options, splits: Sequence[str]) -> None:
+    wrong = [name for name in options.shards if name and name not in splits]
+    if wrong:
+        there = ", ".join(filter(None, splits)) or "none: it is one data set"
+        raise UsageError(f"--shards: {options.source} has no split {wrong[0]!r}", f"its splits: {there}")
+    missing = [split for split in splits if split not in options.shards and "" not in options.shards]
+    if missing:
+        hint = f"add {missing[0]}=NUMBER, or a number alone for all"
+        raise UsageError(f"--shards: says nothing of {', '.join(missing)}", hint)
+
+
+def _name_of(target: str) -> str:
+    last = target.rstrip("/").rpartition("/")[2]
+    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in last).strip("-") or "data"
+
+
+def _sentence(made: Plan) -> str:
+    """What becomes of every sample."""
+    low, high = min(made.counts), max(made.counts)
+    text = f"{made.samples} samples in {len(made.counts)} shards, {low} in each"
+    if made.left_out:
+        return f"{text}; {len(made.left_out)} are left out, because they are too many for equal shards"
+    return f"{text}, one more in the first {made.remainder}" if high > low else text
+
+
+def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell) -> DataSet:
+    there = manifest.load(where)
+    if there and there.plan == made.id:
+        tell(f"{where.url}: is complete already")
+        return DataSet(where, made, True)
+    if there:
+        raise UsageError(
+            f"{where.url}: holds another data set: {there.samples} samples in {len(there.shards)} shards",
+            "name another folder, or remove this one",
+        )
+    if restart and (old := plan.stored(where)):
+        _forget(where, old)
+    drop_temporary(where)
+    old = plan.stored(where)
+    if old is None:
+        plan.store(where, made, lines)
+    elif old.id != made.id:
+        raise UsageError(
+            f"{where.url}: holds {len(done(where))} shards of another plan: {_difference(old, made)}",
+            "--restart removes them and begins anew",
+        )
+    elif old != made:
+        where.write(plan.PLAN, made.text().encode())
+    return DataSet(where, made, False)
+
+
+def _forget(where: Place, old: Plan) -> None:
+    names = where.names()
+    made = [name for each in map(old.shard, range(len(old.counts))) for name in (each, _index_name(old, each))]
+    where.remove(name for name in made if name in names)
+    where.clear(UNFINISHED)
+
+
+def _index_name(old: Plan, shard: str) -> str:
+    return shard.removesuffix(old.kind.suffix) + old.kind.index_suffix
+
+
+def _difference(old: Plan, new: Plan) -> str:
+    for name in ("format", "seed", "samples", "name"):
+        if getattr(old, name) != getattr(new, name):
+            return f"its {name} is {getattr(old, name)}, now {getattr(new, name)}"
+    if len(old.counts) != len(new.counts):
+        return f"it has {len(old.counts)} shards, now {len(new.counts)}"
+    return "other files or labels"
+
+
+def done(where: Place) -> set[str]:
+    """Names of the shards that are there."""
+    return {name.removesuffix(".json") for name in where.names(packing.DONE)}
+
+
+def pack(each: DataSet, numbers: Sequence[int], workers: int, tell: Tell) -> None:
+    """Those of the shards `numbers` that are missing. Raises GpuClusterError."""
+    have = done(each.place)
+    missing = [number for number in numbers if each.plan.shard(number) not in have]
+    if len(missing) < len(numbers):
+        tell(f"{each.place.url}: {len(numbers) - len(missing)} of {len(numbers)} shards are there already")
+    progress = _Progress(each.place.url, len(missing), tell)
+    bad = list[Bad]()
+    for made in _packed(each, missing, workers or available_cpus()):
+        if isinstance(made, Shard):
+            progress.add(made)
+        else:
+            bad += made
+    if bad:
+        raise _bad_files(each, bad)
+
+
+def available_cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _packed(each: DataSet, numbers: Sequence[int], workers: int) -> Iterator[Shard | list[Bad]]:
+    """In the order in which they get ready. The first that cannot go on ends all."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.RawValue("b", 0)
+    workers = max(1, min(workers, len(numbers)))
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_enter, initargs=(stop,)) as pool:
+        waiting: list[Future[Shard | list[Bad]]] = []
+        try:
+            source, target = each.plan.source, each.place.url
+            waiting += [pool.submit(_work, source, target, each.plan, number) for number in numbers]
+            for future in as_completed(waiting):
+                yield future.result()
+        except BrokenProcessPool:
+            raise DataError(
+                "a process that packed shards was killed", "memory may have run out: fewer --workers take less of it"
+            ) from None
+        finally:
+            stop.value = 1
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+_stop: Any = None
+
+
+def _enter(stop: Any) -> None:
+    """Of a worker: Ctrl-C is the parent's to handle; and without the parent there is nobody to work for."""
+    global _stop
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def _work(source: str, target: str, plan: Plan, number: int) -> Shard | list[Bad]:
+    return packing.pack(source, target, plan, number, lambda: bool(_stop.value))
+
+
+class _Progress:
+    def __init__(self, url: str, shards: int, tell: Tell) -> None:
+        self._url, self._shards, self._tell = url, shards, tell
+        self._made, self._bytes = 0, 0
+        self._began = self._told = time.monotonic()
+
+    def add(self, shard: Shard) -> None:
+        self._made += 1
+        self._bytes += shard.bytes
+        now = time.monotonic()
+        if now - self._told >= TELL_EVERY_S or self._made == self._shards:
+            self._told = now
+            rate = self._bytes / 2**20 / max(now - self._began, 1e-6)
+            self._tell(f"{self._url}: {self._made} of {self._shards} shards, {rate:.0f} MiB/s")
+
+
+def _bad_files(each: DataSet, bad: Sequence[Bad]) -> UsageError:
+    bad = sorted(bad, key=lambda one: one.name)
+    names = "".join(f"{one.name}\n" for one in bad)
+    each.place.write(BAD_FILES, names.encode(errors="surrogateescape"))
+    shown = "".join(f"\n  {one.name}: {one.reason}" for one in bad[:TOLD_BAD])
+    more = f"\n  and {len(bad) - TOLD_BAD} more" if len(bad) > TOLD_BAD else ""
+    files = f"{len(bad)} file{'s' if len(bad) > 1 else ''}"
+    without = f"--restart --exclude {each.place.url}/{BAD_FILES}"
+    hint = f"mend them and run again: what is there is kept; or leave them out: {without}"
+    return UsageError(f"{each.plan.source}: {files} cannot be packed:{shown}{more}", hint)
+
+
+def finish(each: DataSet) -> Outcome:
+    """The manifest. Raises DataError where shards are missing."""
+    if not each.complete:
+        shards = _collected(each)
+        each.place.write(plan.SAMPLES, each.place.read(f"{UNFINISHED}/{plan.SAMPLES}") or b"")
+        each.place.write(manifest.NAME, manifest.text(each.plan, shards).encode())
+        each.place.clear(UNFINISHED)
+    whole = manifest.load(each.place)
+    assert whole
+    return outcome(each.place, whole)
+
+
+def outcome(where: Place, whole: Manifest) -> Outcome:
+    counts = len(whole.shards), whole.remainder, len(whole.left_out)
+    return Outcome(where.url, whole.samples, *counts, whole.bytes)
+
+
+def _collected(each: DataSet) -> list[Shard]:
+    names = [each.plan.shard(number) for number in range(len(each.plan.counts))]
+    missing = sorted(set(names) - done(each.place))
+    if missing:
+        raise DataError(
+            f"{each.place.url}: {len(missing)} of {len(names)} shards are missing, first {missing[0]}",
+            "run the same command again: it makes the missing ones",
+        )
+    found = each.place.contents(f"{packing.DONE}/{name}.json" for name in names)
+    shards = []
+    for content in found:
+        if isinstance(content, GpuClusterError):
+            raise content
+        shards.append(Shard.parse(json.loads(content)))
+    return shards

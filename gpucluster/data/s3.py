@@ -1,0 +1,179 @@
+"""A prefix of a bucket as a place for data. boto3 is imported when one is used; it finds credentials as always."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+from gpucluster.data.places import Content, scratch_folder
+from gpucluster.errors import AwsError, GpuClusterError, UsageError
+
+Answer = TypeVar("Answer")
+AT_ONCE = 16
+"""Requests of one process: each waits tens of milliseconds for its first byte."""
+_ABSENT = ("404", "NoSuchKey", "NotFound")
+_DENIED = ("403", "AccessDenied", "Forbidden")
+
+
+class Prefix:
+    def __init__(self, bucket: str, prefix: str) -> None:
+        self._bucket, self._prefix = bucket, prefix
+        self.url = f"s3://{bucket}/{prefix}".rstrip("/")
+
+    @classmethod
+    def of(cls, url: str) -> Prefix:
+        bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        if not bucket:
+            raise UsageError(f"{url}: names no bucket", "s3://BUCKET/PREFIX")
+        return cls(bucket, prefix.rstrip("/"))
+
+    @cached_property
+    def _client(self) -> Any:
+        try:
+            import boto3
+            from botocore.config import Config
+        except ImportError:
+            raise UsageError(f"{self.url}: this Python has no boto3", "pip install boto3") from None
+        settings = Config(max_pool_connections=AT_ONCE, retries={"mode": "standard", "max_attempts": 5})
+        with self._errors(self.url):
+            return boto3.client("s3", config=settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Clients stay where they are."""
+        return {"_bucket": self._bucket, "_prefix": self._prefix, "url": self.url}
+
+    def _key(self, name: str) -> str:
+        """`name` may be empty: then what all keys begin with."""
+        return f"{self._prefix}/{name}" if self._prefix else name
+
+    def listed(self) -> Iterator[str]:
+        found = False
+        for name in self._below(""):
+            found = True
+            yield name
+        if not found:
+            raise UsageError(
+                f"{self.url}: nothing is there", f"`aws s3 ls {self.url}/` shows what a prefix has; it ends at a slash"
+            )
+
+    def _below(self, folder: str, **options: str) -> Iterator[str]:
+        start, root = self._key(f"{folder}/" if folder else ""), len(self._key(""))
+        with self._errors(self.url):
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self._bucket, Prefix=start, **options):
+                keys = (each["Key"] for each in page.get("Contents", ()))
+                yield from (key[root:] for key in keys if not key.endswith("/"))
+
+    def names(self, folder: str = "") -> set[str]:
+        return {name.rpartition("/")[2] for name in self._below(folder, Delimiter="/")}
+
+    def contents(self, names: Iterable[str]) -> Iterator[Content]:
+        waiting: deque[Future[Content]] = deque()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            try:
+                for name in names:
+                    waiting.append(pool.submit(self._content, name))
+                    if len(waiting) == AT_ONCE:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _content(self, name: str) -> Content:
+        try:
+            found = self.read(name)
+        except GpuClusterError as error:
+            return error
+        return AwsError(f"cannot read {name}: no such object") if found is None else found
+
+    def read(self, name: str) -> bytes | None:
+        return self._unless_absent(name, lambda: cast(bytes, self._get(name).read()))
+
+    def _get(self, name: str) -> Any:
+        return self._client.get_object(Bucket=self._bucket, Key=self._key(name))["Body"]
+
+    def opened(self, name: str) -> BinaryIO:
+        """Whole in memory: shards are read once, from begin to end."""
+        content = self.read(name)
+        if content is None:
+            raise AwsError(f"cannot read {self.url}/{name}: no such object")
+        return io.BytesIO(content)
+
+    def size(self, name: str) -> int | None:
+        head = {"Bucket": self._bucket, "Key": self._key(name)}
+        return self._unless_absent(name, lambda: cast(int, self._client.head_object(**head)["ContentLength"]))
+
+    def _unless_absent(self, name: str, ask: Callable[[], Answer]) -> Answer | None:
+        from botocore.exceptions import ClientError
+
+        with self._errors(f"{self.url}/{name}"):
+            try:
+                return ask()
+            except ClientError as error:
+                if _code(error) in _ABSENT:
+                    return None
+                raise
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._errors(f"{self.url}/{name}"):
+            self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=content)
+
+    def workshop(self) -> Path:
+        return self._scratch
+
+    @cached_property
+    def _scratch(self) -> Path:
+        folder = scratch_folder()
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def adopt(self, name: str, file: Path) -> None:
+        with self._errors(f"{self.url}/{name}"), open(file, "rb") as content:
+            self._client.upload_fileobj(content, self._bucket, self._key(name))
+        file.unlink()
+
+    def remove(self, names: Iterable[str]) -> None:
+        with self._errors(self.url):
+            for name in names:
+                self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+
+    def clear(self, folder: str) -> None:
+        self.remove(list(self._below(folder)))
+
+    def inner(self, folder: str) -> Prefix:
+        return Prefix(self._bucket, self._key(folder)) if folder else self
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """botocore's exceptions as ours."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            yield
+        except ClientError as error:
+            raise _refused(what, error) from None
+        except BotoCoreError as error:
+            raise AwsError(f"{what}: {error}", "`aws sts get-caller-identity` says who you are") from None
+
+
+def _refused(what: str, error: Any) -> GpuClusterError:
+    code, message = _code(error), error.response.get("Error", {}).get("Message", "")
+    if code == "NoSuchBucket":
+        return UsageError(f"{what}: there is no such bucket")
+    if code in _DENIED:
+        hint = "in a job: the cluster's file must name the bucket under s3_access; else your own AWS identity lacks it"
+        return AwsError(f"{what}: access denied ({error.operation_name})", hint)
+    return AwsError(f"{what}: {error.operation_name}: {code}: {message}")
+
+
+def _code(error: Any) -> str:
+    return str(error.response.get("Error", {}).get("Code", "unknown"))

@@ -1,0 +1,107 @@
+"""Whether shards are what their manifest says."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from gpucluster.data import manifest, plan
+from gpucluster.data.manifest import Manifest
+from gpucluster.data.packing import File, Shard
+from gpucluster.data.places import Place, place
+from gpucluster.data.records import FORMATS
+from gpucluster.data.run import available_cpus, done
+from gpucluster.data.source import SPLITS
+from gpucluster.errors import DataError, GpuClusterError, UsageError
+
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Report:
+    target: str
+    samples: int
+    shards: int
+    bytes: int
+    faults: tuple[str, ...]
+
+
+def verify(url: str, *, quick: bool = False, workers: int = 0) -> list[Report]:
+    """Of the data set there, or of each split's. `quick` looks at sizes alone. Raises GpuClusterError."""
+    return [_verified(where, found, quick, workers) for where, found in _data_sets(place(url))]
+
+
+def _data_sets(where: Place) -> Iterator[tuple[Place, Manifest]]:
+    here = [where, *(where.inner(split) for split in SPLITS)]
+    found = [(each, whole) for each in here if (whole := manifest.load(each))]
+    for each in here:
+        if unfinished := plan.stored(each):
+            raise DataError(
+                f"{each.url}: is not finished: {len(done(each))} of {len(unfinished.counts)} shards are there",
+                "the same `gpucluster data shard` again makes the rest",
+            )
+    if not found:
+        raise UsageError(
+            f"{where.url}: no {manifest.NAME} there", "`gpucluster data shard` writes one beside its shards"
+        )
+    yield from found
+
+
+def _verified(where: Place, whole: Manifest, quick: bool, workers: int) -> Report:
+    faults = list(_missing(where, whole))
+    if not quick:
+        jobs = [(where.url, whole.format, shard) for shard in whole.shards]
+        with ProcessPoolExecutor(
+            max(1, min(workers or available_cpus(), len(jobs))), mp_context=get_context("spawn")
+        ) as pool:
+            faults += [fault for each in pool.map(_faults, jobs, chunksize=4) for fault in each]
+    counted = sum(shard.samples for shard in whole.shards)
+    if counted != whole.samples:
+        faults.append(f"{manifest.NAME}: says {whole.samples} samples, its shards {counted}")
+    return Report(where.url, whole.samples, len(whole.shards), whole.bytes, tuple(dict.fromkeys(faults)))
+
+
+def _missing(where: Place, whole: Manifest) -> Iterator[str]:
+    """And what is there beside: a reader that takes all files would read it too."""
+    expected = {file.name: file for shard in whole.shards for file in (shard, shard.index) if file}
+    there = where.names()
+    for name, file in expected.items():
+        size = where.size(name)
+        if size is None:
+            yield f"{name}: is missing"
+        elif size != file.bytes:
+            yield f"{name}: {size} bytes, expected {file.bytes}"
+    known = {*expected, manifest.NAME, plan.SAMPLES}
+    suffix = FORMATS[whole.format].suffix
+    yield from (f"{name}: is not in {manifest.NAME}" for name in sorted(there - known) if name.endswith(suffix))
+
+
+def _faults(job: tuple[str, str, Shard]) -> list[str]:
+    url, format, shard = job
+    where = place(url)
+    files = [file for file in (shard, shard.index) if file]
+    if any(where.size(file.name) != file.bytes for file in files):
+        return []  # told already
+    found = [fault for file in files if (fault := _changed(where, file))]
+    if found:
+        return found
+    try:
+        with where.opened(shard.name) as file:
+            count = FORMATS[format].count(file)
+    except ValueError as error:
+        return [f"{shard.name}: {error}"]
+    return [] if count == shard.samples else [f"{shard.name}: {count} samples, expected {shard.samples}"]
+
+
+def _changed(where: Place, file: File) -> str | None:
+    digest = hashlib.sha256()
+    try:
+        with where.opened(file.name) as content:
+            while piece := content.read(PIECE):
+                digest.update(piece)
+    except (GpuClusterError, OSError) as error:
+        return f"{file.name}: {error}"
+    return None if digest.hexdigest() == file.sha256 else f"{file.name}: its checksum is not the manifest's"
