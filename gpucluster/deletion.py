@@ -18,7 +18,8 @@ def what_goes_and_stays(config: ClusterConfig, *, compute_nodes: int, volumes: s
 def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
     head = config.head_node
     yield f"{compute_nodes} compute node{'s' if compute_nodes != 1 else ''}, with what runs on them"
-    volume = f"volume of {head.volume_gib} GiB: /home, job folders, Slurm's state and accounts"
+    kept = "/home, job folders, " if config.volume_mount == "/home" else ""
+    volume = f"volume of {head.volume_gib} GiB: {kept}Slurm's state and accounts"
     yield f"the head node{'' if head.on_delete == 'retain' else f' and its {volume}'}"
     for storage in config.storage:
         if getattr(storage, "on_delete", None) == "delete":

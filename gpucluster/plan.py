@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Efs, FsxLustre, HeadNfs, Storage
+from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Efs, FsxLustre, Storage
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
 
 
@@ -67,7 +67,7 @@ def beside_nodes(config: ClusterConfig) -> list[str]:
     """What else is made, in a few words each."""
     network = config.network
     found = [
-        f"{config.head_node.volume_gib} GiB for /home" if isinstance(config.home, HeadNfs) else "",
+        f"{config.head_node.volume_gib} GiB for {'/home' if config.volume_mount == '/home' else 'Slurm'}",
         f"subnet {network.subnet_id} of {network.vpc_id}" if network.vpc_id else f"VPC {network.vpc_cidr}",
         "NAT gateway" if network.internet == "nat" and not network.vpc_id else "",
         "endpoints of AWS's services" if network.internet == "none" else "",

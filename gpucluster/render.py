@@ -17,7 +17,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gpucluster import matrix, watching
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, ParameterServers, Partition
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, Efs, FsxLustre, ParameterServers, Partition, lustre
 from gpucluster.instances import InstanceType
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +41,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         **{f"machines/{each.name}.sh": machine(each) for each in machine_types(config)},
         **_slurm(config),
         "fleet.json": json.dumps(fleet(config), indent=2) + "\n",
+        "storage.json": json.dumps(storage(config), indent=2) + "\n",
         "prices.json": json.dumps(prices(config), indent=2) + "\n",
         **watching.agent_files(config),
         **_verbatim(),
@@ -65,6 +66,7 @@ def machine(type_: InstanceType) -> str:
         machine=matrix.machine(type_),
         efa=matrix.EFA,
         ofi_nccl=matrix.OFI_NCCL,
+        lustre_over_efa="yes" if lustre.over_efa(type_) else "no",
         enroot=matrix.ENROOT,
         pyxis=matrix.PYXIS,
         environment=[f"{name}={value}" for name, value in matrix.job_environment(type_).items()],
@@ -131,8 +133,35 @@ def fleet(config: ClusterConfig) -> dict[str, Any]:
         "region": config.region,
         "zone": config.zone,
         "ssm_path": config.ssm_path,
+        "state": config.state_folder,
         "partitions": [_fleet_partition(config, name, partition) for name, partition in _partitions(config)],
     }
+
+
+def storage(config: ClusterConfig) -> dict[str, Any]:
+    """storage.json: what nodes mount at boot. Where each lies its SSM parameter says."""
+    return {"mounts": [_mount(each) for each in config.storage if isinstance(each, FsxLustre | Efs)]}
+
+
+def storage_parameter(mount: str) -> str:
+    """Of SSM, below the cluster's path."""
+    return "storage/" + mount.strip("/").replace("/", "-")
+
+
+def _mount(each: FsxLustre | Efs) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "mount": each.mount,
+        "type": each.type,
+        "parameter": storage_parameter(each.mount),
+        # AWS gives them to root. What is only read in from S3 stays root's.
+        "for_everybody": ["/"],
+    }
+    if isinstance(each, FsxLustre):
+        found["efa"] = each.efa
+        found["for_everybody"] += [
+            repository.path for repository in each.data_repositories if repository.export or not repository.import_
+        ]
+    return found
 
 
 def prices(config: ClusterConfig) -> dict[str, float]:
@@ -177,6 +206,8 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "ssm_path": config.ssm_path,
         "job_user": JOB_USER,
         "accounting": config.accounting,
+        "home_on": config.home.type,
+        "data": config.state_folder,
         "job_credentials": "yes" if config.s3_access else "no",
     }
 
@@ -188,7 +219,12 @@ def _compute_values(config: ClusterConfig) -> dict[str, Any]:
 
 def _head_values(config: ClusterConfig) -> dict[str, Any]:
     names = [name for name, _ in _partitions(config)]
-    return {**_node_values(config), "volume_gib": config.head_node.volume_gib, "partitions": names}
+    return {
+        **_node_values(config),
+        "volume_gib": config.head_node.volume_gib,
+        "volume": config.volume_mount,
+        "partitions": names,
+    }
 
 
 def _slurm(config: ClusterConfig) -> dict[str, str]:

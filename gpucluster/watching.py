@@ -71,7 +71,7 @@ def agent(config: ClusterConfig, role: Role) -> dict[str, Any]:
             "omit_hostname": True,
         },
         "logs": {"logs_collected": {"files": {"collect_list": [_shipped(config, log) for log in logs(config, role)]}}},
-        "metrics": {"namespace": node_namespace(config.name), **_METRICS[role]},
+        "metrics": {"namespace": node_namespace(config.name), **_metrics(config, role)},
     }
 
 
@@ -93,25 +93,32 @@ def _rolled_up(*names: str, **more: Any) -> dict[str, Any]:
 
 
 _EFA = ("efa_tx_bytes", "efa_rx_bytes", "efa_retrans_pkts", "efa_rx_dropped")
-_METRICS: dict[Role, dict[str, Any]] = {
-    # No instance id: the head's metrics, and the alarms on them, go on when another instance takes its place.
-    "head": {
+
+
+def _metrics(config: ClusterConfig, role: Role) -> dict[str, Any]:
+    return _of_head(["/", config.volume_mount]) if role == "head" else _OF_COMPUTE
+
+
+def _of_head(disks: list[str]) -> dict[str, Any]:
+    """Without the instance's id: the metrics, and the alarms on them, go on when another head node takes its place."""
+    return {
         "aggregation_dimensions": [["Node", "path"]],
         "metrics_collected": {
             "cpu": _measured("usage_active", totalcpu=True),
             "mem": _measured("used_percent"),
-            "disk": _rolled_up("used_percent", resources=["/", "/home"]),
+            "disk": _rolled_up("used_percent", resources=disks),
         },
-    },
-    "compute": {
-        # What EFA counts carries no name of ours: the agent gives it the instance's id alone.
-        "append_dimensions": {"InstanceId": "${aws:InstanceId}"},
-        "aggregation_dimensions": [["Node"], ["InstanceId"]],
-        "metrics_collected": {
-            "mem": _rolled_up("used_percent"),
-            "disk": _rolled_up("used_percent", resources=["/"]),
-            "nvidia_gpu": _rolled_up("utilization_gpu", "memory_used", "temperature_gpu", "power_draw"),
-            "efa": {"measurement": list(_EFA), "drop_original_metrics": list(_EFA)},
-        },
+    }
+
+
+_OF_COMPUTE: dict[str, Any] = {
+    # What EFA counts carries no name of ours: the agent gives it the instance's id alone.
+    "append_dimensions": {"InstanceId": "${aws:InstanceId}"},
+    "aggregation_dimensions": [["Node"], ["InstanceId"]],
+    "metrics_collected": {
+        "mem": _rolled_up("used_percent"),
+        "disk": _rolled_up("used_percent", resources=["/"]),
+        "nvidia_gpu": _rolled_up("utilization_gpu", "memory_used", "temperature_gpu", "power_draw"),
+        "efa": {"measurement": list(_EFA), "drop_original_metrics": list(_EFA)},
     },
 }

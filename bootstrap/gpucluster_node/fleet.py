@@ -30,6 +30,8 @@ class Fleet:
     zone: str
     ssm_path: str
     partitions: tuple[Partition, ...]
+    state: str = "/home/gpucluster"
+    """The directory on the data volume that outlives head nodes."""
 
     def partition_of(self, node: str) -> Partition | None:
         """None for a name that is no node of this cluster (any more)."""

@@ -22,7 +22,8 @@ from gpucluster_node.log import start_logging
 from gpucluster_node.release import release
 
 log = logging.getLogger("volume")
-OWNER = Path("/home/gpucluster/head-instance")
+OWNER = "head-instance"
+"""In the cluster's directory on the volume: which instance had it last."""
 INHERITED = Path("/var/lib/gpucluster/inherited")
 """Is there until the bundle has been applied once more: what another head node published and wrote is wrong now."""
 TIMEOUT_S = 900
@@ -104,8 +105,8 @@ def _attachment(ec2: Any, volume_id: str) -> Mapping[str, Any] | None:
     return found[0] if found else None
 
 
-def inherit(cluster: fleet.Fleet, owner: Path = OWNER, inherited: Path = INHERITED) -> None:
-    my_id = imds.instance_id()
+def inherit(cluster: fleet.Fleet, inherited: Path = INHERITED) -> None:
+    my_id, owner = imds.instance_id(), Path(cluster.state, OWNER)
     before = owner.read_text().strip() if owner.exists() else ""
     if before == my_id:
         return

@@ -1,5 +1,5 @@
 # slurmctld does not start for the first time before slurmdbd answers and knows the cluster.
-readonly DATABASE_IN_USE=/home/gpucluster/accounting
+readonly DATABASE_IN_USE=$DATA/accounting
 
 step_accounting() {
     local known
@@ -8,7 +8,7 @@ step_accounting() {
     if ! grep -qxF -- "${CLUSTER,,}" <<<"$known"; then accounting -i add cluster "${CLUSTER,,}"; fi
     # The cluster's number is the database's. slurmctld refuses to start with that of another, or one it made up itself.
     if [ "$(cat "$DATABASE_IN_USE" 2>/dev/null || true)" != "$(database)" ]; then
-        rm -f /home/gpucluster/slurm-state/clustername
+        rm -f "$DATA/slurm-state/clustername"
     fi
 }
 

@@ -1,5 +1,5 @@
 # The accounting database, where cluster.yaml says accounting: local. Its files lie on the data volume.
-readonly DATABASE=/home/gpucluster/mysql
+readonly DATABASE=$DATA/mysql
 
 step_mariadb() {
     local conf=/etc/mysql/mariadb.conf.d/90-gpucluster.cnf

@@ -1,7 +1,7 @@
 # slurmctld. Its state lies on the data volume; compute nodes fetch every file from it (configless).
 step_slurm_head() {
     local etc=/etc/slurm running
-    put_directory /home/gpucluster/slurm-state 0700 slurm:slurm
+    put_directory "$DATA/slurm-state" 0700 slurm:slurm
     put_directory /var/log/slurm 0755 slurm:slurm
     put_file $etc/slurm.conf 0644 root:root <"$BUNDLE/slurm/slurm.conf"
     put_file $etc/gres.conf 0644 root:root <"$BUNDLE/slurm/gres.conf"

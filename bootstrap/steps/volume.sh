@@ -1,18 +1,20 @@
-# The data volume holds /home: it outlives the head node, which takes it from the one before.
+# The data volume holds Slurm's state and accounts, and /home where EFS does not: it outlives the head node, which takes it
+# from the one before. VOLUME is where it is mounted, DATA the cluster's own directory there.
 step_volume() {
-    local volume link
-    volume=$(parameter head volume_id)
-    link=/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_${volume/-/}
+    local id link
+    id=$(parameter head volume_id)
+    link=/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_${id/-/}
     node_program
     attach_at_boot
     wait_for_device "$link"
-    if ! mountpoint -q /home; then
+    if ! mountpoint -q "$VOLUME"; then
         format_if_blank "$link"
-        keep_users "$link"
+        if [ "$VOLUME" = /home ]; then keep_users "$link"; fi
     fi
+    mkdir -p "$VOLUME"
     mount_at_boot "$link"
     fill_device "$link"
-    put_directory /home/gpucluster 0755 root:root
+    put_directory "$DATA" 0755 root:root
     inherit_at_boot
 }
 
@@ -28,15 +30,15 @@ UNIT
 mount_at_boot() {
     put_file /opt/gpucluster/bin/mount-home 0755 root:root <<SCRIPT
 #!/bin/sh
-if mountpoint -q /home; then exit; fi
+if mountpoint -q $VOLUME; then exit; fi
 for _ in \$(seq 300); do
-    if [ -b $1 ]; then exec mount -o noatime $1 /home; fi
+    if [ -b $1 ]; then exec mount -o noatime $1 $VOLUME; fi
     sleep 1
 done
 echo "$1 did not appear within 300 s" >&2
 exit 1
 SCRIPT
-    boot_task gpucluster-home "Mount /home" /opt/gpucluster/bin/mount-home <<'UNIT'
+    boot_task gpucluster-home "Mount $VOLUME" /opt/gpucluster/bin/mount-home <<'UNIT'
 Requires=gpucluster-volume.service
 After=gpucluster-volume.service
 UNIT
@@ -72,13 +74,13 @@ UNIT
     service_up "$1" "$unit"
 }
 
-# needs_home UNIT: does not start before /home is there, and stops before it goes.
+# needs_home UNIT: does not start before /home and the data volume are there, and stops before they go.
 needs_home() {
-    put_file "/etc/systemd/system/$1.service.d/gpucluster-home.conf" 0644 root:root <<'UNIT'
+    put_file "/etc/systemd/system/$1.service.d/gpucluster-home.conf" 0644 root:root <<UNIT
 [Unit]
 Requires=gpucluster-home.service
 After=gpucluster-home.service
-RequiresMountsFor=/home/gpucluster
+RequiresMountsFor=$DATA /home/gpucluster
 UNIT
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpucluster.config.models import FsxLustre
+from gpucluster.instances import InstanceType
 
 TIERS_MBPS_PER_TIB = {
     "persistent-1": (50, 100, 200),
@@ -25,3 +26,13 @@ def throughput_mbps_per_tib(storage: FsxLustre) -> int | None:
         fitting = (tier for tier in tiers if storage.capacity_gib % EFA_STEP_GIB.get(tier, 1) == 0)
         return next(fitting, tiers[0])
     return tiers[0]
+
+
+NITRO_3 = ("p3dn", "p4d", "p4de", "g4dn", "g5", "c5n")
+"""Families with EFA that are older than Nitro 4, which Lustre's clients need for it (FSx user guide, configuring EFA
+clients; EC2 instance types guide, Nitro System)."""
+
+
+def over_efa(type_: InstanceType) -> bool:
+    """Whether such a machine can reach an EFA-enabled file system over EFA; otherwise it does over TCP."""
+    return type_.efa_interfaces > 0 and type_.name.partition(".")[0] not in NITRO_3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, HeadNfs
+from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
 from gpucluster.job.spec import JobSpec
 
 PROGRAMS = (
@@ -48,7 +48,7 @@ def expected(spec: JobSpec, config: ClusterConfig) -> dict[str, object]:
         "gpus": spec.gpus_per_node or 0,
         "efa": spec.efa,
         "efa_interfaces": efa_interfaces(config, spec.partition or ""),
-        "mounts": [storage.mount for storage in config.storage if isinstance(storage, HeadNfs)],
+        "mounts": [storage.mount for storage in config.storage if not isinstance(storage, BeegfsRam)],
         "published": published(spec, config),
     }
 

@@ -38,8 +38,8 @@ class Alarms(Construct):
         self.arns: list[str] = []
         self._heartbeat()
         self._disk("RootDisk", "root", "/", "the head node's root disk")
-        if config.home.type == "head-nfs":
-            self._disk("HomeDisk", "home", "/home", "the head node's data volume, which holds /home and Slurm's state,")
+        holds = "/home and Slurm's state" if config.volume_mount == "/home" else "Slurm's state and accounts"
+        self._disk("HomeDisk", "home", config.volume_mount, f"the head node's data volume, which holds {holds},")
         self._refused()
         for file_system in file_systems:
             self._file_system(file_system)

@@ -57,7 +57,8 @@ def _nodes(config: ClusterConfig) -> Iterator[Widget]:
 def _head(config: ClusterConfig) -> Iterator[Widget]:
     processor = of_head(config.name, "cpu_usage_active", cpu="cpu-total")
     yield _plot(config, "Head node: processor, %", [_metric(processor, "busy")], most=100)
-    disks = [_metric(of_head(config.name, "disk_used_percent", path=path), path, "Maximum") for path in ("/", "/home")]
+    paths = ("/", config.volume_mount)
+    disks = [_metric(of_head(config.name, "disk_used_percent", path=path), path, "Maximum") for path in paths]
     yield _plot(config, "Head node: disks, % used", disks, most=100)
     beat = of_cluster(config.name, "Heartbeat")
     yield _plot(config, "slurmctld answers", [_metric(beat, "a minute", "Sum")])

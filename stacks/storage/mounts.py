@@ -9,6 +9,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpucluster.config.models import Storage
+from gpucluster.render import storage_parameter
 from stacks.context import Context
 from stacks.network import Network
 from stacks.partitions import pascal
@@ -19,14 +20,10 @@ def construct_id(mount: str) -> str:
     return pascal(mount.strip("/").replace("/", "-")) or "Root"
 
 
-def parameter_name(mount: str) -> str:
-    return "storage/" + mount.strip("/").replace("/", "-")
-
-
 def announce(context: Context, storage: Storage, known: Mapping[str, Any]) -> None:
     """What a node needs to mount it. SSM takes 4 KB."""
     value = {"type": storage.type, "mount": storage.mount, **known}
-    context.parameters.add(f"Storage{construct_id(storage.mount)}", parameter_name(storage.mount), value)
+    context.parameters.add(f"Storage{construct_id(storage.mount)}", storage_parameter(storage.mount), value)
 
 
 def tag(scope: Construct, context: Context, name: str) -> None:

@@ -18,7 +18,7 @@ def machine(tmp_path: Path) -> Machine:
     for name in ("accounting", "slurmdbd"):
         text = (STEPS / f"{name}.sh").read_text()
         for folder in ("/home/gpucluster", "/etc/slurm"):
-            text = text.replace(folder, f"{tmp_path}{folder}")
+            text = text.replace(folder, f"{tmp_path}{folder}").replace("$DATA/", f"{tmp_path}/home/gpucluster/")
         found.step(name, text)
     (tmp_path / "etc/slurm").mkdir(parents=True)
     (tmp_path / "home/gpucluster/slurm-state").mkdir(parents=True)

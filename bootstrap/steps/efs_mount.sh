@@ -1,0 +1,68 @@
+# EFS over TLS, which its policy asks for. The mount helper that does this is in no Ubuntu archive; stunnel is.
+readonly TUNNELS=/etc/stunnel
+
+# efs_mount MOUNT: of the file system DNS_NAME. The options are those that AWS recommends.
+efs_mount() {
+    efs_ready "$1"
+    mounted "$1" nfs4 127.0.0.1:/ "$EFS_OPTIONS" "x-systemd.requires=gpucluster-efs-$(note_of "$1").service"
+}
+
+# efs_ready MOUNT: sets what its mount needs, and opens the tunnel.
+efs_ready() {
+    local name port
+    name=gpucluster-efs-$(note_of "$1")
+    # shellcheck disable=SC2034 # mount_verdict reads them
+    PORT=2049 VERSION=''
+    if ! command -v stunnel >/dev/null; then install_packages stunnel4; fi
+    port=$(tunnel_port "$TUNNELS/$name.conf")
+    efs_tunnel "$1" "$name" "$port"
+    EFS_OPTIONS=nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,noatime,port=$port
+}
+
+# tunnel_port FILE: what it says, or else the next that no other tunnel has.
+tunnel_port() {
+    local port=20049
+    if [ -e "$1" ]; then
+        sed -n 's/^accept = 127.0.0.1://p' "$1"
+        return
+    fi
+    while grep -qsx "accept = 127.0.0.1:$port" "$TUNNELS"/gpucluster-*.conf; do port=$((port + 1)); done
+    echo "$port"
+}
+
+# efs_tunnel MOUNT NAME PORT: the name is looked up at each connection; a mount target may get another address.
+efs_tunnel() {
+    local conf=$TUNNELS/$2.conf unit=/etc/systemd/system/$2.service
+    put_file "$conf" 0644 root:root <<CONF
+foreground = yes
+pid =
+syslog = no
+socket = l:SO_REUSEADDR=yes
+
+[efs]
+client = yes
+accept = 127.0.0.1:$3
+connect = $DNS_NAME:2049
+delay = yes
+sslVersionMin = TLSv1.2
+verifyChain = yes
+checkHost = $DNS_NAME
+CAfile = /etc/ssl/certs/ca-certificates.crt
+TIMEOUTclose = 0
+CONF
+    put_file "$unit" 0644 root:root <<UNIT
+[Unit]
+Description=TLS to the EFS file system of $1
+After=network-online.target systemd-resolved.service
+Wants=network-online.target
+
+[Service]
+ExecStart=/usr/bin/env stunnel $conf
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+    service_up "$2" "$conf" "$unit"
+}

@@ -1,0 +1,34 @@
+# Lustre's client, where the cluster has an FSx for Lustre file system.
+readonly LUSTRE_KEY=/usr/share/keyrings/fsx-lustre.asc LUSTRE_LIST=/etc/apt/sources.list.d/fsx-lustre.list
+
+step_lustre_client() {
+    local kernel
+    if ! storage_has '"type": "fsx-lustre"'; then return; fi
+    kernel=$(uname -r)
+    if ! command -v mount.lustre >/dev/null || ! modprobe lustre 2>/dev/null; then install_lustre "$kernel"; fi
+    hold_kernel
+    modprobe lustre || fail "kernel $kernel does not load Lustre's module: dmesg says why; another image may suit"
+    say "Lustre client $(lustre_version), kernel $kernel"
+}
+
+# Not lustre-client-modules-aws, which follows the newest kernel and brings it along.
+install_lustre() {
+    local codename
+    codename=$(
+        # shellcheck source=/dev/null
+        source /etc/os-release
+        echo "${VERSION_CODENAME:-}"
+    )
+    mkdir -p "${LUSTRE_KEY%/*}"
+    download https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc "$LUSTRE_KEY"
+    put_file "$LUSTRE_LIST" 0644 root:root \
+        <<<"deb [signed-by=$LUSTRE_KEY] https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu $codename main"
+    install_packages "lustre-client-modules-$1" lustre-client-utils ||
+        fail "FSx has no Lustre client for kernel $1 of $codename: choose an image with a kernel that its repository lists"
+}
+
+lustre_version() {
+    local said
+    said=$(lfs --version 2>/dev/null || true)
+    echo "${said##* }"
+}

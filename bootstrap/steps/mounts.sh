@@ -1,0 +1,63 @@
+# Mounts that are there now and after each boot. What was mounted is noted, so that it can be taken away again.
+readonly MOUNTED=/var/lib/gpucluster/mounts
+
+# mounted MOUNT TYPE SOURCE OPTIONS [AT-BOOT]: AT-BOOT are options for systemd alone. A failure ends with a verdict.
+mounted() {
+    local mount=$1 type=$2 source=$3 options=$4 at_boot=${5:+,$5} note line
+    note=$MOUNTED/$(note_of "$mount")
+    line="$source $mount $type $options,_netdev,nofail$at_boot 0 0"
+    mkdir -p "$mount" "$MOUNTED"
+    if [ -e "$note" ] && [ "$(<"$note")" != "$line" ]; then let_go "$mount"; fi
+    echo "$line" >"$note"
+    put_line /etc/fstab "$line"
+    if ! mountpoint -q "$mount"; then mount_patiently "$mount" "$type" "$source" "$options"; fi
+}
+
+# note_of MOUNT: its file's name.
+note_of() {
+    local path=${1#/}
+    echo "${path//\//-}"
+}
+
+# Names and security groups may take some minutes to work after they were made. A node has 15 minutes for its boot.
+mount_patiently() {
+    local mount=$1 type=$2 source=$3 options=$4 said pause
+    for pause in 2 5 10 20 30 0; do
+        if said=$(timeout 60 mount -t "$type" -o "$options" "$source" "$mount" 2>&1); then return; fi
+        say "cannot mount $source at $mount: ${said:-no answer within 60 s}"
+        sleep "$pause"
+    done
+    mount_verdict "$mount" "$type" "${said##*$'\n'}"
+}
+
+# mount_verdict MOUNT TYPE SAID: fails with the likeliest cause. DNS_NAME and PORT: of the server that was asked.
+mount_verdict() {
+    say "client kernel $(uname -r), Lustre $(lustre_version), file system ${VERSION:-of no version}"
+    if ! getent hosts "$DNS_NAME" >/dev/null; then
+        fail "$1: $DNS_NAME does not resolve: the VPC needs DNS support and DNS host names"
+    fi
+    if ! timeout 10 bash -c "exec 3<>/dev/tcp/$DNS_NAME/$PORT" 2>/dev/null; then
+        fail "$1: $DNS_NAME:$PORT is closed: its security group must admit this node ($2)"
+    fi
+    fail "$1: $DNS_NAME: ${3:-no answer within 60 s}"
+}
+
+# let_go MOUNT: unmounts it and forgets it.
+let_go() {
+    local note line
+    note=$MOUNTED/$(note_of "$1")
+    if mountpoint -q "$1"; then umount "$1" || fail "$1 is in use and cannot be unmounted: see fuser -vm $1"; fi
+    line=$(<"$note")
+    grep -vxF -- "$line" /etc/fstab | put_file /etc/fstab 0644 root:root
+    rm -f "$note"
+}
+
+# let_go_of_others MOUNT...: of what an earlier bundle mounted and this one does not.
+let_go_of_others() {
+    local note mount
+    for note in "$MOUNTED"/*; do
+        if [ ! -e "$note" ]; then continue; fi
+        mount=$(awk '{ print $2 }' "$note")
+        if [[ " $* " != *" $mount "* ]]; then let_go "$mount"; fi
+    done
+}

@@ -1,0 +1,76 @@
+# Mounts the cluster's file systems on FSx and EFS. Where they are only Parameter Store knows: the head node asks, and lays
+# the answer on /home, where compute nodes read it.
+readonly STORAGE=/home/gpucluster/storage.json
+
+step_storage_mounts() {
+    local file lines mounts
+    if [ "$ROLE" = compute ] && [ ! -e "$STORAGE" ]; then return; fi
+    node_program
+    file=$(storage_file)
+    lines=$(/opt/gpucluster/bin/node-program storage table <"$file")
+    mapfile -t mounts < <(cut -f1 <<<"$lines")
+    let_go_of_others "${mounts[@]}" /home
+    # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT
+    while IFS=$'\t' read -r -u 3 mount type DNS_NAME lustre_name _ VERSION for_everybody; do
+        if [ -z "$mount" ] || [ "$mount" = /home ]; then continue; fi
+        mount_storage "$mount" "$type" "$lustre_name"
+        if [ "$ROLE" = head ]; then open_to_everybody "$mount" "$for_everybody"; fi
+    done 3<<<"$lines"
+    if [ "$ROLE" = head ]; then put_file "$STORAGE" 0644 root:root <"$file"; fi
+    put_file /var/lib/gpucluster/storage.json 0644 root:root <"$file"
+    mount_before_jobs
+}
+
+# storage_file: where it is written what there is to mount.
+storage_file() {
+    local found=/var/lib/gpucluster/storage.found
+    if [ "$ROLE" = compute ]; then
+        echo "$STORAGE"
+        return
+    fi
+    mkdir -p "${found%/*}"
+    /opt/gpucluster/bin/node-program storage resolve >"$found"
+    echo "$found"
+}
+
+# storage_has TEXT: whether storage.json has it; before storage_mounts has run, too.
+storage_has() {
+    local file=$BUNDLE/storage.json
+    if [ "$ROLE" = compute ]; then file=$STORAGE; fi
+    grep -qsF -- "$1" "$file"
+}
+
+# mount_storage MOUNT TYPE LUSTRE-NAME
+mount_storage() {
+    case $2 in
+    fsx-lustre)
+        # shellcheck disable=SC2034
+        PORT=988
+        mounted "$1" lustre "$DNS_NAME@tcp:/$3" noatime,flock
+        ;;
+    efs) efs_mount "$1" ;;
+    esac
+    timeout 60 df --output=size "$1" >/dev/null || fail "$1 is mounted, and its servers do not answer: $DNS_NAME"
+    say "$1 is mounted from $DNS_NAME"
+}
+
+# open_to_everybody MOUNT DIRECTORIES: AWS makes them for root alone. As in /tmp, whoever has an account may write there and
+# none may take away what is another's. What somebody has changed since stays.
+open_to_everybody() {
+    local directories directory
+    IFS=, read -r -a directories <<<"$2"
+    for directory in "${directories[@]}"; do
+        directory=$1${directory%/}
+        if [ -d "$directory" ] && [ "$(stat -c '%a %U' "$directory")" = "755 root" ]; then chmod 1777 "$directory"; fi
+    done
+}
+
+# Slurm runs this before each job: what `up` has added since this node booted is mounted then.
+mount_before_jobs() {
+    if [ "$ROLE" != compute ]; then return; fi
+    put_file /opt/gpucluster/prolog.d/10-storage 0755 root:root <<SCRIPT
+#!/bin/sh
+if cmp -s $STORAGE /var/lib/gpucluster/storage.json; then exit; fi
+exec bash /opt/gpucluster/bundle/compute.sh storage >>/var/log/gpucluster/boot.log 2>&1
+SCRIPT
+}
