@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,20 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         ) from None
 
 
+def _channels(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, dict[str, str]] | None:
+    """A source may have commas and equals signs of its own: only what names a key is one."""
+    found = {}
+    for value in values:
+        name, separator, rest = value.partition("=")
+        source, *pairs = re.split(r",(?=[a-z]+=)", rest)
+        if not (name and separator and source):
+            raise click.BadParameter(f"must be NAME=SOURCE or NAME=SOURCE,shard=by-node, got {value!r}", ctx, parameter)
+        found[name] = {"source": source} | dict(pair.split("=", 1) for pair in pairs)
+    return found or None
+
+
 @click.command(context_settings={"ignore_unknown_options": False})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @click.option("-J", "--name", "--job-name", "name", help="Left out: from the program's file name.")
@@ -67,6 +82,14 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     help="A variable of your environment whose value only the ranks get; repeatable.",
 )
 @click.option("--workdir", help="The directory that is copied to the cluster. Left out: this one, or job.yaml's.")
+@click.option(
+    "--channel",
+    "channels",
+    multiple=True,
+    metavar="NAME=SOURCE[,shard=…][,mode=…][,unpack=tar]",
+    callback=_channels,
+    help="Input data, as train=s3://bucket/prefix or train=/fsx/folder; repeatable.",
+)
 @click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail rather than fall back to TCP.")
 @click.option(
     "--preflight",

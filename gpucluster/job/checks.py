@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
-from gpucluster.job import container, staging
+from gpucluster.job import channels, container, staging
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 
@@ -57,8 +57,8 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     yield from _horovodrun(spec)
     yield from _servers(spec, config)
     yield from _container(spec, config)
+    yield from channels.check(spec, config)
     yield from staging.check(spec, config)
-    yield from _not_built(spec)
 
 
 def _partition(spec: JobSpec, config: ClusterConfig) -> Findings:
@@ -176,14 +176,6 @@ def _container(spec: JobSpec, config: ClusterConfig) -> Findings:
             f"the nodes of {spec.partition} have no pyxis",
             "write software: {containers: true} in cluster.yaml, or name an image that has it",
         )
-
-
-def _not_built(spec: JobSpec) -> Findings:
-    """Refused rather than ignored: without its data a job does something else than was asked."""
-    if spec.channels:
-        yield Finding(("channels",), "not built yet", "leave it out")
-    if spec.exports:
-        yield Finding(("exports",), "not built yet", "leave it out")
 
 
 def _name(command: tuple[str, ...]) -> str:

@@ -77,7 +77,7 @@ def _spelled(given: Mapping[str, Any], key: str) -> Iterator[str]:
 
 
 def flag_of(key: str) -> str:
-    return "command" if key == "command" else f"--{key.replace('_', '-')}"
+    return {"command": "command", "channels": "--channel"}.get(key, f"--{key.replace('_', '-')}")
 
 
 def _read(path: Path) -> Document:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucluster import matrix
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
-from gpucluster.job import container, preflight, staging
+from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.job import channels, container, preflight, ram, staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, choose
 
@@ -106,6 +106,7 @@ class SbatchRequest:
             environment=f"{ENVIRONMENTS}/{self.environment}",
             server_environment=f"{ENVIRONMENTS}/{self.server_environment}",
             rank_variables=variables,
+            container_mounts=(*self.spec.container_mounts, *channels.mounts(self.spec)),
             container_image=container.image_of(self.spec.container_image or ""),
         )
 
@@ -113,7 +114,7 @@ class SbatchRequest:
         """Everything that the script expects in its folder, by relative path."""
         programs = _programs(self.spec, self.launcher) | _library() | _metrics(self.spec)
         own = {"env.sh": self.environment_file()} if self.spec.env else {}
-        return {"job.sbatch": self.materialize(), **own, **programs, **self.preflight}
+        return {"job.sbatch": self.materialize(), **own, **programs, **self.preflight, **channels.files(self.spec)}
 
     def environment_file(self) -> str:
         """What each rank's program is given at last: the job's scripts have variables of such names, as LOG."""
@@ -176,7 +177,7 @@ def _metrics(spec: JobSpec) -> dict[str, str]:
 
 
 def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
-    names = (*EVERY_JOB, *container.PROGRAMS, *preflight.programs(spec), *launcher.programs)
+    names = (*EVERY_JOB, *container.PROGRAMS, *preflight.programs(spec), *channels.programs(spec), *launcher.programs)
     shipped = [program.partition(":") for program in names]
     return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}
 

@@ -15,6 +15,11 @@ if [ -n "${CONTAINER_IMAGE:-}" ]; then
   # what NCCL must be told on this instance type, which rank.sh reads
   NODE_VARIABLES=/etc/gpucluster/job-environment.sh
   [ ! -e "$NODE_VARIABLES" ] || CONTAINER_SEES+=,$NODE_VARIABLES:$NODE_VARIABLES:ro
+  # a copy of the job's data is there
+  if grep -qs '"mode": "copy"' "$GPUCLUSTER_JOB_DIR/channels.json"; then
+    COPIES=$(cat /etc/gpucluster/scratch 2>/dev/null || echo /var/lib/gpucluster/scratch)/cache
+    CONTAINER_SEES+=,$COPIES:$COPIES:ro
+  fi
   # One container for each node and job, made by the first step that names it; the job's end removes it.
   CONTAINER=(
     --container-name="gpucluster-$SLURM_JOB_ID"

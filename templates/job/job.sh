@@ -22,6 +22,8 @@ run_job() {
   find_nodes
   label_output
   preflight
+  if declare -F make_ram >/dev/null; then make_ram; fi
+  if declare -F prepare_channels >/dev/null; then prepare_channels; fi
   make_containers
   watch_nccl
   full_preflight
@@ -31,6 +33,7 @@ run_job() {
   EXIT_CODE=0
   await "$LAUNCHER_PID" || EXIT_CODE=$?
   drain_output
+  if declare -F export_ram >/dev/null; then export_ram; fi
   exit "$EXIT_CODE"
 }
 
@@ -110,6 +113,7 @@ explain() {
   local code rank node reason
   if [ -n "$STOPPED" ]; then
     REASON=$(stop_reason)
+    if declare -F lost_ram >/dev/null; then REASON=$(lost_ram "$REASON"); fi
   elif [ -n "$REASON" ]; then
     :
   elif IFS=$'\t' read -r _ _ code rank node reason < <(failures | sort -n -k1,1 -k2,2); then

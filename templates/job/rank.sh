@@ -79,6 +79,20 @@ if [ "${GPUCLUSTER_PREFLIGHT:-off}" != off ] && [ -z "${MIN_NODES:-}" ] && [ -z 
   exit 1
 fi
 
+# Which shards are this rank's. Processes that read no data, as servers, have none.
+tell_channels() {
+  local told name list
+  export GPUCLUSTER_NODE=$NODE
+  told=$(bash "$GPUCLUSTER_JOB_DIR/library.sh" channels --write-lists 2>&1) || {
+    echo "[$LABEL $NODE] exited with 1 at ${EPOCHREALTIME/,/.}: its channels cannot be told: ${told##*$'\n'}"
+    return 1
+  }
+  while read -r name list; do export "GPUCLUSTER_CHANNEL_${name^^}=$list"; done <<<"$told"
+}
+if [ -d "$GPUCLUSTER_JOB_DIR/channels" ]; then
+  case ${GPUCLUSTER_LABEL:-} in '' | chief) tell_channels || exit 1 ;; esac
+fi
+
 # NCCL says in a file which network it took, for preflight.sh. A report that the user asked for goes where they want it.
 if [ -d "$GPUCLUSTER_JOB_DIR/nccl" ] && [ -z "${NCCL_DEBUG:-}${NCCL_DEBUG_FILE:-}" ]; then
   export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT NCCL_DEBUG_FILE="$GPUCLUSTER_JOB_DIR/nccl/rank-$LABEL.%p.txt"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster.config import loads
-from gpucluster.job import SbatchRequest, container, load, preflight
+from gpucluster.job import SbatchRequest, channels, container, load, preflight
 from gpucluster.job.script import TEMPLATES, folder_name
 from gpucluster.launchers import DEFAULT, LAUNCHERS, VARIANTS
 
@@ -25,6 +25,7 @@ partitions:
   - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
   - {name: big, instance_types: [p4d.24xlarge], max_nodes: 8}
 parameter_servers: {instance_type: m4.16xlarge}
+storage: [{mount: /fsx, type: fsx-lustre}]
 software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow], containers: true}
 """
 )
@@ -47,6 +48,10 @@ JOBS = {
         "container_mounts": ("/fsx:/fsx:ro", "/scratch:/scratch"),
     },
     "container-horovodrun": {"launcher": "horovodrun", "nodes": 2, "container_image": "/home/ubuntu/it's mine.sqsh"},
+    "channels": {
+        "launcher": "torchrun", "nodes": 2, "container_image": "./image.sqsh",
+        "channels": {"train": {"source": "/fsx/train"}, "val": {"source": "/home/ubuntu/val", "mode": "copy"}},
+    },
     "shared-nodes": {"launcher": "srun", "gpus_per_node": 1, "exclusive": False, "nodes": 2},
     "cpu-only": {"launcher": "srun", "partition": "ps", "ntasks_per_node": 4},
     "everything": {
@@ -119,7 +124,7 @@ def test_launchers_and_their_files_are_there():
     for launcher in forms:
         used |= {name.partition(":")[0] for name in launcher.programs}
     used |= {name.partition(":")[0] for name in (*preflight.PROGRAMS, *preflight.PROGRAMS_OF_FULL)}
-    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py", *container.PROGRAMS} == {
+    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py", *container.PROGRAMS, *channels.PROGRAMS} == {
         path.name for path in TEMPLATES.iterdir()
     }
 

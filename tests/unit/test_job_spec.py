@@ -127,7 +127,6 @@ def test_time_refused(time):
             "--container-image: the nodes of train have no pyxis | write software: {containers: true} in cluster.yaml",
         ),
         ({"container_mounts": ("/a:/a",)}, "--container-mounts: without a container_image"),
-        ({"channels": {"train": {"source": "s3://bucket"}}}, "--channels: not built yet"),
         ({"name": "a b"}, "--name: must be up to 64 letters"),
         ({"name": "-x"}, "--name: must be up to 64 letters"),
         ({"env": {"1A": "x"}}, "--env.1A: must be a variable's name"),

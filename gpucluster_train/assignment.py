@@ -1,0 +1,70 @@
+"""Which shards are whose in an epoch. Pure: the same list, seed and number of parts give the same parts everywhere.
+
+Nothing here depends on the order of the list, on the machine or on Python's release: the order of an epoch is that of
+digests of (seed, epoch, name).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Shard:
+    name: str
+    """Relative to the channel's source."""
+    size_bytes: int = 0
+    samples: int | None = None
+    """None where no manifest tells."""
+    digest: str | None = None
+    """SHA-256 of its bytes, likewise."""
+    beside: tuple[str, ...] = ()
+    """Files that belong to it, as a RecordIO file's index."""
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Shard:
+        return cls(**{**fields, "beside": tuple(fields.get("beside", ()))})
+
+
+def shuffled(shards: Iterable[Shard], seed: str, epoch: int) -> list[Shard]:
+    """The epoch's order."""
+    return sorted(shards, key=lambda shard: sha256(f"{seed}\0{epoch}\0{shard.name}".encode()).digest())
+
+
+def parts(shards: Sequence[Shard], count: int, *, seed: str, epoch: int) -> list[list[Shard]]:
+    """`count` disjoint parts that together are all shards, each in the epoch's order.
+
+    Where every shard's number of samples is known, two parts differ by no more samples than the largest shard has;
+    else by no more than one shard. With at least `count` shards no part is empty.
+    """
+    if count < 1:
+        raise ValueError(f"shards are shared by at least one, got {count}")
+    order = shuffled(shards, seed, epoch)
+    if any(shard.samples is None for shard in order):
+        return [order[number::count] for number in range(count)]
+    return _balanced(order, count)
+
+
+def _balanced(order: Sequence[Shard], count: int) -> list[list[Shard]]:
+    """The largest first, each to the part that has the fewest samples; of equal ones to the part with fewest shards."""
+    places: list[list[int]] = [[] for _ in range(count)]
+    emptiest = [(0, 0, number) for number in range(count)]
+    for place in sorted(range(len(order)), key=lambda place: -(order[place].samples or 0)):
+        samples, held, number = heapq.heappop(emptiest)
+        places[number].append(place)
+        heapq.heappush(emptiest, (samples + (order[place].samples or 0), held + 1, number))
+    return [[order[place] for place in sorted(own)] for own in places]
+
+
+def samples_of(shards: Iterable[Shard]) -> int | None:
+    """None where a shard's number is not known."""
+    total = 0
+    for shard in shards:
+        if shard.samples is None:
+            return None
+        total += shard.samples
+    return total

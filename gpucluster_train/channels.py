@@ -1,0 +1,189 @@
+"""A job's input data as its ranks see it: which shards are this rank's, in this epoch.
+
+`python -m gpucluster_train.channels NAME [--epoch N]` prints them, for programs that are not Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpucluster_train.assignment import Shard, parts, samples_of, shuffled
+from gpucluster_train.world import World, world
+
+INDEX = "index.json"
+"""In channels/NAME/ of the job's folder: the channel as it was found before the ranks started."""
+
+
+class ChannelError(RuntimeError):
+    """A channel that cannot be read as asked. Its text says which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    name: str
+    root: str
+    """Folder, or s3 URI, that the shards' names are relative to."""
+    shard: str
+    """by-rank, by-node or none."""
+    mode: str
+    unpack: str
+    seed: str
+    nodes: tuple[str, ...]
+    """The job's, in the order of its list."""
+    every: tuple[Shard, ...]
+    world: World = field(default_factory=World)
+    node: str = ""
+    """The one that this process is on."""
+
+    def shards(self, epoch: int = 0, *, rank: int | None = None, size: int | None = None) -> list[str]:
+        """Paths, or s3 URIs, that are this rank's in this epoch, in the order to read them in.
+
+        `rank` and `size` stand for another rank, or for another size of an elastic job: Horovod's after a reset.
+        Raises ChannelError where the rank's node is none of the job's.
+        """
+        return [self.place_of(shard) for shard in self.part(epoch, rank=rank, size=size)]
+
+    def part(self, epoch: int, *, rank: int | None = None, size: int | None = None) -> list[Shard]:
+        if epoch < 0:
+            raise ValueError(f"epochs count from 0, got {epoch}")
+        if self.shard == "none":
+            return shuffled(self.every, self.seed, epoch)
+        if self.shard == "by-node":
+            return self._of_node(epoch)
+        rank, size = self.world.rank if rank is None else rank, self.world.size if size is None else size
+        if not 0 <= rank < size:
+            raise ValueError(f"ranks of a world of {size} are 0 to {size - 1}, got {rank}")
+        return parts(self.every, size, seed=self.seed, epoch=epoch)[rank]
+
+    def samples_each(self, epoch: int = 0, *, size: int | None = None) -> int | None:
+        """How many samples every rank has at least: where all stop there, none waits for another. None: not known.
+
+        With by-node the ranks of a node share its samples.
+        """
+        if self.shard == "none":
+            return samples_of(self.every)
+        if self.shard == "by-node":
+            shared = self.node_parts(epoch), max(1, self.world.size // max(1, len(self.nodes)))
+        else:
+            shared = parts(self.every, size or self.world.size, seed=self.seed, epoch=epoch), 1
+        counts = [samples_of(part) for part in shared[0]]
+        return None if None in counts else min(count or 0 for count in counts) // shared[1]
+
+    def node_parts(self, epoch: int) -> list[list[Shard]]:
+        """A node that copies its part keeps it: only the order changes from epoch to epoch."""
+        if self.mode != "copy":
+            return parts(self.every, len(self.nodes), seed=self.seed, epoch=epoch)
+        kept = parts(self.every, len(self.nodes), seed=self.seed, epoch=0)
+        return [shuffled(part, self.seed, epoch) for part in kept]
+
+    def place_of(self, shard: Shard) -> str:
+        """An unpacked shard is the folder of what was in it."""
+        name = without_suffix(shard.name) if self.unpack == "tar" else shard.name
+        return f"{self.root.rstrip('/')}/{name}"
+
+    def _of_node(self, epoch: int) -> list[Shard]:
+        if self.node not in self.nodes:
+            known = ", ".join(self.nodes)
+            raise ChannelError(
+                f"channel {self.name}: {self.node or 'this machine'} is none of the job's nodes ({known})"
+            )
+        return self.node_parts(epoch)[self.nodes.index(self.node)]
+
+
+def without_suffix(name: str) -> str:
+    """`a/b.tar.gz` unpacks to `a/b`."""
+    for suffix in (".tar.gz", ".tgz", ".tar"):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return f"{name}.unpacked"
+
+
+def channel(name: str, environment: Mapping[str, str] | None = None) -> Channel:
+    """Of this job and for this rank, by the environment (this process's, unless given). Raises ChannelError."""
+    variables = os.environ if environment is None else environment
+    folder = _folder(variables)
+    index = folder / name / INDEX
+    if not index.is_file():
+        known = ", ".join(names(variables)) or "none"
+        raise ChannelError(f"the job has no channel {name!r}, its channels: {known}")
+    return read(index, world(variables), variables.get("GPUCLUSTER_NODE", ""))
+
+
+def names(environment: Mapping[str, str] | None = None) -> list[str]:
+    folder = _folder(os.environ if environment is None else environment)
+    return sorted(path.parent.name for path in folder.glob(f"*/{INDEX}"))
+
+
+def _folder(variables: Mapping[str, str]) -> Path:
+    if "GPUCLUSTER_JOB_DIR" not in variables:
+        raise ChannelError("there are channels in a job only: GPUCLUSTER_JOB_DIR is not set")
+    return Path(variables["GPUCLUSTER_JOB_DIR"], "channels")
+
+
+def read(index: Path, world: World, node: str) -> Channel:
+    """`world` and `node`: of the rank that asks."""
+    found: dict[str, Any] = json.loads(index.read_text(encoding="utf-8"))
+    root = copied_to(index.parent, node) if found["mode"] == "copy" else found["root"]
+    return Channel(
+        name=index.parent.name,
+        root=root,
+        **{key: found[key] for key in ("shard", "mode", "unpack", "seed")},
+        nodes=tuple(found["nodes"]),
+        every=tuple(Shard.of(fields) for fields in found["shards"]),
+        world=world,
+        node=node,
+    )
+
+
+def copied_to(folder: Path, node: str) -> str:
+    """Nodes need not have their scratch at the same place. Empty before it was copied there."""
+    try:
+        return (folder / f"on-{node}").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def write_lists(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """For each channel, its name and a file with the shards of epoch 0. A process that is no rank is given all."""
+    label = environment.get("GPUCLUSTER_LABEL") or environment["RANK"]
+    for name in names(environment):
+        own = channel(name, environment)
+        places = (
+            own.shards() if "RANK" in environment else [own.place_of(each) for each in shuffled(own.every, own.seed, 0)]
+        )
+        path = _folder(environment) / name / f"rank-{label}.txt"
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        partial.write_text("".join(f"{place}\n" for place in places), encoding="utf-8")
+        partial.replace(path)
+        yield name, path
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser("gpucluster_train.channels", description="Prints the shards of this rank.")
+    parser.add_argument("name", nargs="?", help="of the channel; left out: the names of all")
+    parser.add_argument("--epoch", type=int, default=0, help="counted from 0, the default")
+    parser.add_argument("--rank", type=int, help="another one than this process's")
+    parser.add_argument("--size", type=int, help="another number of ranks than this job's")
+    parser.add_argument("--write-lists", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.write_lists:
+        lines = [f"{name} {path}" for name, path in write_lists(os.environ)]
+    elif given.name is None:
+        lines = names()
+    else:
+        lines = channel(given.name).shards(given.epoch, rank=given.rank, size=given.size)
+    print("".join(f"{line}\n" for line in lines), end="")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (ChannelError, ValueError) as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,312 @@
+"""Where a channel's data lies: what is in a folder, or below an S3 prefix, as shards.
+
+Only S3 needs boto3, which every node's own Python has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpucluster_train.assignment import Shard
+from gpucluster_train.channels import ChannelError
+
+MANIFEST = "manifest.json"
+RECORDS, RECORDS_INDEX = ".rec", ".idx"
+
+
+@dataclass(frozen=True)
+class Found:
+    name: str
+    """Relative to the source."""
+    size_bytes: int
+    version: str
+    """Another one when the content is another: S3's ETag, or a file's time of change."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    root: str
+    shards: tuple[Shard, ...]
+    versions: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    """What whoever reads the job's log should know."""
+
+
+class Source(Protocol):
+    root: str
+
+    def files(self) -> list[Found]:
+        """All below the root. Raises ChannelError where there is nothing or it cannot be read."""
+
+    def text(self, name: str) -> str:
+        """Of one of them."""
+
+    def download(self, name: str, to: Path) -> None:
+        """Raises ChannelError, or OSError where `to` cannot be written."""
+
+
+def source_of(uri: str) -> Source:
+    return S3Source(uri) if uri.startswith("s3://") else FolderSource(uri)
+
+
+def listing(uri: str) -> Listing:
+    """The shards of a source. Raises ChannelError."""
+    source = source_of(uri)
+    files = source.files()
+    by_name = {found.name: found for found in files}
+    notes: list[str] = []
+    told = _manifest(source, by_name, notes)
+    shards = _told_shards(uri, told, by_name, notes) if told else _plain_shards(files)
+    if not shards:
+        raise ChannelError(f"{uri}: holds no file that could be a shard")
+    versions = {name: by_name[name].version for shard in shards for name in (shard.name, *shard.beside)}
+    return Listing(source.root, tuple(shards), versions, tuple(notes))
+
+
+def _is_data(name: str) -> bool:
+    return not any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def _plain_shards(files: list[Found]) -> list[Shard]:
+    """Every file is one, but for an index that lies beside its records."""
+    data = [found for found in files if _is_data(found.name) and found.name.rpartition("/")[2] != MANIFEST]
+    return _with_indices([Shard(found.name, found.size_bytes) for found in data])
+
+
+def _with_indices(shards: list[Shard]) -> list[Shard]:
+    names = {shard.name for shard in shards}
+    indices = {
+        name: f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}"
+        for name in names
+        if name.endswith(RECORDS) and f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}" in names
+    }
+    taken = set(indices.values())
+    return [
+        replace(shard, beside=(indices[shard.name],)) if shard.name in indices else shard
+        for shard in shards
+        if shard.name not in taken
+    ]
+
+
+def _manifest(source: Source, by_name: Mapping[str, Found], notes: list[str]) -> list[Shard] | None:
+    """The shards that it lists. What is called so and is none of ours has no say."""
+    if MANIFEST not in by_name:
+        return None
+    try:
+        told = json.loads(source.text(MANIFEST))
+        return [_told(each) for each in told["shards"]]
+    except (ValueError, KeyError, TypeError):
+        notes.append(f"{source.root}/{MANIFEST} is none of `gpucluster data shard`: numbers of samples are not known")
+        return None
+
+
+def _told(each: Mapping[str, Any]) -> Shard:
+    return Shard(str(each["name"]), int(each["bytes"]), int(each["samples"]), each.get("sha256"))
+
+
+def _told_shards(uri: str, told: list[Shard], by_name: Mapping[str, Found], notes: list[str]) -> list[Shard]:
+    missing = [shard.name for shard in told if shard.name not in by_name]
+    if missing:
+        raise ChannelError(
+            f"{uri}: its {MANIFEST} lists {len(told)} shards, {len(missing)} of them are not there, first {missing[0]}: "
+            "copy or export the data set again"
+        )
+    for shard in told:
+        size = by_name[shard.name].size_bytes
+        if size != shard.size_bytes:
+            raise ChannelError(
+                f"{uri}/{shard.name}: has {size} bytes, its {MANIFEST} says {shard.size_bytes}: "
+                f"it is {'truncated' if size < shard.size_bytes else 'another file'}; copy it again"
+            )
+    known = {shard.name for shard in told}
+    indices = {f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}" for name in known if name.endswith(RECORDS)}
+    others = [name for name in by_name if _is_data(name) and name not in known | indices and name != MANIFEST]
+    if others:
+        notes.append(f"{len(others)} files of {uri} are not in its {MANIFEST} and are left out, first {min(others)}")
+    beside = [Shard(name) for name in sorted(indices & by_name.keys())]
+    return _with_indices([*told, *beside])
+
+
+class FolderSource:
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self.root = str(self._path.parent if self._path.is_file() else self._path)
+
+    def files(self) -> list[Found]:
+        if self._path.is_file():
+            return [_found(self._path, self._path.parent)]
+        if not self._path.is_dir():
+            raise ChannelError(f"{self._path}: no such folder on {os.uname().nodename}{_near_folder(self._path)}")
+        try:
+            return [_found(path, self._path) for path in _walk(self._path)]
+        except PermissionError as error:
+            raise ChannelError(f"{error.filename}: may not be read by the job's user") from None
+
+    def text(self, name: str) -> str:
+        return Path(self.root, name).read_text(encoding="utf-8")
+
+    def download(self, name: str, to: Path) -> None:
+        from shutil import copyfile
+
+        try:
+            copyfile(Path(self.root, name), to)
+        except (FileNotFoundError, PermissionError) as error:
+            if error.filename == str(to):
+                raise
+            raise ChannelError(f"{self.root}/{name}: cannot be read: {error.strerror}") from None
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    for folder, below, names in os.walk(top, onerror=_refuse):
+        below.sort()
+        yield from (Path(folder, name) for name in sorted(names))
+
+
+def _found(path: Path, top: Path) -> Found:
+    status = path.stat()
+    return Found(path.relative_to(top).as_posix(), status.st_size, str(status.st_mtime_ns))
+
+
+def _near_folder(path: Path) -> str:
+    there = next((parent for parent in path.parents if parent.is_dir()), Path("/"))
+    missing = path.relative_to(there).parts[0]
+    try:
+        beside = sorted(each.name for each in there.iterdir() if each.is_dir())
+    except PermissionError:
+        beside = []
+    return _near(missing, beside, str(there))
+
+
+def _near(missing: str, beside: list[str], where: str) -> str:
+    near = get_close_matches(missing, beside, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; {where} has {', '.join(beside[:8])}{', …' * (len(beside) > 8)}" if beside else f"; {where} has no folder"
+
+
+class S3Source:
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+        self._bucket, _, self._prefix = self._uri.removeprefix("s3://").partition("/")
+        self.root = self._uri
+        self._s3 = s3_client()
+
+    def files(self) -> list[Found]:
+        below = f"{self._prefix}/" if self._prefix else ""
+        found = [self._found(each, below) for each in self._objects(below) if not each["Key"].endswith("/")]
+        if found:
+            return found
+        whole = [each for each in self._objects(self._prefix) if each["Key"] == self._prefix] if self._prefix else []
+        if not whole:
+            raise ChannelError(f"{self._uri}: nothing lies there{self._near_prefix()}")
+        folder = self._prefix.rpartition("/")[0]
+        self.root = f"s3://{self._bucket}/{folder}".rstrip("/")
+        return [self._found(whole[0], f"{folder}/" if folder else "")]
+
+    def text(self, name: str) -> str:
+        with s3_errors(f"{self.root}/{name}"):
+            body: bytes = self._s3.get_object(Bucket=self._bucket, Key=self._key(name))["Body"].read()
+            return body.decode()
+
+    def download(self, name: str, to: Path) -> None:
+        with s3_errors(f"{self.root}/{name}"):
+            self._s3.download_file(self._bucket, self._key(name), str(to))
+
+    def _key(self, name: str) -> str:
+        return f"{self.root.removeprefix(f's3://{self._bucket}').strip('/')}/{name}".lstrip("/")
+
+    def _objects(self, prefix: str) -> Iterator[dict[str, Any]]:
+        with s3_errors(self._uri):
+            for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
+                yield from page.get("Contents", ())
+
+    def _near_prefix(self) -> str:
+        """By what lies beside it. A role that may list this prefix alone is told nothing more."""
+        parent, _, last = self._prefix.rpartition("/")
+        above = f"{parent}/" if parent else ""
+        try:
+            page = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=above, Delimiter="/")
+        except Exception:  # what it says would be of another prefix than the one asked for
+            return ""
+        beside = [each["Prefix"].removeprefix(above).rstrip("/") for each in page.get("CommonPrefixes", ())]
+        return _near(last, beside, f"s3://{self._bucket}/{above}") if beside else ""
+
+    def _found(self, each: dict[str, Any], below: str) -> Found:
+        return Found(each["Key"].removeprefix(below), each["Size"], each["ETag"].strip('"'))
+
+
+def s3_client() -> Any:
+    try:
+        import boto3
+    except ImportError:
+        raise ChannelError("data in S3 needs boto3 in the node's own Python, which lacks it") from None
+    from botocore.config import Config
+
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return boto3.client("s3", region_name=region, config=Config(retries={"max_attempts": 10, "mode": "standard"}))
+
+
+@contextmanager
+def s3_errors(uri: str) -> Iterator[None]:
+    """What S3 refuses, in words. Raises ChannelError."""
+    try:
+        yield
+    except Exception as error:
+        if (said := _in_words(error)) is None:
+            raise
+        raise ChannelError(f"{uri}: {said}") from None
+
+
+_DENIED = "S3 denies access to it: s3_access in cluster.yaml must name it, and the bucket's own policy allow it"
+_GONE = "is not there any more"
+_NO_BUCKET = "no such bucket: look at its name and its region"
+_NO_CREDENTIALS = "the job has no credentials for S3: name it in s3_access in cluster.yaml"
+_WORDS = {
+    "AccessDenied": _DENIED,
+    "403": _DENIED,
+    "AllAccessDisabled": _DENIED,
+    "NoSuchBucket": _NO_BUCKET,
+    "NoSuchKey": _GONE,
+    "404": _GONE,
+    "NoCredentialsError": _NO_CREDENTIALS,
+    "CredentialRetrievalError": _NO_CREDENTIALS,
+}
+"""By S3's code, or by the kind of botocore's error."""
+
+
+def _in_words(error: Exception) -> str | None:
+    kind, module = type(error).__name__, type(error).__module__
+    code = str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+    if not module.startswith(("botocore", "boto3", "s3transfer")):
+        return None
+    return _WORDS.get(code) or _WORDS.get(kind) or f"S3 says {code or kind}: {error}"
+
+
+def main(uri: str) -> None:
+    """Writes one object to stdout. Raises ChannelError."""
+    import shutil
+    import sys
+
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    with s3_errors(uri):
+        shutil.copyfileobj(s3_client().get_object(Bucket=bucket, Key=key)["Body"], sys.stdout.buffer, 2**20)
+
+
+if __name__ == "__main__":
+    import sys
+
+    try:
+        main(sys.argv[1])
+    except ChannelError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,178 @@
+"""A job's data, executed: what each rank is told, what is copied, and how the job ends where the data is not as asked."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+
+import pytest
+from stubbed_jobs import finished, prepare
+
+LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
+LISTS = 'echo "list of $RANK: $(tr "\\n" " " <"$GPUCLUSTER_CHANNEL_TRAIN")"'
+AGAIN = "python -m gpucluster_train.channels train --epoch 1 >$OUT/epoch-1.$RANK"
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Ten shards in a folder; the jobs of these tests take any folder for shared storage."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(10):
+        with tarfile.open(folder / f"train-{number:06d}.tar", "w") as tar:
+            for sample in range(3):
+                info = tarfile.TarInfo(f"{number}-{sample}.txt")
+                info.size = 4
+                tar.addfile(info, io.BytesIO(b"text"))
+    monkeypatch.setattr("gpucluster.job.channels._mounted", lambda name, channel, config: ())
+    return folder
+
+
+def lists(log: str) -> dict[int, list[str]]:
+    told = [line.partition("list of ")[2] for line in log.splitlines() if "list of " in line]
+    return {int(line.partition(":")[0]): line.partition(":")[2].split() for line in told}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_each_rank_is_told_its_own_shards(run_job, data, tmp_path, launcher):
+    command = ("bash", "-c", f"{LISTS}; {AGAIN}")
+    code, _, log, folder = run_job(launcher=launcher, command=command, channels={"train": {"source": str(data)}})
+    assert code == 0, log
+    assert f"[channels] train: {data}: 10 shards, 100.0 KiB; 2 or 3 to each rank, mode mount" in log
+    own = lists(log)
+    assert sorted(place for rank in range(4) for place in own[rank]) == sorted(map(str, data.iterdir()))
+    assert sorted(map(len, own.values())) == [2, 2, 3, 3]
+    later = {rank: (tmp_path / f"epoch-1.{rank}").read_text().split() for rank in range(4)}
+    assert sorted(place for places in later.values() for place in places) == sorted(map(str, data.iterdir()))
+    assert later != own
+    assert (folder / "channels" / "train" / "rank-3.txt").read_text().split() == own[3]
+
+
+def test_a_job_that_runs_again_goes_on_with_the_same_shards(data, tmp_path):
+    job = prepare(tmp_path, {}, {"command": ("bash", "-c", LISTS), "channels": {"train": {"source": str(data)}}})
+    subprocess.run(**job, timeout=60, check=True)
+    first = lists((tmp_path / "job" / "log.txt").read_text())
+    (tmp_path / "job" / "log.txt").write_text("")
+    (data / "train-000010.tar").write_bytes(b"late")
+    job["env"]["SLURM_RESTART_COUNT"] = "1"
+    subprocess.run(**job, timeout=60, check=True)
+    log = (tmp_path / "job" / "log.txt").read_text()
+    assert lists(log) == first
+    assert "[channels] train: warning: 1 shards came after the job began and are left out" in log
+    (data / "train-000003.tar").unlink()
+    code, result, log, _ = finished(subprocess.run(**job, timeout=60, check=False).returncode, tmp_path / "job")
+    assert code == 1
+    assert "1 of the 10 shards that the job began with are gone or changed, first train-000003.tar" in result["reason"]
+
+
+def refused(run_job, **channel):
+    code, result, log, folder = run_job(launcher="srun", command=("touch", "started"), channels={"train": channel})
+    assert (code, result["exit_code"]) == (1, 1), log
+    assert not (folder / "code" / "started").exists()
+    assert log.splitlines()[-1] == f"error: {result['reason']}"
+    assert "Traceback" not in log
+    return result["reason"]
+
+
+def test_a_folder_that_is_not_there(run_job, data):
+    said = refused(run_job, source=f"{data.parent}/dat")
+    assert said.startswith(f"channel train: {data.parent}/dat: no such folder on ")
+    assert said.endswith("; did you mean data?")
+
+
+def test_fewer_shards_than_ranks(run_job, data):
+    for path in sorted(data.iterdir())[3:]:
+        path.unlink()
+    assert refused(run_job, source=str(data)) == (
+        f"channel train: {data} has 3 shards for 4 ranks: make at least 4 (gpucluster data shard --shards), "
+        "use fewer ranks, shard: by-node or shard: none"
+    )
+
+
+@pytest.mark.parametrize("shard", ["by-node", "none"])
+def test_shards_for_a_node_and_for_all(run_job, data, shard):
+    channel = {"source": str(data), "shard": shard}
+    code, _, log, _ = run_job(launcher="srun", command=("bash", "-c", LISTS), channels={"train": channel})
+    assert code == 0, log
+    own = lists(log)
+    every = sorted(map(str, data.iterdir()))
+    if shard == "none":
+        assert all(sorted(places) == every for places in own.values())
+    else:
+        assert (own[0], own[2]) == (own[1], own[3])
+        assert sorted(own[0] + own[2]) == every
+
+
+def test_what_a_manifest_says_is_held_against_the_files(run_job, data):
+    paths = sorted(data.iterdir())
+    told = [{"name": path.name, "samples": 3, "bytes": path.stat().st_size} for path in paths]
+    (data / "manifest.json").write_text(json.dumps({"version": 1, "format": "tar", "shards": told}))
+    _, _, log, _ = run_job(launcher="srun", command=("true",), channels={"train": {"source": str(data)}})
+    assert "10 shards, 100.0 KiB, 30 samples" in log
+    paths[4].write_bytes(paths[4].read_bytes()[:700])
+    (data.parent / "job").rename(data.parent / "first")
+    (data.parent / "stubs").rename(data.parent / "old")
+    said = refused(run_job, source=str(data))
+    assert said.endswith("has 700 bytes, its manifest.json says 10240: it is truncated; copy it again")
+
+
+COPIED = 'for each in $(<"$GPUCLUSTER_CHANNEL_TRAIN"); do echo "$RANK $each $(cat "$each"/*-0.txt)"; done'
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """In the place of the node's own."""
+    place = tmp_path / "scratch"
+    text = 'SCRATCH_NOTED_IN = Path("/etc/gpucluster/scratch")'
+
+    def run(channel, command=COPIED):
+        job = prepare(tmp_path, {}, {"command": ("bash", "-c", command), "channels": {"train": channel}})
+        program = tmp_path / "job" / "lib" / "gpucluster_train" / "fetch.py"
+        assert text in program.read_text()
+        program.write_text(program.read_text().replace(text, f'SCRATCH_NOTED_IN = Path("{tmp_path}/noted")'))
+        (tmp_path / "noted").write_text(f"{place}\n")
+        done = subprocess.run(**job, timeout=60, check=False)
+        return (*finished(done.returncode, tmp_path / "job"), job)
+
+    return place, run
+
+
+def test_copies_are_unpacked_kept_and_found_again(data, scratch):
+    place, run = scratch
+    code, _, log, _, job = run({"source": str(data), "mode": "copy", "unpack": "tar"})
+    assert code == 0, log
+    (copy,) = (place / "cache").iterdir()
+    assert {path.name for path in copy.iterdir()} == {f"train-{number:06d}" for number in range(10)}
+    assert sorted(line.split()[3] for line in log.splitlines() if line.endswith(" text")) == sorted(
+        str(path) for path in copy.iterdir()
+    )
+    assert subprocess.run(**job, timeout=60, check=False).returncode == 0
+    assert f"train-1 has a copy already: {copy}" in log + (data.parent / "job" / "log.txt").read_text()
+    assert list((place / "cache").iterdir()) == [copy]
+
+
+def test_a_node_copies_its_own_part_alone(data, scratch):
+    place, run = scratch
+    epochs = "python -m gpucluster_train.channels train --epoch 0; python -m gpucluster_train.channels train --epoch 5"
+    code, _, log, _, _ = run({"source": str(data), "mode": "copy", "shard": "by-node"}, epochs)
+    assert code == 0, log
+    copies = sorted(sorted(path.name for path in copy.iterdir()) for copy in (place / "cache").iterdir())
+    assert [len(copy) for copy in copies] == [5, 5]
+    assert sorted(copies[0] + copies[1]) == sorted(path.name for path in data.iterdir())
+    places = {line.split()[-1] for line in log.splitlines() if line.endswith(".tar")}
+    assert places == {str(path) for copy in (place / "cache").iterdir() for path in copy.iterdir()}
+
+
+@pytest.mark.parametrize("kept", [700, 1024, 2048])
+def test_a_truncated_tar_file_leaves_nothing_behind(data, scratch, kept):
+    place, run = scratch
+    path = data / "train-000003.tar"
+    path.write_bytes(path.read_bytes()[:kept])
+    code, result, log, _, _ = run({"source": str(data), "mode": "copy", "unpack": "tar"})
+    assert code == 1
+    assert result["failed_node"] in ("train-1", "train-2")
+    assert result["reason"].startswith(f"channel train: {path}: is truncated or no tar file"), result["reason"]
+    assert not list((place / "cache").iterdir())
+    assert "Traceback" not in log
