@@ -49,7 +49,7 @@ _COMMON = {
     "interfaces": "interfaces.j2",
 }
 RELEASES: Mapping[str, Release] = {
-    # 7.4.6 builds for kernels up to 6.11. Its management is C++ and keeps a folder; helperd resolves names for the client.
+    # 7.4.6 builds for kernels up to 6.11. Its management keeps a folder; helperd resolves names for the client.
     "7.4": Release(
         version="7.4",
         repository="7.4.6",
@@ -100,7 +100,9 @@ def of(config: ClusterConfig) -> BeegfsRam | None:
 def taken_gib(config: ClusterConfig, partition: str) -> int:
     """Of the memory of the partition's nodes, for as long as they are up: jobs cannot have it."""
     storage = of(config)
-    return memory_gib(storage.gib_per_node) if storage and (storage.scope, storage.partition) == ("cluster", partition) else 0
+    if not storage or (storage.scope, storage.partition) != ("cluster", partition):
+        return 0
+    return memory_gib(storage.gib_per_node)
 
 
 def servers(config: ClusterConfig) -> list[str]:
@@ -136,14 +138,13 @@ def values(storage: BeegfsRam) -> dict[str, object]:
 
 
 def node_settings(config: ClusterConfig, storage: BeegfsRam) -> dict[str, object]:
-    """beegfs.json, for the node programs."""
-    release = RELEASES[storage.version]
+    """beegfs.json, for the node programs. Where it changes, the head makes the file system anew."""
     return {
         "mount": storage.mount,
         "scope": storage.scope,
         "partition": storage.partition,
         "servers": servers(config),
         "source": storage.source,
-        "export": storage.export,
-        "list_servers": list(release.list_servers),
+        "version": storage.version,
+        "gib_per_node": storage.gib_per_node,
     }

@@ -29,6 +29,11 @@ def is_due(node: Node, now: datetime) -> bool:
     return after_s is not None and node.reason_time is not None and now - node.reason_time >= timedelta(seconds=after_s)
 
 
+def is_ours(node: Node) -> bool:
+    """Whether a program gave the node its reason, and not a person."""
+    return _after_s(node.reason) is not None
+
+
 def _after_s(text: str) -> int | None:
     found = _NEXT_TRY.search(text)
     return int(found[1]) if found else SLURM_REASONS.get(text)

@@ -82,6 +82,34 @@ def jobs() -> list[tuple[str, str]]:
     return parse_jobs(_run(["squeue", "--noheader", "--array", f"--states={states}", "--format=%P %T"]))
 
 
+@dataclass(frozen=True)
+class Queued:
+    job_id: str
+    running: bool
+    script: str
+    """As it lies on the shared disk."""
+
+
+def parse_queued(text: str) -> list[Queued]:
+    """Of `squeue --format "%A|%T|%r|%o"`. Jobs that somebody holds are left out: they are theirs."""
+    found = (line.strip().split("|", 3) for line in text.splitlines())
+    return [
+        Queued(each[0], each[1] != "PENDING", each[3]) for each in found if len(each) == 4 and "Held" not in each[2]
+    ]
+
+
+def queued() -> list[Queued]:
+    """Jobs that wait or run."""
+    return parse_queued(
+        _run(["squeue", "--noheader", "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED", "--format=%A|%T|%r|%o"])
+    )
+
+
+def job(verb: str, job_id: str) -> None:
+    """verb: hold, requeuehold or release."""
+    _run(["scontrol", verb, job_id])
+
+
 def set_down(names: Sequence[str], reason: str) -> None:
     update(names, state="down", reason=reason)
 

@@ -1,0 +1,179 @@
+"""A node's part of BeeGFS: serves, mounts and fills what the head's word asks for, and reports.
+
+usage: beegfs_node               follows the head for as long as the node runs
+       beegfs_node --wait S      returns as soon as the file system can be used here, and after S seconds in any case
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from gpucluster_node import beegfs_state as shared
+from gpucluster_node.beegfs_state import Report, Settings, State
+from gpucluster_node.fleet import BUNDLE
+from gpucluster_node.log import start_logging
+
+log = logging.getLogger("beegfs")
+INTERVAL_S = 2
+RETRY_S = 30
+"""After what failed."""
+MARKS = {"server": Path("/mnt/beegfs/storage/generation"), "client": Path("/run/gpucluster-beegfs")}
+"""Where bootstrap/beegfs.sh leaves the generation: both are gone after a reboot, as is what they speak of."""
+
+
+def doing(settings: Settings, state: State | None, report: Report) -> str | None:
+    """The next thing that this node must do: unmount | server | client | fill; None: all is as it should be."""
+    if state is None:
+        return None
+    serves = report.node in settings.servers
+    if report.client not in ("", state.generation):
+        return "unmount"
+    if state.phase == "building":
+        return "server" if serves and report.server != state.generation else None
+    if report.client != state.generation:
+        # A server that has lost its memory would mount what it has broken.
+        return "client" if not serves or report.server == state.generation else None
+    if state.phase == "filling" and serves and settings.source and report.filled != state.generation:
+        return "fill"
+    return None
+
+
+def usable(state: State | None, report: Report) -> bool:
+    return state is not None and state.phase == "ready" and report.client == state.generation
+
+
+class Follower:
+    """Does one thing at a time; copying runs beside it, so that a loss is seen while it does."""
+
+    def __init__(self, settings: Settings, node: str, report: Callable[[Report], None] = shared.save_report) -> None:
+        self._settings, self._save = settings, report
+        self._copy: subprocess.Popen[str] | None = None
+        self._copying = ""
+        self._not_before = 0.0
+        self.report = Report(node, server=_mark("server"), client=_mark("client"))
+        self._save(self.report)
+
+    def step(self, state: State | None) -> None:
+        self._watch_copy(state)
+        what = doing(self._settings, state, self.report)
+        if state is None or what is None or self._copy or time.monotonic() < self._not_before:
+            return
+        if what == "fill":
+            self._begin_copy(state)
+        else:
+            self._run(what, state)
+
+    def _run(self, what: str, state: State) -> None:
+        users = {"unmount": tuple(jobs_with_files_on(self._settings.mount)), "client": ()}.get(what, self.report.users)
+        done = run(what, state.generation)
+        error = "" if done.returncode == 0 else _last_line(done.stderr)
+        self._tell(server=_mark("server"), client=_mark("client"), users=users, error=error)
+        log.info("%s of generation %s: %s", what, state.generation, error or "done")
+        if error:
+            self._not_before = time.monotonic() + RETRY_S
+
+    def _begin_copy(self, state: State) -> None:
+        source, servers = str(self._settings.source), self._settings.servers
+        part = f"{servers.index(self.report.node) + 1}/{len(servers)}"
+        argv = [sys.executable, "-m", "gpucluster_node.fill", source, self._settings.mount, "--part", part]
+        log.info("generation %s: copies part %s of %s", state.generation, part, source)
+        self._copying = state.generation
+        self._copy = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=BUNDLE)
+
+    def _watch_copy(self, state: State | None) -> None:
+        copy = self._copy
+        if copy is None:
+            return
+        if state is None or state.generation != self._copying:
+            copy.kill()
+        elif copy.poll() is None:
+            return
+        _, said = copy.communicate()
+        self._copy = None
+        if copy.returncode == 0:
+            self._tell(filled=self._copying, error="")
+        elif copy.returncode > 0:
+            self._tell(error=_last_line(said))
+            self._not_before = time.monotonic() + RETRY_S
+        log.info("copy of generation %s: %s", self._copying, _last_line(said) if copy.returncode else "done")
+
+    def _tell(self, **changes: object) -> None:
+        self.report = replace(self.report, **changes)  # type: ignore[arg-type]
+        self._save(self.report)
+
+
+def run(what: str, generation: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command of bootstrap/beegfs.sh."""
+    argv = ["bash", str(BUNDLE / "beegfs.sh"), what]
+    environment = {**os.environ, "GENERATION": generation, **environment}
+    return subprocess.run(argv, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+
+
+def jobs_with_files_on(mount: str) -> Iterator[str]:
+    """Ids of Slurm's jobs that have a file or their working directory there, each once."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            links = [process / "cwd", *(process / "fd").iterdir()]
+            if any(_below(os.readlink(link), mount) for link in links):
+                found |= set(_job_of(process))
+        except OSError:  # it has ended
+            continue
+    yield from sorted(found)
+
+
+def _below(path: str, mount: str) -> bool:
+    return f"{path}/".startswith(f"{mount}/")
+
+
+def _job_of(process: Path) -> Iterator[str]:
+    for each in (process / "environ").read_bytes().split(b"\0"):
+        name, _, value = each.partition(b"=")
+        if name == b"SLURM_JOB_ID":
+            yield value.decode()
+
+
+def _mark(of: str) -> str:
+    try:
+        return MARKS[of].read_text().strip()
+    except OSError:
+        return ""
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "failed, and said nothing"
+
+
+def wait(limit_s: float) -> None:
+    """For the daemon beside this process, until the file system can be used here. Not so in time is no failure."""
+    node, end = socket.gethostname(), time.monotonic() + limit_s
+    while time.monotonic() < end:
+        state, report = shared.load_state(), shared.load_reports().get(node, Report(node))
+        if usable(state, report):
+            return
+        time.sleep(INTERVAL_S)
+    log.warning("%s cannot be used yet: the node goes on without it", shared.settings().mount)
+
+
+def main() -> None:
+    start_logging()
+    if sys.argv[1:2] == ["--wait"]:
+        wait(float(sys.argv[2]))
+        return
+    follower = Follower(shared.settings(), socket.gethostname())
+    while True:
+        follower.step(shared.load_state())
+        time.sleep(INTERVAL_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+# The management service: who serves, and under which number. A new generation begins with nobody.
+step_beegfs_management() {
+    local mark=$FOLDER/generation
+    if [ "$(cat "$mark" 2>/dev/null)" = "$GENERATION" ] && systemctl is-active --quiet beegfs-mgmtd; then return; fi
+    if [ "$(cat "$mark" 2>/dev/null)" != "$GENERATION" ]; then
+        beegfs_stop beegfs-mgmtd
+        rm -rf "$FOLDER"
+        put_directory "$FOLDER" 0700 root:root
+        "beegfs_init_${BEEGFS_VERSION%%.*}"
+        echo "$GENERATION" >"$mark"
+    fi
+    beegfs_start beegfs-mgmtd 8008
+}
+
+beegfs_init_7() {
+    /opt/beegfs/sbin/beegfs-setup-mgmtd -p "$FOLDER" -C -f
+}
+
+# Its administration is gRPC, under a certificate that this machine makes for itself.
+beegfs_init_8() {
+    local key=/etc/beegfs/key.pem certificate=/etc/beegfs/cert.pem
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj "/CN=$MANAGEMENT" \
+        -addext "subjectAltName=DNS:$MANAGEMENT,DNS:localhost,IP:127.0.0.1" -keyout "$key" -out "$certificate" 2>/dev/null
+    put_mode "$key" 0600 root:root
+    put_mode "$certificate" 0644 root:root
+    /opt/beegfs/sbin/beegfs-mgmtd --init --db-file "$FOLDER/mgmtd.sqlite"
+}
+
+# A line for each service that has registered: meta 3, storage 3.
+beegfs_list() {
+    local kind
+    for kind in meta storage; do
+        "beegfs_list_${BEEGFS_VERSION%%.*}" "$kind" | sed -n "s/^/$kind /p"
+    done
+}
+
+# beegfs-ctl says train-3 [ID: 3]
+beegfs_list_7() {
+    "${BEEGFS_LIST_SERVERS[@]/%--nodetype=/--nodetype=$1}" | sed -n 's/.*\[ID: \([0-9]*\)\].*/\1/p'
+}
+
+# beegfs says s:3 storage node_storage_3, in columns
+beegfs_list_8() {
+    "${BEEGFS_LIST_SERVERS[@]/%--node-type=/--node-type=$1}" --mgmtd-addr "$MANAGEMENT:8010" |
+        sed -n 's/^ *[ms]:\([0-9]*\) .*/\1/p'
+}

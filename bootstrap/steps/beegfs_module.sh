@@ -1,0 +1,27 @@
+# BeeGFS's client is a kernel module that each machine compiles for the kernel that it runs.
+step_beegfs_module() {
+    local kernel
+    kernel=$(uname -r)
+    beegfs_hold_kernel "$kernel"
+    if modprobe beegfs 2>/dev/null; then return; fi
+    if [ ! -e "/lib/modules/$kernel/build" ]; then install_packages "linux-headers-$kernel"; fi
+    beegfs_compile "$kernel"
+    modprobe beegfs || fail "BeeGFS's module was compiled for kernel $kernel and does not load: see dmesg; Secure Boot refuses it"
+}
+
+# beegfs_hold_kernel KERNEL: an upgrade would boot a kernel that has no module, and may have no client at all.
+beegfs_hold_kernel() {
+    local held=() package
+    for package in "linux-image-$1" "linux-headers-$1" linux-aws linux-image-aws linux-headers-aws; do
+        if dpkg-query --show "$package" >/dev/null 2>&1; then held+=("$package"); fi
+    done
+    if [ "${#held[@]}" -gt 0 ]; then apt-mark hold "${held[@]}" >/dev/null; fi
+}
+
+# beegfs_compile KERNEL
+beegfs_compile() {
+    local log=/var/log/gpucluster/beegfs-module.log why
+    if "$BEEGFS_CLIENT_CONTROL" rebuild >"$log" 2>&1; then return; fi
+    why=$(grep -m 1 -iE 'error|unsupported|no such file' "$log" || tail -n 1 "$log")
+    fail "BeeGFS $BEEGFS_REPOSITORY has no client for kernel $1: $(cut_to 70 "$why") ($log): choose another image or version"
+}
