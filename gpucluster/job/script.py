@@ -56,6 +56,11 @@ class SbatchRequest:
     staging: tuple[str, ...] = ()
     """Lines of the script that tell Slurm which data to load before it has nodes, and to export when it has ended."""
 
+    ram: BeegfsRam | None = None
+    """The file system in the memory of its nodes."""
+    no_ram: str = ""
+    """For its log, where the partition has one for other jobs."""
+
     @classmethod
     def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
         """`spec` is one that `load` has completed and found to fit."""
@@ -71,7 +76,10 @@ class SbatchRequest:
         for_servers = _environment_on(spec, config, PARAMETER_SERVERS) if own else None
         staged = staging.directives(spec, config, folder)
         role_region = config.region if config.s3_access else ""
-        return cls(folder, spec, launcher, environment, cpus, own, for_servers, looked_at, role_region, staged)
+        in_memory, none = ram.of(spec, config), ram.missing(spec, config)
+        return cls(
+            folder, spec, launcher, environment, cpus, own, for_servers, looked_at, role_region, staged, in_memory, none
+        )
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -112,7 +120,9 @@ class SbatchRequest:
 
     def files(self) -> Mapping[str, str]:
         """Everything that the script expects in its folder, by relative path."""
-        programs = _programs(self.spec, self.launcher) | _library() | _metrics(self.spec)
+        programs = (
+            _programs(self.spec, self.launcher, *([ram.PROGRAM] if self.ram else [])) | _library() | _metrics(self.spec)
+        )
         own = {"env.sh": self.environment_file()} if self.spec.env else {}
         return {"job.sbatch": self.materialize(), **own, **programs, **self.preflight, **channels.files(self.spec)}
 
@@ -176,8 +186,15 @@ def _metrics(spec: JobSpec) -> dict[str, str]:
     return {"metrics.py": program, "metrics.json": json.dumps(spec.metrics) + "\n"}
 
 
-def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
-    names = (*EVERY_JOB, *container.PROGRAMS, *preflight.programs(spec), *channels.programs(spec), *launcher.programs)
+def _programs(spec: JobSpec, launcher: Launcher, *more: str) -> dict[str, str]:
+    names = (
+        *more,
+        *EVERY_JOB,
+        *container.PROGRAMS,
+        *preflight.programs(spec),
+        *channels.programs(spec),
+        *launcher.programs,
+    )
     shipped = [program.partition(":") for program in names]
     return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}
 

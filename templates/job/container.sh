@@ -20,6 +20,7 @@ if [ -n "${CONTAINER_IMAGE:-}" ]; then
     COPIES=$(cat /etc/gpucluster/scratch 2>/dev/null || echo /var/lib/gpucluster/scratch)/cache
     CONTAINER_SEES+=,$COPIES:$COPIES:ro
   fi
+  [ -z "${GPUCLUSTER_RAM:-}" ] || CONTAINER_SEES+=,$GPUCLUSTER_RAM:$GPUCLUSTER_RAM
   # One container for each node and job, made by the first step that names it; the job's end removes it.
   CONTAINER=(
     --container-name="gpucluster-$SLURM_JOB_ID"

@@ -1,0 +1,255 @@
+"""A file system in the memory of one job's nodes: made when the job starts, gone when it ends. On each of its nodes.
+
+usage: job_ram serve JOB_ID FOLDER NODE...      as root: services and mount, in order over all nodes
+       job_ram fill|export [PART OF]            as the job's user: a node's share of the files
+       job_ram watch JOB_ID FOLDER PID NODE...  requeues the job when one of them serves no longer, or ends PID
+       job_ram release                          as root, Slurm's Epilog: writes back what the job could not, ends all
+
+FOLDER is the job's, on shared storage: nodes leave word there for each other. The first of the nodes manages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucluster_node import fleet, ram_files
+from gpucluster_node.ram_places import CREDENTIALS, JOB_CREDENTIALS, Refused
+
+STATE = Path("/run/gpucluster/job-ram.json")
+PROGRAM = "/opt/gpucluster/bin/job-ram"
+SERVICES = fleet.BUNDLE / "beegfs.sh"
+RECORDS = "/run/gpucluster/job-ram-management"
+MANAGEMENT_PORT, STORAGE_PORT, METADATA_PORT = 8008, 8003, 8005
+READY_S = 120
+"""How long all nodes together may take until every server is known."""
+CONNECT_S, WATCH_INTERVAL_S = 5.0, 5.0
+LOST_AFTER = 3
+"""Looks in a row without an answer: a server that is busy answers late."""
+EXPORTED, ENDED, LOST = "exported", "ended", "lost"
+"""Files in the job's folder: the job wrote everything back itself; the first node is done with the data; the node whose
+part is gone."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One node's part in it, kept in /run until the node is released."""
+
+    id: str
+    user: str
+    folder: str
+    nodes: tuple[str, ...]
+    number: int
+    """This node's among them, from 0."""
+    mount: str
+    export: str | None
+
+    @property
+    def word(self) -> Path:
+        """Where the nodes leave word."""
+        return Path(self.folder, "ram")
+
+
+def settings() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((fleet.BUNDLE / "beegfs.json").read_text())
+    return found
+
+
+def serve(job_id: str, folder: str, *nodes: str) -> None:
+    """What an earlier job left is ended first: its node may have been cut off before its epilog."""
+    end()
+    known, this = settings(), socket.gethostname().partition(".")[0]
+    if this not in nodes:
+        raise Refused(f"{this} is no node of the job: {' '.join(nodes)}")
+    user = pwd.getpwuid(int(os.environ.get("SUDO_UID", "0"))).pw_name
+    job = Job(job_id, user, folder, nodes, nodes.index(this), known["mount"], known["export"])
+    STATE.parent.mkdir(parents=True, exist_ok=True)
+    STATE.write_text(json.dumps(asdict(job)))
+    try:
+        _serve(job)
+    except Refused:
+        end()
+        raise
+
+
+def _serve(job: Job) -> None:
+    first, until = job.nodes[0], time.monotonic() + READY_S
+    # Its own word for each making: nothing of an earlier one passes for it.
+    told = {"MANAGEMENT": address(first), "NUMBER": str(job.number + 1), "GENERATION": f"{job.id}-{time.time_ns()}"}
+    if job.number == 0:
+        _as(job.user, "rm", "-f", str(job.word / EXPORTED), str(job.word / ENDED))
+        services("management", told)
+    _await(f"the management service of {first}", lambda: answers(first, MANAGEMENT_PORT), until)
+    services("server", told)
+    expected = {"meta": len(job.nodes), "storage": len(job.nodes)}
+    _await(f"all servers of {len(job.nodes)} nodes", lambda: registered(told) == expected, until)
+    services("client", told)
+    if job.number == 0:
+        own = Path(job.mount, ram_files.OWN)
+        own.mkdir(exist_ok=True)
+        shutil.chown(own, job.user, job.user)
+
+
+def _await(what: str, probe: Callable[[], bool], until: float) -> None:
+    while not probe():
+        if time.monotonic() > until:
+            raise Refused(f"{what} did not come up within {READY_S} s")
+        time.sleep(0.2)
+
+
+def registered(told: Mapping[str, str]) -> dict[str, int]:
+    """How many servers of each kind management knows."""
+    lines = services("list", told).splitlines()
+    return {kind: sum(line.startswith(f"{kind} ") for line in lines) for kind in ("meta", "storage")}
+
+
+def services(verb: str, told: Mapping[str, str] | None = None) -> str:
+    """What beegfs.sh said. Raises Refused with its last line."""
+    environment = {**os.environ, "FOLDER": RECORDS, **(told or {})}
+    argv = ["bash", str(SERVICES), verb]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    if done.returncode:
+        said = [line for line in done.stdout.splitlines() if line.strip()] or [f"it exited with {done.returncode}"]
+        raise Refused(f"{verb}: {said[-1].strip()}")
+    return done.stdout
+
+
+def address(node: str) -> str:
+    return f"{node}.{fleet.load().zone}"
+
+
+def answers(node: str, port: int) -> bool:
+    try:
+        socket.create_connection((address(node), port), CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def serves(node: str) -> bool:
+    return answers(node, STORAGE_PORT) and answers(node, METADATA_PORT)
+
+
+def watch(job_id: str, folder: str, pid: str, *nodes: str) -> None:
+    lost, mount = _first_lost(nodes), settings()["mount"]
+    Path(folder, "ram", LOST).write_text(f"{lost}\n")
+    print(f"[ram] lost: {lost} and its part of {mount}; what was in {mount} alone is gone", flush=True)
+    requeued = subprocess.run(["scontrol", "requeue", job_id], capture_output=True, text=True)
+    if requeued.returncode:
+        print(f"[ram] the job is not requeued but ended: {requeued.stderr.strip()}", flush=True)
+        os.kill(int(pid), signal.SIGTERM)
+
+
+def _first_lost(nodes: Sequence[str]) -> str:
+    """Returns when there is one."""
+    silent = dict.fromkeys(nodes, 0)
+    while True:
+        for node in nodes:
+            silent[node] = 0 if serves(node) else silent[node] + 1
+            if silent[node] >= LOST_AFTER:
+                return node
+        time.sleep(WATCH_INTERVAL_S)
+
+
+def release() -> None:
+    """Slurm drains a node whose epilog fails: one that holds memory still must get no other job."""
+    job = _held()
+    if job is None:
+        return end()
+    if os.environ.get("SLURM_JOB_ID", job.id) != job.id:
+        return None  # of a job that shares the node
+    if job.export and not (job.word / EXPORTED).exists():
+        if job.number == 0:
+            _write_back(job)
+            _as(job.user, "touch", str(job.word / ENDED))
+        else:
+            _await_first(job)
+    return end()
+
+
+def _held() -> Job | None:
+    try:
+        found = json.loads(STATE.read_text())
+    except FileNotFoundError:
+        return None
+    return Job(**{**found, "nodes": tuple(found["nodes"])})
+
+
+def _write_back(job: Job) -> None:
+    """The job was ended before it could. With a server lost, half of each file is: nothing then goes over what is safe."""
+    lost = [node for node in job.nodes if not serves(node)]
+    if lost:
+        return _tell(job, f"warning: nothing is written back: {', '.join(lost)} and its part of {job.mount} are lost")
+    argv = [PROGRAM, "export", "0", "1"]
+    done = subprocess.run(as_user(job.user, *argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = done.stdout.strip().splitlines() or [f"error: it exited with {done.returncode}"]
+    return _tell(job, said[-1] if done.returncode == 0 else f"{said[-1]}; what did not get there is lost")
+
+
+def _tell(job: Job, line: str) -> None:
+    """In the job's log, by the job's user, whose file it is."""
+    print(line, flush=True)
+    _as(job.user, "sh", "-c", 'echo "$1" >>"$2"', "sh", f"[ram] {line}", f"{job.folder}/log.txt")
+
+
+def _await_first(job: Job) -> None:
+    """Its part is needed until the first node has written back, or is gone itself."""
+    silent = 0
+    while not (job.word / ENDED).exists() and silent < LOST_AFTER:
+        silent = 0 if answers(job.nodes[0], MANAGEMENT_PORT) else silent + 1
+        time.sleep(1)
+
+
+def end() -> None:
+    """Whatever of it is there. Raises Refused where memory stays taken."""
+    services("leave")
+    STATE.unlink(missing_ok=True)
+
+
+def as_user(user: str, *argv: str) -> list[str]:
+    return ["runuser", "-u", user, "--", "env", f"{CREDENTIALS}={JOB_CREDENTIALS}", *argv]
+
+
+def _as(user: str, *argv: str) -> None:
+    subprocess.run(as_user(user, *argv), check=False)
+
+
+def copy(verb: str, *share: str) -> None:
+    """A job's step knows its share from Slurm."""
+    known = settings()
+    if place := known[{"fill": "source", "export": "export"}[verb]]:
+        mine = share or (os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_NTASKS", "1"))
+        print(f"{_name()}: {ram_files.main(verb, known['mount'], place, *mine)}", flush=True)
+
+
+def main(verb: str, *words: str) -> None:
+    work: dict[str, Callable[..., None]] = {"serve": serve, "watch": watch, "release": release}
+    copy(verb, *words) if verb in ("fill", "export") else work[verb](*words)
+
+
+def _name() -> str:
+    return socket.gethostname().partition(".")[0]
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        main(*words)
+    except Refused as refusal:
+        print(f"error: {_name()}: {refusal}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_run(sys.argv[1:]))

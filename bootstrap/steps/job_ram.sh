@@ -1,0 +1,18 @@
+# A file system in the memory of a job's nodes: what makes it when a job asks, and ends it with the job.
+step_job_ram() {
+    local bin=/opt/gpucluster/bin
+    if [ "$BEEGFS_SCOPE" != job ] || ! beegfs_of_jobs; then return; fi
+    node_program
+    put_file $bin/job-ram 0755 root:root <<EOF
+#!/bin/sh
+exec $bin/node-program job_ram "\$@"
+EOF
+    # Services and mounts take root. Slurm's epilog has it anyway.
+    put_file /etc/sudoers.d/gpucluster-ram 0440 root:root <<EOF
+$JOB_USER ALL=(root) NOPASSWD: $bin/job-ram serve *
+EOF
+    put_file /opt/gpucluster/epilog.d/50-job-ram 0755 root:root <<EOF
+#!/bin/sh
+exec $bin/job-ram release
+EOF
+}

@@ -1,0 +1,34 @@
+"""The file system in the memory of a job's own nodes: which jobs get one."""
+
+from __future__ import annotations
+
+from gpucluster.config.models import BeegfsRam, ClusterConfig
+from gpucluster.job.spec import JobSpec
+
+PROGRAM = "ram.sh"
+BUILT = False
+
+
+def offered(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
+    """What the partition has for jobs."""
+    found = (each for each in config.storage if isinstance(each, BeegfsRam) and each.scope == "job")
+    return next((each for each in found if each.partition == spec.partition), None)
+
+
+def refusal(spec: JobSpec) -> str | None:
+    """Why this job gets none all the same."""
+    if not spec.exclusive:
+        return "the job shares its nodes, and their memory"
+    if spec.min_nodes:
+        return "an elastic job goes on without nodes that it loses, and a file system does not"
+    return None
+
+
+def missing(spec: JobSpec, config: ClusterConfig) -> str:
+    """A line for the log of a job that gets none where others do."""
+    found, why = offered(spec, config), refusal(spec)
+    return f"[ram] there is no {found.mount}: {why}" if found and why else ""
+
+
+def of(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
+    return None if refusal(spec) or not BUILT else offered(spec, config)
