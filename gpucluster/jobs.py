@@ -133,14 +133,16 @@ class Ending:
 
 
 def ending(remote: Remote, job_id: str) -> Ending | None:
-    """None while it has not ended. Slurm's word goes first, as long as it has one."""
+    """None while it has not ended. Slurm's word goes first, as long as it has one; but for exports, of which it knows the
+    job's exit code alone."""
     job = find(remote, job_id)
     if job and job.phase in ("waiting", "running"):
         return None
     found = result(remote, job_id)
     lacks = {} if found else _unmade(remote, job_id)
     if job:
-        return Ending(slurm.base_state(job.state), found or lacks)
+        state = slurm.base_state(job.state)
+        return Ending("FAILED" if state == "COMPLETED" and found and found["exit_code"] else state, found or lacks)
     if lacks:
         return Ending("CANCELLED", lacks)
     if found is None:
@@ -148,6 +150,12 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
             "NODE_FAIL", {"reason": "Slurm forgot it and it left no result: its first node was probably lost"}
         )
     return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found)
+
+
+def staging(remote: Remote, job_id: str) -> dict[str, Any]:
+    """How far its data is on its way from or to S3: stage (in | out), path, done, total. Empty where nothing moves."""
+    done = remote.run(["cat", f"{folder_of(job_id)}/staging.json"])
+    return (_json(done.stdout) or {}) if done.exit_code == 0 else {}
 
 
 def _unmade(remote: Remote, job_id: str) -> dict[str, Any]:

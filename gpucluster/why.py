@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from gpucluster import slurm
 from gpucluster.jobs import Ending, describe
 from gpucluster.slurm import Job, Node
 
 
-def waiting(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
-    """`nodes` are those of its partition."""
+def waiting(job: Job, nodes: Sequence[Node], staging: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """`nodes` are those of its partition; `staging`: what its folder says of its data."""
     yield describe(job)
+    if staging:
+        yield _staging(staging)
     if slurm.base_state(job.state) == "PENDING":
         yield f"Slurm says: {job.reason.strip('()')}"
         yield from _nodes(job, nodes)
@@ -19,6 +22,11 @@ def waiting(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
             yield f"expected to start at {job.start}"
         elif "Dependency" not in job.reason and "Held" not in job.reason:
             yield "Slurm cannot tell yet when it starts"
+
+
+def _staging(moved: Mapping[str, Any]) -> str:
+    way = "loaded from S3" if moved["stage"] == "in" else "exported to S3"
+    return f"{moved['done']} of {moved['total']} files of {moved['path']} are {way}"
 
 
 def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:

@@ -40,6 +40,9 @@ def merged(current: list[slurm.Job], past: list[jobs.Past]) -> list[dict[str, An
     for job_id, entry in found.items():
         if slurm.job_state(entry["state"]).phase == "done" and job_id in ended:
             entry["reason"] = ended[job_id]["reason"]
+            # Slurm knows a program's exit code, and not what became of the exports after it.
+            if (entry["state"], ended[job_id]["state"]) == ("COMPLETED", "FAILED"):
+                entry["state"] = "FAILED"
     folders = {job.job_id: job.folder for job in past}
     return [entry | {"folder": folders.get(entry["job_id"])} for entry in sorted(found.values(), key=_order)]
 

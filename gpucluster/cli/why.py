@@ -30,7 +30,7 @@ def command(context: CliContext, job_id: str | None, as_json: bool) -> int:
 def explain(remote: Remote, job_id: str) -> list[str]:
     job = jobs.require(remote, job_id)
     if job and job.phase != "done":
-        return list(why.waiting(job, jobs.nodes(remote, job.partition)))
+        return list(why.waiting(job, jobs.nodes(remote, job.partition), jobs.staging(remote, job_id)))
     ending = jobs.ending(remote, job_id)
     if ending is None:
         return [f"job {job_id} has just started again: ask again"]

@@ -24,6 +24,12 @@ def test_a_failed_job_says_why_while_slurm_still_knows_it() -> None:
     assert entry["elapsed"] == "0:04"
 
 
+def test_a_job_whose_exports_failed_has_failed_whatever_slurm_says() -> None:
+    done, result = FAILED.replace("FAILED", "COMPLETED"), {"exit_code": 74, "reason": "1 of 3 files did not reach S3"}
+    (entry,) = jobs.merged(slurm.parse_jobs(done), [Past("2", "/jobs/raise-1-2-3", result)])
+    assert (entry["state"], entry["reason"]) == ("FAILED", "1 of 3 files did not reach S3")
+
+
 def test_a_job_that_runs_again_does_not_say_how_its_last_run_ended() -> None:
     running = FAILED.replace("FAILED", "RUNNING")
     (entry,) = jobs.merged(slurm.parse_jobs(running), [Past("2", "/jobs/raise-1-2-3", RESULT)])

@@ -148,6 +148,18 @@ def test_what_slurm_says_against_a_job(text, refusal):
     assert slurm.refusal(text) == refusal
 
 
+def test_how_far_its_data_is():
+    line = "7|PENDING|train|1||0:00|UNLIMITED|x|N/A|digits|(%s)\n"
+    (job,) = slurm.parse_jobs(line % "BurstBufferStageIn")
+    moved = {"stage": "in", "path": "/fsx/data", "done": 3, "total": 40}
+    assert list(why.waiting(job, [], moved))[:2] == [
+        "job 7 waits for nodes: its data is being loaded from S3: `gpucluster why` says how far",
+        "3 of 40 files of /fsx/data are loaded from S3",
+    ]
+    said = "burst_buffer/lua: slurm_bb_data_in: /fsx/data does not exist"
+    assert slurm.pending_reason(f"({said})").endswith("`scontrol release` tries again: /fsx/data does not exist")
+
+
 def test_why_it_failed():
     ending = Ending("FAILED", {"exit_code": 3, "failed_rank": 1, "failed_node": "train-2", "reason": "ValueError: x"})
     assert list(why.ended("7", ending, ["[1 train-2] x"])) == [

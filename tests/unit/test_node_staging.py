@@ -1,0 +1,250 @@
+"""Data on its way between Lustre and S3, with an `lfs` that plays Lustre's: it takes requests and does them later."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from gpucluster_node import hsm, staging, transfer, verdict
+from gpucluster_node.directives import Directives
+from gpucluster_node.transfer import Outcome, Transfer
+
+RELEASED, EXPORTED, DIRTY, NEW = 0xD, 0x9, 0xB, 0x0
+
+
+@dataclass
+class PlayedLfs:
+    flags: dict[str, int]
+    broken: dict[str, str] = field(default_factory=dict)
+    """Path -> `refuse`: lfs does not take the request; `drop`: Lustre gives it up each time; `hang`: it never ends."""
+    polls: int = 1
+    """How often one must ask until a request is done."""
+    pending: dict[str, int] = field(default_factory=dict)
+    calls: list[tuple[str, int]] = field(default_factory=list)
+    most_in_flight: int = 0
+
+    def __call__(self, argv: Sequence[str]) -> str:
+        _, verb, *paths = argv
+        self.calls.append((verb, len(paths)))
+        return "".join(self._one(verb, path) for path in paths)
+
+    def _one(self, verb: str, path: str) -> str:
+        if path not in self.flags:
+            raise hsm.LfsError(f"can't get hsm state for {path}: No such file or directory")
+        if verb == "hsm_state":
+            self._work(path)
+            return f"{path}: (0x{self.flags[path]:08x}) released exists archived, archive_id:1\n"
+        if verb == "hsm_action":
+            return f"{path}: {'RESTORE running (0 bytes moved)' if path in self.pending else 'NOOP'}\n"
+        if self.broken.get(path) == "refuse":
+            raise hsm.LfsError(f"cannot send HSM request (use of {path}): Operation not permitted")
+        if self.broken.get(path) != "drop":
+            self.pending[path] = self.polls
+            self.most_in_flight = max(self.most_in_flight, len(self.pending))
+        return ""
+
+    def _work(self, path: str) -> None:
+        if path in self.pending and self.broken.get(path) != "hang":
+            self.pending[path] -= 1
+            if self.pending[path] < 0:
+                del self.pending[path]
+                self.flags[path] = EXPORTED
+
+
+@dataclass
+class Clock:
+    seconds: float = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def move(lfs: PlayedLfs, verb: str = "hsm_restore") -> tuple[Outcome, list[tuple[int, int]]]:
+    told: list[tuple[int, int]] = []
+    done: Callable[[hsm.State], bool] = (
+        (lambda state: state.loaded) if verb == "hsm_restore" else (lambda state: state.exported)
+    )
+    clock = Clock()
+    moving = Transfer(verb, done, lambda *each: told.append(each), lfs, clock.sleep, clock.now)
+    return moving.of(list(lfs.flags)), told
+
+
+STATES = [
+    ("/fsx/a: (0x0000000d) released exists archived, archive_id:1", False, True),
+    ("/fsx/a: (0x00000009) exists archived, archive_id:1", True, True),
+    ("/fsx/a: (0x0000000b) exists dirty archived, archive_id:1", True, False),
+    ("/fsx/a: (0x00000000)", True, False),
+    ("/fsx/a: (0x00000001) exists, archive_id:1", True, False),
+    ("/fsx/a: (0x00000049) exists archived lost, archive_id:1", True, False),
+]
+
+
+@pytest.mark.parametrize(("line", "loaded", "exported"), STATES)
+def test_states(line: str, loaded: bool, exported: bool) -> None:
+    state = hsm.parse_states(line + "\n")["/fsx/a"]
+    assert (state.loaded, state.exported) == (loaded, exported)
+
+
+def test_odd_names_are_read() -> None:
+    text = "/fsx/a: (0x1): (0x0000000d) released\n/fsx/b c: (0x00000009) exists\n"
+    assert set(hsm.parse_states(text)) == {"/fsx/a: (0x1)", "/fsx/b c"}
+    assert hsm.parse_idle("/fsx/a: NOOP\n/fsx/b: RESTORE running (12 bytes moved)\n/fsx/c: NOOP: NOOP\n") == {
+        "/fsx/a",
+        "/fsx/c: NOOP",
+    }
+
+
+def test_only_what_is_released_is_loaded() -> None:
+    lfs = PlayedLfs({"/fsx/a": RELEASED, "/fsx/b": EXPORTED, "/fsx/c": NEW, "/fsx/d": RELEASED})
+    outcome, told = move(lfs)
+    assert (outcome.files, outcome.moved, outcome.failed) == (4, 2, {})
+    assert told == [(0, 2), (2, 2)]
+    assert ("hsm_restore", 2) in lfs.calls
+    assert move(lfs)[0].moved == 0
+
+
+def test_new_and_changed_files_are_exported() -> None:
+    lfs = PlayedLfs({"/fsx/a": NEW, "/fsx/b": DIRTY, "/fsx/c": EXPORTED, "/fsx/d": RELEASED})
+    outcome, _ = move(lfs, "hsm_archive")
+    assert (outcome.moved, outcome.failed) == (2, {})
+
+
+def test_many_files_go_a_thousand_at_a_time() -> None:
+    lfs = PlayedLfs({f"/fsx/{n}": RELEASED for n in range(2500)}, polls=2)
+    outcome, told = move(lfs)
+    assert outcome.moved == 2500 and lfs.most_in_flight == transfer.IN_FLIGHT
+    assert max(count for _, count in lfs.calls) == hsm.FILES_PER_CALL
+    assert [done for done, _ in told] == sorted(done for done, _ in told) and len(told) > 2
+
+
+def test_one_that_lustre_gives_up_is_tried_again_and_then_named() -> None:
+    lfs = PlayedLfs({"/fsx/a": NEW, "/fsx/b": NEW, "/fsx/c": NEW}, {"/fsx/b": "drop", "/fsx/c": "refuse"})
+    outcome, _ = move(lfs, "hsm_archive")
+    assert outcome.moved == 1
+    assert outcome.failed == {
+        "/fsx/b": "Lustre gave up on it",
+        "/fsx/c": "cannot send HSM request (use of /fsx/c): Operation not permitted",
+    }
+
+
+def test_what_does_not_move_is_not_waited_for_for_ever() -> None:
+    lfs = PlayedLfs({"/fsx/a": NEW, "/fsx/b": NEW}, {"/fsx/b": "hang"})
+    outcome, _ = move(lfs, "hsm_archive")
+    assert outcome.failed == {"/fsx/b": "nothing moved within 30 minutes"}
+
+
+def test_lfs_that_is_not_there_is_said() -> None:
+    with pytest.raises(hsm.LfsError, match=r"no-such-lfs cannot be run: No such file"):
+        hsm.run(["no-such-lfs", "hsm_state", "/fsx/a"])
+
+
+def test_paths_stay_on_lustre(tmp_path: Path) -> None:
+    mount = str(tmp_path / "fsx")
+    os.makedirs(f"{mount}/data")
+    os.symlink("/etc", f"{mount}/out")
+
+    def check(path: str, mounted: bool = True) -> str:
+        return staging.checked(path, [mount], lambda _: mounted)
+
+    assert check(f"{mount}/data/../data") == f"{mount}/data"
+    for path, said in (
+        (f"{mount}/out/passwd", "is on no Lustre file system"),
+        (f"{mount}/data/../../etc", "is on no Lustre file system"),
+        (f"{mount}-other", "is on no Lustre file system"),
+        (f"{mount}/none", "does not exist"),
+    ):
+        with pytest.raises(staging.StagingError, match=said):
+            check(path)
+    with pytest.raises(staging.StagingError, match="is not mounted on the head node"):
+        check(f"{mount}/data", mounted=False)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/b").touch()
+    (tmp_path / "a").touch()
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "linked").symlink_to("/etc")
+    assert sorted(staging.files(str(tmp_path))) == [f"{tmp_path}/a", f"{tmp_path}/sub/b"]
+    assert list(staging.files(f"{tmp_path}/a")) == [f"{tmp_path}/a"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "log.txt").write_text("[0 train-1] hello\n")
+    (tmp_path / "result.json").write_text(json.dumps({"job_id": "7", "exit_code": 0, "reason": None}))
+    (tmp_path / "staging.json").write_text("{}")
+    return tmp_path
+
+
+def result(folder: Path) -> tuple[int, str | None]:
+    found = json.loads((folder / "result.json").read_text())
+    return found["exit_code"], found["reason"]
+
+
+def test_a_verdict_of_complete_exports_leaves_the_result(folder: Path) -> None:
+    verdict.write(folder, "7", [verdict.Export("/fsx/out", Outcome(3, 2), "")])
+    assert json.loads((folder / "exports.json").read_text())["verdict"] == "complete"
+    assert (folder / "log.txt").read_text() == "[0 train-1] hello\n[exports] 3 files of /fsx/out are in S3\n"
+    assert result(folder) == (0, None)
+    assert not (folder / "staging.json").exists()
+
+
+def test_a_job_whose_exports_failed_has_failed(folder: Path) -> None:
+    outcome = Outcome(3, 1, {"/fsx/out/b": "Lustre gave up on it", "/fsx/out/c": "no"})
+    said = verdict.sentence("/fsx/out", outcome, "did not reach S3")
+    assert said == "2 of 3 files of /fsx/out did not reach S3, such as /fsx/out/b: Lustre gave up on it"
+    verdict.write(folder, "7", [verdict.Export("/fsx/out", outcome, said)])
+    report = json.loads((folder / "exports.json").read_text())
+    assert report["verdict"] == "incomplete" and report["exports"][0]["first_failed"][1]["file"] == "/fsx/out/c"
+    assert result(folder) == (verdict.EXIT_CODE, said)
+    assert f"[exports] error: {said}" in (folder / "log.txt").read_text()
+
+
+def test_what_failed_first_stays_the_reason(folder: Path) -> None:
+    (folder / "result.json").write_text(json.dumps({"exit_code": 3, "reason": "KeyError: 1"}))
+    verdict.write(folder, "7", [verdict.Export("/fsx/out", Outcome(), "/fsx/out does not exist")])
+    assert result(folder) == (3, "KeyError: 1; /fsx/out does not exist")
+
+
+def test_a_job_that_left_no_result_gets_none(folder: Path) -> None:
+    (folder / "result.json").unlink()
+    verdict.write(folder, "7", [verdict.Export("/fsx/out", Outcome(), "/fsx/out does not exist")])
+    assert not (folder / "result.json").exists() and (folder / "exports.json").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_the_folder_is_written_to_as_the_jobs_user(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    for each in (folder, folder.parent, folder.parent.parent):
+        each.chmod(0o755)
+    theirs = tmp_path_factory.mktemp("theirs")
+    os.chown(theirs, 12345, 12345)
+    theirs.parent.chmod(0o755)
+    theirs.parent.parent.chmod(0o755)
+    for each in (theirs, folder):
+        job = staging.Job("7", Directives(folder=str(each)), 12345, 12345)
+        job.keep(lambda place: verdict.progress(place, "in", "/fsx/data", 1, 2))
+    assert (theirs / "staging.json").stat().st_uid == 12345
+    assert (folder / "staging.json").read_text() == "{}", "root's folder is not theirs to write to"
+
+
+def test_every_export_is_tried(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount = folder / "fsx"
+    (mount / "good").mkdir(parents=True)
+    (mount / "good/a").touch()
+    lfs = PlayedLfs({f"{mount}/good/a": NEW})
+    monkeypatch.setattr(hsm, "run", lfs)
+    monkeypatch.setattr(staging, "Transfer", lambda *given: Transfer(*given, lfs, lambda _: None))
+    monkeypatch.setattr(staging.checked, "__defaults__", (lambda _: True,))
+    wanted = Directives(stage_out=(f"{mount}/none", f"{mount}/good"), folder=str(folder))
+    said = staging.data_out(staging.Job("7", wanted, os.getuid(), os.getgid()), [str(mount)])
+    assert said == f"{mount}/none does not exist"
+    report = json.loads((folder / "exports.json").read_text())["exports"]
+    assert [(each["files"], each["failed"], each["reason"]) for each in report] == [(0, 0, said), (1, 0, None)]
