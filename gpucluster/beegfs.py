@@ -145,6 +145,7 @@ def node_settings(config: ClusterConfig, storage: BeegfsRam) -> dict[str, object
         "partition": storage.partition,
         "servers": servers(config),
         "source": storage.source,
+        "export": storage.export,
         "version": storage.version,
         "gib_per_node": storage.gib_per_node,
     }

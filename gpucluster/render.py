@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from gpucluster import matrix, watching
+from gpucluster import beegfs, matrix, watching
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, Efs, FsxLustre, ParameterServers, Partition, lustre
 from gpucluster.instances import InstanceType
 
@@ -43,6 +43,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         "fleet.json": json.dumps(fleet(config), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
         "prices.json": json.dumps(prices(config), indent=2) + "\n",
+        **_beegfs(config),
         **watching.agent_files(config),
         **_verbatim(),
         **_environments(config),
@@ -199,6 +200,7 @@ def _idle_minutes(partition: Partition | ParameterServers) -> float:
 
 
 def _node_values(config: ClusterConfig) -> dict[str, str]:
+    ram = beegfs.of(config)
     return {
         "cluster": config.name,
         "region": config.region,
@@ -209,6 +211,8 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "home_on": config.home.type,
         "data": config.state_folder,
         "job_credentials": "yes" if config.s3_access else "no",
+        "beegfs_scope": ram.scope if ram else "none",
+        "beegfs_partition": ram.partition if ram else "",
     }
 
 
@@ -224,6 +228,20 @@ def _head_values(config: ClusterConfig) -> dict[str, Any]:
         "volume_gib": config.head_node.volume_gib,
         "volume": config.volume_mount,
         "partitions": names,
+    }
+
+
+def _beegfs(config: ClusterConfig) -> dict[str, str]:
+    """What sets up the file system in memory; nothing for a cluster without one."""
+    ram = beegfs.of(config)
+    if not ram:
+        return {}
+    values = {**_node_values(config), **beegfs.values(ram)}
+    files = beegfs.RELEASES[ram.version].files
+    return {
+        "beegfs.sh": _template("bootstrap/beegfs.sh.j2").render(values),
+        "beegfs.json": json.dumps(beegfs.node_settings(config, ram), indent=2) + "\n",
+        **{f"beegfs/{name}": _template(f"templates/beegfs/{file}").render(values) for name, file in files.items()},
     }
 
 
@@ -264,12 +282,18 @@ def _slurm_partition(config: ClusterConfig, name: str, partition: Partition | Pa
         "nodes": node_range(name, partition.max_nodes),
         "always_on": node_range(name, partition.min_nodes) if partition.min_nodes else None,
         "cpus": min(instance_type.vcpus for instance_type in types),
-        "memory_mib": int(min(instance_type.memory_gib for instance_type in types) * 1024 * USABLE_MEMORY),
+        "memory_mib": _memory_mib(config, name, types),
         "gres": ":".join(filter(None, ("gpu", model, str(types[0].gpus)))) if types[0].gpus else None,
         "gpu_model": model,
         "gpu_files": gpu_files(types[0].gpus),
         "suspend_time_s": int(_idle_minutes(partition) * 60),
     }
+
+
+def _memory_mib(config: ClusterConfig, partition: str, types: tuple[InstanceType, ...]) -> int:
+    """What jobs can have: of their nodes' memory, a file system may hold a part."""
+    memory_gib = min(instance_type.memory_gib for instance_type in types)
+    return max(1, int((memory_gib * USABLE_MEMORY - beegfs.taken_gib(config, partition)) * 1024))
 
 
 def node_range(partition: str, count: int) -> str:

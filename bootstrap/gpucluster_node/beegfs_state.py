@@ -29,6 +29,7 @@ class Settings:
     partition: str
     servers: tuple[str, ...]
     source: str | None
+    export: str | None
     version: str
     gib_per_node: int
 

@@ -2,20 +2,11 @@
 step_beegfs_module() {
     local kernel
     kernel=$(uname -r)
-    beegfs_hold_kernel "$kernel"
+    hold_kernel
     if modprobe beegfs 2>/dev/null; then return; fi
     if [ ! -e "/lib/modules/$kernel/build" ]; then install_packages "linux-headers-$kernel"; fi
     beegfs_compile "$kernel"
     modprobe beegfs || fail "BeeGFS's module was compiled for kernel $kernel and does not load: see dmesg; Secure Boot refuses it"
-}
-
-# beegfs_hold_kernel KERNEL: an upgrade would boot a kernel that has no module, and may have no client at all.
-beegfs_hold_kernel() {
-    local held=() package
-    for package in "linux-image-$1" "linux-headers-$1" linux-aws linux-image-aws linux-headers-aws; do
-        if dpkg-query --show "$package" >/dev/null 2>&1; then held+=("$package"); fi
-    done
-    if [ "${#held[@]}" -gt 0 ]; then apt-mark hold "${held[@]}" >/dev/null; fi
 }
 
 # beegfs_compile KERNEL
