@@ -78,4 +78,10 @@ def hardware(instance_type: str) -> Hardware:
         gpu_name=f"{first['Manufacturer']} {first['Name']}" if first else None,
         gpu_memory_mib=int(first["MemoryInfo"]["SizeInMiB"]) if first else 0,
         efa_interfaces=max_efa_interfaces(instance_type),
+        instance_store_gb=_instance_store(entry),
     )
+
+
+def _instance_store(entry: dict[str, Any]) -> tuple[int, ...]:
+    disks = entry.get("InstanceStorageInfo", {}).get("Disks", [])
+    return tuple(int(disk["SizeInGB"]) for disk in disks for _ in range(int(disk["Count"])))

@@ -105,6 +105,7 @@ class NspawnHypervisor:
             with self._ends:
                 machine.state = machine.state if machine.asked else "running"
             if not machine.asked:
+                self._volumes.furnish(machine.spec.instance_id, machine.spec.hardware.instance_store_gb)
                 machine.boot(netns, self._wheels, self._trusted)
             machine.wait(lambda leader: self._volumes.show_again(machine.spec.instance_id, leader))
         except Exception as error:  # noqa: BLE001 - the thread is the instance's: its end is told on the console, never lost
@@ -127,6 +128,7 @@ class NspawnHypervisor:
         self._network.leave(machine.spec)
         machine.root.unmount()
         cgroups.remove(machine.cgroup)
+        self._volumes.strip(machine.spec.instance_id)
         nspawn.forget(machine.spec.instance_id)
         with self._ends:
             if machine.keeps_disk:

@@ -35,6 +35,7 @@ class Hardware:
     gpu_name: str | None  # as nvidia-smi names it, e.g. "NVIDIA A10G"
     gpu_memory_mib: int
     efa_interfaces: int
+    instance_store_gb: tuple[int, ...] = ()  # of each NVMe disk of its own, 10^9 bytes
 
 
 @dataclass(frozen=True)

@@ -1,40 +1,49 @@
-"""EBS volumes: a sparse file behind a loop device, shown in the guest as NVMe shows a disk on EC2."""
+"""EBS volumes and instance store: a sparse file behind a loop device, shown in the guest as NVMe shows a disk on EC2.
+
+An instance's own disks are attachments like volumes, with a serial number in place of a volume's id; they come with the
+instance, and what is on them goes when it stops.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from localcloud.machines.processes import MachineError, run
 
-GIB = 1 << 30
+GIB, GB = 1 << 30, 10**9
 _FIRST_DISK = 1  # nvme0 is the root disk's name
 
 
 @dataclass(frozen=True)
 class Attachment:
     instance_id: str
-    volume_id: str
-    device: str  # as the API's caller named it, /dev/sdf
+    volume_id: str  # or the serial number of a disk of the instance's own
+    device: str  # as the API's caller named it, /dev/sdf; "" for the instance's own
     disk: str  # as the guest's kernel names it, nvme1n1
     loop: Path
 
 
 def by_id_name(volume_id: str) -> str:
-    """What udev's rule for EBS calls the disk: the volume id without its dash."""
-    return f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
+    """What udev makes of model and serial number; a volume's is its id without its dash."""
+    model = "Amazon_Elastic_Block_Store" if volume_id.startswith("vol-") else "Amazon_EC2_NVMe_Instance_Storage"
+    return f"nvme-{model}_{volume_id.replace('-', '')}"
+
+
+def serial_number(instance_id: str, index: int) -> str:
+    return f"AWS{hashlib.sha256(f'{instance_id}/{index}'.encode()).hexdigest()[:17].upper()}"
 
 
 def links(attachment: Attachment) -> dict[str, str]:
     """Path below the guest's /dev -> what the link there points to."""
-    return {
-        f"disk/by-id/{by_id_name(attachment.volume_id)}": f"../../{attachment.disk}",
-        attachment.device.removeprefix("/dev/"): attachment.disk,
-    }
+    own_name = {attachment.device.removeprefix("/dev/"): attachment.disk} if attachment.device else {}
+    return {f"disk/by-id/{by_id_name(attachment.volume_id)}": f"../../{attachment.disk}", **own_name}
 
 
 class Volumes:
@@ -53,7 +62,7 @@ class Volumes:
                 if leader is not None:
                     _show(held, Path(f"/proc/{leader}/root/dev"))
                 return
-            loop = self._loop(volume_id, size_gib)
+            loop = self._loop(volume_id, size_gib * GIB)
             attachment = Attachment(instance_id, volume_id, device, self._free_disk(instance_id), loop)
             try:
                 if leader is not None:
@@ -63,11 +72,27 @@ class Volumes:
                 raise
             self._attached[volume_id] = attachment
 
-    def _loop(self, volume_id: str, size_gib: int) -> Path:
+    def furnish(self, instance_id: str, sizes_gb: Sequence[int]) -> None:
+        """The instance's own disks, blank; those that it has it keeps. `show_again` shows them."""
+        with self._lock:
+            for index, size_gb in enumerate(sizes_gb):
+                serial = serial_number(instance_id, index)
+                if serial not in self._attached:
+                    disk, loop = self._free_disk(instance_id), self._loop(serial, size_gb * GB)
+                    self._attached[serial] = Attachment(instance_id, serial, "", disk, loop)
+
+    def strip(self, instance_id: str) -> None:
+        """Takes away what `furnish` gave, with all that is on it."""
+        attached = list(self._attached.values())
+        own = [a.volume_id for a in attached if a.instance_id == instance_id and not a.device]
+        for serial in own:
+            self.delete(serial)
+
+    def _loop(self, volume_id: str, size: int) -> Path:
         path = self._folder / volume_id
         if not path.exists():
             with path.open("wb") as file:
-                file.truncate(size_gib * GIB)
+                file.truncate(size)
         # Another guest may hold a file system of the disk mounted still (NFS): one disk, one loop device, ever.
         return Path(run(["losetup", "--find", "--show", "--nooverlap", str(path)]).strip())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -72,6 +73,18 @@ def test_volume_has_the_names_that_ec2_gives_it() -> None:
         "disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0ab": "../../nvme1n1",
         "sdf": "nvme1n1",
     }
+
+
+def test_an_instances_own_disks_have_the_names_that_ec2_gives_them(tmp_path: Path) -> None:
+    loops = iter(("/dev/loop7", "/dev/loop8", "/dev/loop9"))
+    cloud = volumes.Volumes(tmp_path)
+    cloud._loop = lambda name, size: (tmp_path / name).write_text(str(size)) and Path(next(loops))  # type: ignore[method-assign]
+    cloud.furnish("i-1", (3800, 3800))
+    cloud.furnish("i-1", (3800, 3800))  # another boot
+    first, second = cloud._attached.values()
+    (name,) = volumes.links(first)
+    assert re.fullmatch(r"disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS[0-9A-F]{17}", name)
+    assert (first.disk, second.disk, (tmp_path / first.volume_id).read_text()) == ("nvme1n1", "nvme2n1", "3800" + "0" * 9)
 
 
 ETAB = "/home\t10.0.0.0/16(rw,sync)\n/home/public\t*(ro)\nnoise\n"
