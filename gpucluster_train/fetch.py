@@ -1,16 +1,16 @@
 """Copies the channels of mode `copy` to this node's scratch, once before the ranks start.
 
-A copy is kept by what it holds: a later job that asks for the same data finds it there. It appears under its name when
-it is whole, and not before.
+The node's scratch-cache keeps a copy by what it holds: a later job that asks for the same data finds it there. What was
+not copied whole is not kept.
 """
 
 from __future__ import annotations
 
-import errno
+import heapq
 import json
 import os
 import shutil
-import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,16 +27,14 @@ from gpucluster_train.world import World
 
 AT_A_TIME = 8
 """Files: one stream of S3's does not fill a network card."""
-SCRATCH_NOTED_IN = Path("/etc/gpucluster/scratch")
-SCRATCH = "/var/lib/gpucluster/scratch"
+CACHE = "scratch-cache"
+NODE_PROGRAMS = "/opt/gpucluster/bin"
+NO_ROOM = 3
+"""The cache's exit status."""
 
 
-def scratch() -> Path:
-    """This node's own disk, where the node says it is."""
-    try:
-        return Path(SCRATCH_NOTED_IN.read_text(encoding="utf-8").strip() or SCRATCH)
-    except FileNotFoundError:
-        return Path(SCRATCH)
+def own_part(channel: Channel) -> Sequence[Shard]:
+    return channel.node_parts(0)[channel.nodes.index(channel.node)] if channel.shard == "by-node" else channel.every
 
 
 def key_of(channel: Channel, shards: Sequence[Shard], versions: Mapping[str, str]) -> str:
@@ -48,51 +46,55 @@ def key_of(channel: Channel, shards: Sequence[Shard], versions: Mapping[str, str
     return sha256("".join(lines).encode()).hexdigest()
 
 
-def fetch(channel: Channel, versions: Mapping[str, str], scratch: Path, job: str) -> str:
+def room_for(channel: Channel, shards: Sequence[Shard]) -> int:
+    """Bytes. A tar file is there beside what is unpacked of it, for a while."""
+    sizes = [shard.size_bytes for shard in shards]
+    return sum(sizes) + (sum(heapq.nlargest(AT_A_TIME, sizes)) if channel.unpack == "tar" else 0)
+
+
+def fetch(channel: Channel, versions: Mapping[str, str]) -> str:
     """Where the copy is. Raises ChannelError."""
-    shards = channel.node_parts(0)[channel.nodes.index(channel.node)] if channel.shard == "by-node" else channel.every
-    target = scratch / "cache" / key_of(channel, shards, versions)
-    if target.is_dir():
-        os.utime(target)
-        print(f"[channels] {channel.name}: {channel.node} has a copy already: {target}")
-        return str(target)
-    size = sum(shard.size_bytes for shard in shards)
-    partial = target.with_name(f".{target.name}.{job}.{channel.node}")
-    try:
-        _check_room(size, scratch)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        _fill(partial, channel, shards)
-        _appear(partial, target)
-    except OSError as error:
-        raise ChannelError(_disk_words(error, size, scratch)) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    print(f"[channels] {channel.name}: {channel.node} copied {len(shards)} shards, {in_words(size)}, to {target}")
-    return str(target)
-
-
-def _check_room(size: int, scratch: Path) -> None:
-    scratch.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(scratch).free
-    if free < size:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _disk_words(error: OSError, size: int, scratch: Path) -> str:
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return f"cannot be copied to {scratch}: {error}"
-    free = shutil.disk_usage(scratch).free if scratch.is_dir() else 0
-    return (
-        f"{in_words(size)} do not fit on {scratch}, which has {in_words(free)} free: take an instance type with more "
-        "NVMe storage, shard: by-node, or mode mount or stream"
+    shards = own_part(channel)
+    key, cache = key_of(channel, shards, versions), _cache()
+    found = subprocess.run([cache, "get", key], capture_output=True, text=True, check=False)
+    if found.returncode == 0:
+        print(f"[channels] {channel.name}: {channel.node} has it already: {found.stdout.strip()}")
+        return found.stdout.strip()
+    program = f"{os.environ['GPUCLUSTER_JOB_DIR']}/library.sh"
+    # it runs in the folder that is to be filled
+    command = ["sh", "-c", 'exec bash "$0" fetch "$1" "$PWD"', program, channel.name]
+    filled = subprocess.run(
+        [cache, "fill", key, str(room_for(channel, shards)), "--", *command],
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    if filled.returncode:
+        raise ChannelError(_said(filled.stderr, filled.returncode))
+    size = in_words(sum(shard.size_bytes for shard in shards))
+    print(f"[channels] {channel.name}: {channel.node} copied {len(shards)} shards, {size}, to {filled.stdout.strip()}")
+    return filled.stdout.strip()
 
 
-def _fill(folder: Path, channel: Channel, shards: Sequence[Shard]) -> None:
+def _cache() -> str:
+    found = shutil.which(CACHE, path=f"{NODE_PROGRAMS}:{os.environ.get('PATH', '')}")
+    if not found:
+        raise ChannelError(f"this node keeps no copies: it has no {CACHE}")
+    return found
+
+
+def _said(said: str, code: int) -> str:
+    lines = [line.removeprefix("error: ").removeprefix(f"{CACHE}: ") for line in said.splitlines() if line.strip()]
+    last = lines[-1] if lines else f"{CACHE} exited with {code}"
+    others = "an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
+    return f"{last}: take {others}" if code == NO_ROOM else last
+
+
+def fill(channel: Channel, folder: Path) -> None:
+    """Raises ChannelError, or OSError of the disk."""
     source = source_of(channel.root)
     with ThreadPoolExecutor(AT_A_TIME) as threads:
-        running = [threads.submit(_one, source, shard, folder, channel.unpack) for shard in shards]
+        running = [threads.submit(_one, source, shard, folder, channel.unpack) for shard in own_part(channel)]
         try:
             for each in running:
                 each.result()
@@ -119,9 +121,7 @@ def _verify(path: Path, shard: Shard, what: str) -> None:
     if size != shard.size_bytes:
         raise ChannelError(f"{what}: {size} bytes arrived, expected {shard.size_bytes}: it changed meanwhile")
     if shard.digest and _digest(path) != shard.digest:
-        raise ChannelError(
-            f"{what}: its content is not what its manifest says: copy it again, or make the manifest anew"
-        )
+        raise ChannelError(f"{what}: its content is not what its manifest says: copy it again, or shard the data anew")
 
 
 def _digest(path: Path) -> str:
@@ -132,32 +132,41 @@ def _digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def _appear(partial: Path, target: Path) -> None:
-    """Another job of this node may have been quicker with the same data."""
-    try:
-        partial.rename(target)
-    except OSError:
-        if not target.is_dir():
-            raise
+def _channel(index: Path, node: str) -> tuple[Channel, dict[str, str]]:
+    """As it is at its source."""
+    told = json.loads(index.read_text(encoding="utf-8"))
+    return replace(read(index, World(), node), root=told["root"]), told["versions"]
 
 
-def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it leaves unfinished is removed
-    folder, node = Path(os.environ["GPUCLUSTER_JOB_DIR"], "channels"), os.environ["SLURMD_NODENAME"]
-    (folder / f"failed-{node}").unlink(missing_ok=True)
+def fetch_all(folder: Path, node: str) -> str | None:
+    """What went wrong."""
     for index in sorted(folder.glob(f"*/{INDEX}")):
-        told = json.loads(index.read_text(encoding="utf-8"))
-        if told["mode"] != "copy":
+        channel, versions = _channel(index, node)
+        if channel.mode != "copy":
             continue
         try:
-            channel = replace(read(index, World(), node), root=told["root"])
-            place = fetch(channel, told["versions"], scratch(), os.environ.get("SLURM_JOB_ID", "0"))
+            place = fetch(channel, versions)
         except ChannelError as error:
-            (folder / f"failed-{node}").write_text(f"{node}\nchannel {index.parent.name}: {error}\n", encoding="utf-8")
-            return 1
+            return f"channel {channel.name}: {error}"
         (index.parent / f"on-{node}").write_text(f"{place}\n", encoding="utf-8")
-    return 0
+    return None
+
+
+def main(arguments: Sequence[str]) -> int:
+    folder, node = Path(os.environ["GPUCLUSTER_JOB_DIR"], "channels"), os.environ["SLURMD_NODENAME"]
+    if arguments:
+        name, target = arguments
+        try:
+            fill(_channel(folder / name / INDEX, node)[0], Path(target))
+        except (ChannelError, OSError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+        return 0
+    problem = fetch_all(folder, node)
+    if problem:
+        (folder / f"failed-{node}").write_text(f"{node}\n{problem}\n", encoding="utf-8")
+    return 1 if problem else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

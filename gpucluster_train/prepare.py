@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gpucluster_train.assignment import parts
 from gpucluster_train.channels import INDEX, ChannelError
 from gpucluster_train.sources import Listing, listing
 

@@ -115,7 +115,7 @@ def _told_shards(uri: str, told: list[Shard], by_name: Mapping[str, Found], note
     missing = [shard.name for shard in told if shard.name not in by_name]
     if missing:
         raise ChannelError(
-            f"{uri}: its {MANIFEST} lists {len(told)} shards, {len(missing)} of them are not there, first {missing[0]}: "
+            f"{uri}: its {MANIFEST} lists {len(told)} shards, {len(missing)} of them are missing, first {missing[0]}: "
             "copy or export the data set again"
         )
     for shard in told:

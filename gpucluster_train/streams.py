@@ -1,5 +1,6 @@
-"""Shards as streams, wherever they lie: a file is opened, an object of S3 comes through a pipe from a program that S3's owner
-keeps fast. `samples` reads tar shards that way, in any framework; `gpucluster_train.torch_samples` is for torch.
+"""Shards as streams, wherever they lie: a file is opened, an object of S3 comes through a pipe.
+
+`samples` reads tar shards that way, in any framework; `gpucluster_train.torch_samples` is for torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tar files as shards: their samples one after another, and unpacking. One that was cut off is never taken for a whole one.
+"""Tar files as shards: their samples one after another, and unpacking. One that was cut off is not taken for whole.
 
 A sample is what lies in the file side by side under one name, `0001.jpg` and `0001.cls`: the convention of WebDataset.
 """
@@ -23,7 +23,7 @@ _BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class _Counting:
-    """How much was read: a whole tar file has a block of zeros behind its last file, one that was cut off may have none."""
+    """How much was read: a whole tar file has a block of zeros behind its last file, one that was cut off has none."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self.size = stream, 0
@@ -80,7 +80,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def unpack(path: Path, folder: Path, what: str) -> None:
-    """Its files alone: no links, nothing outside of `folder`. Raises ChannelError, or OSError where it cannot be written."""
+    """Its files alone: no links, nothing outside of `folder`. Raises ChannelError, or OSError of the disk."""
     folder.mkdir(parents=True)
     with path.open("rb") as stream:
         for name, content in _members(stream, what):

@@ -14,7 +14,7 @@ from gpucluster_train import streams, tars
 from gpucluster_train.channels import ChannelError, channel
 
 
-class Samples(IterableDataset[Any]):
+class Samples(IterableDataset[Any]):  # type: ignore[misc]
     """This rank's samples of a channel, in the epoch's order; the workers of a DataLoader share out its shards.
 
     `decode` makes of a sample (`{"__key__": …, "jpg": bytes, …}`) what the network is given. Make the DataLoader anew

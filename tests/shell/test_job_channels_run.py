@@ -1,15 +1,18 @@
-"""A job's data, executed: what each rank is told, what is copied, and how the job ends where the data is not as asked."""
+"""A job's data, executed: what each rank is told, what is copied, how the job ends where the data is not as asked."""
 
 from __future__ import annotations
 
 import io
 import json
 import subprocess
+import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 from stubbed_jobs import finished, prepare
 
+ROOT = Path(__file__).resolve().parents[2]
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 LISTS = 'echo "list of $RANK: $(tr "\\n" " " <"$GPUCLUSTER_CHANNEL_TRAIN")"'
 AGAIN = "python -m gpucluster_train.channels train --epoch 1 >$OUT/epoch-1.$RANK"
@@ -121,48 +124,73 @@ def test_what_a_manifest_says_is_held_against_the_files(run_job, data):
 COPIED = 'for each in $(<"$GPUCLUSTER_CHANNEL_TRAIN"); do echo "$RANK $each $(cat "$each"/*-0.txt)"; done'
 
 
+# The nodes' own cache, with scratch elsewhere: each node has its own.
+CACHE = """#!{python} -I
+import os, sys
+from pathlib import Path
+sys.path.insert(0, "{root}/bootstrap")
+from gpucluster_node import scratch_cache, scratch_place
+scratch_cache.SPARE = dict.fromkeys(scratch_cache.SPARE, 0)
+scratch_place.place = lambda: Path("{scratch}", os.environ["SLURMD_NODENAME"])
+(scratch_place.place() / "cache").mkdir(parents=True, exist_ok=True)
+sys.exit(scratch_cache.main())
+"""
+
+
 @pytest.fixture
-def scratch(tmp_path, monkeypatch):
-    """In the place of the node's own."""
+def scratch(tmp_path):
+    """Where nodes have theirs, and how to run a job with a channel that is copied."""
     place = tmp_path / "scratch"
-    text = 'SCRATCH_NOTED_IN = Path("/etc/gpucluster/scratch")'
 
     def run(channel, command=COPIED):
         job = prepare(tmp_path, {}, {"command": ("bash", "-c", command), "channels": {"train": channel}})
-        program = tmp_path / "job" / "lib" / "gpucluster_train" / "fetch.py"
-        assert text in program.read_text()
-        program.write_text(program.read_text().replace(text, f'SCRATCH_NOTED_IN = Path("{tmp_path}/noted")'))
-        (tmp_path / "noted").write_text(f"{place}\n")
+        program = tmp_path / "stubs" / "scratch-cache"
+        program.write_text(CACHE.format(python=sys.executable, root=ROOT, scratch=place))
+        program.chmod(0o755)
         done = subprocess.run(**job, timeout=60, check=False)
         return (*finished(done.returncode, tmp_path / "job"), job)
 
     return place, run
 
 
+def copies(place):
+    """By node."""
+    return {
+        node.name: sorted(each for each in (node / "cache").iterdir() if each.name[0] != ".")
+        for node in place.iterdir()
+    }
+
+
 def test_copies_are_unpacked_kept_and_found_again(data, scratch):
     place, run = scratch
     code, _, log, _, job = run({"source": str(data), "mode": "copy", "unpack": "tar"})
     assert code == 0, log
-    (copy,) = (place / "cache").iterdir()
-    assert {path.name for path in copy.iterdir()} == {f"train-{number:06d}" for number in range(10)}
-    assert sorted(line.split()[3] for line in log.splitlines() if line.endswith(" text")) == sorted(
-        str(path) for path in copy.iterdir()
-    )
+    kept = copies(place)
+    for (copy,) in kept.values():
+        assert {path.name for path in copy.iterdir()} == {f"train-{number:06d}" for number in range(10)}
+        assert (copy / "train-000003" / "3-1.txt").read_text() == "text"
+    read = [line.split()[3:] for line in log.splitlines() if line.endswith(" text")]
+    assert sorted(path.split("/")[-1] for path, _ in read) == [f"train-{number:06d}" for number in range(10)]
     assert subprocess.run(**job, timeout=60, check=False).returncode == 0
-    assert f"train-1 has a copy already: {copy}" in log + (data.parent / "job" / "log.txt").read_text()
-    assert list((place / "cache").iterdir()) == [copy]
+    log = (data.parent / "job" / "log.txt").read_text()
+    assert all(f"train: {node} has it already: {copy}\n" in log for node, (copy,) in kept.items())
+    assert copies(place) == kept
 
 
 def test_a_node_copies_its_own_part_alone(data, scratch):
     place, run = scratch
-    epochs = "python -m gpucluster_train.channels train --epoch 0; python -m gpucluster_train.channels train --epoch 5"
+    epochs = 'for n in 0 5; do python -m gpucluster_train.channels train --epoch $n | sed "s/^/$NODE_RANK $n /"; done'
     code, _, log, _, _ = run({"source": str(data), "mode": "copy", "shard": "by-node"}, epochs)
     assert code == 0, log
-    copies = sorted(sorted(path.name for path in copy.iterdir()) for copy in (place / "cache").iterdir())
-    assert [len(copy) for copy in copies] == [5, 5]
-    assert sorted(copies[0] + copies[1]) == sorted(path.name for path in data.iterdir())
-    places = {line.split()[-1] for line in log.splitlines() if line.endswith(".tar")}
-    assert places == {str(path) for copy in (place / "cache").iterdir() for path in copy.iterdir()}
+    parts = {node: sorted(path.name for path in copy.iterdir()) for node, (copy,) in copies(place).items()}
+    assert [len(part) for part in parts.values()] == [5, 5]
+    assert sorted(name for part in parts.values() for name in part) == sorted(path.name for path in data.iterdir())
+    for rank, node in enumerate(("train-1", "train-2")):
+        (copy,) = copies(place)[node]
+        told = [line.split()[2:] for line in log.splitlines() if f"] {rank} " in line]
+        for epoch in ("0", "5"):
+            places = [path for _, each, path in told if each == epoch]
+            assert sorted(places) == sorted(str(path) for path in copy.iterdir() for _ in range(2))
 
 
 @pytest.mark.parametrize("kept", [700, 1024, 2048])
@@ -174,5 +202,16 @@ def test_a_truncated_tar_file_leaves_nothing_behind(data, scratch, kept):
     assert code == 1
     assert result["failed_node"] in ("train-1", "train-2")
     assert result["reason"].startswith(f"channel train: {path}: is truncated or no tar file"), result["reason"]
-    assert not list((place / "cache").iterdir())
+    assert not any(copies(place).values())
     assert "Traceback" not in log
+
+
+def test_a_full_disk(data, scratch):
+    place, run = scratch
+    with (data / "train-000010.tar").open("wb") as file:
+        file.truncate(2**43)
+    code, result, log, _, _ = run({"source": str(data), "mode": "copy"})
+    assert code == 1
+    assert "no room for 8796.1 GB" in result["reason"], result["reason"]
+    assert result["reason"].endswith("shard: by-node, or mode mount or stream")
+    assert not any(copies(place).values())
