@@ -1,0 +1,182 @@
+"""What goes into the memory of a job's nodes and what comes out again: shares, copies, and what each failure says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from gpucluster_node import ram_files, ram_places
+from gpucluster_node.ram_places import Folder, Item, Prefix, Refused
+from hypothesis import given
+from hypothesis import strategies as st
+from moto import mock_aws
+
+items = st.lists(
+    st.builds(Item, st.text("abc", min_size=1, max_size=3), st.integers(0, 1000)), unique_by=lambda i: i.name
+)
+
+
+@given(items, st.integers(1, 9))
+def test_shares_are_disjoint_complete_and_alike(found: list[Item], of: int) -> None:
+    parts = ram_files.shares(found, of)
+    assert len(parts) == of
+    assert sorted((item for part in parts for item in part), key=lambda i: i.name) == sorted(
+        found, key=lambda i: i.name
+    )
+    sizes = [sum(item.size + 1 for item in part) for part in parts]
+    assert max(sizes) - min(sizes) <= max((item.size + 1 for item in found), default=0)
+    assert parts == ram_files.shares(reversed(found), of)
+
+
+@pytest.fixture
+def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As `job_ram serve` leaves it."""
+    path = tmp_path / "ram"
+    (path / ram_files.OWN).mkdir(parents=True)
+    monkeypatch.setattr(os.path, "ismount", lambda each: each == path)
+    return path
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="data")
+        yield client
+
+
+def put(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def texts(root: Path) -> dict[str, str]:
+    return {item.name: (root / item.name).read_text() for item in ram_places.walk(root, without=ram_files.OWN)}
+
+
+def keys(s3: Any) -> dict[str, str]:
+    found = s3.list_objects_v2(Bucket="data").get("Contents", ())
+    return {each["Key"]: s3.get_object(Bucket="data", Key=each["Key"])["Body"].read().decode() for each in found}
+
+
+def test_nodes_fill_it_together_from_a_folder(mount: Path, tmp_path: Path) -> None:
+    put(tmp_path / "source", a="1", train__b="22", train__deep__c="333")
+    source = Folder(tmp_path / "source")
+    done = [ram_files.fill(mount, source, "/source", part, 2) for part in range(2)]
+    assert sorted(item.name for part in done for item in part) == ["a", "train/b", "train/deep/c"]
+    assert texts(mount) == {"a": "1", "train/b": "22", "train/deep/c": "333"}
+    assert ram_files.changed(mount) == []
+
+
+def test_only_what_is_new_or_changed_is_written_back(mount: Path, tmp_path: Path) -> None:
+    put(tmp_path / "source", kept="1", changed="2", gone="3")
+    ram_files.fill(mount, Folder(tmp_path / "source"), "/source")
+    put(mount, changed="2 anew", out__new="4")
+    (mount / "gone").unlink()
+    (mount / "link").symlink_to("kept")
+    target = Folder(tmp_path / "results")
+    put(target.root, old="0")
+    done = [ram_files.export(mount, target, "/results", part, 3) for part in range(3)]
+    assert sorted(item.name for part in done for item in part) == ["changed", "out/new"]
+    assert texts(target.root) == {"old": "0", "changed": "2 anew", "out/new": "4"}
+
+
+def test_a_prefix_in_s3_is_read_and_written(mount: Path, s3: Any) -> None:
+    for key in ("in/a", "in/deep/b", "in/", "in/deep/", "inner/c"):
+        s3.put_object(Bucket="data", Key=key, Body=key.encode())
+    ram_files.fill(mount, Prefix("s3://data/in/", s3), "s3://data/in")
+    assert texts(mount) == {"a": "in/a", "deep/b": "in/deep/b"}
+    put(mount, deep__new="new")
+    ram_files.export(mount, Prefix("s3://data/out", s3), "s3://data/out")
+    assert {key: text for key, text in keys(s3).items() if key.startswith("out")} == {"out/deep/new": "new"}
+
+
+def test_an_empty_or_missing_source_is_refused(mount: Path, tmp_path: Path, s3: Any) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Refused, match="there is nothing at /empty"):
+        ram_files.fill(mount, Folder(tmp_path / "empty"), "/empty")
+    with pytest.raises(Refused, match="there is no folder .*/nowhere"):
+        ram_files.fill(mount, Folder(tmp_path / "nowhere"), "/nowhere")
+    with pytest.raises(Refused, match="there is nothing at s3://data/nowhere"):
+        ram_files.fill(mount, Prefix("s3://data/nowhere", s3), "s3://data/nowhere")
+    with pytest.raises(Refused, match="there is no bucket nobodys"):
+        ram_files.fill(mount, Prefix("s3://nobodys/in", s3), "s3://nobodys/in")
+    assert texts(mount) == {}
+
+
+class Denied:
+    """S3 as it answers a role without permission."""
+
+    def get_paginator(self, name: str) -> Denied:
+        return self
+
+    def paginate(self, **_: str) -> Iterator[Any]:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListObjectsV2")
+        yield
+
+
+def test_who_may_not_read_is_told_where_it_is_granted(mount: Path) -> None:
+    with pytest.raises(Refused, match=r"jobs may not list s3://data/in \(AccessDenied\): grant it under s3_access"):
+        ram_files.fill(mount, Prefix("s3://data/in", Denied()), "s3://data/in")
+
+
+def test_what_does_not_fit_is_refused_before_it_is_copied(mount: Path, tmp_path: Path) -> None:
+    put(tmp_path / "source", small="1")
+    with (tmp_path / "source" / "huge").open("wb") as file:
+        file.truncate(os.statvfs(mount).f_blocks * os.statvfs(mount).f_frsize + 1)
+    with pytest.raises(Refused, match=r"/source holds \d+\.\d GiB, and .* has \d+\.\d: take more nodes"):
+        ram_files.fill(mount, Folder(tmp_path / "source"), "/source")
+    assert texts(mount) == {}
+
+
+def test_a_key_cannot_leave_the_mount(mount: Path, s3: Any) -> None:
+    s3.put_object(Bucket="data", Key="in/../../etc/passwd", Body=b"x")
+    with pytest.raises(Refused, match="cannot be a file's name: rename it"):
+        ram_files.fill(mount, Prefix("s3://data/in", s3), "s3://data/in")
+
+
+def test_nothing_is_filled_or_written_back_where_nothing_is_mounted(tmp_path: Path) -> None:
+    put(tmp_path / "source", a="1")
+    folder = Folder(tmp_path / "source")
+    with pytest.raises(Refused, match="is not mounted"):
+        ram_files.fill(tmp_path / "ram", folder, "/source")
+    with pytest.raises(Refused, match="is not mounted"):
+        ram_files.export(tmp_path / "ram", folder, "/source")
+
+
+class Full(Folder):
+    def store(self, source: Path, name: str) -> None:
+        if name == "b":
+            raise OSError(28, "No space left on device")
+        super().store(source, name)
+
+
+def test_one_file_that_fails_keeps_no_other_back(mount: Path, tmp_path: Path) -> None:
+    put(mount, a="1", b="2", c="3")
+    with pytest.raises(Refused, match="1 of 3 files did not reach /results, the first: b: .*No space left"):
+        ram_files.export(mount, Full(tmp_path / "results"), "/results")
+    assert texts(tmp_path / "results") == {"a": "1", "c": "3"}
+
+
+def test_an_interrupted_copy_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, new="new", results__a="old")
+
+    def half(source: Path, target: Path) -> None:
+        target.write_text("ne")
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(shutil, "copy2", half)
+    with pytest.raises(OSError, match="Input/output"):
+        Folder(tmp_path / "results").store(tmp_path / "new", "a")
+    assert texts(tmp_path / "results") == {"a": "old"}
