@@ -24,6 +24,18 @@ ln -sf /usr/bin/fi_info "$root/opt/amazon/efa/bin/fi_info"
 install -d "$root/opt/aws/amazon-cloudwatch-agent/bin"
 ln -sf /usr/bin/amazon-cloudwatch-agent-ctl "$root/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 
+# BeeGFS: one program plays all of it.
+install -d "$root/opt/beegfs/sbin" "$root/opt/beegfs/lib" "$root/etc/init.d" "$root/etc/beegfs"
+for name in mgmtd meta storage helperd client setup-mgmtd setup-meta setup-storage; do
+    ln -sf /usr/lib/localcloud/beegfs-services "$root/opt/beegfs/sbin/beegfs-$name"
+done
+ln -sf /usr/lib/localcloud/beegfs-services "$root/opt/beegfs/sbin/beegfs"
+ln -sf /usr/lib/localcloud/beegfs-services "$root/etc/init.d/beegfs-client"
+ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/beegfs"
+ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/beegfs-ctl"
+ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/mount.beegfs"
+: >"$root/opt/beegfs/lib/libbeegfs_license.so"
+
 # Services wait for user data to start them; timers and terminals only cost memory here.
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service slurmdbd.service \
     mariadb.service 2>/dev/null || true
