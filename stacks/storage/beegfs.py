@@ -10,8 +10,10 @@ from gpucluster.config import PARAMETER_SERVERS, models
 from gpucluster.render import node_range
 from stacks import roles
 from stacks.context import Context
+from stacks.encryption import grant_objects
 from stacks.storage import firewall
 from stacks.storage.mounts import announce, tag
+from stacks.storage.s3_access import Prefix
 
 PORTS = {"storage": 8003, "client": 8004, "meta": 8005, "helperd": 8006, "mgmtd": 8008, "mgmtd_grpc": 8010}
 """BeeGFS's own defaults. `helperd` is of BeeGFS 7, and the client asks it on its own node alone."""
@@ -42,6 +44,7 @@ class BeegfsRam(Construct):
             roles.allow(role, ["secretsmanager:GetSecretValue"], [self.secret.secret_arn])
         if self._of_cluster:
             self._open_ports()
+            self._grant_source()
         tag(self, context, storage.mount)
         announce(context, storage, self._describe())
 
@@ -64,6 +67,20 @@ class BeegfsRam(Construct):
         network = self._context.network
         firewall.admit(self, "ComputeToHead", into=network.head, source=network.compute, ports=TO_HEAD)
         firewall.admit(self, "HeadToCompute", into=network.compute, source=network.head, ports=TO_COMPUTE)
+
+    def _grant_source(self) -> None:
+        """The servers themselves fill it, each its part. A job's file system is filled by the job."""
+        source = self._storage.source
+        if not source or not source.startswith("s3://"):
+            return
+        prefix, role = Prefix.of(source), self._context.compute_role
+        arn = cdk.Stack.of(self).format_arn
+        objects = [arn(service="s3", region="", account="", resource=each) for each in prefix.objects]
+        bucket = arn(service="s3", region="", account="", resource=prefix.bucket)
+        listed = {"StringLike": {"s3:prefix": [prefix.listed]}} if prefix.path else None
+        roles.allow(role, ["s3:GetObject"], objects)
+        roles.allow(role, ["s3:ListBucket"], [bucket], listed)
+        grant_objects(role, self._context.key, write=False)
 
     def _describe(self) -> dict[str, object]:
         """`nodes`: by service; `all`, `job` (those of the job), `first of job`, or names as Slurm writes them."""
