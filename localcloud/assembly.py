@@ -14,6 +14,7 @@ from localcloud.api_log import ApiLog
 from localcloud.ec2 import service as ec2
 from localcloud.errors import UsageError
 from localcloud.faults import Faults
+from localcloud.filesystems.contents import Contents
 from localcloud.machines.spec import Hypervisor
 from localcloud.metadata import CloudMetadata
 from localcloud.no_boot import NoBoot
@@ -32,6 +33,7 @@ class RunningCloud:
         self._log = ApiLog(directory / "api.jsonl")
         self._servers: list[BaseWSGIServer] = []
         self._tunnel: Server | None = None
+        self._contents = Contents(directory / "filesystems") if cloud.boot else None
         self._hypervisor = _hypervisor(cloud, directory, image, wheels)
         try:
             self._serve(cloud, listener)
@@ -42,9 +44,10 @@ class RunningCloud:
     def _serve(self, cloud: state.Cloud, listener: socket.socket) -> None:
         clients.configure(cloud.endpoint_url)
         tunnel_port = cloud.port + 1
-        runtime.install(
-            runtime.Runtime(self._hypervisor, Faults(), Sessions(), PushedKeys(), f"127.0.0.1:{tunnel_port}")
-        )
+        tunnel_address = f"127.0.0.1:{tunnel_port}"
+        running = runtime.Runtime(self._hypervisor, Faults(), Sessions(), PushedKeys(), tunnel_address)
+        running.contents = self._contents
+        runtime.install(running)
         ec2.install()
         services.install()
         moto_app = DomainDispatcherApplication(create_backend_app)
@@ -67,6 +70,8 @@ class RunningCloud:
         if self._tunnel:
             self._tunnel.shutdown()
         self._hypervisor.close()
+        if self._contents:
+            self._contents.close()
         self._log.close()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from typing import Any
 
 from localcloud import names, roles
 from localcloud.ec2 import lifecycle
-from localcloud.machines.spec import Credentials
+from localcloud.filesystems import servers
+from localcloud.machines.spec import Credentials, FileServer, InstanceSpec
 from localcloud.runtime import current
 
 
@@ -45,3 +47,14 @@ class CloudMetadata:
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
         with current().lock:
             return names.resolve(vpc_id, name, record_type)
+
+    def file_server(self, client: InstanceSpec, address: str, *, tls: bool) -> FileServer | None:
+        with current().lock:
+            contents = current().contents
+            return servers.find(contents, client, address, tls=tls) if contents else None
+
+    def lustre(self, request: Mapping[str, Any], uid: int) -> Mapping[str, object]:
+        contents = current().contents
+        if contents is None:
+            raise FileNotFoundError(19, "No such device")
+        return contents.ask(request, uid)

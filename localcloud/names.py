@@ -1,4 +1,4 @@
-"""Names inside a VPC: Route 53's private zones, the instances' own names, and RDS's."""
+"""Names inside a VPC: Route 53's private zones, the instances' own names, those of RDS, FSx and EFS."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from localcloud import truststore
 from localcloud.clients import ACCOUNT_ID
 from localcloud.databases import hosts
 from localcloud.ec2 import lifecycle
+from localcloud.filesystems import servers
 
 _INSTANCE_NAME = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)\.(?:ec2|([a-z0-9-]+)\.compute)\.internal")
 _CNAME_HOPS = 8
@@ -24,6 +25,8 @@ def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
         answer = _from_instances(vpc_id, name, record_type)
     if answer is None:
         answer = truststore.resolve(name, record_type)
+    if answer is None:
+        answer = servers.resolve(vpc_id, name, record_type)
     return answer if answer is not None else hosts.resolve(vpc_id, name, record_type)
 
 

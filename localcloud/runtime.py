@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from localcloud.faults import Faults
+    from localcloud.filesystems.contents import Contents
     from localcloud.machines.spec import Hypervisor
     from localcloud.roles import Sessions
     from localcloud.ssh_keys import PushedKeys
@@ -22,6 +23,7 @@ class Runtime:
     tunnel_address: str  # host:port where the Instance Connect Endpoint's websocket answers
     # moto's backends are plain dictionaries: whoever touches them, a request or a guest's metadata, holds this
     lock: threading.RLock = field(default_factory=threading.RLock)
+    contents: Contents | None = None  # of FSx's and EFS's file systems; None where no machine boots, which could look
 
 
 _runtime: Runtime | None = None

@@ -9,6 +9,8 @@ from moto.core.exceptions import JsonRESTError
 from moto.efs.models import FileSystem
 from moto.efs.responses import EFSResponse
 
+from localcloud.runtime import current
+
 Answer = tuple[str, dict[str, Any]]
 
 THROUGHPUT_MODES = ("bursting", "provisioned", "elastic")
@@ -28,6 +30,12 @@ class Efs(EFSResponse):
         policy = self._get_param("BackupPolicy")
         self._system()._backup = policy["Status"] == "ENABLED"
         return _json({"BackupPolicy": policy})
+
+    def delete_file_system(self) -> Any:
+        answer = super().delete_file_system()
+        if contents := current().contents:
+            contents.remove(self._get_param("FileSystemId"))
+        return answer
 
     def delete_file_system_policy(self) -> Answer:
         self._system().file_system_policy = None

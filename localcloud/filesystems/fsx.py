@@ -15,7 +15,8 @@ from moto.fsx.models import FileSystem, FSxBackend
 from moto.fsx.responses import FSxResponse
 from moto.logs.models import logs_backends
 
-from localcloud.filesystems import links, lustre, network
+from localcloud.filesystems import links, lustre, network, tasks
+from localcloud.runtime import current
 
 Record = dict[str, Any]
 
@@ -49,6 +50,7 @@ class LustreFileSystem(FileSystem):
         self.vpc_id = vpc_id
         self.created = time.time()
         self.associations: dict[str, Record] = {}
+        self.tasks: dict[str, Record] = {}
         backend.tagger.tag_resource(self.resource_arn, request.get("Tags") or [])
 
     def to_dict(self) -> Record:
@@ -77,6 +79,12 @@ def _completed(request: Record) -> Record:
     return given
 
 
+def _refuse_while_busy(system: LustreFileSystem) -> None:
+    busy = [task["TaskId"] for task in system.tasks.values() if task["Lifecycle"] in tasks.UNFINISHED]
+    if busy:
+        raise lustre.refused(f"Data repository tasks of the file system are running: {', '.join(busy)}")
+
+
 def _default_version(configuration: Record) -> str:
     if configuration["DeploymentType"] != "PERSISTENT_2":
         return "2.10"
@@ -97,6 +105,8 @@ class Fsx(FSxResponse):
         interface = network.connect(ec2, subnet, groups)
         system = LustreFileSystem(request, self.fsx_backend, interface.id, subnet.vpc_id)
         self.fsx_backend.file_systems[system.file_system_id] = system
+        if contents := current().contents:
+            contents.make(system.file_system_id, lustre=True)
         return json.dumps({"FileSystem": system.to_dict()})
 
     def _check_log_group(self, request: Record) -> None:
@@ -125,8 +135,12 @@ class Fsx(FSxResponse):
 
     def delete_file_system(self) -> str:
         system = self._known(json.loads(self.body)["FileSystemId"])
+        if isinstance(system, LustreFileSystem):
+            _refuse_while_busy(system)
         answer = str(super().delete_file_system())
         if isinstance(system, LustreFileSystem):
+            if contents := current().contents:
+                contents.remove(system.file_system_id)
             network.disconnect(ec2_backends[self.current_account][self.region], system.interface_id)
         return answer
 
@@ -137,6 +151,8 @@ class Fsx(FSxResponse):
         record = links.record(request, self.region, self.current_account, utcnow().timestamp())
         self.fsx_backend.tagger.tag_resource(record["ResourceARN"], request.get("Tags") or [])
         system.associations[record["AssociationId"]] = record
+        if contents := current().contents:
+            contents.link(record)
         return json.dumps({"Association": self._shown(record)})
 
     def describe_data_repository_associations(self) -> str:
@@ -165,8 +181,44 @@ class Fsx(FSxResponse):
         request = json.loads(self.body)
         system, record = self._association(request["AssociationId"])
         del system.associations[record["AssociationId"]]
+        if contents := current().contents:
+            contents.unlink(record, delete=bool(request.get("DeleteDataInFileSystem")))
         kept = {"DeleteDataInFileSystem": bool(request.get("DeleteDataInFileSystem"))}
         return json.dumps({"AssociationId": record["AssociationId"], "Lifecycle": "DELETING", **kept})
+
+    def create_data_repository_task(self) -> str:
+        request = json.loads(self.body)
+        system = self._lustre(request["FileSystemId"])
+        tasks.check(request, list(system.associations.values()), list(system.tasks.values()))
+        record = tasks.record(request, self.region, self.current_account)
+        self.fsx_backend.tagger.tag_resource(record["ResourceARN"], request.get("Tags") or [])
+        system.tasks[record["TaskId"]] = record
+        shown = self._shown(record)
+        tasks.start(record, current().contents, self.current_account)
+        return json.dumps({"DataRepositoryTask": shown})
+
+    def describe_data_repository_tasks(self) -> str:
+        request = json.loads(self.body or "{}")
+        known = {task_id: task for system in self._systems() for task_id, task in system.tasks.items()}
+        ids = request.get("TaskIds") or list(known)
+        wanted = {each["Name"]: each["Values"] for each in request.get("Filters") or []}
+        found = [self._task(known, task_id) for task_id in ids]
+        keys = {"file-system-id": "FileSystemId", "task-lifecycle": "Lifecycle"}
+        kept = [task for task in found if all(task[keys[name]] in wanted[name] for name in keys if name in wanted)]
+        return json.dumps({"DataRepositoryTasks": [self._shown(task) for task in kept]})
+
+    def cancel_data_repository_task(self) -> str:
+        known = {task_id: task for system in self._systems() for task_id, task in system.tasks.items()}
+        task = self._task(known, json.loads(self.body)["TaskId"])
+        if task["Lifecycle"] not in tasks.UNFINISHED:
+            raise JsonRESTError("DataRepositoryTaskEnded", f"Data repository task '{task['TaskId']}' has ended.")
+        task["Lifecycle"] = "CANCELING"
+        return json.dumps({"TaskId": task["TaskId"], "Lifecycle": "CANCELING"})
+
+    def _task(self, known: dict[str, Record], task_id: str) -> Record:
+        if task_id not in known:
+            raise JsonRESTError("DataRepositoryTaskNotFound", f"Data repository task '{task_id}' does not exist.")
+        return known[task_id]
 
     def _shown(self, record: Record) -> Record:
         return {**record, "Tags": self.fsx_backend.list_tags_for_resource(record["ResourceARN"])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from localcloud.filesystems.lustre import refused
@@ -37,6 +38,31 @@ def disconnect(ec2: Any, interface_id: str) -> None:
     interface = ec2.enis[interface_id]
     interface.subnet.del_subnet_ip(interface.private_ip_address)
     ec2.delete_network_interface(interface_id)
+
+
+def admits(ec2: Any, server_groups: Sequence[str], client_groups: Sequence[str], client: str, port: int) -> bool:
+    """Whether TCP gets from the client to the server's port: out of the client's groups, into the server's.
+
+    Where a group is missing, nothing is known of it and nothing refused.
+    """
+    ours, theirs = ([ec2.get_security_group_from_id(each) for each in ids] for ids in (client_groups, server_groups))
+    if not all(ours) or not all(theirs):
+        return True
+    into = any(_passes(rule, port, client_groups, client) for group in theirs for rule in group.ingress_rules)
+    out = any(_passes(rule, port, server_groups, None) for group in ours for rule in group.egress_rules)
+    return into and out
+
+
+def _passes(rule: Any, port: int, groups: Sequence[str], address: str | None) -> bool:
+    """`address` None: any one will do."""
+    if str(rule.ip_protocol) != "-1" and not (
+        str(rule.ip_protocol) == "tcp" and int(rule.from_port) <= port <= int(rule.to_port)
+    ):
+        return False
+    if rule.source_group.get("GroupId") in groups:
+        return True
+    ranges = [each["CidrIp"] for each in [rule.ip_range] if each.get("CidrIp")]
+    return any(address is None or ip_address(address) in ip_network(each) for each in ranges)
 
 
 def _group(ec2: Any, group_id: str, vpc_id: str) -> Any:

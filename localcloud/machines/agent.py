@@ -7,8 +7,10 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from localcloud.machines import shares
 
@@ -16,8 +18,17 @@ SOCKET_NAME = "host.sock"
 LONGEST_REQUEST = 65536
 _CREDENTIALS = struct.Struct("3i")
 
-# (request, pid of the asking process as the host numbers it)
-Handle = Callable[[shares.MountRequest, int], None]
+
+@dataclass(frozen=True)
+class Peer:
+    """The process that asks: as the host numbers it, which for users is as the guest does."""
+
+    pid: int
+    uid: int
+
+
+Handle = Callable[[Mapping[str, Any], Peer], Mapping[str, object]]
+"""What a request is answered with, besides `ok`. Raises ShareError; others where it is not understood."""
 
 
 class Agent:
@@ -46,26 +57,18 @@ class Agent:
             except OSError:
                 return
 
-    def _reply(self, line: bytes, pid: int) -> dict[str, object]:
+    def _reply(self, line: bytes, peer: Peer) -> dict[str, object]:
         try:
-            self._handle(parse(line), pid)
+            answer = self._handle(json.loads(line), peer)
         except shares.ShareError as error:
             return {"error": str(error), "retry": error.retry}
         except (ValueError, KeyError, TypeError) as error:
             return {"error": f"request not understood: {error}", "retry": False}
-        return {"ok": True}
+        return {"ok": True, **answer}
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-
-
-def parse(line: bytes) -> shares.MountRequest:
-    asked = json.loads(line)
-    options = tuple(str(option) for option in asked.get("options", ()))
-    if asked["op"] != "mount":
-        raise ValueError(f"operation {asked['op']!r} (only 'mount' is known)")
-    return shares.MountRequest(str(asked["server"]), str(asked["path"]), str(asked["target"]), options)
 
 
 def _listen(folder: Path) -> socket.socket:
@@ -77,12 +80,12 @@ def _listen(folder: Path) -> socket.socket:
         listener.bind(f"/proc/self/fd/{descriptor}/{SOCKET_NAME}")
     finally:
         os.close(descriptor)
-    (folder / SOCKET_NAME).chmod(0o600)
+    (folder / SOCKET_NAME).chmod(0o666)  # users may ask too; who may have what, the answer decides
     listener.listen(16)
     return listener
 
 
-def _peer(connection: socket.socket) -> int:
+def _peer(connection: socket.socket) -> Peer:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid: int = _CREDENTIALS.unpack(raw)[0]
-    return pid
+    pid, uid, _ = _CREDENTIALS.unpack(raw)
+    return Peer(pid, uid)

@@ -6,19 +6,20 @@ import shutil
 import socket
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from localcloud.machines import cgroups, imds, leftovers, nspawn, ownership, resolver, shares
 from localcloud.machines.addressing import METADATA_ADDRESS
-from localcloud.machines.agent import Agent
+from localcloud.machines.agent import Agent, Peer
 from localcloud.machines.layers import Layers
 from localcloud.machines.machine import Machine
 from localcloud.machines.namespaces import bind_udp, connect_tcp, listen_tcp
 from localcloud.machines.network import Network, Vpc
 from localcloud.machines.processes import MachineError
 from localcloud.machines.rootfs import Root
-from localcloud.machines.spec import BootFault, InstanceSpec, Metadata
+from localcloud.machines.spec import BootFault, InstanceSpec, Metadata, Unreachable
 from localcloud.machines.volumes import Volumes
 
 
@@ -101,7 +102,7 @@ class NspawnHypervisor:
         try:
             netns = self._network.join(machine.spec)
             machine.root.host.mkdir(parents=True, exist_ok=True)
-            agent = Agent(machine.root.host, lambda request, pid: self._share(machine, request, pid))
+            agent = Agent(machine.root.host, lambda request, peer: self._answer(machine, request, peer))
             with self._ends:
                 machine.state = machine.state if machine.asked else "running"
             if not machine.asked:
@@ -142,12 +143,39 @@ class NspawnHypervisor:
         machine.root.discard()
         machine.state = "terminated"
 
-    def _share(self, machine: Machine, request: shares.MountRequest, pid: int) -> None:
+    def _answer(self, machine: Machine, request: Mapping[str, Any], peer: Peer) -> Mapping[str, object]:
+        """To a process of the guest."""
+        if request["op"] == "lustre":
+            try:
+                return self._metadata.lustre(request, peer.uid)
+            except OSError as error:
+                raise shares.ShareError(error.strerror or str(error)) from error
+        if request["op"] != "mount":
+            raise ValueError(f"operation {request['op']!r}")
+        if peer.uid:
+            raise shares.ShareError("only root can mount")
+        return self._share(machine, shares.MountRequest.parse(request), peer.pid)
+
+    def _share(self, machine: Machine, request: shares.MountRequest, pid: int) -> Mapping[str, object]:
+        """`system`: the id of the file system, where it is one of the cloud's."""
+
         def leader_at(address: str) -> int | None:
             server = self._machine_at(machine.spec.vpc_id, address)
             return server.leader() if server else None
 
-        shares.mount(request, machine.spec.interfaces[0].private_ip or "", pid, leader_at)
+        try:
+            kept = self._metadata.file_server(machine.spec, request.server, tls="tls" in request.options)
+        except Unreachable as error:
+            raise shares.ShareError(f"connection timed out: {error}") from error
+        except PermissionError as error:
+            raise shares.ShareError(str(error)) from error
+        if kept:
+            shares.attach(request, kept, pid)
+        elif request.kind == "lustre":
+            raise shares.ShareError(f"no Lustre server at {request.server}")
+        else:
+            shares.mount(request, machine.spec.interfaces[0].private_ip or "", pid, leader_at)
+        return {"system": kept.system_id} if kept else {}
 
     def stop(self, instance_id: str, *, hard: bool = False) -> None:
         machine = self._machines.get(instance_id)

@@ -35,7 +35,7 @@ def clean(state_dir: Path) -> list[str]:
             removed.append(f"control group {ownership.cgroup(cloud_id)}")
     for machine in (state_dir / "machines").glob("i-*"):
         nspawn.forget(machine.name)
-    for folder in ("machines", "volumes", "network", "images"):
+    for folder in ("machines", "volumes", "network", "images", "filesystems"):
         shutil.rmtree(state_dir / folder, ignore_errors=True)
     ownership.release(state_dir)
     return removed

@@ -9,7 +9,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,20 @@ class Credentials:
     expiration: str  # ISO 8601, UTC
 
 
+@dataclass(frozen=True)
+class FileServer:
+    """A file system that the cloud keeps, FSx's or EFS's, as clients find it."""
+
+    kind: str  # lustre | nfs
+    folder: Path  # of this machine
+    export: str  # the name that clients must give; "" where there is none
+    system_id: str
+
+
+class Unreachable(Exception):
+    """The client's packets do not get to that server."""
+
+
 class Metadata(Protocol):
     """What the metadata service and the resolver ask the control plane, live, per request."""
 
@@ -110,6 +125,14 @@ class Metadata(Protocol):
         `name` is lower case without the final dot; an empty list means that the name is ours and
         has no such record.
         """
+        ...
+
+    def file_server(self, client: InstanceSpec, address: str, *, tls: bool) -> FileServer | None:
+        """The file system of the cloud with this address in the client's VPC. Raises Unreachable, PermissionError."""
+        ...
+
+    def lustre(self, request: Mapping[str, Any], uid: int) -> Mapping[str, object]:
+        """What `lfs` asks of a file system. Raises PermissionError, FileNotFoundError, OSError."""
         ...
 
 

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from localcloud.machines import cgroups, doctor, image, leftovers
 from localcloud.machines.hypervisor import NspawnHypervisor
-from localcloud.machines.spec import BootFault, Credentials, Hardware, InstanceSpec, Interface
+from localcloud.machines.spec import BootFault, Credentials, FileServer, Hardware, InstanceSpec, Interface
 
 BOOT_TIMEOUT_S = 60
 VPC, SUBNET, CLOSED_SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60719"
@@ -51,6 +52,12 @@ class StubMetadata:
             return None
         known = {"head.zone.internal": "10.0.1.10", "ip-10-0-1-11.ec2.internal": "10.0.1.11"}
         return [known[name]] if record_type == "A" and name in known else []
+
+    def file_server(self, client: InstanceSpec, address: str, *, tls: bool) -> FileServer | None:
+        return None
+
+    def lustre(self, request: Mapping[str, Any], uid: int) -> Mapping[str, object]:
+        raise FileNotFoundError
 
 
 def spec(number: int, *, user_data: bytes = b"", internet: bool = True) -> InstanceSpec:
