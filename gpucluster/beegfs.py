@@ -98,11 +98,9 @@ def of(config: ClusterConfig) -> BeegfsRam | None:
 
 
 def taken_gib(config: ClusterConfig, partition: str) -> int:
-    """Of the memory of the partition's nodes, for as long as they are up: jobs cannot have it."""
+    """Of the memory of the partition's nodes: jobs cannot have it, be the file system the cluster's or their own."""
     storage = of(config)
-    if not storage or (storage.scope, storage.partition) != ("cluster", partition):
-        return 0
-    return memory_gib(storage.gib_per_node)
+    return memory_gib(storage.gib_per_node) if storage and storage.partition == partition else 0
 
 
 def servers(config: ClusterConfig) -> list[str]:
