@@ -49,11 +49,13 @@ give_up_ram() {
   give_up "$2: ${reason:-no node said why}"
 }
 
-# At the job's own end, whatever its exit code. A job whose results did not get out of memory has failed.
+# At the job's own end, whatever its exit code. A job whose results did not get out of memory has failed. One that is stopped
+# has no time left: the epilog does it.
 export_ram() {
   local node='' reason='' code=0
   [ -n "$RAM_MADE" ] || return 0
   kill "$RAM_WATCHER" 2>/dev/null || true
+  [ -z "$STOPPED" ] || return 0
   if [ -z "${GPUCLUSTER_RAM_EXPORT:-}" ]; then
     echo "[ram] $GPUCLUSTER_RAM ends with the job, and what is in it: the cluster file names no place to export to"
     return 0

@@ -1,0 +1,168 @@
+"""A job whose nodes carry a file system in their memory: its script in bash, with a stand-in for what root does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import stubbed_jobs
+from stubbed_jobs import finished, prepare, wait_for
+
+from gpucluster.config import loads
+
+STORAGE = "{mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 10, scope: job, export: /fsx/out}"
+TEXT = f"""
+name: Test
+region: us-east-1
+partitions: [{{name: train, instance_types: [g5.12xlarge], max_nodes: 4}}]
+storage: [{STORAGE}, {{mount: /fsx, type: fsx-lustre}}]
+"""
+
+# As the real one: `serve` is asked for through sudo alone, and `watch` goes on until somebody ends it.
+JOB_RAM = r"""#!/usr/bin/env bash
+echo "job-ram ${SLURM_PROCID:--} $*${VIA_SUDO:+ as root}" >>"$STUBS/calls"
+if [ -e "$STUBS/$1.sh" ]; then source "$STUBS/$1.sh"; fi
+case $1 in
+  serve) [ -n "${VIA_SUDO:-}" ] ;;
+  fill) echo "train-$((SLURM_PROCID + 1)): filled 3 files" ;;
+  watch) exec sleep 60 ;;
+esac
+"""
+SUDO = '#!/usr/bin/env bash\n[ "$1" = -n ] && shift\nVIA_SUDO=1 exec "$@"\n'
+
+
+class Job:
+    def __init__(self, root: Path, **keys: object) -> None:
+        self.root, self.stubs, self.folder = root, root / "stubs", root / "job"
+        self.prepared = prepare(root, {}, {"launcher": "srun", "command": ("echo", "trained"), **keys})
+        for name, text in {"job-ram": JOB_RAM, "sudo": SUDO}.items():
+            (self.stubs / name).write_text(text)
+            (self.stubs / name).chmod(0o755)
+        ram = self.folder / "ram.sh"
+        ram.write_text(ram.read_text().replace("/opt/gpucluster/bin/job-ram", str(self.stubs / "job-ram")))
+
+    def when(self, verb: str, body: str) -> None:
+        """What the stand-in does first when it is asked for this."""
+        (self.stubs / f"{verb}.sh").write_text(body)
+
+    def run(self, **environment: str):
+        self.prepared["env"] |= environment
+        process = subprocess.run(**self.prepared, timeout=60, check=False)
+        return finished(process.returncode, self.folder)
+
+    def calls(self) -> list[str]:
+        """Of both nodes, the steps in their order."""
+        lines = (self.stubs / "calls").read_text().splitlines()
+        return [line.removeprefix("job-ram ") for line in lines if line.startswith("job-ram ")]
+
+
+@pytest.fixture(autouse=True)
+def _with_ram(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stubbed_jobs, "CONFIG", loads(TEXT))
+
+
+def test_it_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    code, result, log, folder = job.run()
+    assert (code, result["reason"]) == (0, None), log
+    calls = job.calls()
+    serve = f"serve 77 {folder} train-1 train-2 as root"
+    assert sorted(calls[:2]) == [f"0 {serve}", f"1 {serve}"]
+    assert sorted(calls[2:4]) == ["0 fill", "1 fill"]
+    assert calls[4].startswith(f"- watch 77 {folder} ") and calls[4].endswith(" train-1 train-2")
+    assert sorted(calls[5:]) == ["0 export", "1 export"]
+    said = [line for line in log.splitlines() if line.startswith("[ram] ")]
+    assert sorted(said[:2]) == ["[ram] train-1: filled 3 files", "[ram] train-2: filled 3 files"]
+    assert said[2].startswith("[ram] /ram is in the memory of 2 nodes (")
+    assert log.index(said[2]) < log.index("trained")
+    assert (folder / "ram/exported").exists()
+
+
+def test_a_node_that_cannot_serve_is_named_and_nothing_starts(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.when("serve", '[ "$SLURM_PROCID" = 0 ] || { echo "error: train-2: server: no memory" >&2; exit 1; }')
+    code, result, log, folder = job.run()
+    assert (code, result["failed_node"]) == (1, "train-2")
+    assert result["reason"] == "/ram could not be made: server: no memory"
+    assert "[ram] error: train-2: server: no memory" in log
+    assert "trained" not in log
+    assert not (folder / "ram/exported").exists()
+
+
+def test_a_source_that_cannot_be_read_ends_the_job_before_it_begins(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.when("fill", 'echo "error: train-1: there is nothing at s3://data/in" >&2; exit 1')
+    code, result, log, _ = job.run()
+    assert (code, result["reason"]) == (1, "/ram could not be filled: there is nothing at s3://data/in")
+    assert not any(call.endswith(" export") for call in job.calls())
+
+
+def test_results_that_did_not_get_out_fail_the_job(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.when("export", 'echo "error: train-1: 1 of 2 files did not reach /fsx/out" >&2; exit 1')
+    code, result, log, folder = job.run()
+    assert (code, result["exit_code"], result["failed_node"]) == (1, 1, "train-1")
+    assert result["reason"] == "/ram was not written back: 1 of 2 files did not reach /fsx/out"
+    assert not (folder / "ram/exported").exists()
+
+
+def test_what_a_failed_job_made_is_written_back_too_and_its_own_reason_stays(tmp_path: Path) -> None:
+    job = Job(tmp_path, command=("bash", "-c", "echo lost my way; exit 3"))
+    job.when("export", 'echo "error: train-1: no room" >&2; exit 1')
+    code, result, log, _ = job.run()
+    assert (code, result["reason"]) == (3, "lost my way")
+    assert "error: /ram was not written back: no room" in log
+
+
+def test_without_a_place_to_export_to_the_job_says_what_becomes_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stubbed_jobs, "CONFIG", loads(TEXT.replace(", export: /fsx/out", "")))
+    job = Job(tmp_path)
+    code, _, log, _ = job.run()
+    assert code == 0
+    assert "[ram] /ram ends with the job, and what is in it: the cluster file names no place to export to" in log
+    assert not any(call.endswith(" export") for call in job.calls())
+
+
+def test_a_job_that_runs_again_says_that_the_first_ones_memory_is_gone(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    code, _, log, _ = job.run(SLURM_RESTART_COUNT="1")
+    assert code == 0
+    assert "[ram] run 2 of this job: what the last one had in /ram alone is gone; it is made anew" in log
+
+
+def test_a_lost_part_is_the_reason_of_a_job_that_is_stopped_for_it(tmp_path: Path) -> None:
+    job = Job(tmp_path, command=("sleep", "60"))
+    job.when("watch", 'sleep 0.5; echo train-2 >"$3/ram/lost"; kill -TERM "$4"')
+    code, result, _, _ = job.run()
+    assert (code, result["reason"]) == (143, "lost train-2 and its part of /ram; what was there alone is gone")
+    assert not any(call.endswith(" export") for call in job.calls())
+
+
+def test_a_job_cancelled_while_its_memory_is_filled_ends_at_once(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.when("fill", "exec sleep 60")
+    process = subprocess.Popen(**job.prepared)
+    wait_for(lambda: (job.stubs / "calls").exists() and any("fill" in call for call in job.calls()))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) != 0
+    _, result, log, _ = finished(process.returncode, job.folder)
+    assert result["reason"] == "cancelled"
+    assert "trained" not in log
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"exclusive": False, "gpus_per_node": 2}, "the job shares its nodes, and their memory"),
+        ({"launcher": "horovodrun", "min_nodes": 1}, "an elastic job goes on without nodes that it loses"),
+    ],
+)
+def test_jobs_that_get_none_are_told(tmp_path: Path, keys: dict[str, object], why: str) -> None:
+    prepare(tmp_path, {}, {"command": ("true",), **keys})
+    script = (tmp_path / "job/job.sbatch").read_text()
+    assert f"[ram] there is no /ram: {why}" in script
+    assert not (tmp_path / "job/ram.sh").exists()
