@@ -15,14 +15,13 @@ from gpucluster import config as configuration
 from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.instances import EfaMode, InstanceType, efa_layout
-from gpucluster.updates import storage_version
 from stacks.encryption import key_arn
 from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image
 from stacks.network import Network
 from stacks.purchase import Purchase
 
 Template = ec2.CfnLaunchTemplate
-OF_NODES = ("cluster", "role", "partition", "storage")
+OF_NODES = ("cluster", "role", "partition")
 """Tags, less their prefix."""
 
 
@@ -40,9 +39,6 @@ class Launches:
     profile: iam.InstanceProfile
     user_data: str
     key: kms.IKey | None
-    storage: str
-    """What nodes mount when they boot, in short: with other storage the templates are others, and nodes are replaced as
-    they become free."""
 
 
 class Partitions(Construct):
@@ -62,8 +58,7 @@ class Partitions(Construct):
         self._config = config
         # The hyphen keeps this id from being a partition's: theirs have none.
         profile = iam.InstanceProfile(self, "Node-Profile", role=role)
-        user_data, storage = render.user_data(config, "compute"), storage_version(config)
-        self._launches = Launches(config.name, network, profile, user_data, key, storage)
+        self._launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
         self.all = [self._partition(partition) for partition in config.partitions]
         if config.parameter_servers:
             self.all.append(self._parameter_servers(config.parameter_servers))
@@ -182,7 +177,7 @@ class Partition(Construct):
 
     def _tags(self, *keys: str) -> list[cdk.CfnTag]:
         launches = self._launches
-        values = {"cluster": launches.cluster, "role": "compute", "partition": self.name, "storage": launches.storage}
+        values = {"cluster": launches.cluster, "role": "compute", "partition": self.name}
         return [cdk.CfnTag(key=f"gpucluster:{key}", value=values[key]) for key in keys]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import BeegfsRam, ClusterConfig, HeadNfs
+from gpucluster.config.models import BeegfsRam, ClusterConfig
 
 
 def not_built(config: ClusterConfig) -> Iterator[Finding]:
@@ -15,6 +15,5 @@ def not_built(config: ClusterConfig) -> Iterator[Finding]:
 
 def _asked_for(config: ClusterConfig) -> Iterator[tuple[Path, str, str]]:
     for index, storage in enumerate(config.storage):
-        if not isinstance(storage, HeadNfs) and not (isinstance(storage, BeegfsRam) and storage.scope == "cluster"):
-            hint = "its AWS resources are made; SSM's storage parameters say what to mount"
-            yield ("storage", index, "type"), f"mounting {storage.type}", hint
+        if isinstance(storage, BeegfsRam) and storage.scope == "job":
+            yield ("storage", index, "scope"), "a file system for one job", "its AWS resources are made"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpucluster.updates.outcome import Drain, Effect, Outcome
 from gpucluster.updates.plan import Change, LiveNode, compare, drains, of_effect, settle, summary
 from gpucluster.updates.policies import POLICIES
-from gpucluster.updates.record import Deployed, LookedUp, UnknownRecord, metadata, read, storage_version
+from gpucluster.updates.record import Deployed, LookedUp, UnknownRecord, metadata, read
 
 __all__ = [
     "POLICIES",
@@ -26,6 +26,5 @@ __all__ = [
     "of_effect",
     "read",
     "settle",
-    "storage_version",
     "summary",
 ]

@@ -5,7 +5,6 @@ JSON in a string: as a structure the template would spend a line and its indenta
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -65,13 +64,6 @@ def _with_image(config: ClusterConfig, name: str, image_id: str) -> ClusterConfi
 
     sections = {"software": renamed(config.software), "head_node": renamed(config.head_node)}
     return config.model_copy(update={**sections, "partitions": tuple(map(renamed, config.partitions))})
-
-
-def storage_version(config: ClusterConfig) -> str:
-    """Eight hex digits over what a node mounts when it boots. A file system that grows is the same; one in the memory
-    of nodes is none of these: its partition is drained."""
-    mounted = sorted((each["mount"], each["type"]) for each in plain(config)["storage"] if each["type"] != "beegfs-ram")
-    return hashlib.sha256(json.dumps(mounted).encode()).hexdigest()[:8]
 
 
 def metadata(

@@ -165,7 +165,7 @@ def _loses(mount: str) -> Outcome:
 def added_storage(difference: Difference, step: Step) -> Outcome:
     added = difference.new
     if added["type"] != "beegfs-ram":
-        return new_nodes("made now; nodes that are launched from now on have it")
+        return in_place("made now; nodes that run mount it before their next job")
     if added["scope"] == "job":
         return in_place("jobs that start from now on have it")
     return drain("all nodes of the partition join it when they boot", Drain(added["partition"]))

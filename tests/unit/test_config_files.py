@@ -16,8 +16,7 @@ from gpucluster.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 SAID = {
-    "p3-beegfs-mxnet": {"partitions", "storage"},  # p3 is leaving; mounting is built later
-    "p4d-fsx-smddp": {"storage"},
+    "p3-beegfs-mxnet": {"partitions", "storage"},  # p3 is leaving; BeeGFS's kernel module and licence
 }
 DATA = ROOT / "tests" / "data" / "config"
 INVALID = sorted(DATA.glob("invalid-*.yaml"))

@@ -149,7 +149,7 @@ FSX = "{mount: /fsx, type: fsx-lustre, capacity_gib: 2400, metadata_iops: 3000}"
 EFS = "{mount: /efs, type: efs}"
 BEEGFS = "{mount: /ram, type: beegfs-ram, partition: cpu, gib_per_node: 1}"
 STORAGE = {
-    "made": (SMALL, storage(FSX), Effect.NEW_NODES),
+    "made": (SMALL, storage(FSX), Effect.IN_PLACE),
     "deleted with its data": (storage(FSX), SMALL, Effect.REFUSED),
     "let go": (storage(EFS), SMALL, Effect.DRAIN),
     "let go, deleted by the new file": (storage(FSX.replace("3000", "3000, on_delete: retain")), SMALL, Effect.DRAIN),

@@ -1,0 +1,361 @@
+"""The steps that mount FSx and EFS, with stand-ins for mount and for all that a kernel would do."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_steps import OWNER, STEPS, Machine
+
+BOOTSTRAP = STEPS.parent
+OURS = ("mounts", "efs_mount", "home_mount", "kernel", "lustre_client", "lustre_efa", "storage_mounts")
+SOURCES = ("runner", "files", "services", "packages", "nvidia_packages", "this_machine", "efa", *OURS)
+PLACES = (
+    "/var/lib/gpucluster",
+    "/home",
+    "/etc/fstab",
+    "/etc/stunnel",
+    "/etc/systemd",
+    "/etc/apt",
+    "/etc/os-release",
+    "/opt/gpucluster",
+    "/opt/aws",
+    "/usr/share/keyrings",
+)
+DNS = "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com"
+EFS_DNS = "fs-1.efs.us-east-1.amazonaws.com"
+KERNEL = "6.17.0-1019-aws"
+
+
+class Node:
+    """Mounts are files in `mounted`; what the head found out lies where nodes read it."""
+
+    def __init__(self, root: Path, role: str) -> None:
+        self.root, self.role, self.machine = root, role, Machine(root)
+        for name in OURS:
+            text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+            self.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[/\s\"])", rf"{root}\1", text))
+        for folder in ("mounted", "etc", "home/gpucluster", "home/ubuntu/.ssh"):
+            (root / folder).mkdir(parents=True)
+        (root / "etc/fstab").write_text("LABEL=root / ext4 defaults 0 1\n")
+        (root / "etc/os-release").write_text("ID=ubuntu\nVERSION_CODENAME=noble\n")
+        self._commands()
+
+    def _commands(self) -> None:
+        command, key = self.machine.command, "tr / _ <<<${!#}"
+        command("mount", f'touch "{self.root}/mounted/$({key})"')
+        command("umount", f'rm "{self.root}/mounted/$({key})"')
+        command("mountpoint", f'[ -e "{self.root}/mounted/$({key})" ]')
+        command("uname", f"echo {KERNEL}")
+        command("lfs", "echo lfs 2.15.6")
+        command("dpkg-query", 'printf "linux-aws ii\\nlinux-image-5.15 rc\\nlinux-image-6.17 ii\\n"')
+        for name in ("mount.lustre", "modprobe", "apt-get", "apt-mark", "curl", "sleep", "df", "getent", "systemctl"):
+            command(name)
+        command("stunnel")
+        command("hostname", "echo train-1")
+        program = self.root / "opt/gpucluster/bin/node-program"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            f'#!/bin/bash\nif [ "$2" = resolve ]; then cat "{self.root}/found.json"; exit; fi\n'
+            f'PYTHONPATH={BOOTSTRAP} exec {sys.executable} -m "gpucluster_node.$1" "${{@:2}}"\n'
+        )
+        program.chmod(0o755)
+
+    def has(self, *mounts: dict[str, Any]) -> None:
+        """Of the cluster. Their paths are below the scratch folder."""
+        text = json.dumps({"mounts": [{**each, "mount": f"{self.root}{each['mount']}"} for each in mounts]}, indent=2)
+        for name in ("found.json", "bundle/storage.json"):
+            (self.root / name).write_text(text)
+        if self.role == "compute":
+            (self.root / "home/gpucluster/storage.json").write_text(text)
+
+    def run(self, *steps: str, header: str = "") -> subprocess.CompletedProcess[str]:
+        lines = [
+            f"ROLE={self.role} HOME_ON=head-nfs ZONE=c.internal WITHOUT_EFA=(quiet)",
+            'report_failure() { echo "REPORTED $1"; }',
+            "node_program() { :; }",
+            "this_machine() { EFA_INTERFACES=8 LUSTRE_OVER_EFA=yes; }",
+            header,
+            *(f"run_step {step}" for step in steps),
+        ]
+        return self.machine.run("\n".join(lines), *SOURCES)
+
+    def asked(self, command: str) -> list[str]:
+        """How it was called, the scratch folder left out."""
+        calls = [call.replace(str(self.root), "") for call in self.machine.calls()]
+        return [call.removeprefix(f"{command} ") for call in calls if call.startswith(f"{command} ")]
+
+    def fstab(self) -> list[str]:
+        return (self.root / "etc/fstab").read_text().replace(str(self.root), "").splitlines()[1:]
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Node:
+    return Node(tmp_path, "head")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path, "compute")
+
+
+def fsx(mount: str = "/fsx", **more: Any) -> dict[str, Any]:
+    known = {"dns_name": DNS, "mount_name": "abcdefgh", "version": "2.15", "efa": False, "for_everybody": ["/"]}
+    return {"mount": mount, "type": "fsx-lustre", **known, **more}
+
+
+def efs(mount: str = "/efs") -> dict[str, Any]:
+    return {"mount": mount, "type": "efs", "dns_name": EFS_DNS, "for_everybody": ["/"]}
+
+
+def verdict(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1, done.stdout
+    return next(line for line in done.stdout.splitlines() if line.startswith("REPORTED "))
+
+
+LUSTRE_LINE = f"{DNS}@tcp:/abcdefgh /fsx lustre noatime,flock,_netdev,nofail 0 0"
+
+
+def test_lustre_is_mounted_now_and_at_each_boot_and_twice_changes_nothing(node: Node) -> None:
+    node.has(fsx())
+    for _ in range(2):
+        done = node.run("lustre_client", "storage_mounts")
+        assert done.returncode == 0, done.stderr
+    assert node.asked("mount") == [f"-t lustre -o noatime,flock {DNS}@tcp:/abcdefgh /fsx"]
+    assert node.fstab() == [LUSTRE_LINE]
+    assert f"Lustre client 2.15.6, kernel {KERNEL}" in done.stdout
+    assert not node.asked("apt-get"), "the image has the client"
+    assert set(node.asked("apt-mark")) == {"hold linux-aws linux-image-6.17"}
+
+
+def test_a_cluster_without_lustre_needs_no_client(node: Node) -> None:
+    node.machine.command("modprobe", "exit 1")
+    node.has(efs())
+    assert node.run("lustre_client", "lustre_efa").returncode == 0
+    assert not node.asked("modprobe") and not node.asked("apt-mark")
+
+
+def test_the_client_of_the_running_kernel_is_installed_where_it_is_missing(node: Node) -> None:
+    node.machine.command("modprobe", '[ -e "$ROOT/installed" ]')
+    node.machine.command("apt-get", '[[ $* != *lustre-client-modules* ]] || touch "$ROOT/installed"')
+    node.has(fsx())
+    done = node.run("lustre_client")
+    assert done.returncode == 0, done.stderr
+    (installed,) = [call for call in node.asked("apt-get") if "lustre" in call]
+    assert installed.endswith(f" lustre-client-modules-{KERNEL} lustre-client-utils")
+    (line,) = (
+        (node.root / "etc/apt/sources.list.d/fsx-lustre.list").read_text().replace(str(node.root), "").splitlines()
+    )
+    assert line == (
+        "deb [signed-by=/usr/share/keyrings/fsx-lustre.asc] https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu "
+        "noble main"
+    )
+
+
+CLIENT_REFUSED = {
+    "no package": ({"apt-get": "[[ $* != *lustre* ]]", "modprobe": "exit 1"}, f"no Lustre client for kernel {KERNEL}"),
+    "no module": ({"modprobe": "exit 1"}, f"kernel {KERNEL} does not load Lustre's module"),
+    "no network": ({"curl": "exit 6", "modprobe": "exit 1"}, "cannot fetch https://fsx-lustre-client-repo"),
+}
+
+
+@pytest.mark.parametrize("name", CLIENT_REFUSED)
+def test_a_kernel_without_a_client_ends_the_boot_with_the_reason(node: Node, name: str) -> None:
+    commands, why = CLIENT_REFUSED[name]
+    for command, body in commands.items():
+        node.machine.command(command, body)
+    node.has(fsx())
+    assert why in verdict(node.run("lustre_client"))
+
+
+def test_a_mount_is_tried_again_until_it_works(node: Node) -> None:
+    node.machine.command(
+        "mount", '[ "$(grep -c "^mount -t" "$ROOT/calls")" -ge 3 ] && touch "$ROOT/mounted/$(tr / _ <<<${!#})"'
+    )
+    node.has(fsx())
+    assert node.run("storage_mounts").returncode == 0
+    assert node.asked("sleep") == ["2", "5"]
+
+
+MOUNT_REFUSED = {
+    "no such name": ({"getent": "exit 2"}, f"/fsx: {DNS} does not resolve: the VPC needs DNS"),
+    "a closed port": ({"timeout": '[ "$2" != bash ] && shift && exec "$@"'},
+                      f"/fsx: {DNS}:988 is closed: its security group must admit this node"),
+    "refused": ({"timeout": 'shift; [ "$1" = bash ] || exec "$@"'}, f"/fsx: {DNS}: mount.lustre: Invalid argument"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOUNT_REFUSED)
+def test_a_mount_that_stays_refused_ends_the_boot_with_a_verdict(node: Node, name: str) -> None:
+    commands, why = MOUNT_REFUSED[name]
+    node.machine.command("mount", "echo mount.lustre: Invalid argument >&2; exit 22")
+    for command, body in commands.items():
+        node.machine.command(command, body)
+    node.has(fsx())
+    done = node.run("storage_mounts")
+    assert verdict(done)
+    said = done.stderr.replace(str(node.root), "").splitlines()[-1]
+    assert said.startswith(why) and len(said) <= 150, "a longer one would be cut"
+    assert len(node.asked("mount")) == 6
+    assert f"client kernel {KERNEL}, Lustre 2.15.6, file system 2.15" in done.stdout
+
+
+def test_efs_is_mounted_through_tls_and_each_has_its_own_tunnel(node: Node) -> None:
+    node.has(efs(), efs("/more"))
+    for _ in range(2):
+        done = node.run("storage_mounts")
+        assert done.returncode == 0, done.stderr
+    options = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,noatime,port="
+    assert node.asked("mount") == [
+        f"-t nfs4 -o {options}20049 127.0.0.1:/ /efs",
+        f"-t nfs4 -o {options}20050 127.0.0.1:/ /more",
+    ]
+    (first, _) = sorted((node.root / "etc/stunnel").iterdir())
+    conf = first.read_text().splitlines()
+    assert {f"connect = {EFS_DNS}:2049", f"checkHost = {EFS_DNS}", "verifyChain = yes", "client = yes"} <= set(conf)
+    service = first.stem
+    assert all(f"x-systemd.requires={tunnel.stem}.service" in line for tunnel, line in zip(
+        sorted((node.root / "etc/stunnel").iterdir()), node.fstab(), strict=True))  # fmt: skip
+    assert f"restart {service}" in node.asked("systemctl")
+
+
+def test_the_head_tells_the_nodes_only_what_it_has_mounted(head: Node) -> None:
+    told = head.root / "home/gpucluster/storage.json"
+    head.has(fsx())
+    head.machine.command("mount", "exit 32")
+    assert head.run("storage_mounts").returncode == 1
+    assert not told.exists()
+    head.machine.command("mount", 'touch "$ROOT/mounted/$(tr / _ <<<${!#})"')
+    assert head.run("storage_mounts").returncode == 0
+    assert json.loads(told.read_text()) == json.loads((head.root / "found.json").read_text())
+
+
+def test_what_is_taken_out_of_the_cluster_is_let_go(head: Node) -> None:
+    head.has(fsx(), fsx("/old", mount_name="other"))
+    assert head.run("storage_mounts").returncode == 0
+    head.has(fsx())
+    assert head.run("storage_mounts").returncode == 0
+    assert head.asked("umount") == ["/old"]
+    assert head.fstab() == [LUSTRE_LINE]
+    head.has()
+    assert head.run("storage_mounts").returncode == 0
+    assert (head.asked("umount"), head.fstab()) == (["/old", "/fsx"], [])
+
+
+def test_what_is_in_use_is_not_let_go_by_force(head: Node) -> None:
+    head.has(fsx())
+    head.run("storage_mounts").check_returncode()
+    head.has()
+    head.machine.command("umount", "echo target is busy >&2; exit 32")
+    assert "/fsx is in use and cannot be unmounted" in verdict(head.run("storage_mounts"))
+    assert head.fstab() == [LUSTRE_LINE]
+
+
+@pytest.mark.skipif(OWNER != "root:root", reason="only root's directories are opened")
+def test_everybody_may_write_where_aws_left_it_to_root(head: Node) -> None:
+    places = {"": 0o755, "results": 0o755, "theirs": 0o700, "data": 0o755}
+    for name, mode in places.items():
+        (head.root / "fsx" / name).mkdir()
+        (head.root / "fsx" / name).chmod(mode)
+    head.has(fsx(for_everybody=["/", "/results", "/theirs/", "/missing"]))
+    assert head.run("storage_mounts").returncode == 0
+    modes = {name: (head.root / "fsx" / name).stat().st_mode & 0o7777 for name in places}
+    assert modes == {"": 0o1777, "results": 0o1777, "theirs": 0o700, "data": 0o755}
+
+
+def test_before_a_job_what_was_added_since_is_mounted(node: Node) -> None:
+    node.has(fsx())
+    node.run("storage_mounts").check_returncode()
+    hook = node.root / "opt/gpucluster/prolog.d/10-storage"
+    text = hook.read_text().replace("/opt/gpucluster", f"{node.root}/opt/gpucluster")
+    text = text.replace(f"{node.root}{node.root}", str(node.root)).replace("/var/log/gpucluster", str(node.root))
+    hook.write_text(text)
+    bundle = node.root / "opt/gpucluster/bundle"
+    bundle.mkdir()
+    (bundle / "compute.sh").write_text(f'echo "again $1" >>"{node.root}/calls"\n')
+    subprocess.run([hook], check=True)
+    assert "again storage" not in node.machine.calls()
+    node.has(fsx(), efs())
+    subprocess.run([hook], check=True)
+    assert "again storage" in node.machine.calls()
+
+
+NET_WITH_EFA = "echo net type: efa; echo - nid: 10.0.0.9@efa"
+
+
+def test_lustre_goes_over_efa_where_machine_and_file_system_have_it(node: Node) -> None:
+    node.machine.command("lnetctl", f'if [ -e "$ROOT/efa" ]; then {NET_WITH_EFA}; fi')
+    node.machine.command("lustre_rmmod")
+    setup = node.root / "opt/aws/configure-efa-fsx-lustre-client/setup.sh"
+    setup.parent.mkdir(parents=True)
+    setup.write_text(f'echo setup >>"{node.root}/calls"\ntouch "{node.root}/efa"\n')
+    node.has(fsx(efa=True))
+    for _ in range(2):
+        done = node.run("lustre_efa")
+        assert done.returncode == 0, done.stderr
+    assert "Lustre over EFA: 1 interfaces" in done.stdout
+    order = [call for call in node.machine.calls() if call.split()[0] in ("lustre_rmmod", "setup", "modprobe")]
+    assert order == ["lustre_rmmod ", "setup", "modprobe lustre"], "once, and the modules are loaded anew"
+
+
+EFA_REFUSED = {
+    "no interface comes up": ({"lustre_rmmod": ""}, "LNet has no EFA interface after AWS's set-up"),
+    "modules in use": ({"lustre_rmmod": "exit 1"}, "Lustre's modules are in use"),
+}
+
+
+@pytest.mark.parametrize("name", EFA_REFUSED)
+def test_lustre_does_not_fall_back_to_tcp_without_a_word(node: Node, name: str) -> None:
+    commands, why = EFA_REFUSED[name]
+    for command, body in {"lnetctl": "", **commands}.items():
+        node.machine.command(command, body)
+    setup = node.root / "opt/aws/configure-efa-fsx-lustre-client/setup.sh"
+    setup.parent.mkdir(parents=True)
+    setup.write_text("true\n")
+    node.has(fsx(efa=True))
+    assert why in verdict(node.run("lustre_efa"))
+
+
+@pytest.mark.parametrize(
+    "header", ["this_machine() { LUSTRE_OVER_EFA=no; }", "without_efa() { true; }"], ids=["machine", "partition"]
+)
+def test_a_node_that_cannot_use_efa_says_so_and_takes_tcp(node: Node, header: str) -> None:
+    node.machine.command("lnetctl")
+    node.has(fsx(efa=True))
+    done = node.run("lustre_efa", header=header)
+    assert done.returncode == 0
+    assert "Lustre is reached over TCP" in done.stdout
+    assert not node.asked("lnetctl")
+
+
+HOME_ON_EFS = 'HOME_ON=efs; parameter() { echo "$1" >>"$ROOT/asked"; echo fs-1.efs.us-east-1.amazonaws.com; }'
+
+
+def test_home_on_efs_keeps_the_users_of_the_image(head: Node) -> None:
+    """The first mount is aside: the login user's directory is copied there before it would be hidden."""
+    (head.root / "home/ubuntu/.ssh/authorized_keys").write_text("key\n")
+    head.machine.command(
+        "mount",
+        'touch "$ROOT/mounted/$(tr / _ <<<${!#})"; case ${!#} in /tmp/tmp.*) ln -sfn ${!#} "$ROOT/aside";; esac',
+    )
+    head.machine.command("umount", f'rm "$ROOT/mounted/$(tr / _ <<<${{!#}})"; mv $1 {head.root}/efs; mkdir $1')
+    text = (STEPS / "home_mount.sh").read_text().replace("root:root", OWNER).replace("/home", f"{head.root}/home")
+    head.machine.step("home_mount", text.replace(f"storage{head.root}/home", "storage/home"))
+    done = head.run("home_mount", header=HOME_ON_EFS)
+    assert done.returncode == 0, done.stderr
+    assert (head.root / "efs/ubuntu/.ssh/authorized_keys").read_text() == "key\n"
+    assert (head.root / "asked").read_text() == "storage/home\n"
+    assert [call.split()[-1] for call in head.asked("mount")][1:] == ["/home"]
+    assert [line.split()[1] for line in head.fstab()] == ["/home"]
+
+
+def test_compute_nodes_mount_the_heads_home_or_efs(node: Node) -> None:
+    text = (STEPS / "home_mount.sh").read_text().replace("root:root", OWNER).replace(" /home", f" {node.root}/home")
+    node.machine.step("home_mount", text.replace("/etc/fstab", f"{node.root}/etc/fstab"))
+    node.run("home_mount").check_returncode()
+    assert node.asked("mount") == ["-t nfs4 -o nfsvers=4.2,noatime,hard,_netdev head.c.internal:/home /home"]
