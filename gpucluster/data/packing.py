@@ -6,10 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from gpucluster.data import images, plan
 from gpucluster.data.places import UNFINISHED, Place, place, temporary, write_error
@@ -87,7 +86,7 @@ def pack(source: str, target: str, made: Plan, number: int, stopped: Flag) -> Sh
 
 def _encoded(source: Place, target: Place, made: Plan, number: int, bad: list[Bad]) -> Iterator[tuple[Record, bytes]]:
     """What is bad goes there, and the rest is looked at all the same: one run finds every bad file."""
-    samples = list(_samples(target, made, number))
+    samples = list(plan.samples_of(target, made, number))
     contents = source.contents(sample.name for sample in samples)
     for at, (sample, content) in enumerate(zip(samples, contents, strict=True), start=made.first(number)):
         if isinstance(content, GpuClusterError):
@@ -108,16 +107,6 @@ def _flaw(sample: Sample, content: bytes, made: Plan) -> str | None:
         return "it is empty"
     is_image = sample.name.lower().endswith(images.SUFFIXES)
     return images.flaw(content) if made.check and is_image else None
-
-
-def _samples(target: Place, found: Plan, number: int) -> Iterator[Sample]:
-    return plan.samples_of(_samples_file(target.url, found.id), found, number)
-
-
-@lru_cache(maxsize=1)
-def _samples_file(url: str, plan_id: str) -> BinaryIO:
-    """Kept open: a process makes many shards of one plan."""
-    return place(url).opened(f"{UNFINISHED}/{plan.SAMPLES}")
 
 
 class _Growing:

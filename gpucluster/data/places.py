@@ -41,6 +41,10 @@ class Place(Protocol):
         """None where it is not there."""
         ...
 
+    def part(self, name: str, start: int, end: int) -> bytes:
+        """Its bytes from `start` to before `end`. Raises GpuClusterError."""
+        ...
+
     def opened(self, name: str) -> BinaryIO:
         """To read from begin to end. Raises GpuClusterError."""
         ...
@@ -116,10 +120,15 @@ class Folder:
     def read(self, name: str) -> bytes | None:
         try:
             return (self._path / name).read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise _cannot("read", f"{self.url}/{name}", error) from None
+
+    def part(self, name: str, start: int, end: int) -> bytes:
+        with self.opened(name) as file:
+            file.seek(start)
+            return file.read(end - start)
 
     def opened(self, name: str) -> BinaryIO:
         try:

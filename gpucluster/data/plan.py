@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
-from typing import Any, BinaryIO
+from typing import Any
 
 from gpucluster.data.places import UNFINISHED, Place
 from gpucluster.data.records import FORMATS, Format
@@ -41,7 +41,7 @@ class Plan:
     check: bool = True
     """Whether each image is looked at."""
     offsets: tuple[int, ...] = field(default=(), repr=False)
-    """By shard, where its lines begin in SAMPLES."""
+    """By shard, where its lines begin in SAMPLES; and where the last one's end."""
 
     @property
     def kind(self) -> Format:
@@ -113,7 +113,7 @@ def make(
     plan = Plan(
         name=name, source=source, format=format, seed=seed, samples=len(kept), remainder=len(samples) % shards,
         left_out=tuple(sample.name for sample in rest), classes=tuple(classes), counts=per_shard,
-        digest=hashlib.sha256(text).hexdigest(), check=check, offsets=tuple(starts[first] for first in firsts[:-1]),
+        digest=hashlib.sha256(text).hexdigest(), check=check, offsets=tuple(starts[first] for first in firsts),
     )  # fmt: skip
     return plan, text
 
@@ -133,9 +133,7 @@ def store(place: Place, plan: Plan, samples: bytes) -> None:
     place.write(PLAN, plan.text().encode())
 
 
-def samples_of(file: BinaryIO, plan: Plan, shard: int) -> Iterator[Sample]:
-    """`file` is SAMPLES."""
-    file.seek(plan.offsets[shard])
-    for _ in range(plan.counts[shard]):
-        name, label = json.loads(file.readline())
-        yield Sample(name, label)
+def samples_of(place: Place, plan: Plan, shard: int) -> Iterator[Sample]:
+    """Of an unfinished data set."""
+    lines = place.part(f"{UNFINISHED}/{SAMPLES}", plan.offsets[shard], plan.offsets[shard + 1])
+    return (Sample(*json.loads(line)) for line in lines.splitlines())

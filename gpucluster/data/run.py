@@ -205,9 +205,17 @@ def available_cpus() -> int:
 
 def _packed(each: DataSet, numbers: Sequence[int], workers: int) -> Iterator[Shard | list[Bad]]:
     """In the order in which they get ready. The first that cannot go on ends all."""
+    workers = min(workers, len(numbers))
+    if workers > 1:
+        yield from _packed_by(workers, each, numbers)
+        return
+    for number in numbers:
+        yield packing.pack(each.plan.source, each.place.url, each.plan, number, lambda: False)
+
+
+def _packed_by(workers: int, each: DataSet, numbers: Sequence[int]) -> Iterator[Shard | list[Bad]]:
     context = multiprocessing.get_context("spawn")
     stop = context.RawValue("b", 0)
-    workers = max(1, min(workers, len(numbers)))
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_enter, initargs=(stop,)) as pool:
         waiting: list[Future[Shard | list[Bad]]] = []
         try:

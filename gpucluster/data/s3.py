@@ -98,8 +98,12 @@ class Prefix:
     def read(self, name: str) -> bytes | None:
         return self._unless_absent(name, lambda: cast(bytes, self._get(name).read()))
 
-    def _get(self, name: str) -> Any:
-        return self._client.get_object(Bucket=self._bucket, Key=self._key(name))["Body"]
+    def part(self, name: str, start: int, end: int) -> bytes:
+        with self._errors(f"{self.url}/{name}"):
+            return cast(bytes, self._get(name, Range=f"bytes={start}-{end - 1}").read())
+
+    def _get(self, name: str, **options: str) -> Any:
+        return self._client.get_object(Bucket=self._bucket, Key=self._key(name), **options)["Body"]
 
     def opened(self, name: str) -> BinaryIO:
         """Whole in memory: shards are read once, from begin to end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -18,6 +18,8 @@ from gpucluster.data.source import SPLITS
 from gpucluster.errors import DataError, GpuClusterError, UsageError
 
 PIECE = 1 << 20
+Job = tuple[str, str, Shard]
+"""Where, the format, and which."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,20 @@ def _verified(where: Place, whole: Manifest, quick: bool, workers: int) -> Repor
     faults = list(_missing(where, whole))
     if not quick:
         jobs = [(where.url, whole.format, shard) for shard in whole.shards]
-        with ProcessPoolExecutor(
-            max(1, min(workers or available_cpus(), len(jobs))), mp_context=get_context("spawn")
-        ) as pool:
-            faults += [fault for each in pool.map(_faults, jobs, chunksize=4) for fault in each]
+        faults += [fault for each in _each(jobs, workers or available_cpus()) for fault in each]
     counted = sum(shard.samples for shard in whole.shards)
     if counted != whole.samples:
         faults.append(f"{manifest.NAME}: says {whole.samples} samples, its shards {counted}")
     return Report(where.url, whole.samples, len(whole.shards), whole.bytes, tuple(dict.fromkeys(faults)))
+
+
+def _each(jobs: Sequence[Job], workers: int) -> Iterator[list[str]]:
+    workers = min(workers, len(jobs))
+    if workers <= 1:
+        yield from map(_faults, jobs)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_faults, jobs, chunksize=4)
 
 
 def _missing(where: Place, whole: Manifest) -> Iterator[str]:
@@ -79,7 +87,7 @@ def _missing(where: Place, whole: Manifest) -> Iterator[str]:
     yield from (f"{name}: is not in {manifest.NAME}" for name in sorted(there - known) if name.endswith(suffix))
 
 
-def _faults(job: tuple[str, str, Shard]) -> list[str]:
+def _faults(job: Job) -> list[str]:
     url, format, shard = job
     where = place(url)
     files = [file for file in (shard, shard.index) if file]

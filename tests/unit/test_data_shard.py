@@ -1,0 +1,320 @@
+"""`gpucluster data shard` and `verify`, as users type them: what comes out, what stops them, what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucluster.cli import main
+from gpucluster.cli.data import FORMATS as CHOICES
+from gpucluster.data.places import UNFINISHED
+from gpucluster.data.records import FORMATS
+from gpucluster.data.run import Options
+from gpucluster.data.stages import stage
+from gpucluster.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[2]
+Captured = pytest.CaptureFixture[str]
+
+
+def jpeg(number: int) -> bytes:
+    return b"\xff\xd8\xff\xda" + b"%d." % number * (50 + number % 40) + b"\xff\xd9"
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """43 to train on, 7 to validate with."""
+    for number in range(50):
+        folder = tmp_path / "src" / ("val" if number % 7 == 6 else "train") / f"c{number % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.JPEG").write_bytes(jpeg(number))
+    return tmp_path / "src"
+
+
+def shard(*words: object) -> int:
+    """In this process, unless it is told otherwise: starting others takes longer than the work."""
+    one = () if "--workers" in words else ("--workers", 1)
+    return main(["data", "shard", *map(str, (*words, *one))])
+
+
+def verify(folder: Path) -> int:
+    return main(["data", "verify", str(folder), "--workers", "1"])
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def answer(captured: Captured) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(captured.readouterr().out.splitlines()[-1])["data_sets"]
+    return found
+
+
+def test_the_command_line_knows_every_format() -> None:
+    assert tuple(FORMATS) == CHOICES
+
+
+def test_every_sample_is_in_one_shard(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    assert shard(images, tmp_path / "out", "--shards", "train=5,val=2") == 0
+    captured = capsys.readouterr()
+    train, val = json.loads(captured.out)["data_sets"]
+    assert (train["samples"], train["shards"], train["remainder"], val["samples"]) == (43, 5, 3, 7)
+    assert "43 samples in 5 shards, 8 in each, one more in the first 3" in captured.err
+    for split in ("train", "val"):
+        labels = read_tars(tmp_path / "out" / split)
+        expected = {path.read_bytes(): int(path.parent.name[1:]) for path in (images / split).rglob("*.JPEG")}
+        assert labels == expected
+    assert not (tmp_path / "out" / "train" / UNFINISHED).exists()
+
+
+def read_tars(folder: Path) -> dict[bytes, int]:
+    """Content -> label; what is there twice would be one too few."""
+    found: dict[bytes, int] = {}
+    for path in sorted(folder.glob("*.tar")):
+        with tarfile.open(path) as tar:
+            members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+        for name in members:
+            if name.endswith(".jpg"):
+                assert members[name] not in found
+                found[members[name]] = int(members[f"{name[:-4]}.cls"])
+    return found
+
+
+def test_samples_jsonl_says_what_each_sample_is(images: Path, tmp_path: Path) -> None:
+    shard(images / "train", tmp_path / "out", "--shards", 4)
+    lines = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
+    for path in (tmp_path / "out").glob("*.tar"):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                if member.name.endswith(".jpg"):
+                    name, _ = lines[int(member.name[:9])]
+                    assert tar.extractfile(member).read() == (images / "train" / name).read_bytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_same_data_gives_the_same_bytes(format: str, images: Path, tmp_path: Path) -> None:
+    """With one process or three, here or in jobs; another seed gives others."""
+    common = (images, "--shards", "train=7,val=3", "--format", format)
+    several = ("--workers", 3 if format == "recordio" else 1)
+    for number, words in enumerate((("--workers", 1), several, ("--seed", 1))):
+        assert shard(*common, tmp_path / str(number), *words) == 0
+    options = Options(str(images), str(tmp_path / "jobs"), {"train": 7, "val": 3}, format=format, workers=1)
+    for name in ("plan", "1/3", "0/3", "2/3", "finish"):
+        stage(options, name, lambda text: None)
+    made = [files(tmp_path / name) for name in ("0", "1", "2", "jobs")]
+    assert made[0] == made[1] == made[3]
+    assert made[0].keys() == made[2].keys()
+    assert made[0] != made[2]
+
+
+def test_too_many_for_equal_shards_can_be_left_out(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    assert shard(images / "train", tmp_path / "out", "--shards", 5, "--remainder", "drop") == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert [each["samples"] for each in manifest["shards"]] == [8] * 5
+    assert len(manifest["left_out"]) == manifest["remainder"] == 3
+    assert "3 are left out, because they are too many" in capsys.readouterr().err
+    whole = len(list((images / "train").rglob("*.JPEG")))
+    assert len(read_tars(tmp_path / "out")) == whole - 3
+
+
+def test_killed_half_way_and_run_again_it_ends_with_the_same_bytes(images: Path, tmp_path: Path) -> None:
+    """A file that nobody writes into holds the run up, at the same place on every machine."""
+    assert shard(images, tmp_path / "undisturbed", "--shards", 6) == 0
+    names = [json.loads(line)[0] for line in (tmp_path / "undisturbed/train/samples.jsonl").read_text().splitlines()]
+    held_up = images / names[25]  # of shard 3
+    content = held_up.read_bytes()
+    held_up.unlink()
+    os.mkfifo(held_up)
+    words = ["data", "shard", str(images), str(tmp_path / "out"), "--shards", "6", "--workers", "2"]
+    run = subprocess.Popen([sys.executable, "-m", "gpucluster.cli", *words], cwd=ROOT, stderr=subprocess.DEVNULL)
+    done = tmp_path / "out" / "train" / UNFINISHED / "done"
+    try:
+        until(lambda: done.is_dir() and len(list(done.iterdir())) == 5)
+        workers = children(run.pid)
+        assert workers
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+    assert not (tmp_path / "out" / "train" / "manifest.json").exists()
+    held_up.unlink()
+    held_up.write_bytes(content)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "train").glob("*.tar")}
+    # as of a process that was killed while it wrote
+    half = tmp_path / "out" / "train" / UNFINISHED / f"train-000003.tar.{os.uname().nodename}.{run.pid}.part"
+    half.write_bytes(b"half")
+    assert shard(*words[2:]) == 0
+    assert files(tmp_path / "out") == files(tmp_path / "undisturbed")
+    assert kept and all(path.stat().st_mtime_ns == at for path, at in kept.items())
+
+
+def until(probe: Any, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not probe():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def children(process: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_complete_is_complete(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    common = (images / "val", tmp_path / "out")
+    assert shard(*common, "--shards", 3) == 0
+    before = answer(capsys)
+    assert shard(*common, "--shards", 3) == 0
+    assert answer(capsys) == before
+    assert shard(*common, "--shards", 2) == 2
+    assert "out: holds another data set: 7 samples in 3 shards" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--shards", "5", "--seed", "2"], "its seed is 0, now 2"),
+        (["--shards", "4"], "it has 5 shards, now 4"),
+        (["--shards", "5", "--format", "tfrecord"], "its format is tar, now tfrecord"),
+    ],
+)
+def test_an_unfinished_run_of_another_plan_is_not_mixed(
+    words: Sequence[str], said: str, images: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    source, target = images / "train", tmp_path / "out"
+    options = Options(str(source), str(target), {"": 5}, workers=1)
+    for name in ("plan", "0/2"):
+        stage(options, name, lambda text: None)
+    assert shard(source, target, *words) == 2
+    captured = capsys.readouterr().err
+    assert f"holds 3 shards of another plan: {said}" in captured
+    assert "--restart" in captured
+    assert shard(source, target, *words, "--restart") == 0
+    assert verify(target) == 0
+
+
+def test_bad_files_are_all_named_and_nothing_half_written_stays(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    bad = sorted((images / "train").rglob("*.JPEG"))[::11]
+    assert len(bad) == 4
+    bad[0].write_bytes(bad[0].read_bytes()[:-2])
+    bad[1].write_bytes(b"")
+    bad[2].unlink()
+    bad[2].symlink_to(tmp_path / "gone")
+    bad[3].write_bytes(b"<html>404</html>")
+    target = tmp_path / "out"
+    common = (images / "train", target, "--shards", 12)
+    assert shard(*common) == 2
+    said = capsys.readouterr().err
+    assert "4 files cannot be packed:" in said
+    reasons = ["truncated JPEG: its end marker is missing", "it is empty", "no such file or directory", "not an image"]
+    for path, reason in zip(bad, reasons, strict=True):
+        assert f"  {path.relative_to(images / 'train')}: {reason}" in said
+    assert not (target / "manifest.json").exists()
+    assert list(target.rglob("*.part")) == []
+    whole = set(target.glob("*.tar"))
+    assert len(whole) >= 12 - 4
+    assert {f"{path.name}.json" for path in whole} == {path.name for path in (target / UNFINISHED / "done").iterdir()}
+
+    named = target / UNFINISHED / "bad.txt"
+    assert shard(*common, "--restart", "--exclude", named) == 0
+    assert answer(capsys)[0]["samples"] == 43 - 4
+    assert verify(target) == 0
+
+
+def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
+    first = next((images / "val").rglob("*.JPEG"))
+    first.write_bytes(b"raw")
+    assert shard(images / "val", tmp_path / "out", "--shards", 2) == 2
+    assert shard(images / "val", tmp_path / "out", "--shards", 2, "--no-check") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["src/train", "out", "--shards", "44"], "error: out: 43 samples cannot fill 44 shards\nhint: ask for at most"),
+        (["src", "out", "--shards", "train=2"], "error: --shards: says nothing of val"),
+        (["src", "out", "--shards", "1,tset=2"], "error: --shards: src has no split 'tset'"),
+        (["src", "out", "--shards", "many"], "error: Invalid value for '--shards': must be a number"),
+        (["src", "out", "--shards", "0"], "error: Invalid value for '--shards': must be a number"),
+        (["nowhere", "out", "--shards", "1"], "error: nowhere: no such folder"),
+        (["src", "gs://a/b", "--shards", "1"], "error: gs://a/b: must be a path or s3://BUCKET/PREFIX"),
+        (["src", "src/train/c0/0.JPEG/x", "--shards", "1"], "error: cannot write src/train/c0/0.JPEG/x"),
+        (["src", "out", "--shards", "1", "--follow"], "error: --partition and --follow are for jobs"),
+        (["src", "out", "--shards", "1", "--exclude", "no.txt"], "error: Invalid value for '--exclude': cannot read"),
+    ],
+)  # fmt: skip
+def test_slips_are_told_and_leave_nothing(
+    words: Sequence[str], said: str, images: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(images.parent)
+    assert shard(*words) in (1, 2)
+    assert said in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_a_part_that_is_missing_is_named(images: Path, tmp_path: Path) -> None:
+    options = Options(str(images / "val"), str(tmp_path / "out"), {"": 4}, workers=1)
+    for name in ("plan", "0/2"):
+        stage(options, name, lambda text: None)
+    with pytest.raises(DataError, match="2 of 4 shards are missing, first out-000001.tar"):
+        stage(options, "finish", lambda text: None)
+    stage(options, "1/2", lambda text: None)
+    assert [each.shards for each in stage(options, "finish", lambda text: None)] == [4]
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[600] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda out: (out / "out-000001.tar").unlink(), "out-000001.tar: is missing"),
+        (lambda out: cut(out / "out-000001.tar"), " bytes, expected "),
+        (lambda out: flip(out / "out-000001.tar"), "out-000001.tar: its checksum is not the manifest's"),
+        (lambda out: (out / "stray.tar").write_bytes(b""), "stray.tar: is not in manifest.json"),
+        (lambda out: cut(out / "manifest.json"), None),
+        (lambda out: (out / "manifest.json").write_text("{"), "manifest.json: cannot be read"),
+        (lambda out: (out / "manifest.json").unlink(), "no manifest.json there"),
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_verify_finds_what_has_changed(
+    change: Any, said: str | None, images: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    shard(images / "val", tmp_path / "out", "--shards", 3)
+    change(tmp_path / "out")
+    code = verify(tmp_path / "out")
+    captured = capsys.readouterr().err
+    assert (code == 0) if said is None else (code in (1, 2) and said in captured)
+
+
+def test_verify_says_that_a_run_is_unfinished(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    options = Options(str(images), str(tmp_path / "out"), {"": 3}, workers=1)
+    for name in ("plan", "0/3"):
+        stage(options, name, lambda text: None)
+    assert verify(tmp_path / "out") == 1
+    assert "train: is not finished: 1 of 3 shards are there" in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""What there is to pack: image folders, and file lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpucluster.data import images, source
+from gpucluster.errors import UsageError
+
+
+def lay(folder: Path, *names: str) -> str:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x")
+    return str(folder)
+
+
+def test_splits_number_classes_alike(tmp_path: Path) -> None:
+    url = lay(
+        tmp_path, "train/cat/1.JPEG", "train/ant/deep/2.jpg", "val/cat/3.png", "LOC.csv", "train/ant/.cache/9.jpg"
+    )
+    found = source.read(url)
+    assert found.classes == ("ant", "cat")
+    assert {split: sorted(samples) for split, samples in found.splits.items()} == {
+        "train": [("train/ant/deep/2.jpg", 0), ("train/cat/1.JPEG", 1)],
+        "val": [("val/cat/3.png", 1)],
+    }
+    assert found.ignored == ("LOC.csv", "train/ant/.cache/9.jpg")
+
+
+def test_classes_without_splits_are_one_data_set(tmp_path: Path) -> None:
+    found = source.read(lay(tmp_path, "train/1.jpg", "other/2.jpg"))
+    assert sorted(found.splits[""]) == [("other/2.jpg", 0), ("train/1.jpg", 1)]
+
+
+def test_what_is_excluded_is_not_there(tmp_path: Path) -> None:
+    found = source.read(lay(tmp_path, "a/1.jpg", "b/2.jpg"), ["a/1.jpg"])
+    assert found.splits == {"": [("b/2.jpg", 0)]}
+
+
+def test_a_link_in_a_circle_ends(tmp_path: Path) -> None:
+    url = lay(tmp_path / "data", "a/1.jpg")
+    (tmp_path / "data" / "a" / "up").symlink_to(tmp_path / "data")
+    lay(tmp_path / "elsewhere", "2.jpg")
+    (tmp_path / "data" / "b").symlink_to(tmp_path / "elsewhere")
+    assert sorted(source.read(url).splits[""]) == [("a/1.jpg", 0), ("b/2.jpg", 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "samples", "classes"),
+    [
+        ("all.txt", "a.bin\n\n# note\nb/c.jpg\n", [("a.bin", None), ("b/c.jpg", None)], ()),
+        ("all.tsv", "a.bin\t3\nb.bin\t-1\n", [("a.bin", 3), ("b.bin", -1)], ()),
+        ("all.csv", 'a.bin,cat\n"b,c.bin",ant\n', [("a.bin", 1), ("b,c.bin", 0)], ("ant", "cat")),
+        ("all.lst", "17\t3.000000\ta.jpg\n18\t0\tb.jpg\n", [("a.jpg", 3), ("b.jpg", 0)], ()),
+    ],
+)
+def test_file_lists(
+    tmp_path: Path, name: str, text: str, samples: list[tuple[str, int | None]], classes: tuple[str, ...]
+) -> None:
+    (tmp_path / name).write_text(text)
+    found = source.read(str(tmp_path / name))
+    assert (found.splits, found.classes, found.place.url) == ({"": samples}, classes, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("names", "url", "message"),
+    [
+        (["a/1.jpg"], "missing", "missing: no such folder"),
+        (["a/1.jpg"], "a/1.jpg", "1.jpg: is not a folder"),
+        (["a/1.txt", "b/2.dat"], "", "no images among 2 files"),
+        (["a/1.jpg", "2.jpg"], "", "2.jpg: lies in no class's folder"),
+        (["train/1.jpg", "train/a/2.jpg"], "", "lies in no class's folder"),
+        (["a/1.jpg"], "list.txt", "list.txt: no such file list"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(tmp_path: Path, names: list[str], url: str, message: str) -> None:
+    lay(tmp_path, *names)
+    with pytest.raises(UsageError, match=message):
+        source.read(f"{tmp_path}/{url}".rstrip("/"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "a\t1\nb\n", r"a.txt:2: 1 columns, expected file, or file and label"),
+        ("a.lst", "a\t1\n", r"a.lst:1: 2 columns, expected number, label, file"),
+        ("a.csv", "\n# nothing\n", "names no files"),
+    ],
+)
+def test_a_list_with_a_slip_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=message):
+        source.read(str(tmp_path / name))
+
+
+JPEG = b"\xff\xd8\xff\xe1thumb\xff\xd8\xff\xda12\xff\xd9\xff\xda" + b"picture" * 9
+
+
+@pytest.mark.parametrize(
+    ("content", "flaw"),
+    [
+        (JPEG + b"\xff\xd9", None),
+        (JPEG + b"\xff\xd9\0\0garbage", None),
+        (JPEG, "truncated JPEG"),
+        (b"\x89PNG\r\n\x1a\n....IEND\xaeB`\x82", None),
+        (b"\x89PNG\r\n\x1a\n....IDAT", "truncated PNG"),
+        (b"RIFF\x08\0\0\0WEBP1234", None),
+        (b"RIFF\xff\0\0\0WEBP1234", "truncated WebP: 16 bytes of 263"),
+        (b"GIF89a, whatever follows", None),
+        (b"<html>", "not an image: it begins with 3c 68 74 6d"),
+    ],
+)
+def test_an_image_shows_at_its_ends_whether_it_is_whole(content: bytes, flaw: str | None) -> None:
+    found = images.flaw(content)
+    assert found is None if flaw is None else found is not None and found.startswith(flaw)
