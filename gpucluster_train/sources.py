@@ -18,6 +18,7 @@ from gpucluster_train.assignment import Shard
 from gpucluster_train.channels import ChannelError
 
 MANIFEST = "manifest.json"
+OF_MANIFEST = {MANIFEST, "samples.jsonl"}
 RECORDS, RECORDS_INDEX = ".rec", ".idx"
 
 
@@ -127,7 +128,7 @@ def _told_shards(uri: str, told: list[Shard], by_name: Mapping[str, Found], note
             )
     known = {shard.name for shard in told}
     indices = {f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}" for name in known if name.endswith(RECORDS)}
-    others = [name for name in by_name if _is_data(name) and name not in known | indices and name != MANIFEST]
+    others = [name for name in by_name if _is_data(name) and name not in known | indices | OF_MANIFEST]
     if others:
         notes.append(f"{len(others)} files of {uri} are not in its {MANIFEST} and are left out, first {min(others)}")
     beside = [Shard(name) for name in sorted(indices & by_name.keys())]

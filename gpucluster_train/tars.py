@@ -10,6 +10,7 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -40,6 +41,15 @@ class _Counting:
             raise _truncated(what, "it lacks the end mark of a tar file")
 
 
+@contextmanager
+def _whole(what: str) -> Iterator[None]:
+    """What is read within is, or ChannelError is raised."""
+    try:
+        yield
+    except _BROKEN as error:
+        raise _truncated(what, error) from None
+
+
 def _truncated(what: str, why: object) -> ChannelError:
     return ChannelError(f"{what}: is truncated or no tar file ({why}): copy it again")
 
@@ -48,15 +58,13 @@ def _members(stream: IO[bytes], what: str) -> Iterator[tuple[str, IO[bytes]]]:
     """Names and contents of the files in it, in their order, read once from front to back. Raises ChannelError."""
     plain = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if what.endswith((".gz", ".tgz")) else stream
     read = _Counting(plain)
-    try:
+    with _whole(what):
         with tarfile.open(fileobj=cast("IO[bytes]", read), mode="r|") as tar:
             for member in tar:
                 content = tar.extractfile(member) if member.isreg() else None
                 if content:
                     yield member.name, content
         read.check_end(tar.offset, what)
-    except _BROKEN as error:
-        raise _truncated(what, error) from None
 
 
 def samples(stream: IO[bytes], what: str) -> Iterator[Sample]:
@@ -67,7 +75,8 @@ def samples(stream: IO[bytes], what: str) -> Iterator[Sample]:
         if current and current[KEY] != key:
             yield current
             current = {}
-        current |= {KEY: key, suffix: content.read()}
+        with _whole(what):
+            current |= {KEY: key, suffix: content.read()}
     if current:
         yield current
 
@@ -88,5 +97,5 @@ def unpack(path: Path, folder: Path, what: str) -> None:
             if ".." in target.parts or not target.is_relative_to(folder):
                 raise ChannelError(f"{what}: holds {name}, which would be unpacked outside of its folder")
             target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as file:
+            with _whole(what), target.open("wb") as file:
                 shutil.copyfileobj(content, file, 2**20)

@@ -1,0 +1,280 @@
+"""What lies at a channel's source, in a folder and in S3, and reading it as a stream."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, NoCredentialsError
+from moto.server import ThreadedMotoServer
+
+from gpucluster_train import streams, tars
+from gpucluster_train.channels import ChannelError
+from gpucluster_train.prepare import again, check, in_words, index_of, summary
+from gpucluster_train.sources import Listing, S3Source, listing, s3_errors
+
+
+def tar_of(names: list[str]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = len(name)
+            tar.addfile(info, io.BytesIO(name.encode()))
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def s3_endpoint():
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def place(request, tmp_path, monkeypatch):
+    """put(name, bytes), and the source that it is at: the same data in a folder and in S3."""
+    if request.param == "folder":
+
+        def put(name, content=b"x"):
+            (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "set" / name).write_bytes(content)
+
+        return put, f"{tmp_path}/set"
+    endpoint = request.getfixturevalue("s3_endpoint")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "a")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+    bucket = "b" + "".join(filter(str.isalnum, request.node.name.lower()))[:50]
+    s3.create_bucket(Bucket=bucket)
+    return (
+        lambda name, content=b"x": s3.put_object(Bucket=bucket, Key=f"a/set/{name}", Body=content),
+        f"s3://{bucket}/a/set",
+    )
+
+
+def test_every_file_is_a_shard_but_for_what_is_hidden(place):
+    put, source = place
+    for name in ("b.tar", "a.tar", "deep/c.tar", ".hidden", "_SUCCESS", "x/.part/d.tar"):
+        put(name, name.encode())
+    found = listing(source)
+    assert found.root == source
+    assert [(shard.name, shard.size_bytes) for shard in sorted(found.shards, key=lambda shard: shard.name)] == [
+        ("a.tar", 5), ("b.tar", 5), ("deep/c.tar", 10),
+    ]  # fmt: skip
+    assert set(found.versions) == {"a.tar", "b.tar", "deep/c.tar"}
+    assert all(found.versions.values())
+    assert not found.notes
+
+
+def test_a_single_file_is_one_shard(place):
+    put, source = place
+    put("a.tar", b"abc")
+    found = listing(f"{source}/a.tar")
+    assert (found.root, [(shard.name, shard.size_bytes) for shard in found.shards]) == (source, [("a.tar", 3)])
+
+
+def test_an_index_goes_with_its_records(place):
+    put, source = place
+    for name in ("a.rec", "a.idx", "b.rec", "other.idx"):
+        put(name)
+    found = listing(source)
+    assert {shard.name: shard.beside for shard in found.shards} == {"a.rec": ("a.idx",), "b.rec": (), "other.idx": ()}
+    assert "a.idx" in found.versions
+
+
+def manifest(*shards: tuple[str, int, int]) -> bytes:
+    listed = [{"name": name, "bytes": size, "samples": count, "sha256": "ab"} for name, size, count in shards]
+    return json.dumps({"version": 1, "format": "tar", "shards": listed}).encode()
+
+
+def test_a_manifest_tells_samples_and_which_files_are_shards(place):
+    put, source = place
+    for name in ("a.tar", "a.rec", "a.idx", "notes.txt", "samples.jsonl"):
+        put(name)
+    put("manifest.json", manifest(("a.tar", 1, 7), ("a.rec", 1, 9)))
+    found = listing(source)
+    told = {shard.name: (shard.samples, shard.digest, shard.beside) for shard in found.shards}
+    assert told == {"a.tar": (7, "ab", ()), "a.rec": (9, "ab", ("a.idx",))}
+    assert found.notes == (f"1 files of {source} are not in its manifest.json and are left out, first notes.txt",)
+
+
+@pytest.mark.parametrize(
+    ("size", "name", "message"),
+    [
+        (9, "a.tar", "/a.tar: has 1 bytes, its manifest.json says 9: it is truncated; copy it again"),
+        (0, "a.tar", "/a.tar: has 1 bytes, its manifest.json says 0: it is another file; copy it again"),
+        (
+            1,
+            "b.tar",
+            ": its manifest.json lists 1 shards, 1 of them are missing, first b.tar: copy or export the data ",
+        ),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(place, size, name, message):
+    put, source = place
+    put("a.tar")
+    put("manifest.json", manifest((name, size, 1)))
+    with pytest.raises(ChannelError) as refused:
+        listing(source)
+    assert str(refused.value).startswith(source + message)
+
+
+def test_a_manifest_of_something_else_has_no_say(place):
+    put, source = place
+    put("a.tar")
+    put("manifest.json", b'{"shards": 3}')
+    found = listing(source)
+    assert [(shard.name, shard.samples) for shard in found.shards] == [("a.tar", None)]
+    assert "is none of `gpucluster data shard`" in found.notes[0]
+
+
+def test_what_is_not_there_is_said_with_what_is(place):
+    put, source = place
+    put("a.tar")
+    with pytest.raises(ChannelError, match=r"(no such folder|nothing lies there).*; did you mean set\?"):
+        listing(f"{source.removesuffix('set')}sett")
+    put("_SUCCESS")
+    with pytest.raises(ChannelError, match="holds no file that could be a shard"):
+        listing(f"{source}/_SUCCESS")
+
+
+def test_a_bucket_that_is_not_there(place):
+    _, source = place
+    if source.startswith("s3://"):
+        with pytest.raises(
+            ChannelError, match="s3://no-such-bucket-1/a: no such bucket: look at its name and its region"
+        ):
+            S3Source("s3://no-such-bucket-1/a").files()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject"), "S3 denies access to it: s3_access in cluster"),
+        (ClientError({"Error": {"Code": "403"}}, "HeadObject"), "S3 denies access to it: s3_access in cluster.yaml"),
+        (NoCredentialsError(), "the job has no credentials for S3: name it in s3_access in cluster.yaml"),
+        (ClientError({"Error": {"Code": "SlowDown", "Message": "wait"}}, "GetObject"), "S3 says SlowDown: "),
+    ],
+)
+def test_what_s3_refuses_is_said_in_words(error, said):
+    with pytest.raises(ChannelError) as refused, s3_errors("s3://b/a"):
+        raise error
+    assert str(refused.value).startswith(f"s3://b/a: {said}")
+
+
+def test_errors_that_are_not_s3s_stay_as_they_are():
+    with pytest.raises(OSError, match="full"), s3_errors("s3://b/a"):
+        raise OSError("disk full")
+
+
+SAMPLES = ["a/1.cls", "a/1.jpg", "a/2.jpg", "a/2.seg.png"]
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
+def test_samples_of_a_tar_file(tmp_path, suffix):
+    content = tar_of(SAMPLES)
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix == ".tar.gz" else content)
+    assert list(streams.of_places([str(path)], tars.samples)) == [
+        {"__key__": "a/1", "cls": b"a/1.cls", "jpg": b"a/1.jpg"},
+        {"__key__": "a/2", "jpg": b"a/2.jpg", "seg.png": b"a/2.seg.png"},
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
+def test_a_tar_file_that_was_cut_off_anywhere_is_never_taken_for_whole(tmp_path, suffix):
+    content = tar_of(SAMPLES)[: 4 * 1024 + 512]
+    whole = gzip.compress(content) if suffix == ".tar.gz" else content
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(whole)
+    assert len(list(streams.of_places([str(path)], tars.samples))) == 2
+    step = 1 if suffix == ".tar.gz" else 128
+    for kept in range(0, len(whole) - 7, step):
+        path.write_bytes(whole[:kept])
+        with pytest.raises(ChannelError, match="is truncated or no tar file"):
+            list(streams.of_places([str(path)], tars.samples))
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "/etc/out.txt", "a/../../out.txt"])
+def test_nothing_is_unpacked_outside_of_its_folder(tmp_path, name):
+    (tmp_path / "a.tar").write_bytes(tar_of([name]))
+    with pytest.raises(ChannelError, match="which would be unpacked outside of its folder"):
+        tars.unpack(tmp_path / "a.tar", tmp_path / "a", "a.tar")
+    assert not (tmp_path / "out.txt").exists()
+
+
+def aws(tmp_path: Path, monkeypatch, script: str) -> None:
+    """In the place of AWS's command line."""
+    program = tmp_path / "bin" / "aws"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+def test_an_object_of_s3_comes_through_a_pipe(tmp_path, monkeypatch):
+    (tmp_path / "a.tar").write_bytes(tar_of(SAMPLES))
+    aws(tmp_path, monkeypatch, f'[ "$*" = "s3 cp --only-show-errors s3://b/a.tar -" ] && cat {tmp_path}/a.tar')
+    assert [sample["__key__"] for sample in streams.of_places(["s3://b/a.tar"], tars.samples)] == ["a/1", "a/2"]
+    # a reader that has enough does not wait for the rest
+    with streams.opened("s3://b/a.tar") as stream:
+        assert stream.read(7) == b"a/1.cls"
+
+
+@pytest.mark.parametrize("sent", [0, 1500, 10240])
+def test_a_pipe_that_breaks_says_why(tmp_path, monkeypatch, sent):
+    (tmp_path / "a.tar").write_bytes(tar_of(SAMPLES))
+    aws(tmp_path, monkeypatch, f"head -c {sent} {tmp_path}/a.tar; echo 'fatal error: Access Denied' >&2; exit 1")
+    with pytest.raises(ChannelError, match=r"s3://b/a.tar: did not arrive whole: fatal error: Access Denied"):
+        list(streams.of_places(["s3://b/a.tar"], tars.samples))
+
+
+ASKED = {"source": "/fsx/a", "shard": "by-rank", "mode": "mount", "unpack": "none"}
+
+
+def index(count: int, **asked):
+    shards = tuple(tars_shard(number) for number in range(count))
+    return index_of(ASKED | asked, Listing("/fsx/a", shards, {}), "0", ["train-1", "train-2"])
+
+
+def tars_shard(number: int):
+    from gpucluster_train.assignment import Shard
+
+    return Shard(f"{number}.tar", 1024, 10)
+
+
+def test_fewer_shards_than_sharers():
+    with pytest.raises(
+        ChannelError, match="/fsx/a has 3 shards for 4 ranks: make at least 4 .*shard: by-node or shard"
+    ):
+        check("a", index(3), 4)
+    with pytest.raises(ChannelError, match="/fsx/a has 1 shard for 2 nodes: make at least 2"):
+        check("a", index(1, shard="by-node"), 4)
+    check("a", index(1, shard="none"), 4)
+    check("a", index(4), 4)
+
+
+def test_a_second_run_goes_on_with_the_list_of_the_first():
+    assert again(index(5), index(4)) == (index(4), "1 shards came after the job began and are left out")
+    assert again(index(4), index(4)) == (index(4), "")
+    with pytest.raises(
+        ChannelError, match=r"1 of the 5 shards that the job began with are gone or changed, first 4.tar"
+    ):
+        again(index(4), index(5))
+
+
+def test_what_the_log_is_told():
+    assert summary(index(10), 4) == "/fsx/a: 10 shards, 10.0 KiB, 100 samples; 2 or 3 to each rank, mode mount"
+    assert summary(index(8, shard="by-node"), 4).endswith("; 4 to each node, mode mount")
+    assert summary(index(8, shard="none"), 4).endswith("; all to every rank, mode mount")
+    assert [in_words(number) for number in (5, 1536, 3 * 2**40)] == ["5 bytes", "1.5 KiB", "3.0 TiB"]
