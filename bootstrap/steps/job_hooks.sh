@@ -13,11 +13,14 @@ step_job_hooks() {
 job_hook() {
     put_file "$HOOKS/bin/$1" 0755 root:root <<HOOK
 #!/bin/bash
-set -o pipefail
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+exec >>/var/log/gpucluster/power.log 2>&1
 status=0
 for program in $HOOKS/$1.d/*; do
-    if [ -x "\$program" ] && ! "\$program" 2>&1 | logger --tag "gpucluster-$1\${SLURM_JOB_ID:+-\$SLURM_JOB_ID}"; then status=1; fi
+    if [ -x "\$program" ] && ! "\$program"; then
+        echo "\$(date -u +%FT%TZ) \$program of job \${SLURM_JOB_ID:-?} failed"
+        status=1
+    fi
 done
 exit "\$status"
 HOOK

@@ -130,7 +130,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, "{root}/bootstrap")
 from gpucluster_node import scratch_cache, scratch_place
-scratch_cache.SPARE = dict.fromkeys(scratch_cache.SPARE, 0)
+scratch_cache.SPARE = 0
 scratch_place.place = lambda: Path("{scratch}", os.environ["SLURMD_NODENAME"])
 (scratch_place.place() / "cache").mkdir(parents=True, exist_ok=True)
 sys.exit(scratch_cache.main())

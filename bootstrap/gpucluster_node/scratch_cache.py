@@ -1,0 +1,242 @@
+"""Data sets on this node's own disks, kept between jobs by the hash of their content.
+
+usage: scratch-cache get HASH                      prints the folder; exits with 1 where it is not there
+       scratch-cache fill HASH BYTES -- COMMAND…   prints the folder; where it is not there, COMMAND makes it
+       scratch-cache list                          hash, bytes, seconds since the last use, the jobs that use it
+
+COMMAND runs in an empty folder with BYTES free for it, and its output goes to standard error; if it fails, nothing is
+kept and its exit status is the answer. What a job asked for stays until the job ends. Of the rest, what was not used
+for the longest time makes room; where that is not enough, nothing goes and the exit status is 3.
+
+Run by the jobs' user, who owns the cache. `.state` has for each hash what is known of it (HASH.json, whose time is that
+of the last use), the jobs that use it (HASH.jobs/), and two locks: a short one of all, and one for each that is being
+filled (HASH.filling, with the bytes that it was promised).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucluster_node import scratch_place
+
+STATE = ".state"
+HASH = re.compile(r"[0-9a-f]{16,64}")
+SPARE, SPARE_BYTES = 0.05, 10 * 10**9
+"""What is never filled: this part of the file system, or so much where that is less. It may be the root volume."""
+NOT_THERE, WRONG_USAGE, NO_ROOM = 1, 2, 3
+
+
+class NoRoom(Exception):
+    """Even without all that may go."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    hash: str
+    bytes: int
+    used: float
+    jobs: tuple[str, ...]
+
+
+class Cache:
+    def __init__(self, folder: Path, job_id: str | None = None) -> None:
+        """`job_id`: of the job that asks; None outside of jobs."""
+        self._folder, self._state, self._job_id = folder, folder / STATE, job_id
+        self._state.mkdir(exist_ok=True)
+
+    def get(self, hash_: str) -> Path | None:
+        """The folder, which then stays until the job's end."""
+        with _locked(self._state / "lock"):
+            if not (self._folder / hash_).is_dir():
+                return None
+            self._use(hash_)
+        return self._folder / hash_
+
+    def fill(self, hash_: str, size: int, command: Sequence[str]) -> tuple[Path, int]:
+        """The folder, and the command's exit status; 0 where it did not have to run. Raises NoRoom."""
+        filling = self._state / f"{hash_}.filling"
+        with _locked(filling):
+            if found := self.get(hash_):
+                return found, 0
+            with _locked(self._state / "lock"):
+                self._make_room(size + self._promised())
+                filling.write_text(str(size))
+            return self._folder / hash_, self._filled(hash_, command)
+
+    def _filled(self, hash_: str, command: Sequence[str]) -> int:
+        new = self._folder / f".{hash_}.new"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        try:
+            status = subprocess.run(command, cwd=new, stdout=sys.stderr.fileno(), check=False).returncode
+            if status == 0:
+                self._keep(hash_, new)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        return status if status >= 0 else 128 - status
+
+    def _keep(self, hash_: str, new: Path) -> None:
+        size = _protect(new)
+        # Else a machine that loses its power would have the folder and not what is in the files.
+        subprocess.run(["sync", "-f", str(new)], check=True)
+        with _locked(self._state / "lock"):
+            (self._state / f"{hash_}.json").write_text(json.dumps({"bytes": size}))
+            new.rename(self._folder / hash_)
+            self._use(hash_)
+
+    def _use(self, hash_: str) -> None:
+        os.utime(self._state / f"{hash_}.json")
+        if self._job_id:
+            (self._state / f"{hash_}.jobs").mkdir(exist_ok=True)
+            (self._state / f"{hash_}.jobs" / self._job_id).touch()
+
+    def entries(self) -> list[Entry]:
+        """The one that was not used for the longest time first."""
+        found = (self._entry(folder.name) for folder in self._folder.iterdir() if HASH.fullmatch(folder.name))
+        return sorted(found, key=lambda each: each.used)
+
+    def _entry(self, hash_: str) -> Entry:
+        known = self._state / f"{hash_}.json"
+        marks = self._state / f"{hash_}.jobs"
+        jobs = tuple(sorted(mark.name for mark in marks.iterdir())) if marks.is_dir() else ()
+        return Entry(hash_, json.loads(known.read_text())["bytes"], known.stat().st_mtime, jobs)
+
+    def _make_room(self, size: int) -> None:
+        """With the lock held. Raises NoRoom, and then nothing has gone."""
+        short = size - self._free()
+        going: list[Entry] = []
+        for entry in self.entries():
+            if short > 0 and not entry.jobs:
+                going.append(entry)
+                short -= entry.bytes
+        if short > 0:
+            used = sum(entry.bytes for entry in self.entries() if entry.jobs)
+            raise NoRoom(
+                f"no room for {_gb(size)} in {self._folder}: {_gb(short)} short, even without data sets that no job "
+                f"uses; jobs use {_gb(used)} of data sets, and other files of theirs lie beside the cache"
+            )
+        for entry in going:
+            self._remove(entry.hash)
+
+    def _promised(self) -> int:
+        """What others that are being filled now are still to come to. A lock ends with whoever had it."""
+        return sum(
+            max(0, int(path.read_text() or 0) - _size(self._folder / f".{path.stem}.new"))
+            for path in self._state.glob("*.filling")
+            if _is_held(path) and path.read_text()
+        )
+
+    def _free(self) -> int:
+        disk = os.statvfs(self._folder)
+        return disk.f_bavail * disk.f_frsize - min(int(disk.f_blocks * disk.f_frsize * SPARE), SPARE_BYTES)
+
+    def _remove(self, hash_: str) -> None:
+        going = self._folder / f".{hash_}.gone"
+        (self._folder / hash_).rename(going)
+        shutil.rmtree(going, ignore_errors=True)
+        (self._state / f"{hash_}.json").unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_held(path: Path) -> bool:
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _protect(folder: Path) -> int:
+    """Its bytes on the disk. Its files can only be read from now on: the next job is to find what this one found."""
+    size = 0
+    for path in _files(folder):
+        status = path.lstat()
+        size += status.st_blocks * 512
+        if not path.is_symlink():
+            path.chmod(status.st_mode & 0o555)
+    return size
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_blocks * 512 for path in _files(folder))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for root, _, names in os.walk(folder):
+        yield from (Path(root, name) for name in names)
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"
+
+
+def jobs(folder: Path) -> set[str]:
+    """That have asked for something."""
+    return {mark.name for mark in folder.glob(f"{STATE}/*.jobs/*")}
+
+
+def forget_job(folder: Path, job_id: str) -> None:
+    for mark in folder.glob(f"{STATE}/*.jobs/{job_id}"):
+        mark.unlink(missing_ok=True)
+
+
+def discard_unfinished(folder: Path) -> None:
+    """When nobody fills anything."""
+    for pattern in (".*.new", ".*.gone"):
+        for path in folder.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _listed(cache: Cache, now: float) -> str:
+    rows = (f"{each.hash} {each.bytes} {now - each.used:.0f} {','.join(each.jobs) or '-'}" for each in cache.entries())
+    return "".join(f"{row}\n" for row in rows)
+
+
+def run(arguments: Sequence[str], cache: Cache) -> int:
+    """The exit status. Raises NoRoom, OSError; ValueError for a usage that is none."""
+    verb, *rest = arguments or [""]
+    if verb == "list" and not rest:
+        print(_listed(cache, time.time()), end="")
+        return 0
+    if not rest or not HASH.fullmatch(rest[0]):
+        raise ValueError(f"a hash has 16 to 64 hexadecimal digits, got {' '.join(rest[:1]) or 'none'}")
+    if verb == "get" and len(rest) == 1:
+        found, status = cache.get(rest[0]), NOT_THERE
+    elif verb == "fill" and len(rest) > 3 and rest[1].isdecimal() and rest[2] == "--":
+        found, status = cache.fill(rest[0], int(rest[1]), rest[3:])
+        found = None if status else found
+    else:
+        raise ValueError("usage: scratch-cache get HASH | fill HASH BYTES -- COMMAND… | list")
+    if found:
+        print(found)
+    return 0 if found else status
+
+
+def main() -> int:
+    place = scratch_place.place() / scratch_place.CACHE
+    try:
+        return run(sys.argv[1:], Cache(place, os.environ.get("SLURM_JOB_ID")))
+    except NoRoom as error:
+        status, said = NO_ROOM, str(error)
+    except (ValueError, OSError) as error:
+        status, said = WRONG_USAGE, str(error)
+    print(f"scratch-cache: {said}", file=sys.stderr)
+    return status

@@ -1,0 +1,221 @@
+"""Makes one file system at /scratch of this instance's own NVMe disks, at each boot.
+
+usage: scratch_disks GIGABYTES USER     GIGABYTES: of the instance type's disks together, 10^9 bytes
+
+Disks are known by the name that udev makes of model and serial number: EBS volumes have another model. A file system of
+ours that is there is mounted. What the image has made of them, as a Deep Learning AMI does, is taken apart, unless
+somebody mounted it elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpucluster_node import scratch_jobs, scratch_place
+from gpucluster_node.log import start_logging
+
+log = logging.getLogger("scratch")
+
+BY_ID = Path("/dev/disk/by-id")
+INSTANCE_STORE = re.compile(r"nvme-Amazon_EC2_NVMe_Instance_Storage_AWS[0-9A-F]+")
+ARRAY = Path("/dev/md/scratch")
+LABEL = "gpu-scratch"
+DEEP_LEARNING_AMI = "/opt/dlami/nvme"
+IMAGES_SERVICE = "dlami-nvme.service"
+"""Makes a logical volume of all of them and mounts it there."""
+SINCE_BOOT = Path("/run/gpucluster/scratch")
+"""Is there until the next boot: jobs may be running when this program runs again."""
+ALL_THERE = 0.9
+"""Of the size that EC2 tells: it counts gigabytes roundly."""
+TIMEOUT_S = 60
+CHUNK_KIB = 512
+MKFS = (
+    "mkfs.ext4",
+    "-q",
+    "-F",
+    "-L",
+    LABEL,
+    "-m",
+    "0",
+    "-i",
+    "65536",
+    "-E",
+    "nodiscard,lazy_itable_init=1,lazy_journal_init=1",
+)
+"""An inode for 64 KiB: 60 million on 3.8 TB. EC2 hands these disks out trimmed."""
+OPTIONS = "noatime,noinit_itable"
+"""No writing of empty inode tables in the background."""
+
+
+class Unusable(Exception):
+    """Why there is no /scratch."""
+
+
+def disks() -> list[Path]:
+    """Whole devices; udev gives some a second name, for the namespace."""
+    names = sorted(BY_ID.iterdir()) if BY_ID.is_dir() else []
+    return sorted({name.resolve() for name in names if INSTANCE_STORE.fullmatch(name.name) and name.exists()})
+
+
+def await_disks(gigabytes: int, timeout_s: float = TIMEOUT_S) -> list[Path]:
+    """All of them. Raises Unusable."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = disks()
+        size = sum(int(ask("blockdev", "--getsize64", str(disk)) or 0) for disk in found)
+        if size >= gigabytes * 10**9 * ALL_THERE:
+            return found
+        if time.monotonic() > deadline:
+            raise Unusable(
+                f"{len(found)} NVMe instance store disks with {size / 1e9:.0f} GB were found, the instance type has "
+                f"{gigabytes} GB: this instance is broken, Slurm will replace it"
+            )
+        time.sleep(1)
+
+
+def ask(*command: str) -> str:
+    """What it prints; nothing where it fails or is not there."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def do(*command: str) -> None:
+    """Raises Unusable."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise Unusable(f"{command[0]} is not on this machine") from error
+    log.info("%s: %s", " ".join(command), done.returncode)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise Unusable(f"{' '.join(command)}: {said[-1] if said else f'exit status {done.returncode}'}")
+
+
+def assembled(members: Sequence[Path]) -> Path | None:
+    """Our array of these disks: udev may have put it together already, under this name or another."""
+    if not ARRAY.exists():
+        ask("mdadm", "--assemble", "--run", str(ARRAY), *map(str, members))
+    return ARRAY if ARRAY.exists() else None
+
+
+def striped(members: Sequence[Path]) -> Path:
+    """A new array. Raises Unusable."""
+    # homehost=any: of whatever name the machine is when it boots again, the array is its own.
+    options = ("--run", "--level=0", f"--chunk={CHUNK_KIB}", "--homehost=any", "--name=scratch")
+    do("mdadm", "--create", str(ARRAY), *options, f"--raid-devices={len(members)}", *map(str, members))
+    ask("udevadm", "settle")
+    return ARRAY
+
+
+def is_ours(device: Path) -> bool:
+    return ask("blkid", "-p", "-s", "LABEL", "-o", "value", str(device)) == LABEL
+
+
+def make(members: Sequence[Path]) -> Path:
+    """A device with our file system: the one that is there, else a new and empty one. Raises Unusable."""
+    device = members[0] if len(members) == 1 else assembled(members)
+    if device is None or not is_ours(device):
+        if device is None or len(members) == 1:
+            clear(members)
+        device = device or striped(members)
+        do(*MKFS, str(device))
+    return device
+
+
+def clear(members: Sequence[Path]) -> None:
+    """Takes apart what the image has made of these disks. Raises Unusable."""
+    for line in sorted({each for disk in members for each in ask("lsblk", "-nrpo", "MOUNTPOINT", str(disk)).split()}):
+        if line != DEEP_LEARNING_AMI:
+            raise Unusable(f"this image has mounted NVMe disks at {line}: take that out of it, or write `scratch: off`")
+        do("umount", line)
+    for group in sorted(_groups(members)):
+        do("vgremove", "--force", "--force", "--yes", group)
+    for array in {each.name for disk in members for each in Path(f"/sys/class/block/{disk.name}/holders").glob("md*")}:
+        do("mdadm", "--stop", f"/dev/{array}")
+    for disk in members:
+        do("wipefs", "--all", "--quiet", str(disk))
+
+
+def _groups(members: Sequence[Path]) -> set[str]:
+    """Volume groups that lie on these disks. Raises Unusable for one that also lies elsewhere."""
+    rows = [row.split() for row in ask("pvs", "--noheadings", "-o", "pv_name,vg_name").splitlines()]
+    volumes = {row[0]: row[1] for row in rows if len(row) == 2}
+    ours = {group for disk, group in volumes.items() if Path(disk) in members}
+    for disk, group in volumes.items():
+        if group in ours and Path(disk) not in members:
+            raise Unusable(
+                f"the volume group {group} lies on {disk} as well, which is not one of the instance's own disks"
+            )
+    return ours
+
+
+def silence_image() -> None:
+    """Its own service would take the disks again. One that is at it just now is waited for."""
+    if ask("systemctl", "is-enabled", IMAGES_SERVICE) != "enabled":
+        return
+    for _ in range(TIMEOUT_S):
+        if ask("systemctl", "show", "--property=ActiveState", "--value", IMAGES_SERVICE) != "activating":
+            break
+        time.sleep(1)
+    do("systemctl", "--quiet", "disable", IMAGES_SERVICE)
+
+
+def mount(device: Path) -> None:
+    """Raises Unusable."""
+    scratch_place.MOUNT.mkdir(exist_ok=True)
+    command = ("mount", "-t", "ext4", "-o", OPTIONS, str(device), str(scratch_place.MOUNT))
+    try:
+        do(*command)
+    except Unusable as error:
+        # What a machine that lost its power has left. Nothing there is the only copy of anything.
+        log.warning("%s: the file system is made anew", error)
+        do(*MKFS, str(device))
+        do(*command)
+
+
+def lead_to(place: Path, other: Path = Path(DEEP_LEARNING_AMI)) -> None:
+    """Where people know the disks from the image, they find them."""
+    if other.is_dir() and not os.path.ismount(other):
+        do("mount", "--bind", str(place), str(other))
+
+
+def prepare(gigabytes: int) -> Path:
+    """Where jobs find room; without disks, on the root volume. Raises Unusable."""
+    if gigabytes == 0:
+        return scratch_place.ON_ROOT
+    if not os.path.ismount(scratch_place.MOUNT):
+        members = await_disks(gigabytes)
+        silence_image()
+        mount(make(members))
+        lead_to(scratch_place.MOUNT)
+    return scratch_place.MOUNT
+
+
+def main() -> None:
+    start_logging()
+    gigabytes, user = int(sys.argv[1]), sys.argv[2]
+    try:
+        place = prepare(gigabytes)
+    except Unusable as error:
+        sys.exit(str(error))
+    scratch_place.lay_out(place, user)
+    scratch_place.tell(place)
+    left = [] if SINCE_BOOT.exists() else scratch_jobs.boot(place)
+    SINCE_BOOT.parent.mkdir(exist_ok=True)
+    SINCE_BOOT.touch()
+    log.info("%s: %.0f GB free%s", place, shutil.disk_usage(place).free / 1e9, f", left: {left}" if left else "")
+
+
+if __name__ == "__main__":
+    main()

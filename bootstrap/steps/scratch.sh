@@ -1,0 +1,62 @@
+# The instance's own NVMe disks, striped, at /scratch; emptied between jobs. See gpucluster_node/scratch_disks.py.
+step_scratch() {
+    local unit=/etc/systemd/system/gpucluster-scratch.service gigabytes
+    this_machine
+    gigabytes=$NVME_GB
+    if without_scratch; then gigabytes=0; fi
+    node_program
+    if [ "$gigabytes" -gt 0 ] && several_disks && ! command -v mdadm >/dev/null; then install_packages mdadm; fi
+    scratch_unit "$gigabytes" | put_file "$unit" 0644 root:root
+    service_up gpucluster-scratch "$unit"
+    scratch_programs
+    say "jobs find room at $(</etc/gpucluster/scratch): $(df --output=avail --block-size=GB "$(</etc/gpucluster/scratch)" | tail -n 1 | tr -d ' ') free"
+}
+
+# A partition may leave them as the image has them (scratch: off).
+without_scratch() {
+    local node partition
+    node=$(hostname)
+    for partition in "${WITHOUT_SCRATCH[@]}"; do
+        if [ "${node%-*}" = "$partition" ]; then return; fi
+    done
+    return 1
+}
+
+several_disks() {
+    local names=(/dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_*)
+    [ "$(readlink -f "${names[@]}" | sort -u | wc -l)" -gt 1 ]
+}
+
+# At each boot, and not by fstab: after a stop the disks are blank.
+scratch_unit() {
+    cat <<UNIT
+[Unit]
+Description=Make /scratch of the instance's own disks
+Before=slurmd.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/opt/gpucluster/bin/node-program scratch_disks $1 $JOB_USER
+TimeoutStartSec=300
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+}
+
+# What Slurm runs around each job, and what jobs call.
+scratch_programs() {
+    put_file /opt/gpucluster/prolog.d/20-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch_jobs begin'
+    put_file /opt/gpucluster/epilog.d/80-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch_jobs end'
+    put_file /opt/gpucluster/bin/scratch-cache 0755 root:root <<'PROGRAM'
+#!/usr/bin/python3 -I
+"""Keeps data sets between jobs: see gpucluster_node/scratch_cache.py. Of the machine's Python, whatever a job has first."""
+import sys
+
+sys.path.insert(0, "/opt/gpucluster/bundle")
+from gpucluster_node.scratch_cache import main
+
+sys.exit(main())
+PROGRAM
+}

@@ -1,0 +1,114 @@
+"""The steps of the node's own disks and of what Slurm runs around jobs: what they write; twice, they change nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_steps import STEPS, Machine
+
+SOURCES = ("runner", "files", "services", "packages", "node_program", "scratch", "job_hooks")
+UNIT = "etc/systemd/system/gpucluster-scratch.service"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    for name in ("node_program", "scratch", "job_hooks"):
+        text = (STEPS / f"{name}.sh").read_text()
+        for folder in ("/opt/", "/etc/", "/dev/disk/", "/var/log/"):
+            text = text.replace(folder, f"{tmp_path}{folder}")
+        machine.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
+    for folder in ("etc/gpucluster", "dev/disk/by-id", "var/log/gpucluster"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "etc/gpucluster/scratch").write_text(f"{tmp_path}\n")
+    for name in ("systemctl", "apt-get"):
+        machine.command(name)
+    machine.command("hostname", "echo train-2")
+    return machine
+
+
+def run(machine: Machine, step: str = "scratch", *, gigabytes: int = 3800, off: str = "") -> list[str]:
+    """Its calls of systemctl and apt-get."""
+    before = len(machine.calls())
+    header = (
+        f"REGION=eu-west-1 JOB_USER=ubuntu WITHOUT_SCRATCH=({off})\nreport_failure() {{ :; }}\n"
+        f"this_machine() {{ NVME_GB={gigabytes}; }}\n"
+        'command() { [ "$2" != mdadm ] && builtin command "$@"; }\n'  # whatever this machine has
+    )
+    done = machine.run(f"{header}run_step {step}", *SOURCES)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return [call for call in machine.calls()[before:] if call.startswith(("systemctl", "apt-get"))]
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "off", "wanted"),
+    [(3800, "", 3800), (3800, "train other", 0), (3800, "tra train-2", 3800), (0, "", 0)],
+)
+def test_the_disks_of_the_type_are_taken_unless_the_partition_says_off(
+    machine: Machine, gigabytes: int, off: str, wanted: int
+) -> None:
+    assert "systemctl restart gpucluster-scratch" in run(machine, gigabytes=gigabytes, off=off)
+    unit = (machine.root / UNIT).read_text()
+    assert f"node-program scratch_disks {wanted} ubuntu\n" in unit and "Before=slurmd.service" in unit
+
+
+def test_twice_restarts_nothing(machine: Machine) -> None:
+    run(machine)
+    assert "systemctl restart gpucluster-scratch" not in run(machine)
+
+
+@pytest.mark.parametrize(("disks", "installed"), [(1, False), (2, True)])
+def test_mdadm_is_installed_for_several_disks(machine: Machine, disks: int, installed: bool) -> None:
+    for number in range(disks):
+        device = machine.root / f"dev/nvme{number}n1"
+        device.touch()
+        name = f"nvme-Amazon_EC2_NVMe_Instance_Storage_AWS{number}"
+        for alias in (name, f"{name}-ns-1"):
+            (machine.root / "dev/disk/by-id" / alias).symlink_to(device)
+    assert any(call.endswith("mdadm") for call in run(machine)) == installed
+
+
+def hook(machine: Machine, name: str) -> subprocess.CompletedProcess[str]:
+    environment = {"SLURM_JOB_ID": "7"}  # and no PATH
+    return subprocess.run(
+        [machine.root / f"opt/gpucluster/bin/{name}"], env=environment, capture_output=True, text=True
+    )
+
+
+def test_hooks_run_in_order_and_the_first_that_fails_is_told_and_the_rest_run(machine: Machine) -> None:
+    run(machine, "job_hooks")
+    folder = machine.root / "opt/gpucluster/prolog.d"
+    for name, body in (("20-b", "exit 3"), ("10-a", ""), ("30-c", ""), ("40-text", None)):
+        (folder / name).write_text(f"#!/bin/sh\necho {name} >>{machine.root}/ran\n{body}\n")
+        (folder / name).chmod(0o755 if body is not None else 0o644)
+    assert hook(machine, "prolog").returncode == 1
+    assert (machine.root / "ran").read_text().split() == ["10-a", "20-b", "30-c"]
+    assert "20-b of job 7 failed" in (machine.root / "var/log/gpucluster/power.log").read_text()
+
+
+def test_without_hooks_no_job_is_held_up(machine: Machine) -> None:
+    run(machine, "job_hooks")
+    assert [hook(machine, name).returncode for name in ("prolog", "epilog")] == [0, 0]
+
+
+def test_scratch_puts_its_programs_there(machine: Machine) -> None:
+    run(machine, "job_hooks")
+    run(machine)
+    (machine.root / "opt/gpucluster/bin/node-program").write_text(f'#!/bin/sh\necho "$*" >>{machine.root}/ran\n')
+    (machine.root / "opt/gpucluster/bin/node-program").chmod(0o755)
+    assert [hook(machine, name).returncode for name in ("prolog", "epilog")] == [0, 0]
+    assert (machine.root / "ran").read_text() == "scratch_jobs begin\nscratch_jobs end\n"
+
+
+def test_jobs_call_the_cache_with_the_machines_own_python(machine: Machine, tmp_path: Path) -> None:
+    run(machine)
+    program = tmp_path / "opt/gpucluster/bin/scratch-cache"
+    (tmp_path / "opt/gpucluster/bundle").symlink_to(STEPS.parent)
+    text = program.read_text()
+    assert text.startswith("#!/usr/bin/python3 -I\n")
+    done = subprocess.run(
+        [program, "put"], env={"PATH": "/nowhere", "PYTHONPATH": "/nowhere"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "") and "scratch-cache: " in done.stderr
