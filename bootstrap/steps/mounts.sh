@@ -27,11 +27,12 @@ mount_patiently() {
         say "cannot mount $source at $mount: ${said:-no answer within 60 s}"
         sleep "$pause"
     done
-    mount_verdict "$mount" "$type" "${said##*$'\n'}"
+    mount_verdict "$mount" "$type" "$said"
 }
 
 # mount_verdict MOUNT TYPE SAID: fails with the likeliest cause. DNS_NAME and PORT: of the server that was asked.
 mount_verdict() {
+    local reason
     say "client kernel $(uname -r), Lustre $(lustre_version), file system ${VERSION:-of no version}"
     if ! getent hosts "$DNS_NAME" >/dev/null; then
         fail "$1: $DNS_NAME does not resolve: the VPC needs DNS support and DNS host names"
@@ -39,7 +40,9 @@ mount_verdict() {
     if ! timeout 10 bash -c "exec 3<>/dev/tcp/$DNS_NAME/$PORT" 2>/dev/null; then
         fail "$1: $DNS_NAME:$PORT is closed: its security group must admit this node ($2)"
     fi
-    fail "$1: $DNS_NAME: ${3:-no answer within 60 s}"
+    # mount.lustre says the reason at the end of a line, and guesses after it.
+    reason=$(sed -n 's/.* failed: //p' <<<"$3" | head -n 1)
+    fail "$1: $DNS_NAME: ${reason:-${3:-no answer within 60 s}}"
 }
 
 # let_go MOUNT: unmounts it and forgets it.

@@ -186,14 +186,14 @@ MOUNT_REFUSED = {
     "no such name": ({"getent": "exit 2"}, f"/fsx: {DNS} does not resolve: the VPC needs DNS"),
     "a closed port": ({"timeout": '[ "$2" != bash ] && shift && exec "$@"'},
                       f"/fsx: {DNS}:988 is closed: its security group must admit this node"),
-    "refused": ({"timeout": 'shift; [ "$1" = bash ] || exec "$@"'}, f"/fsx: {DNS}: mount.lustre: Invalid argument"),
+    "refused": ({"timeout": 'shift; [ "$1" = bash ] || exec "$@"'}, f"/fsx: {DNS}: Invalid argument"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MOUNT_REFUSED)
 def test_a_mount_that_stays_refused_ends_the_boot_with_a_verdict(node: Node, name: str) -> None:
     commands, why = MOUNT_REFUSED[name]
-    node.machine.command("mount", "echo mount.lustre: Invalid argument >&2; exit 22")
+    node.machine.command("mount", 'echo -e "mount x failed: Invalid argument\\nAre the options right?" >&2; exit 22')
     for command, body in commands.items():
         node.machine.command(command, body)
     node.has(fsx())
