@@ -29,6 +29,7 @@ ELSEWHERE = {
     "fleet.json",
     "head.sh",
     "job.yaml",
+    "manifest.json",
     "result.json",
     "train.py",
 }
