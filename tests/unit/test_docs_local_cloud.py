@@ -31,6 +31,7 @@ ELSEWHERE = {
     "job.yaml",
     "manifest.json",
     "result.json",
+    "setup.sh",
     "train.py",
 }
 
