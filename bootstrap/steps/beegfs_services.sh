@@ -12,10 +12,12 @@ beegfs_start() {
     service_failed "$1"
 }
 
-# beegfs_stop UNIT...: those that are there.
+# beegfs_stop UNIT...: those that are there, and switched off, as their packages do not leave them.
 beegfs_stop() {
     local unit
     for unit; do
-        if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl --quiet disable --now "$unit"; fi
+        if ! systemctl cat "$unit.service" >/dev/null 2>&1; then continue; fi
+        if systemctl is-enabled --quiet "$unit"; then systemctl --quiet disable "$unit"; fi
+        systemctl stop "$unit"
     done
 }
