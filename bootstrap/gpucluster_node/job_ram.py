@@ -165,17 +165,15 @@ def _first_lost(nodes: Sequence[str]) -> str:
 def release() -> None:
     """Slurm drains a node whose epilog fails: one that holds memory still must get no other job."""
     job = _held()
-    if job is None:
-        return end()
-    if os.environ.get("SLURM_JOB_ID", job.id) != job.id:
-        return None  # of a job that shares the node
+    if job is None or os.environ.get("SLURM_JOB_ID", job.id) != job.id:
+        return  # the job that ends has none
     if job.export and not (job.word / EXPORTED).exists():
         if job.number == 0:
             _write_back(job)
             _as(job.user, "touch", str(job.word / ENDED))
         else:
             _await_first(job)
-    return end()
+    end()
 
 
 def _held() -> Job | None:
