@@ -1,0 +1,86 @@
+"""What nodes are told to mount: the bundle's storage.json, what Parameter Store adds, and the table that steps read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gpucluster_node import storage
+
+from gpucluster import config, render
+from gpucluster.config import lustre
+from gpucluster.instances import INSTANCE_TYPES
+
+BASE = """
+name: Mine
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.xlarge], max_nodes: 2}
+"""
+REPOSITORIES = (
+    '{path: /in, s3: "s3://bucket/in", import: [new]}, {path: /out, s3: "s3://bucket/out", export: [new]}, '
+    '{path: /both, s3: "s3://bucket/both", import: [new], export: [new]}, {path: /neither, s3: "s3://bucket/neither"}'
+)
+STORAGE = f"""
+storage:
+  - {{mount: /data/fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200,
+     data_repositories: [{REPOSITORIES}]}}
+  - {{mount: /home, type: efs}}
+  - {{mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 1, scope: job}}
+"""
+ANSWERS = {
+    "storage/data-fsx": {"type": "fsx-lustre", "mount": "/data/fsx", "dns_name": "a.fsx", "mount_name": "abc",
+                         "efa": False, "version": "2.15", "file_system_id": "fs-1"},
+    "storage/home": {"type": "efs", "mount": "/home", "dns_name": "b.efs", "access": "tls"},
+}  # fmt: skip
+
+
+def mounts(text: str) -> list[dict[str, Any]]:
+    files = render.bundle(config.loads(text))
+    found: list[dict[str, Any]] = json.loads(files["storage.json"])["mounts"]
+    return found
+
+
+def test_the_bundle_names_what_aws_keeps_and_the_parameter_that_knows_where() -> None:
+    assert [(each["mount"], each["type"], each["parameter"]) for each in mounts(BASE + STORAGE)] == [
+        ("/data/fsx", "fsx-lustre", "storage/data-fsx"),
+        ("/home", "efs", "storage/home"),
+    ]
+    assert mounts(BASE) == []
+
+
+def test_what_is_only_read_in_from_s3_is_not_opened_to_everybody() -> None:
+    assert mounts(BASE + STORAGE)[0]["for_everybody"] == ["/", "/out", "/both", "/neither"]
+
+
+def test_the_table_has_a_word_in_each_column() -> None:
+    """bash takes several tabs for one."""
+    found = storage.resolve(mounts(BASE + STORAGE), ANSWERS.__getitem__)
+    assert list(storage.table(found)) == [
+        "/data/fsx\tfsx-lustre\ta.fsx\tabc\t-\t2.15\t/,/out,/both,/neither",
+        "/home\tefs\tb.efs\t-\t-\t-\t/",
+    ]
+
+
+@pytest.mark.parametrize(("home", "volume", "state"), [
+    ("", "/home", "/home/gpucluster"),
+    ("storage: [{mount: /home, type: efs}]", "/srv/gpucluster", "/srv/gpucluster"),
+])  # fmt: skip
+def test_slurms_state_lies_on_the_heads_own_volume_wherever_home_is(home: str, volume: str, state: str) -> None:
+    files = render.bundle(config.loads(f"{BASE}{home}\n"))
+    assert f"readonly VOLUME={volume}\nreadonly DATA={state}\n" in files["head.sh"]
+    assert f"StateSaveLocation={state}/slurm-state\n" in files["slurm/slurm.conf"]
+    assert json.loads(files["fleet.json"])["state"] == state
+    head = json.loads(files["cloudwatch/head.json"])["metrics"]["metrics_collected"]
+    assert head["disk"]["resources"] == ["/", volume], "its alarm watches that disk"
+
+
+@pytest.mark.parametrize(
+    ("type_", "fits"),
+    [("p5.48xlarge", True), ("g6e.48xlarge", True), ("p6-b200.48xlarge", True), ("p4d.24xlarge", False),
+     ("g5.48xlarge", False), ("c5n.18xlarge", False), ("g6.xlarge", False), ("m6i.large", False)],
+)  # fmt: skip
+def test_lustre_goes_over_efa_from_nitro_4_on(type_: str, fits: bool) -> None:
+    assert lustre.over_efa(INSTANCE_TYPES[type_]) is fits
+    assert f"LUSTRE_OVER_EFA={'yes' if fits else 'no'}" in render.machine(INSTANCE_TYPES[type_])
