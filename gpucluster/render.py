@@ -62,6 +62,7 @@ def machine(type_: InstanceType) -> str:
         type=type_.name,
         gpus=type_.gpus,
         efa_interfaces=type_.efa_interfaces,
+        nvme_gb=type_.nvme_gb,
         nvswitch="yes" if matrix.has_nvswitch(type_) else "no",
         gdrcopy="yes" if matrix.uses_gdrcopy(type_) else "no",
         machine=matrix.machine(type_),
@@ -218,7 +219,9 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
 
 def _compute_values(config: ClusterConfig) -> dict[str, Any]:
     without_efa = [name for name, each in _partitions(config) if not isinstance(each, Partition) or each.efa == "off"]
-    return {**_node_values(config), "without_efa": without_efa, "containers": config.software.containers}
+    without_scratch = [partition.name for partition in config.partitions if partition.scratch == "off"]
+    apart = {"without_efa": without_efa, "without_scratch": without_scratch}
+    return {**_node_values(config), **apart, "containers": config.software.containers}
 
 
 def _head_values(config: ClusterConfig) -> dict[str, Any]:
@@ -240,7 +243,7 @@ def _beegfs(config: ClusterConfig) -> dict[str, str]:
     files = beegfs.RELEASES[ram.version].files
     return {
         "beegfs.sh": _template("bootstrap/beegfs.sh.j2").render(values),
-        "beegfs.json": json.dumps(beegfs.node_settings(config, ram), indent=2) + "\n",
+        "beegfs.json": json.dumps({**beegfs.node_settings(config, ram), "owner": JOB_USER}, indent=2) + "\n",
         **{f"beegfs/{name}": _template(f"templates/beegfs/{file}").render(values) for name, file in files.items()},
     }
 

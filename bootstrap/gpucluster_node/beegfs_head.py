@@ -23,6 +23,7 @@ from gpucluster_node.log import start_logging
 
 log = logging.getLogger("beegfs")
 INTERVAL_S = 5
+MAX_REASON = 250
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN", "DOWN")
 Registered = Collection[tuple[str, int]]
 """What management knows: (meta or storage, number)."""
@@ -126,14 +127,16 @@ def _reason(settings: Settings, state: State, error: str = "") -> str:
     """In Slurm, as a node's reason."""
     doing = {"building": "is being built", "filling": f"is being filled from {settings.source}"}[state.phase]
     why = "" if state.why == "new" else f", because {state.why}"
-    return f"{settings.mount} {doing}{why}{f': {error}' if error else ''}"
+    text = f"{settings.mount} {doing}{why}{f': {error}' if error else ''}"
+    # Quotes and line ends would end scontrol's argument in its listing.
+    return " ".join(text.replace('"', "'").split())[:MAX_REASON]
 
 
 def _gates(
     settings: Settings, state: State, reports: Mapping[str, Report], nodes: Sequence[slurm.Node]
 ) -> Iterator[Action]:
     """Nodes that a person drained, or another program, are theirs: ours have a reason that begins with the mount."""
-    errors = (f"{name}: {_of(reports, name).error}" for name in settings.servers if _of(reports, name).error)
+    errors = [f"{name}: {_of(reports, name).error}" for name in settings.servers if _of(reports, name).error]
     for node in nodes:
         if node.name not in settings.servers or node.has(*_CHANGING):
             continue
@@ -142,7 +145,7 @@ def _gates(
             if node.has("DRAIN") and ours:
                 yield Action("resume", node.name)
             continue
-        reason = _reason(settings, state, next(errors, ""))
+        reason = _reason(settings, state, *errors[:1])
         if not node.has("DRAIN") or (ours and node.reason != reason):
             yield Action("drain", node.name, reason)
 

@@ -83,7 +83,8 @@ class Follower:
     def _begin_copy(self, state: State) -> None:
         source, servers = str(self._settings.source), self._settings.servers
         part = f"{servers.index(self.report.node) + 1}/{len(servers)}"
-        argv = [sys.executable, "-m", "gpucluster_node.fill", source, self._settings.mount, "--part", part]
+        argv = [sys.executable, "-m", "gpucluster_node.fill", source, self._settings.mount]
+        argv += ["--part", part, "--owner", self._settings.owner]
         log.info("generation %s: copies part %s of %s", state.generation, part, source)
         self._copying = state.generation
         self._copy = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=BUNDLE)

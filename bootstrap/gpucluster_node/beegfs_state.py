@@ -32,6 +32,8 @@ class Settings:
     export: str | None
     version: str
     gib_per_node: int
+    owner: str = "root"
+    """Of what it is filled with."""
 
 
 @dataclass(frozen=True)

@@ -175,8 +175,9 @@ def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) 
 )
 def beegfs_licence(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """BeeGFS 8.3 and later has a licence: the free one is limited in capacity, and each command warns without."""
-    yield Finding(
-        (*path, "type"),
-        "BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
-        "beegfs.io has them; `silence: [beegfs-licence]` once it is settled",
-    )
+    if storage.version == "8":
+        yield Finding(
+            (*path, "type"),
+            "BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
+            "beegfs.io has them; `silence: [beegfs-licence]` once it is settled",
+        )

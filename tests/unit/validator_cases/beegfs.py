@@ -93,6 +93,6 @@ CASES: dict[str, Case | list[Case]] = {
         fails=ram(),
         key="storage[0].type",
         says="BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
-        passes=storage("efs"),
+        passes=ram(version="7.4"),
     ),
 }

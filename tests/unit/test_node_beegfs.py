@@ -1,0 +1,295 @@
+"""BeeGFS's generations: what the head decides and each node does, from nothing to ready, and after a server is lost."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from gpucluster_node import beegfs_head, beegfs_node, fill, retry, slurm
+from gpucluster_node import beegfs_state as shared
+from gpucluster_node.beegfs_head import Action, decide
+from gpucluster_node.beegfs_state import Report, Settings, State
+from gpucluster_node.fill import Item
+
+SERVERS = ("train-1", "train-2")
+SETTINGS = Settings("/ram", "cluster", "train", SERVERS, "s3://b/data", None, "8", 150)
+EMPTY = replace(SETTINGS, source=None)
+ALL = {(kind, number) for kind in ("meta", "storage") for number in (1, 2)}
+GONE = retry.reason("the EC2 instance of this node is gone", 0)
+
+
+def state(
+    phase: str, generation: str = "1", why: str = "new", settings: Settings = SETTINGS, held: tuple[str, ...] = ()
+):
+    return State(generation, phase, why, shared.describe(settings), held)  # type: ignore[arg-type]
+
+
+def reports(server: str = "", client: str = "", filled: str = "", **of: Report) -> dict[str, Report]:
+    found = {name: Report(name, server, client, filled) for name in SERVERS}
+    return found | {report.node: report for report in of.values()}
+
+
+def node(name: str, states: str = "IDLE+CLOUD", reason: str = "") -> slurm.Node:
+    return slurm.Node(name, frozenset(states.split("+")), reason)
+
+
+UP = [node(name) for name in SERVERS]
+
+
+def decided(now, said, nodes=UP, registered=ALL, jobs=(), settings=SETTINGS) -> tuple[State, list[Action]]:
+    return decide(settings, now, said, nodes, registered, list(jobs))
+
+
+def phase(answer: tuple[State, list[Action]]) -> tuple[str, str]:
+    return answer[0].generation, answer[0].phase
+
+
+def test_the_first_generation_is_managed_before_anybody_serves() -> None:
+    following, actions = decided(None, {}, [])
+    assert (following, actions) == (state("building"), [Action("manage", "1", "new")])
+
+
+@pytest.mark.parametrize(
+    ("now", "said", "registered", "becomes"),
+    [
+        ("building", reports(), ALL, ("1", "building")),
+        ("building", reports(server="1"), ALL - {("meta", 2)}, ("1", "building")),
+        ("building", reports(server="1", x=Report("train-2")), ALL, ("1", "building")),
+        ("building", reports(server="1"), ALL, ("1", "filling")),
+        ("filling", reports(server="1", client="1"), ALL, ("1", "filling")),
+        ("filling", reports("1", "1", "1", x=Report("train-1", "1", "1")), ALL, ("1", "filling")),
+        ("filling", reports("1", "1", "1"), ALL, ("1", "ready")),
+        ("ready", reports("1", "1", "1"), (), ("1", "ready")),
+    ],
+)
+def test_a_generation_goes_from_building_to_ready(now, said, registered, becomes) -> None:
+    assert phase(decided(state(now), said, registered=registered)) == becomes
+
+
+def test_without_a_source_it_is_ready_when_it_is_built() -> None:
+    assert phase(decided(state("building", settings=EMPTY), reports(server="1"), settings=EMPTY)) == ("1", "ready")
+
+
+LOSSES = {
+    "its instance is gone": (reports("1", "1", "1"), [UP[0], node("train-2", "DOWN+CLOUD", GONE)], "train-2 is down"),
+    "it does not answer": (
+        reports("1", "1", "1"), [UP[0], node("train-2", "DOWN+CLOUD+NOT_RESPONDING", "x")], "train-2 is down"
+    ),
+    "it is being replaced": (
+        reports("1", "1", "1"), [UP[0], node("train-2", "IDLE+CLOUD+POWERING_DOWN")], "train-2 is powered down"
+    ),
+    "it has booted again": (reports("1", "1", "1", x=Report("train-2")), UP, "train-2 has lost its memory"),
+    "it is another machine": ({"train-1": Report("train-1", "1", "1", "1")}, UP, "train-2 has lost its memory"),
+    "both": (reports(), UP, "train-1 has lost its memory; train-2 has lost its memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("during", ["filling", "ready"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_lost_server_begins_a_new_generation_and_says_so(loss: str, during: str) -> None:
+    said, nodes, why = LOSSES[loss]
+    following, actions = decided(state(during), said, nodes)
+    assert following == state("building", "2", why)
+    assert actions[0] == Action("manage", "2", why)
+    assert Action("drain", "train-1", f"/ram is being built, because {why}") in actions
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        node("train-2", "DOWN+CLOUD", "a person looks at it"),
+        node("train-2", "IDLE+CLOUD+NOT_RESPONDING"),
+        node("train-2", "IDLE+CLOUD+POWERING_UP"),
+        node("train-2", "MIXED+CLOUD+DRAIN", "a person's"),
+    ],
+    ids=lambda node: "+".join(sorted(node.states)),
+)
+def test_what_is_no_loss(what: slurm.Node) -> None:
+    following, actions = decided(state("ready"), reports("1", "1", "1"), [UP[0], what])
+    assert (following, actions) == (state("ready"), [])
+
+
+def test_other_settings_begin_a_new_generation() -> None:
+    larger = replace(SETTINGS, gib_per_node=200)
+    assert phase(decided(state("ready"), reports("1", "1", "1"), settings=larger)) == ("2", "building")
+
+
+RUNNING, WAITING = slurm.Queued("7", True, "/x"), slurm.Queued("8", False, "/x")
+LOST = LOSSES["it has booted again"][0]
+
+
+def verbs(actions: list[Action]) -> list[tuple[str, str]]:
+    return [(action.verb, action.name) for action in actions if action.verb in ("hold", "requeue", "release")]
+
+
+def test_jobs_that_used_what_was_lost_are_requeued_and_wait() -> None:
+    following, actions = decided(state("ready"), LOST, jobs=[RUNNING, WAITING])
+    assert verbs(actions) == [("requeue", "7"), ("hold", "8")]
+    assert following.held == ("7", "8")
+    again, actions = decided(following, LOST, jobs=[slurm.Queued("7", False, "/x")])
+    assert (verbs(actions), again.held) == ([], ("7", "8"))
+
+
+def test_jobs_that_had_files_open_there_are_requeued_when_their_node_tells() -> None:
+    now = state("building", "2", "train-2 is down", held=("7",))
+    _, actions = decided(now, reports(x=Report("train-1", users=("7", "9"))))
+    assert verbs(actions) == [("requeue", "9")]
+
+
+def test_jobs_that_begin_before_it_is_ready_wait() -> None:
+    _, actions = decided(state("filling"), reports("1", "1"), jobs=[RUNNING, WAITING])
+    assert verbs(actions) == [("hold", "8")]
+
+
+def test_when_it_is_ready_jobs_and_nodes_go_on() -> None:
+    drained = [
+        node("train-1", "IDLE+CLOUD+DRAIN", "/ram is being filled from s3://b/data, because train-2 is down"),
+        node("train-2", "IDLE+CLOUD+DRAIN", "a person's"),
+    ]
+    following, actions = decided(state("filling", "2", "train-2 is down", held=("7",)), reports("2", "2", "2"), drained)
+    assert actions == [Action("release", "7"), Action("resume", "train-1")]
+    assert following == state("ready", "2", "train-2 is down")
+
+
+def test_why_it_takes_so_long_is_the_nodes_reason() -> None:
+    said = reports("1", "1", x=Report("train-2", "1", "1", error="cannot list s3://b/data: AccessDenied"))
+    _, actions = decided(state("filling"), said)
+    reason = "/ram is being filled from s3://b/data: train-2: cannot list s3://b/data: AccessDenied"
+    assert actions == [Action("drain", name, reason) for name in SERVERS]
+    drained = [node(name, "IDLE+CLOUD+DRAIN", reason) for name in SERVERS]
+    assert decided(state("filling"), said, drained)[1] == []
+
+
+@pytest.mark.parametrize("name", ["train-1", "other-1"])
+@pytest.mark.parametrize(
+    ("now", "report", "does"),
+    [
+        (None, Report(""), (None, None)),
+        (state("building"), Report(""), ("server", None)),
+        (state("building"), Report("", server="1"), (None, None)),
+        (state("filling"), Report("", server="1"), ("client", "client")),
+        (state("filling"), Report("", server="1", client="1"), ("fill", None)),
+        (state("filling"), Report("", server="1", client="1", filled="1"), (None, None)),
+        (state("ready"), Report("", server="1", client="1"), (None, None)),
+        # It has booted again: it must not join as if nothing had happened.
+        (state("ready"), Report(""), (None, "client")),
+        (state("building", "2"), Report("", server="1", client="1"), ("unmount", "unmount")),
+        (state("building", "2"), Report("", server="1"), ("server", None)),
+        (state("filling", "2"), Report("", server="2", client="1"), ("unmount", "unmount")),
+    ],
+)
+def test_a_node_does_one_thing_after_another(now, report, does, name) -> None:
+    assert beegfs_node.doing(SETTINGS, now, replace(report, node=name)) == does[name == "other-1"]
+
+
+def test_state_and_reports_travel_in_files(tmp_path: Path) -> None:
+    assert shared.load_state(tmp_path) is None
+    shared.save_state(state("ready", held=("7",)), tmp_path)
+    assert shared.load_state(tmp_path) == state("ready", held=("7",))
+    shared.save_report(Report("train-1", "1", users=("8",)), tmp_path)
+    (tmp_path / "nodes/train-2.json").write_text("{half")
+    assert shared.load_reports(tmp_path) == {"train-1": Report("train-1", "1", users=("8",))}
+
+
+@pytest.mark.parametrize(
+    ("script", "uses"),
+    [
+        ("python train.py --data /ram/imagenet", True),
+        ("python train.py --data=/ram", True),
+        ("python train.py --data /rams", False),
+        ("python train.py --data /home/u/ram/x", False),
+        ("python train.py --data /fsx/ram", False),
+        ("python train.py --data /ram-2", False),
+    ],
+)
+def test_a_job_uses_it_if_it_names_it(tmp_path: Path, script: str, uses: bool) -> None:
+    (tmp_path / "job.sbatch").write_text(script)
+    assert beegfs_head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch"))) is uses
+
+
+def test_the_specification_beside_the_script_counts(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text('{"channels": {"train": {"source": "/ram/imagenet"}}}')
+    assert beegfs_head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
+
+
+def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+    import sys
+
+    (tmp_path / "open").touch()
+    code = f"f = open({str(tmp_path / 'open')!r}); print(flush=True); input()"
+    environment = {**os.environ, "SLURM_JOB_ID": "4711"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as job:
+        assert job.stdout and job.stdout.readline()
+        assert list(beegfs_node.jobs_with_files_on(str(tmp_path))) == ["4711"]
+        assert list(beegfs_node.jobs_with_files_on(f"{tmp_path}/other")) == []
+        job.communicate(b"\n")
+
+
+def test_squeue_is_read_without_jobs_that_somebody_holds() -> None:
+    text = "7|RUNNING|None|/home/u/jobs/a/job.sbatch\n8|PENDING|Resources|/b\n9|PENDING|JobHeldUser|/c\n"
+    assert slurm.parse_queued(text) == [
+        slurm.Queued("7", True, "/home/u/jobs/a/job.sbatch"),
+        slurm.Queued("8", False, "/b"),
+    ]
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7])
+def test_the_parts_of_a_copy_are_all_of_it_and_about_as_large(of: int) -> None:
+    items = [Item(f"{number}", (number * 37) % 101) for number in range(100)]
+    parts = [fill.share(items, part, of) for part in range(1, of + 1)]
+    assert sorted(item.name for part in parts for item in part) == sorted(item.name for item in items)
+    sizes = [sum(item.size for item in part) for part in parts]
+    assert max(sizes) - min(sizes) <= 101
+
+
+def test_a_folder_is_copied_once(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "a/b").mkdir(parents=True)
+    target.mkdir()
+    (source / "top").write_text("top")
+    (source / "a/b/deep").write_text("deep")
+    for part in (1, 2):
+        fill.fill(str(source), target, part, 2)
+    assert (target / "top").read_text() + (target / "a/b/deep").read_text() == "topdeep"
+    before = (target / "top").stat().st_ino
+    fill.fill(str(source), target, 1, 1)
+    assert (target / "top").stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda source: None, "cannot list"),
+        (lambda source: source.mkdir(), "holds no file"),
+    ],
+)
+def test_a_copy_that_cannot_be_says_why(tmp_path: Path, make, says: str) -> None:
+    make(tmp_path / "source")
+    with pytest.raises(fill.Failed, match=says):
+        fill.fill(str(tmp_path / "source"), tmp_path / "target", 1, 1)
+
+
+def test_half_a_file_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    (source / "x").write_text("x")
+
+    def full(_: str, __: Item, new: Path) -> None:
+        new.write_text("h")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(fill, "_fetch", full)
+    with pytest.raises(fill.Failed, match="No space left on device"):
+        fill.fill(str(source), target, 1, 1)
+    assert not list(target.iterdir())
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "a/../../b"])
+def test_a_key_that_is_no_path_below_the_folder_is_left_out(name: str) -> None:
+    assert not fill.is_safe(name)
