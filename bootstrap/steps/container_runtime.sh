@@ -38,10 +38,12 @@ install_pyxis() {
     rm -rf "$folder"
 }
 
-# Images are large: they lie on the instance's own disks where it has some. Each user makes folders of their own in these.
+# Images are large: they lie on the instance's own disks where it has some; see scratch.sh. Each user makes folders of their
+# own in these.
 enroot_folders() {
     local scratch=/var/lib/enroot
     if mountpoint -q /opt/dlami/nvme; then scratch=/opt/dlami/nvme; fi
+    if mountpoint -q /scratch; then scratch=/scratch/containers; fi
     put_directory "$scratch/enroot-cache" 1777 root:root
     put_directory "$scratch/enroot-data" 1777 root:root
     put_file /etc/tmpfiles.d/gpucluster-enroot.conf 0644 root:root <<<'d /run/enroot 1777 root root'

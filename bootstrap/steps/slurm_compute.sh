@@ -15,7 +15,7 @@ slurmd_drop_in() {
     cat <<EOF
 [Unit]
 ConditionPathExists=
-After=munge.service home.mount nvidia-persistenced.service nvidia-fabricmanager.service
+After=munge.service home.mount nvidia-persistenced.service nvidia-fabricmanager.service gpucluster-scratch.service
 
 [Service]
 # It makes the device files that gres.conf names, where nobody has used a GPU since the boot.

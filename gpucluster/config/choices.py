@@ -53,6 +53,13 @@ choice(
     "AWS::EC2::LaunchTemplate NetworkInterface.InterfaceType: interface, efa or efa-only",
 )
 choice(
+    "scratch-mode",
+    "Partitions",
+    "partitions.scratch",
+    "scratch is auto or off",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html: what is on an instance store goes with it",
+)
+choice(
     "purchase-option",
     "Purchase",
     "partitions.purchase",

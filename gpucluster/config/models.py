@@ -120,6 +120,7 @@ class Partition(Section):
     reservation_id: ReservationId | None = None
     placement_group: PlacementGroup = "cluster"
     efa: Literal["auto", "required", "off"] = "auto"
+    scratch: Literal["auto", "off"] = "auto"
     idle_minutes: Amount = 10.0
 
 

@@ -46,6 +46,7 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "partitions[].reservation_id": new_nodes(f"new nodes are launched into it; {REPLACED_AS_FREE}"),
     "partitions[].placement_group": rules.placement_group,
     "partitions[].efa": new_nodes(f"new nodes have these interfaces; {REPLACED_AS_FREE}"),
+    "partitions[].scratch": in_place("counts for nodes that boot from now on"),
     "partitions[].idle_minutes": _IDLE,
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,

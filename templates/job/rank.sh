@@ -70,6 +70,11 @@ reason_of() {
 [ ! -e /etc/gpucluster/job-environment.sh ] || source /etc/gpucluster/job-environment.sh
 ((NUM_NODES == 1)) || use_own_interface || exit 1
 
+# The job's own folder on this node's disks: the prolog has made it, the epilog removes it.
+SCRATCH=$(cat /etc/gpucluster/scratch 2>/dev/null || echo /var/lib/gpucluster/scratch)/jobs/${SLURM_JOB_ID:-none}
+[ ! -d "$SCRATCH" ] || export GPUCLUSTER_SCRATCH=$SCRATCH
+unset SCRATCH
+
 # A launcher that loses sight of some ranks starts each as a world of its own, and each trains alone. A job that may lose
 # nodes has no fixed size.
 if [ "${GPUCLUSTER_PREFLIGHT:-off}" != off ] && [ -z "${MIN_NODES:-}" ] && [ -z "${GPUCLUSTER_LABEL:-}" ] &&

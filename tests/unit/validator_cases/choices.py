@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from validator_cases.case import Case, Keys, cluster, storage
+from validator_cases.case import Case, Keys, cluster, partition, storage
 
 LINK: Keys = {"path": "/a", "s3": "s3://bucket/a"}
 
@@ -60,6 +60,12 @@ CASES: dict[str, Case | list[Case]] = {
         key="budget.monthly_usd",
         says="must be more than 0, got 0.0",
         passes=cluster(budget={"monthly_usd": 5000}),
+    ),
+    "scratch-mode": Case(
+        fails=partition(scratch="on"),
+        key="partitions[0].scratch",
+        says="must be auto or off, got 'on'",
+        passes=partition(scratch="off"),
     ),
     "s3-access-kind": Case(
         fails=cluster(s3_access=[{"uri": "s3://bucket/a", "access": "write"}]),

@@ -1,0 +1,91 @@
+"""What nodes keep for their jobs: room on their own disks, and credentials that are not the node's."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from bed import Bed
+
+HASH = "0123456789abcdef"
+BUCKET = "storage-tests"
+
+
+def run(bed: Bed, script: str, *, partition: str = "train") -> tuple[str, list[str]]:
+    """Its node, and what a job of one rank prints."""
+    body = textwrap.dedent(script)
+    job = bed.submit(
+        "--nodes", "1", "--partition", partition, "--gpus-per-node", "1", "--launcher", "srun", "--preflight", "off",
+        "--follow", "--", "bash", "-c", body, timeout_s=300,
+    )  # fmt: skip
+    assert job.exit_code == 0, job.log
+    (node,) = job.result["node_list"]
+    label = f"[0 {node}] "
+    return node, [line.removeprefix(label) for line in job.log if line.startswith(label)]
+
+
+def test_a_job_reads_and_writes_what_s3_access_says_and_is_not_its_node(storage: Bed) -> None:
+    s3 = storage.client("s3")
+    s3.put_object(Bucket=BUCKET, Key="data/scratch-test/greeting", Body=b"hello\n")
+    _, said = run(
+        storage,
+        f"""
+        echo "region $AWS_REGION"
+        aws s3 cp --quiet s3://{BUCKET}/data/scratch-test/greeting -
+        aws s3 ls s3://{BUCKET}/data/scratch-test/ | grep -c greeting
+        echo made | aws s3 cp --quiet - s3://{BUCKET}/jobs/scratch-test/made && echo written
+        aws sts get-caller-identity --query Arn --output text
+        refused() {{ "$@" 2>&1 | grep -oE 'AccessDenied|not authorized' | head -n 1; }}
+        refused aws s3api put-object --bucket {BUCKET} --key data/scratch-test/mine
+        refused aws s3 ls s3://{BUCKET}/kept/
+        refused aws ec2 describe-tags
+        refused aws ssm get-parameter --name /gpucluster/GpuCluster/jobs
+        env -u AWS_CONTAINER_CREDENTIALS_FULL_URI aws s3 ls 2>&1 | grep -o 'Unable to locate credentials'
+        """,
+    )
+    assert said[:4] == ["region us-east-1", "hello", "1", "written"]
+    assert "StorageJobsRole" in said[4]
+    assert len(said) == 10 and set(said[5:9]) <= {"AccessDenied", "not authorized"}, said
+    assert s3.get_object(Bucket=BUCKET, Key="jobs/scratch-test/made")["Body"].read() == b"made\n"
+    denied = {call["action"] for call in storage.ask("calls?since=0") if call.get("denied")}
+    assert {"DescribeTags", "GetParameter"} <= denied
+
+
+def test_people_on_the_head_node_have_the_same(storage: Bed) -> None:
+    assert "StorageJobsRole" in storage.ssh("bash", "-lc", "'aws sts get-caller-identity --query Arn --output text'")
+
+
+def test_scratch_is_emptied_between_jobs_and_data_sets_stay(storage: Bed) -> None:
+    fill = f"/opt/gpucluster/bin/scratch-cache fill {HASH} 1000 -- sh -c"
+    node, said = run(
+        storage,
+        f"""
+        findmnt --noheadings --output SOURCE,FSTYPE /scratch
+        df --output=size --block-size=GB /scratch | tail -n 1
+        stat --format='%a %U' "$GPUCLUSTER_SCRATCH"
+        touch "$GPUCLUSTER_SCRATCH/mine" /scratch/loose
+        {fill} 'echo made >data'
+        """,
+    )
+    source, size, folder, kept = said
+    assert source.split()[1] == "ext4" and "nvme" in source
+    assert 3500 < int(size.strip().removesuffix("GB")) <= 3800
+    assert (folder, kept) == ("700 ubuntu", f"/scratch/cache/{HASH}")
+    _, said = run(storage, f"hostname; ls /scratch; cat $({fill} 'exit 9')/data; ls /scratch/jobs", partition="train")
+    if said[0] != node:
+        pytest.fail(f"the second job ran on {said[0]}, not on {node}, which is there and free")
+    assert said[1:5] == ["cache", "containers", "jobs", "lost+found"]
+    assert said[5] == "made" and len(said) == 7  # its own folder alone
+
+
+def test_several_disks_are_one_file_system(storage: Bed) -> None:
+    _, said = run(
+        storage,
+        """
+        findmnt --noheadings --output TARGET,FSTYPE /scratch
+        cat /etc/gpucluster/scratch
+        cat /var/lib/localcloud/arrays | wc -w
+        """,
+        partition="raid",
+    )
+    assert [line.split() for line in said] == [["/scratch", "ext4"], ["/scratch"], ["3"]]
