@@ -111,9 +111,9 @@ def main(verb: str, mount: str, address: str, part: str = "0", of: str = "1") ->
         done = work(Path(mount), place(address), address, int(part), int(of))
     except COPY_ERRORS as error:
         raise Refused(f"{address}: {error}") from error
-    size, seconds = sum(item.size for item in done) / GIB, time.monotonic() - began
-    word, preposition = ("filled", "from") if verb == "fill" else ("exported", "to")
-    return f"{word} {len(done)} files, {size:.2f} GiB, {preposition} {address} in {seconds:.1f} s"
+    size, seconds = sum(item.size for item in done) / 2**20, time.monotonic() - began
+    word, preposition = ("filled with", "of") if verb == "fill" else ("exported", "to")
+    return f"{word} {len(done)} files ({size:,.1f} MiB) {preposition} {address} in {seconds:.1f} s"
 
 
 if __name__ == "__main__":

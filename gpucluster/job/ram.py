@@ -6,7 +6,6 @@ from gpucluster.config.models import BeegfsRam, ClusterConfig
 from gpucluster.job.spec import JobSpec
 
 PROGRAM = "ram.sh"
-BUILT = False
 
 
 def offered(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
@@ -31,4 +30,4 @@ def missing(spec: JobSpec, config: ClusterConfig) -> str:
 
 
 def of(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
-    return None if refusal(spec) or not BUILT else offered(spec, config)
+    return None if refusal(spec) else offered(spec, config)

@@ -26,7 +26,7 @@ echo "job-ram ${SLURM_PROCID:--} $*${VIA_SUDO:+ as root}" >>"$STUBS/calls"
 if [ -e "$STUBS/$1.sh" ]; then source "$STUBS/$1.sh"; fi
 case $1 in
   serve) [ -n "${VIA_SUDO:-}" ] ;;
-  fill) echo "train-$((SLURM_PROCID + 1)): filled 3 files" ;;
+  fill) echo "train-$((SLURM_PROCID + 1)): filled with 3 files" ;;
   watch) exec sleep 60 ;;
 esac
 """
@@ -74,7 +74,7 @@ def test_it_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
     assert calls[4].startswith(f"- watch 77 {folder} ") and calls[4].endswith(" train-1 train-2")
     assert sorted(calls[5:]) == ["0 export", "1 export"]
     said = [line for line in log.splitlines() if line.startswith("[ram] ")]
-    assert sorted(said[:2]) == ["[ram] train-1: filled 3 files", "[ram] train-2: filled 3 files"]
+    assert sorted(said[:2]) == ["[ram] train-1: filled with 3 files", "[ram] train-2: filled 3 files"]
     assert said[2].startswith("[ram] /ram is in the memory of 2 nodes (")
     assert log.index(said[2]) < log.index("trained")
     assert (folder / "ram/exported").exists()
