@@ -99,7 +99,8 @@ def do(*command: str) -> None:
     log.info("%s: %s", " ".join(command), done.returncode)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise Unusable(f"{' '.join(command)}: {said[-1] if said else f'exit status {done.returncode}'}")
+        what = said[-1].removeprefix(f"{command[0]}: ") if said else f"exit status {done.returncode}"
+        raise Unusable(f"{command[0]}: {what}")
 
 
 def assembled(members: Sequence[Path]) -> Path | None:

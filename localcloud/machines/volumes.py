@@ -19,6 +19,7 @@ from localcloud.machines.processes import MachineError, run
 
 GIB, GB = 1 << 30, 10**9
 _FIRST_DISK = 1  # nvme0 is the root disk's name
+_FIRST_OWN = 11  # another guest's volume, in whose file system this one has a share, is not to be taken for one of these
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Volumes:
             for index, size_gb in enumerate(sizes_gb):
                 serial = serial_number(instance_id, index)
                 if serial not in self._attached:
-                    disk, loop = self._free_disk(instance_id), self._loop(serial, size_gb * GB)
+                    disk, loop = self._free_disk(instance_id, _FIRST_OWN), self._loop(serial, size_gb * GB)
                     self._attached[serial] = Attachment(instance_id, serial, "", disk, loop)
 
     def strip(self, instance_id: str) -> None:
@@ -96,9 +97,9 @@ class Volumes:
         # Another guest may hold a file system of the disk mounted still (NFS): one disk, one loop device, ever.
         return Path(run(["losetup", "--find", "--show", "--nooverlap", str(path)]).strip())
 
-    def _free_disk(self, instance_id: str) -> str:
+    def _free_disk(self, instance_id: str, first: int = _FIRST_DISK) -> str:
         used = {a.disk for a in self._attached.values() if a.instance_id == instance_id}
-        number = _FIRST_DISK
+        number = first
         while f"nvme{number}n1" in used:
             number += 1
         return f"nvme{number}n1"

@@ -84,7 +84,7 @@ def test_an_instances_own_disks_have_the_names_that_ec2_gives_them(tmp_path: Pat
     first, second = cloud._attached.values()
     (name,) = volumes.links(first)
     assert re.fullmatch(r"disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS[0-9A-F]{17}", name)
-    assert (first.disk, second.disk) == ("nvme1n1", "nvme2n1")
+    assert (first.disk, second.disk) == ("nvme11n1", "nvme12n1")
     assert (tmp_path / first.volume_id).read_text() == "3800" + "0" * 9
 
 
