@@ -82,7 +82,8 @@ class Application:
             return dlm.handle(Request(environ), call.region, ACCOUNT_ID)
         with current().lock:
             body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
-            response = Response(b"".join(body), status, headers)
+            # not joined: of an answer to HEAD the length would become that of nothing
+            response = Response(list(body), status, headers)
             if session and (call.service, call.action) == ("sts", "AssumeRole"):
                 current().sessions.assumed(session, call.form.get("RoleArn", ""), response.get_data(as_text=True))
             return response
