@@ -69,8 +69,21 @@ class Submitted:
     folder: str
 
 
-def partition(config: ClusterConfig, name: str | None) -> str:
-    """Raises UsageError."""
+def request(options: Options, parts: int, partition: str | None, config: ClusterConfig) -> Request:
+    """Raises UsageError for a place that jobs of the cluster do not reach."""
+    _reached("SRC", options.source, ("read", "read-write"), config)
+    _reached("DST", options.target, ("read-write",), config)
+    name = f"shard-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
+    own = {
+        SCRIPT: File((TEMPLATES / SCRIPT).read_text(encoding="utf-8"), 0o755),
+        "options.json": File(options.text() + "\n"),
+        "environment.sh": File(_environment(config)),
+        "log.txt": File(""),
+    }
+    return Request(name, _partition(config, partition), parts, own | _library())
+
+
+def _partition(config: ClusterConfig, name: str | None) -> str:
     names = [each.name for each in config.partitions] + ([PARAMETER_SERVERS] if config.parameter_servers else [])
     if name is None:
         return names[0]
@@ -79,16 +92,29 @@ def partition(config: ClusterConfig, name: str | None) -> str:
     return name
 
 
-def request(options: Options, parts: int, partition: str, now: datetime | None = None) -> Request:
-    """Raises UsageError for what the cluster cannot read."""
-    for name, value in (("SRC", options.source), ("DST", options.target)):
-        if not value.startswith(("/", "s3://")):
-            hint = "a path on storage that its nodes share, such as /fsx/imagenet, or s3://BUCKET/PREFIX"
-            raise UsageError(f"{name}: must be a place that the cluster knows, got {value!r}", hint)
-    name = f"shard-{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
-    own = {SCRIPT: File((TEMPLATES / SCRIPT).read_text(encoding="utf-8"), 0o755), "log.txt": File("")}
-    files = own | {"options.json": File(options.text() + "\n")} | _library()
-    return Request(name, partition, parts, files)
+def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig) -> None:
+    """Jobs share the cluster's file systems, and what of S3 their role may."""
+    if url.startswith("s3://"):
+        given = [each.uri for each in config.s3_access if each.access in access]
+        kind = "s3_access with read-write" if "read" not in access else "s3_access"
+    else:
+        given = [each.mount for each in (config.home, *config.storage) if getattr(each, "scope", "cluster") != "job"]
+        kind = "shared"
+    if not any(url.rstrip("/") == each.rstrip("/") or url.startswith(f"{each.rstrip('/')}/") for each in given):
+        named = ", ".join(dict.fromkeys(given)) or "nothing"
+        hint = "with --array a place that all nodes reach; without, this machine packs"
+        raise UsageError(f"{what}: jobs of {config.name} do not reach {url}; {kind}: {named}", hint)
+
+
+def _environment(config: ClusterConfig) -> str:
+    """The jobs' role: its node serves the credentials."""
+    if not config.s3_access:
+        return ""
+    region = config.region
+    return (
+        "export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials\n"
+        f"export AWS_REGION={region} AWS_DEFAULT_REGION={region}\n"
+    )
 
 
 def _library() -> dict[str, File]:

@@ -101,7 +101,7 @@ def _on_cluster(context: CliContext, options: Options, count: int, partition: st
     from gpucluster.cli.connection import head
 
     config = context.load()
-    request = shard_array.request(options, count, shard_array.partition(config, partition))
+    request = shard_array.request(options, count, partition, config)
     with head(context, config) as remote:
         submitted = shard_array.submit(remote, request)
         line: dict[str, Any] = asdict(submitted)

@@ -6,6 +6,7 @@ What is written appears under its name whole or not at all, in both.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import tempfile
@@ -29,8 +30,8 @@ class Place(Protocol):
         """Files at any depth. Raises UsageError where there is nothing at all."""
         ...
 
-    def names(self, folder: str = "") -> set[str]:
-        """Of files right in it; none where it is not there."""
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """In bytes, of the files right in it; none where it is not there."""
         ...
 
     def contents(self, names: Iterable[str]) -> Iterator[Content]:
@@ -47,10 +48,6 @@ class Place(Protocol):
 
     def opened(self, name: str) -> BinaryIO:
         """To read from begin to end. Raises GpuClusterError."""
-        ...
-
-    def size(self, name: str) -> int | None:
-        """In bytes; None where it is not there."""
         ...
 
     def write(self, name: str, content: bytes) -> None: ...
@@ -101,12 +98,12 @@ class Folder:
             relative = os.path.relpath(folder, self._path)
             yield from (name if relative == "." else f"{relative}/{name}" for name in names)
 
-    def names(self, folder: str = "") -> set[str]:
+    def sizes(self, folder: str = "") -> dict[str, int]:
         try:
             with os.scandir(self._path / folder) as entries:
-                return {entry.name for entry in entries if entry.is_file()}
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except (FileNotFoundError, NotADirectoryError):
-            return set()
+            return {}
 
     def contents(self, names: Iterable[str]) -> Iterator[Content]:
         root = str(self._path)
@@ -135,12 +132,6 @@ class Folder:
             return open(self._path / name, "rb", buffering=1 << 20)
         except OSError as error:
             raise _cannot("read", f"{self.url}/{name}", error) from None
-
-    def size(self, name: str) -> int | None:
-        try:
-            return (self._path / name).stat().st_size
-        except OSError:
-            return None
 
     def write(self, name: str, content: bytes) -> None:
         with _writing(self._path / name):
@@ -221,4 +212,8 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def write_error(path: Path | str, error: OSError) -> DataError:
-    return _cannot("write", str(path), error)
+    """A full disk is the one that one meets."""
+    told = _cannot("write", str(path), error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        told.hint = "make room and run the same command again: shards that are whole are kept"
+    return told

@@ -158,7 +158,7 @@ def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell
 
 
 def _forget(where: Place, old: Plan) -> None:
-    names = where.names()
+    names = where.sizes()
     made = [name for each in map(old.shard, range(len(old.counts))) for name in (each, _index_name(old, each))]
     where.remove(name for name in made if name in names)
     where.clear(UNFINISHED)
@@ -179,7 +179,7 @@ def _difference(old: Plan, new: Plan) -> str:
 
 def done(where: Place) -> set[str]:
     """Names of the shards that are there."""
-    return {name.removesuffix(".json") for name in where.names(packing.DONE)}
+    return {name.removesuffix(".json") for name in where.sizes(packing.DONE)}
 
 
 def pack(each: DataSet, numbers: Sequence[int], workers: int, tell: Tell) -> None:

@@ -56,7 +56,7 @@ class Prefix:
 
     def listed(self) -> Iterator[str]:
         found = False
-        for name in self._below(""):
+        for name, _ in self._below(""):
             found = True
             yield name
         if not found:
@@ -64,16 +64,17 @@ class Prefix:
                 f"{self.url}: nothing is there", f"`aws s3 ls {self.url}/` shows what a prefix has; it ends at a slash"
             )
 
-    def _below(self, folder: str, **options: str) -> Iterator[str]:
+    def _below(self, folder: str, **options: str) -> Iterator[tuple[str, int]]:
+        """Name and size."""
         start, root = self._key(f"{folder}/" if folder else ""), len(self._key(""))
         with self._errors(self.url):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=start, **options):
-                keys = (each["Key"] for each in page.get("Contents", ()))
-                yield from (key[root:] for key in keys if not key.endswith("/"))
+                found = ((each["Key"], each["Size"]) for each in page.get("Contents", ()))
+                yield from ((key[root:], size) for key, size in found if not key.endswith("/"))
 
-    def names(self, folder: str = "") -> set[str]:
-        return {name.rpartition("/")[2] for name in self._below(folder, Delimiter="/")}
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        return {name.rpartition("/")[2]: size for name, size in self._below(folder, Delimiter="/")}
 
     def contents(self, names: Iterable[str]) -> Iterator[Content]:
         waiting: deque[Future[Content]] = deque()
@@ -112,10 +113,6 @@ class Prefix:
             raise AwsError(f"cannot read {self.url}/{name}: no such object")
         return io.BytesIO(content)
 
-    def size(self, name: str) -> int | None:
-        head = {"Bucket": self._bucket, "Key": self._key(name)}
-        return self._unless_absent(name, lambda: cast(int, self._client.head_object(**head)["ContentLength"]))
-
     def _unless_absent(self, name: str, ask: Callable[[], Answer]) -> Answer | None:
         from botocore.exceptions import ClientError
 
@@ -151,7 +148,7 @@ class Prefix:
                 self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
 
     def clear(self, folder: str) -> None:
-        self.remove(list(self._below(folder)))
+        self.remove([name for name, _ in self._below(folder)])
 
     def inner(self, folder: str) -> Prefix:
         return Prefix(self._bucket, self._key(folder)) if folder else self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -53,14 +53,20 @@ def _data_sets(where: Place) -> Iterator[tuple[Place, Manifest]]:
 
 
 def _verified(where: Place, whole: Manifest, quick: bool, workers: int) -> Report:
-    faults = list(_missing(where, whole))
+    sizes = where.sizes()
+    faults = list(_missing(whole, sizes))
     if not quick:
-        jobs = [(where.url, whole.format, shard) for shard in whole.shards]
+        right = [shard for shard in whole.shards if all(sizes.get(file.name) == file.bytes for file in _files(shard))]
+        jobs = [(where.url, whole.format, shard) for shard in right]
         faults += [fault for each in _each(jobs, workers or available_cpus()) for fault in each]
     counted = sum(shard.samples for shard in whole.shards)
     if counted != whole.samples:
         faults.append(f"{manifest.NAME}: says {whole.samples} samples, its shards {counted}")
-    return Report(where.url, whole.samples, len(whole.shards), whole.bytes, tuple(dict.fromkeys(faults)))
+    return Report(where.url, whole.samples, len(whole.shards), whole.bytes, tuple(faults))
+
+
+def _files(shard: Shard) -> list[File]:
+    return [shard, shard.index] if shard.index else [shard]
 
 
 def _each(jobs: Sequence[Job], workers: int) -> Iterator[list[str]]:
@@ -72,28 +78,24 @@ def _each(jobs: Sequence[Job], workers: int) -> Iterator[list[str]]:
         yield from pool.map(_faults, jobs, chunksize=4)
 
 
-def _missing(where: Place, whole: Manifest) -> Iterator[str]:
+def _missing(whole: Manifest, sizes: Mapping[str, int]) -> Iterator[str]:
     """And what is there beside: a reader that takes all files would read it too."""
-    expected = {file.name: file for shard in whole.shards for file in (shard, shard.index) if file}
-    there = where.names()
+    expected = {file.name: file for shard in whole.shards for file in _files(shard)}
     for name, file in expected.items():
-        size = where.size(name)
-        if size is None:
+        if name not in sizes:
             yield f"{name}: is missing"
-        elif size != file.bytes:
-            yield f"{name}: {size} bytes, expected {file.bytes}"
-    known = {*expected, manifest.NAME, plan.SAMPLES}
+        elif sizes[name] != file.bytes:
+            yield f"{name}: {sizes[name]} bytes, expected {file.bytes}"
     suffix = FORMATS[whole.format].suffix
-    yield from (f"{name}: is not in {manifest.NAME}" for name in sorted(there - known) if name.endswith(suffix))
+    yield from (
+        f"{name}: is not in {manifest.NAME}" for name in sorted(sizes.keys() - expected) if name.endswith(suffix)
+    )
 
 
 def _faults(job: Job) -> list[str]:
     url, format, shard = job
     where = place(url)
-    files = [file for file in (shard, shard.index) if file]
-    if any(where.size(file.name) != file.bytes for file in files):
-        return []  # told already
-    found = [fault for file in files if (fault := _changed(where, file))]
+    found = [fault for file in _files(shard) if (fault := _changed(where, file))]
     if found:
         return found
     try:

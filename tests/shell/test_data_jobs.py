@@ -1,0 +1,216 @@
+"""`gpucluster data shard` where a machine gets in its way: a full disk, a file not ours to read; and its jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpucluster.config import loads
+from gpucluster.data.run import Options
+from gpucluster.errors import UsageError
+from gpucluster.remote import InProcessRemote
+from gpucluster.shard_array import request, submit
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = """
+name: Test
+region: us-east-1
+partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
+storage: [{mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}]
+s3_access: [{uri: "s3://bucket/raw"}, {uri: "s3://bucket/shards", access: read-write}]
+"""
+# Runs what it is given at once, as Slurm would when nodes are free.
+SBATCH = r"""#!/usr/bin/env bash
+echo "$*" >>"$STUBS/calls"
+array='' output='' dependency=''
+while [[ $1 == --* ]]; do
+  case $1 in
+    --array=*) array=${1#*=} ;;
+    --output=*) output=${1#*=} ;;
+    --dependency=*) dependency=${1#*=} ;;
+  esac
+  shift
+done
+id=$(wc -l <"$STUBS/calls")
+run() { SLURM_JOB_ID=$id "$@" >>"${output/\%a/${SLURM_ARRAY_TASK_ID:-}}" 2>&1 || : >"$STUBS/failed-$id"; }
+if [[ $dependency == afterok:* ]] && [ -e "$STUBS/failed-${dependency#afterok:}" ]; then
+  :
+elif [ -n "$array" ]; then
+  for ((task = 0; task <= ${array#0-}; task++)); do
+    SLURM_ARRAY_TASK_ID=$task SLURM_ARRAY_TASK_COUNT=$((${array#0-} + 1)) run "$@"
+  done
+else
+  run "$@"
+fi
+echo "$id"
+"""
+
+
+def jpeg(number: int) -> bytes:
+    return b"\xff\xd8\xff\xda" + b"%d." % number * 5000 + b"\xff\xd9"
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    for number in range(40):
+        path = tmp_path / "fsx" / "src" / f"c{number % 3}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(number))
+    return tmp_path / "fsx" / "src"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+def test_a_full_disk_is_told_and_nothing_half_written_stays(images: Path, tmp_path: Path) -> None:
+    """What is whole is kept: with more space the same command ends as if nothing had been."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = f"{sys.executable} -m gpucluster.cli data shard {images} {disk}/out --shards 8"
+    script = f"""
+mount -t tmpfs -o size=400k tmpfs {disk}
+{command} --workers 1 2>{tmp_path}/said && code=0 || code=$?
+echo $code >{tmp_path}/code
+find {disk}/out -type f -printf '%P %s\\n' >{tmp_path}/left
+mount -o remount,size=4m {disk}
+{command} --workers 2 2>/dev/null
+cp -r {disk}/out {tmp_path}/out
+"""
+    subprocess.run(["unshare", "--mount", "bash", "-euxc", script], cwd=ROOT, check=True, timeout=120)
+    said = (tmp_path / "said").read_text()
+    assert f"error: cannot write {disk}/out/out-00000" in said
+    assert ": no space left on device" in said
+    assert (tmp_path / "code").read_text() == "1\n"
+    left = dict(line.split() for line in (tmp_path / "left").read_text().splitlines())
+    whole = {name for name in left if name.endswith(".tar")}
+    assert whole and not [name for name in left if name.endswith((".part", "manifest.json"))]
+    alone = tmp_path / "alone" / "out"
+    subprocess.run(command.replace(f"{disk}/out", str(alone)).split(), cwd=ROOT, check=True, timeout=60)
+    assert {path.name for path in alone.iterdir()} == {path.name for path in (tmp_path / "out").iterdir()}
+    for path in alone.iterdir():
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming somebody else takes root")
+def test_a_file_that_is_not_ours_to_read_is_named(images: Path, tmp_path: Path) -> None:
+    secret = images / "c0" / "3.jpg"
+    secret.chmod(0)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == 0 and str(folder).startswith("/tmp/pytest"):
+            folder.chmod(0o755)
+    (tmp_path / "out").mkdir()
+    shutil.chown(tmp_path / "out", 65534, 65534)
+    library = tmp_path / "lib" / "gpucluster"
+    shutil.copytree(ROOT / "gpucluster" / "data", library / "data")
+    for name in ("__init__.py", "errors.py"):
+        shutil.copy(ROOT / "gpucluster" / name, library / name)
+    options = tmp_path / "options.json"
+    options.write_text(Options(str(images), str(tmp_path / "out"), {"": 4}, workers=1).text())
+    for stage in ("plan", "0/1"):
+        done = subprocess.run(
+            ["/usr/bin/python3", "-m", "gpucluster.data", str(options), stage],
+            env={"PYTHONPATH": str(library.parent)}, user=65534, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert "1 file cannot be packed:\n  c0/3.jpg: permission denied" in done.stderr
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A head node without Slurm: sbatch runs jobs itself."""
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    (commands / "sbatch").write_text(SBATCH)
+    (commands / "sbatch").chmod(0o755)
+    (tmp_path / "calls").touch()
+    monkeypatch.setenv("STUBS", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    monkeypatch.setattr("gpucluster.shard_array.JOBS", str(tmp_path / "jobs"))
+    return tmp_path / "jobs"
+
+
+def run(images: Path, parts: int) -> dict[str, str]:
+    """options -> what the last job left."""
+    config = loads(CONFIG)
+    shared = config.storage[0].model_copy(update={"mount": str(images.parent)})
+    config = config.model_copy(update={"storage": (shared,)})
+    options = Options(str(images), str(images.parent / "out"), {"": 7}, workers=1)
+    done = submit(InProcessRemote(), request(options, parts, None, config))
+    assert Path(done.folder, "log.txt").read_text().count("\n[plan] ") <= 1
+    result = json.loads(Path(done.folder, "result.json").read_text())
+    assert result["job_id"] == done.job_id == "3"
+    return {"log": Path(done.folder, "log.txt").read_text(), **result}
+
+
+@pytest.mark.parametrize("parts", [1, 3, 9])
+def test_jobs_make_what_one_process_makes(parts: int, images: Path, jobs: Path, tmp_path: Path) -> None:
+    """More parts than shards leave some without work."""
+    assert run(images, parts)["exit_code"] == 0
+    alone = [
+        sys.executable,
+        "-m",
+        "gpucluster.cli",
+        "data",
+        "shard",
+        str(images),
+        str(tmp_path / "out"),
+        "--shards",
+        "7",
+    ]
+    subprocess.run([*alone, "--workers", "1"], cwd=ROOT, check=True, timeout=60)
+    for path in (tmp_path / "out").iterdir():
+        assert (images.parent / "out" / path.name).read_bytes() == path.read_bytes()
+    plan, array, finish = (tmp_path / "calls").read_text().splitlines()
+    assert "--dependency=afterok:1" in array and f"--array=0-{parts - 1}" in array
+    assert "--dependency=afterany:1:2" in finish
+    assert (jobs / "by-id" / "3" / "log.txt").exists()
+
+
+def test_the_last_job_says_which_file_stopped_a_part(images: Path, jobs: Path) -> None:
+    (images / "c1" / "4.jpg").write_bytes(b"")
+    ended = run(images, 2)
+    assert ended["exit_code"] == 1
+    assert ended["reason"] == f"{images}: 1 file cannot be packed:"
+    assert "  c1/4.jpg: it is empty" in ended["log"]
+    assert "shards are missing" in ended["log"]
+
+
+def test_a_plan_that_fails_stops_all(images: Path, jobs: Path) -> None:
+    shutil.rmtree(images)
+    ended = run(images, 2)
+    assert ended["exit_code"] == 1
+    assert ended["reason"] == f"{images}: no such folder"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "said"),
+    [
+        ("/data", "/fsx/out", "SRC: jobs of Test do not reach /data; shared: /home, /fsx"),
+        ("src", "/fsx/out", "SRC: jobs of Test do not reach src"),
+        ("/fsx/a", "/fsxx/out", "DST: jobs of Test do not reach /fsxx/out"),
+        ("s3://bucket/other", "/fsx/out", "reach s3://bucket/other; s3_access: s3://bucket/raw, s3://bucket/shards"),
+        ("s3://bucket/raw/a", "s3://bucket/raw/b", "s3://bucket/raw/b; s3_access with read-write: s3://bucket/shards"),
+    ],
+)
+def test_places_that_jobs_do_not_reach_are_refused(source: str, target: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        request(Options(source, target, {"": 1}), 2, None, loads(CONFIG))
+
+
+def test_jobs_get_the_role_of_s3_access_and_a_known_partition() -> None:
+    config, options = loads(CONFIG), Options("s3://bucket/raw", "s3://bucket/shards/a", {"": 1})
+    environment = request(options, 2, "train", config).files["environment.sh"].text
+    assert "AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials" in environment
+    with pytest.raises(UsageError, match="no such partition: 'tiran'"):
+        request(options, 2, "tiran", config)
+
+
+def test_the_jobs_script_lints() -> None:
+    program = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+    done = subprocess.run([program, str(ROOT / "templates/job/shard.sbatch")], capture_output=True, text=True)
+    assert done.stdout == ""
