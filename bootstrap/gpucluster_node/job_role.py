@@ -103,8 +103,8 @@ class Keeper:
             self._failure, taken = error, None
         except AWS_ERRORS as error:
             self._failure, taken = NoCredentials(f"the jobs' role could not be taken: {error}"), self._held
-        if self._failure:
             log.warning("%s", self._failure)
+        if self._failure:
             self._try_at = self._now() + TRY_AGAIN
         return taken
 

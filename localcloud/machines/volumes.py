@@ -19,7 +19,7 @@ from localcloud.machines.processes import MachineError, run
 
 GIB, GB = 1 << 30, 10**9
 _FIRST_DISK = 1  # nvme0 is the root disk's name
-_FIRST_OWN = 11  # another guest's volume, in whose file system this one has a share, is not to be taken for one of these
+_FIRST_OWN = 11  # a share of another guest's volume, mounted here, is not to be taken for one of these
 
 
 @dataclass(frozen=True)
