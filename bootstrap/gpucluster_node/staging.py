@@ -66,7 +66,11 @@ def lustre_mounts(bundle: Path = fleet.BUNDLE) -> list[str]:
     return [each["mount"] for each in mounts if each["type"] == LUSTRE]
 
 
-def checked(path: str, mounts: Sequence[str], is_mount: Callable[[str], bool] = os.path.ismount) -> str:
+def is_mounted(path: str, table: Path = Path("/proc/self/mounts")) -> bool:
+    return any(line.split(" ")[1] == path for line in table.read_text().splitlines())
+
+
+def checked(path: str, mounts: Sequence[str], is_mount: Callable[[str], bool] = is_mounted) -> str:
     """The path without links in it, below a Lustre file system that is mounted here. Raises StagingError."""
     real = os.path.realpath(path)
     mount = next((each for each in mounts if real == each or real.startswith(each + "/")), None)

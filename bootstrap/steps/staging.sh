@@ -2,8 +2,9 @@
 # slurm; archiving is root's, so the program goes through sudo.
 put_staging() {
     local etc=/etc/slurm file sudoers=/etc/sudoers.d/gpucluster-staging
+    local drop_in=/etc/systemd/system/slurmctld.service.d/gpucluster-staging.conf
     if [ ! -e "$BUNDLE/slurm/burst_buffer.lua" ]; then
-        rm -f $etc/burst_buffer.{conf,lua} "$sudoers"
+        rm -f $etc/burst_buffer.{conf,lua} "$sudoers" "$drop_in"
         return
     fi
     for file in burst_buffer.conf burst_buffer.lua; do
@@ -12,5 +13,11 @@ put_staging() {
     put_file "$sudoers" 0440 root:root <<'SUDOERS'
 slurm ALL=(root) NOPASSWD: /opt/gpucluster/bin/node-program staging data-in *, /opt/gpucluster/bin/node-program staging data-out *
 SUDOERS
+    # slurmctld ends its stages itself when it restarts, and begins them anew. By systemd's hand they would have failed, and
+    # their jobs would be held.
+    put_file "$drop_in" 0644 root:root <<'UNIT'
+[Service]
+KillMode=mixed
+UNIT
     touch_log /var/log/gpucluster/staging.log
 }

@@ -52,7 +52,8 @@ def kept(root: Path) -> set[str]:
 def test_files_come_and_go_with_the_file_system(root: Path) -> None:
     bundle(root, LUSTRE)
     run(root)
-    ours = {"slurm/burst_buffer.conf", "slurm/burst_buffer.lua", "sudoers.d/gpucluster-staging"}
+    drop_in = "systemd/system/slurmctld.service.d/gpucluster-staging.conf"
+    ours = {"slurm/burst_buffer.conf", "slurm/burst_buffer.lua", "sudoers.d/gpucluster-staging", drop_in}
     assert kept(root) == ours
     before = {path: path.stat().st_mtime_ns for path in (root / "etc").rglob("*")}
     run(root)
