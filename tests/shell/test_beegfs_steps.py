@@ -209,9 +209,9 @@ def test_what_services_read(tmp_path: Path, version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_management_begins_each_generation_with_nobody(tmp_path: Path, version: str) -> None:
     head = Node(tmp_path, "head", version=version)
-    records = head.file("/home/gpucluster/beegfs")
-    made = {"7.4": "beegfs-setup-mgmtd -p /home/gpucluster/beegfs -C -f",
-            "8": "beegfs-mgmtd --init --db-file /home/gpucluster/beegfs/mgmtd.sqlite"}[version]  # fmt: skip
+    records = head.file("/home/gpucluster/beegfs-management")
+    made = {"7.4": "beegfs-setup-mgmtd -p /home/gpucluster/beegfs-management -C -f",
+            "8": "beegfs-mgmtd --init --db-file /home/gpucluster/beegfs-management/mgmtd.sqlite"}[version]  # fmt: skip
     head.run("management", GENERATION="1").check_returncode()
     assert [call for call in head.changed() if call == made or call.startswith("systemctl restart")] == [
         made,
