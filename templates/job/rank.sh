@@ -71,9 +71,8 @@ reason_of() {
 ((NUM_NODES == 1)) || use_own_interface || exit 1
 
 # The job's own folder on this node's disks: the prolog has made it, the epilog removes it.
-SCRATCH=$(cat /etc/gpucluster/scratch 2>/dev/null || echo /var/lib/gpucluster/scratch)/jobs/${SLURM_JOB_ID:-none}
-[ ! -d "$SCRATCH" ] || export GPUCLUSTER_SCRATCH=$SCRATCH
-unset SCRATCH
+own_folder=$(cat /etc/gpucluster/scratch 2>/dev/null || echo /var/lib/gpucluster/scratch)/jobs/${SLURM_JOB_ID:-none}
+[ ! -d "$own_folder" ] || export GPUCLUSTER_SCRATCH=$own_folder
 
 # A launcher that loses sight of some ranks starts each as a world of its own, and each trains alone. A job that may lose
 # nodes has no fixed size.
