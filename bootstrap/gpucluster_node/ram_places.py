@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 CREDENTIALS = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 JOB_CREDENTIALS = "http://127.0.0.1:9911/credentials"
 """The jobs' own role, served on every compute node: the node's role sees none of their data."""
+_IN_PARTS = TransferConfig(max_concurrency=4)
+"""Of one file; many files are copied at once."""
 COPY_ERRORS = (OSError, ClientError, BotoCoreError)
 
 
@@ -108,10 +111,10 @@ class Prefix:
                 yield Item(name, each["Size"])
 
     def fetch(self, item: Item, target: Path) -> None:
-        self.s3.download_file(self._bucket, self._folder + item.name, str(target))
+        self.s3.download_file(self._bucket, self._folder + item.name, str(target), Config=_IN_PARTS)
 
     def store(self, source: Path, name: str) -> None:
-        self.s3.upload_file(str(source), self._bucket, self._folder + name)
+        self.s3.upload_file(str(source), self._bucket, self._folder + name, Config=_IN_PARTS)
 
     def _explained(self, error: ClientError, verb: str) -> str:
         code = error.response["Error"]["Code"]
@@ -127,4 +130,4 @@ def _client() -> Any:
     from botocore.config import Config
 
     os.environ.setdefault(CREDENTIALS, JOB_CREDENTIALS)
-    return boto3.client("s3", config=Config(max_pool_connections=32, retries={"mode": "standard", "max_attempts": 5}))
+    return boto3.client("s3", config=Config(max_pool_connections=64, retries={"mode": "standard", "max_attempts": 5}))
