@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import stubbed_jobs
@@ -47,7 +48,7 @@ class Job:
         """What the stand-in does first when it is asked for this."""
         (self.stubs / f"{verb}.sh").write_text(body)
 
-    def run(self, **environment: str):
+    def run(self, **environment: str) -> Any:
         self.prepared["env"] |= environment
         process = subprocess.run(**self.prepared, timeout=60, check=False)
         return finished(process.returncode, self.folder)

@@ -1,0 +1,57 @@
+"""The step that gives nodes the program of a job's file system in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_steps import OWNER, STEPS, Machine
+
+PLACES = ("/opt/gpucluster", "/etc/sudoers.d")
+
+
+def run(machine: Machine, scope: str, node: str = "train-1") -> str:
+    """What is there afterwards, file after file."""
+    machine.command("hostname", f"echo {node}")
+    machine.step("node_program", "node_program() { :; }")
+    for name in ("files", "beegfs", "job_ram"):
+        text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+        for place in PLACES:
+            text = text.replace(place, f"{machine.root}{place}")
+        machine.step(name, text)
+    header = f"JOB_USER=ubuntu BEEGFS_SCOPE={scope} BEEGFS_PARTITION=train ROLE=compute"
+    done = machine.run(f"{header}\nstep_job_ram", "files", "node_program", "beegfs", "job_ram")
+    assert done.returncode == 0, done.stderr
+    files = sorted(path for place in PLACES for path in (machine.root / place.strip("/")).rglob("*") if path.is_file())
+    return "".join(
+        f"{path.relative_to(machine.root)} {path.stat().st_mode & 0o777:o}\n{path.read_text()}" for path in files
+    ).replace(str(machine.root), "")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_node_gets_program_permission_and_epilog(machine: Machine) -> None:
+    assert run(machine, "job") == (
+        "etc/sudoers.d/gpucluster-ram 440\n"
+        "ubuntu ALL=(root) NOPASSWD: /opt/gpucluster/bin/job-ram serve *\n"
+        "opt/gpucluster/bin/job-ram 755\n"
+        '#!/bin/sh\nexec /opt/gpucluster/bin/node-program job_ram "$@"\n'
+        "opt/gpucluster/epilog.d/50-job-ram 755\n"
+        "#!/bin/sh\nexec /opt/gpucluster/bin/job-ram release\n"
+    )
+
+
+@pytest.mark.parametrize(("scope", "node"), [("none", "train-1"), ("cluster", "train-1"), ("job", "big-1")])
+def test_other_nodes_get_nothing(machine: Machine, scope: str, node: str) -> None:
+    assert run(machine, scope, node) == ""
+
+
+def test_twice_changes_nothing(machine: Machine) -> None:
+    first = run(machine, "job")
+    program = machine.root / "opt/gpucluster/bin/job-ram"
+    before = program.stat().st_mtime_ns
+    assert run(machine, "job") == first
+    assert program.stat().st_mtime_ns == before
