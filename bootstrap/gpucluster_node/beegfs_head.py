@@ -220,7 +220,10 @@ def look(settings: Settings, follower: beegfs_node.Follower) -> None:
     # First what it says, then what follows: what this cannot hold any more is not forgotten for it.
     shared.save_state(following)
     if state is None or following.phase != state.phase:
-        log.info("%s: generation %s is %s (%s)", settings.mount, following.generation, following.phase, following.why)
+        level = logging.INFO if following.why == "new" else logging.WARNING
+        log.log(
+            level, "%s: generation %s is %s (%s)", settings.mount, following.generation, following.phase, following.why
+        )
     act(actions)
     follower.step(following)
 

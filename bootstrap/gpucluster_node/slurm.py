@@ -108,6 +108,9 @@ def queued() -> list[Queued]:
 def job(verb: str, job_id: str) -> None:
     """verb: hold, requeuehold or release."""
     _run(["scontrol", verb, job_id])
+    if verb == "release":
+        # Slurm lets a requeued job wait two minutes, for nodes to be cleaned.
+        _run(["scontrol", "update", f"jobid={job_id}", "starttime=now"])
 
 
 def set_down(names: Sequence[str], reason: str) -> None:
