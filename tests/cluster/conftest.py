@@ -53,11 +53,19 @@ storage:
       - {path: /results, s3: "s3://storage-tests/results", export: [new, changed, deleted]}
       - {path: /kept, s3: "s3://storage-tests/kept"}
   - {mount: /efs, type: efs, on_delete: delete}
-  - {mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 1, scope: job}
+  - mount: /ram
+    type: beegfs-ram
+    partition: train
+    gib_per_node: 1
+    scope: job
+    source: s3://storage-tests/data/ram
+    export: s3://storage-tests/jobs/ram
 
 s3_access:
   - {uri: "s3://storage-tests/data", access: read}
   - {uri: "s3://storage-tests/jobs", access: read-write}
+
+silence: [beegfs-licence, beegfs-client-kernel, fsx-link-does-something]
 """
 """/data follows S3, S3 follows /results; what is in /kept goes to S3 when somebody says so."""
 
@@ -69,6 +77,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     bed.config.write_text(bed.config.read_text().rstrip() + "\n" + STORAGE)
     with opened(bed):
         bed.client("s3").create_bucket(Bucket="storage-tests")
+        bed.client("s3").put_object(Bucket="storage-tests", Key="data/ram/part-0", Body=bytes(2**20))
         bed.up()
         yield bed
 
