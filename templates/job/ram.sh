@@ -29,7 +29,8 @@ on_ram_nodes() {
   srun --overlap --nodes="$NUM_NODES" --ntasks="$NUM_NODES" --ntasks-per-node=1 --cpu-bind=none --kill-on-bad-exit=1 \
     --input=none "$@" >"$said" 2>&1 {OUTPUT}>&- &
   LAUNCHER_PID=$!
-  tail --pid="$LAUNCHER_PID" -s 0.2 -n +1 -f "$said" > >(sed -u -E '/^(srun|slurmstepd-[^ ]+): /d; s/^/[ram] /') {OUTPUT}>&- &
+  tail --pid="$LAUNCHER_PID" -s 0.2 -n +1 -f "$said" {OUTPUT}>&- |
+    sed -u -E '/^(srun|slurmstepd-[^ ]+): /d; s/^/[ram] /' {OUTPUT}>&- &
   shown=$!
   await "$LAUNCHER_PID" || code=$?
   LAUNCHER_PID=''
