@@ -5,13 +5,13 @@ step_beegfs() {
     if [ "$BEEGFS_SCOPE" = job ] && ! beegfs_of_jobs; then return; fi
     if [ "$BEEGFS_SCOPE" != none ]; then bash "$BUNDLE/beegfs.sh" install; fi
     if [ "$BEEGFS_SCOPE" != cluster ]; then
-        service_down "gpucluster-$program"
+        beegfs_end "gpucluster-$program"
         return
     fi
     node_program
     node_service "$program" "Keep the part of BeeGFS that this machine has as the head says"
     # A job may begin as soon as slurmd runs. What takes longer goes on behind it: the head keeps jobs off the servers.
-    if [ "$ROLE" = compute ]; then /opt/gpucluster/bin/node-program beegfs_node --wait 600; fi
+    if [ "$ROLE" = compute ]; then /opt/gpucluster/bin/node-program beegfs_node --wait 300; fi
 }
 
 # A job's file system lies on the nodes of one partition.
@@ -19,4 +19,11 @@ beegfs_of_jobs() {
     local node
     node=$(hostname)
     [ "${node%-*}" = "$BEEGFS_PARTITION" ]
+}
+
+# beegfs_end SERVICE: what an earlier cluster file had.
+beegfs_end() {
+    if [ ! -e "$STARTED/$1" ]; then return; fi
+    service_down "$1"
+    systemctl stop beegfs-client beegfs-mgmtd
 }

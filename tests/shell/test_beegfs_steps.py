@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from test_scripts import shellcheck
 from test_steps import OWNER
 
 from gpucluster import config, render
@@ -171,6 +172,12 @@ TMPFS = "mode=0700,noatime,nodev,nosuid,noexec"
 
 def started(unit: str) -> str:
     return f"systemctl restart {unit}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_script_lints(tmp_path: Path, version: str) -> None:
+    script = Node(tmp_path, "train-1", version=version).root / "bundle/beegfs.sh"
+    assert shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", script) == ""
 
 
 @pytest.mark.parametrize("version", VERSIONS)
