@@ -236,6 +236,48 @@ def test_directories_are_linked_to_s3(control_plane: Any, system: dict[str, Any]
     assert fsx.describe_data_repository_associations()["Associations"] == []
 
 
+def test_tasks_are_refused_where_aws_refuses_them(control_plane: Any, system: dict[str, Any]) -> None:
+    fsx, system_id = control_plane.client("fsx"), system["FileSystemId"]
+
+    def begin(**given: Any) -> dict[str, Any]:
+        wanted = {"Type": "EXPORT_TO_REPOSITORY", "Report": {"Enabled": False}, **given}
+        made: dict[str, Any] = fsx.create_data_repository_task(FileSystemId=system_id, **wanted)["DataRepositoryTask"]
+        return made
+
+    def link(path: str, **policies: Any) -> None:
+        repository = f"s3://training-data{path}"
+        given = {"FileSystemPath": path, "DataRepositoryPath": repository, "S3": policies}
+        fsx.create_data_repository_association(FileSystemId=system_id, **given)
+
+    with pytest.raises(ClientError, match="not linked"):
+        begin()
+    link("/results")
+    link("/live", AutoExportPolicy={"Events": ["NEW"]})
+    for given, text in (
+        ({"Paths": ["/elsewhere"]}, "not within"),
+        ({"Paths": ["/live/run"]}, "exported automatically"),
+        ({}, "exported automatically"),
+        ({"Type": "RELEASE_DATA_FROM_FILESYSTEM"}, "ReleaseConfiguration is required"),
+        ({"Type": "AUTO_RELEASE_DATA"}, "not supported"),
+        ({"Paths": ["/results"], "Report": {"Enabled": True}}, "Path, Format and Scope"),
+    ):
+        with pytest.raises(ClientError, match=text):
+            begin(**given)
+    task = begin(Paths=["/results"], Tags=[{"Key": "a", "Value": "b"}])
+    (shown,) = fsx.describe_data_repository_tasks(TaskIds=[task["TaskId"]])["DataRepositoryTasks"]
+    assert (shown["Lifecycle"], shown["Paths"], shown["Tags"]) == (
+        "SUCCEEDED",
+        ["/results"],
+        [{"Key": "a", "Value": "b"}],
+    )
+    wanted = [{"Name": "task-lifecycle", "Values": ["EXECUTING"]}]
+    assert fsx.describe_data_repository_tasks(Filters=wanted)["DataRepositoryTasks"] == []
+    with pytest.raises(ClientError, match="has ended"):
+        fsx.cancel_data_repository_task(TaskId=task["TaskId"])
+    with pytest.raises(ClientError, match="TaskNotFound"):
+        fsx.describe_data_repository_tasks(TaskIds=["task-00000000000000000"])
+
+
 def test_scratch_1_and_backed_up_file_systems_are_not_linked(control_plane: Any, network: Network) -> None:
     fsx = control_plane.client("fsx")
     for given, text in (
