@@ -160,6 +160,7 @@ def _mount(each: FsxLustre | Efs) -> dict[str, Any]:
     }
     if isinstance(each, FsxLustre):
         found["efa"] = each.efa
+        found["linked"] = [repository.path for repository in each.data_repositories]
         found["for_everybody"] += [
             repository.path for repository in each.data_repositories if repository.export or not repository.import_
         ]

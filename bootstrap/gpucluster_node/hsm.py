@@ -43,12 +43,11 @@ Run = Callable[[Sequence[str]], str]
 
 
 def run(argv: Sequence[str]) -> str:
+    """Raises LfsError, and OSError where there is no lfs."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="surrogateescape", timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise LfsError(f"{argv[1]} did not answer within {TIMEOUT_S} s") from None
-    except OSError as error:
-        raise LfsError(f"{argv[0]} cannot be run: {error.strerror}") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise LfsError(said[-1] if said else f"{' '.join(argv[:2])} exited with {done.returncode}")

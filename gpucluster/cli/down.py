@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from gpucluster import local_cloud, stack
+from gpucluster import local_cloud, stack, unexported
+from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.up import deployment_of, stopwatch
 from gpucluster.config import ClusterConfig
 from gpucluster.deletion import what_goes_and_stays
 from gpucluster.deployment import Deployment
-from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
+from gpucluster.errors import INTERRUPTED_EXIT_CODE, CloudError, UsageError
 from gpucluster.updates import UnknownRecord
 
 
 @click.command()
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--export", is_flag=True, help="Before, export to S3 what is on Lustre alone.")
+@click.option("--discard", is_flag=True, help="Delete what is on Lustre alone, and in S3 not.")
 @click.pass_obj
-def command(context: CliContext, yes: bool) -> int:
+def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
     """Delete the cluster: its nodes, its network and /home. Says what goes and what stays, and asks."""
     from gpucluster.aws import aws_errors
 
@@ -37,7 +41,7 @@ def command(context: CliContext, yes: bool) -> int:
     else:
         deployment = deployment_of(context.config_path, config, tell=stopwatch())
         with aws_errors():
-            exit_code = _take_down(deployment, config, yes=yes)
+            exit_code = _take_down(deployment, config, yes=yes, keep_data=_keeper(context, export, discard))
     if record and exit_code == 0:
         _end_local_cloud(context.config_path, config, record)
     return exit_code
@@ -50,10 +54,33 @@ def _went_with_the_local_cloud(config_file: Path, config: ClusterConfig) -> bool
     return local_cloud.ended(config_file, config.name) and aws.connect(config).session.get_credentials() is None
 
 
-def _take_down(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> int:
-    if deployment.status() is None:
+def _keeper(context: CliContext, export: bool, discard: bool) -> Callable[[ClusterConfig], None]:
+    """What raises UsageError where the deployed cluster has files that would be lost, and nobody said that they may."""
+
+    def keep(deployed: ClusterConfig) -> None:
+        if discard or not unexported.may_lose(deployed):
+            return
+        click.echo("looking for files that are on Lustre and not in S3 …", err=True)
+        try:
+            with head(context, deployed) as remote:
+                found = list(unexported.deleted(unexported.find(remote, export=export), deployed))
+        except CloudError as error:
+            raise UsageError(f"nobody can tell what is on Lustre alone: {error}", unexported.HINT) from None
+        if found:
+            raise unexported.refusal(found)
+
+    return keep
+
+
+def _take_down(
+    deployment: Deployment, config: ClusterConfig, *, yes: bool, keep_data: Callable[[ClusterConfig], None]
+) -> int:
+    status = deployment.status()
+    if status is None:
         click.echo(f"nothing to take down: no stack {config.name} in {config.region}", err=True)
         return 0
+    if stack.has_cluster(status):
+        keep_data(_as_deployed(deployment, config))
     _confirm(deployment, config, yes=yes)
     if deployment.protected():
         _confirm_unprotected(config, yes=yes)

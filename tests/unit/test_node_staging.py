@@ -141,8 +141,8 @@ def test_what_does_not_move_is_not_waited_for_for_ever() -> None:
 
 
 def test_lfs_that_is_not_there_is_said() -> None:
-    with pytest.raises(hsm.LfsError, match=r"no-such-lfs cannot be run: No such file"):
-        hsm.run(["no-such-lfs", "hsm_state", "/fsx/a"])
+    with pytest.raises(FileNotFoundError, match="no-such-lfs"):
+        hsm.states(["/fsx/a"], lambda argv: hsm.run(["no-such-lfs", *argv[1:]]))
 
 
 def test_paths_stay_on_lustre(tmp_path: Path) -> None:

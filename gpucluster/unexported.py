@@ -1,0 +1,57 @@
+"""What a file system that is deleted would take along: files of its linked folders that are not in S3."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpucluster.config import ClusterConfig
+from gpucluster.config.models import FsxLustre
+from gpucluster.errors import RemoteError, UsageError
+from gpucluster.remote import Remote
+
+PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "linked")
+TIMEOUT_S = 24 * 3600.0
+HINT = "`gpucluster down --export` exports it first, `--discard` deletes it"
+
+
+@dataclass(frozen=True)
+class Folder:
+    path: str
+    files: int
+    not_exported: int
+    first: tuple[str, ...]
+
+    def sentence(self) -> str:
+        return f"{self.not_exported} of {self.files} files of {self.path} are not in S3, such as {self.first[0]}"
+
+
+def may_lose(config: ClusterConfig) -> bool:
+    """Whether deleting the cluster deletes a file system that is linked to S3."""
+    return any(
+        isinstance(each, FsxLustre) and each.on_delete == "delete" and each.data_repositories for each in config.storage
+    )
+
+
+def find(remote: Remote, *, export: bool) -> list[Folder]:
+    """Of the cluster's linked folders those with files that are not in S3. Raises RemoteError."""
+    done = remote.run([*PROGRAM, *(["--export"] if export else [])], timeout_s=TIMEOUT_S)
+    text = done.check("cannot tell what is on Lustre alone").stdout
+    try:
+        found = [
+            Folder(each["path"], each["files"], each["not_exported"], tuple(each["first"])) for each in json.loads(text)
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RemoteError(f"cannot tell what is on Lustre alone: {error}") from None
+    return [each for each in found if each.not_exported]
+
+
+def deleted(folders: Sequence[Folder], config: ClusterConfig) -> Iterator[Folder]:
+    """Those that do not stay when the cluster goes."""
+    kept = [each.mount for each in config.storage if isinstance(each, FsxLustre) and each.on_delete == "retain"]
+    return (each for each in folders if not any(each.path.startswith(f"{mount}/") for mount in kept))
+
+
+def refusal(folders: Sequence[Folder]) -> UsageError:
+    return UsageError("; ".join(each.sentence() for each in folders), HINT)
