@@ -40,6 +40,8 @@ s3_access:
 """
 )
 
+BEEGFS = "storage: [{mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 150}]\n"
+
 OF_A_JOB = (
     CLUSTER
     + """
@@ -282,6 +284,15 @@ def secrets_of(template: Template, role: str) -> list[str]:
     reading = [s for s in statements(template, role) if "secretsmanager:GetSecretValue" in actions(s)]
     named = [each.removeprefix("${") for statement in reading for each in resources(statement)]
     return [each.split("ConnectionSecret")[0] for each in named if "ConnectionSecret" in each]
+
+
+def test_servers_read_what_beegfs_is_filled_from(template_of: Callable[[str], Template]) -> None:
+    source = 'gib_per_node: 150, source: "s3://my-bucket/imagenet"'
+    template = template_of(CLUSTER + BEEGFS.replace("gib_per_node: 150", source))
+    reading = [s for s in statements(template, "ComputeRole") if "my-bucket" in str(resources(s))]
+    assert [actions(s) for s in reading] == [{"s3:GetObject"}, {"s3:ListBucket"}]
+    assert reading[1]["Condition"] == {"StringLike": {"s3:prefix": "imagenet/*"}}
+    assert not [s for s in statements(template, "HeadRole") if "my-bucket" in str(resources(s))]
 
 
 def test_a_jobs_own_beegfs_is_its_nodes_affair(template_of: Callable[[str], Template]) -> None:
