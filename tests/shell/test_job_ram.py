@@ -65,7 +65,8 @@ def _with_ram(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
-    job = Job(tmp_path)
+    watched = 'until grep -q "^job-ram - watch " "$STUBS/calls"; do sleep 0.1; done; echo trained'
+    job = Job(tmp_path, command=("bash", "-c", watched))
     code, result, log, folder = job.run()
     assert (code, result["reason"]) == (0, None), log
     calls = job.calls()
@@ -75,7 +76,7 @@ def test_it_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
     assert calls[4].startswith(f"- watch 77 {folder} ") and calls[4].endswith(" train-1 train-2")
     assert sorted(calls[5:]) == ["0 export", "1 export"]
     said = [line for line in log.splitlines() if line.startswith("[ram] ")]
-    assert sorted(said[:2]) == ["[ram] train-1: filled with 3 files", "[ram] train-2: filled 3 files"]
+    assert sorted(said[:2]) == ["[ram] train-1: filled with 3 files", "[ram] train-2: filled with 3 files"]
     assert said[2].startswith("[ram] /ram is in the memory of 2 nodes (")
     assert log.index(said[2]) < log.index("trained")
     assert (folder / "ram/exported").exists()
