@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import commands, jobs, partitions, script, synthesis
+from bench import commands, jobs, partitions, script, shards, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
@@ -17,9 +17,10 @@ GROUPS = {
     "script": script.figures,
     "synthesis": synthesis.figures,
     "partitions": partitions.figures,
+    "shards": shards.figures,
     "jobs": jobs.figures,
 }
-SLOW = ("synthesis", "partitions", "jobs")
+SLOW = ("synthesis", "partitions", "shards", "jobs")
 NEED_A_CLUSTER = ("jobs",)
 """Run where they are named; a cluster must be up."""
 
