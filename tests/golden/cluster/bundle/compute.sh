@@ -9,7 +9,11 @@ readonly ZONE=gpucluster.internal
 readonly SSM_PATH=/gpucluster/GpuCluster/
 readonly JOB_USER=ubuntu
 readonly ACCOUNTING=local
+readonly HOME_ON=head-nfs
+readonly JOB_CREDENTIALS=no
+readonly BEEGFS_SCOPE=none BEEGFS_PARTITION=''
 readonly WITHOUT_EFA=()
+readonly WITHOUT_SCRATCH=()
 readonly CONTAINERS=no
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
@@ -48,16 +52,33 @@ source "$BUNDLE/steps/container_runtime.sh"
 source "$BUNDLE/steps/limits.sh"
 source "$BUNDLE/steps/job_environment.sh"
 source "$BUNDLE/steps/imds_guard.sh"
+source "$BUNDLE/steps/mounts.sh"
+source "$BUNDLE/steps/efs_mount.sh"
 source "$BUNDLE/steps/home_mount.sh"
 source "$BUNDLE/steps/munge.sh"
 source "$BUNDLE/steps/ssh_trust.sh"
 source "$BUNDLE/steps/mpi.sh"
+source "$BUNDLE/steps/kernel.sh"
+source "$BUNDLE/steps/lustre_client.sh"
+source "$BUNDLE/steps/lustre_efa.sh"
+source "$BUNDLE/steps/storage_mounts.sh"
+source "$BUNDLE/steps/beegfs.sh"
+source "$BUNDLE/steps/job_ram.sh"
+source "$BUNDLE/steps/job_credentials.sh"
+source "$BUNDLE/steps/scratch.sh"
+source "$BUNDLE/steps/job_hooks.sh"
 source "$BUNDLE/steps/slurm_compute.sh"
 source "$BUNDLE/steps/cloudwatch_agent.sh"
 
 report_failure() { tag_failure "$1"; }
 
 one_at_a_time
+# `compute.sh storage`: what the head has learnt of since this machine booted. Slurm's prolog calls it.
+if [ "${1:-}" = storage ]; then
+    report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
+    for storage_step in lustre_client lustre_efa storage_mounts; do run_step "$storage_step"; done
+    exit
+fi
 run_step baked
 run_step name
 run_step dns
@@ -76,6 +97,14 @@ run_step home_mount
 run_step munge
 run_step ssh_trust
 run_step mpi
+run_step lustre_client
+run_step lustre_efa
+run_step storage_mounts
+run_step job_credentials
+run_step beegfs
+run_step job_ram
+run_step scratch
 run_step container_runtime
+run_step job_hooks
 run_step slurm_compute
 run_step cloudwatch_agent

@@ -9,7 +9,12 @@ readonly ZONE=gpucluster.internal
 readonly SSM_PATH=/gpucluster/GpuCluster/
 readonly JOB_USER=ubuntu
 readonly ACCOUNTING=local
+readonly HOME_ON=head-nfs
+readonly JOB_CREDENTIALS=yes
+readonly BEEGFS_SCOPE=none BEEGFS_PARTITION=''
 readonly VOLUME_GIB=500
+readonly VOLUME=/home
+readonly DATA=/home/gpucluster
 readonly PARTITIONS=(train)
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
@@ -37,6 +42,9 @@ source "$BUNDLE/steps/packages.sh"
 source "$BUNDLE/steps/limits.sh"
 source "$BUNDLE/steps/imds_guard.sh"
 source "$BUNDLE/steps/volume.sh"
+source "$BUNDLE/steps/mounts.sh"
+source "$BUNDLE/steps/efs_mount.sh"
+source "$BUNDLE/steps/home_mount.sh"
 source "$BUNDLE/steps/home_export.sh"
 source "$BUNDLE/steps/munge.sh"
 source "$BUNDLE/steps/mariadb.sh"
@@ -44,10 +52,17 @@ source "$BUNDLE/steps/slurmdbd.sh"
 source "$BUNDLE/steps/ssh_trust.sh"
 source "$BUNDLE/steps/host_key.sh"
 source "$BUNDLE/steps/mpi.sh"
+source "$BUNDLE/steps/nvidia_packages.sh"
+source "$BUNDLE/steps/kernel.sh"
+source "$BUNDLE/steps/lustre_client.sh"
+source "$BUNDLE/steps/storage_mounts.sh"
+source "$BUNDLE/steps/job_credentials.sh"
 source "$BUNDLE/steps/python_env.sh"
 source "$BUNDLE/steps/accounting.sh"
+source "$BUNDLE/steps/staging.sh"
 source "$BUNDLE/steps/slurm_head.sh"
 source "$BUNDLE/steps/reconcile.sh"
+source "$BUNDLE/steps/beegfs.sh"
 source "$BUNDLE/steps/update.sh"
 source "$BUNDLE/steps/release.sh"
 source "$BUNDLE/steps/publish.sh"
@@ -65,6 +80,7 @@ run_step packages
 run_step imds_guard
 run_step limits
 run_step volume
+run_step home_mount
 run_step home_export
 run_step munge
 run_step mariadb
@@ -72,10 +88,14 @@ run_step slurmdbd
 run_step ssh_trust
 run_step host_key
 run_step mpi
+run_step lustre_client
+run_step storage_mounts
+run_step job_credentials
 run_step python_env
 run_step accounting
 run_step slurm_head
 run_step reconcile
+run_step beegfs
 run_step update
 run_step release
 run_step publish

@@ -1,5 +1,5 @@
 # p3.16xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
-GPUS=8 EFA_INTERFACES=0 NVSWITCH=no GDRCOPY=no
+GPUS=8 NVME_GB=0 EFA_INTERFACES=0 NVSWITCH=no GDRCOPY=no LUSTRE_OVER_EFA=no
 KERNEL_MODULE=proprietary
 DRIVER_VERSIONS=(535 590 580)
 CUDA_VERSIONS=(12.0 13 12.8)

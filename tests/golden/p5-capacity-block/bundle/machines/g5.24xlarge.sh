@@ -1,5 +1,5 @@
 # g5.24xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
-GPUS=4 EFA_INTERFACES=1 NVSWITCH=no GDRCOPY=no
+GPUS=4 NVME_GB=3800 EFA_INTERFACES=1 NVSWITCH=no GDRCOPY=no LUSTRE_OVER_EFA=no
 KERNEL_MODULE=open
 DRIVER_VERSIONS=(570.86 '' 580)
 CUDA_VERSIONS=(12.8 14 13.0)

@@ -1,5 +1,5 @@
 # p4d.24xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
-GPUS=8 EFA_INTERFACES=4 NVSWITCH=yes GDRCOPY=yes
+GPUS=8 NVME_GB=8000 EFA_INTERFACES=4 NVSWITCH=yes GDRCOPY=yes LUSTRE_OVER_EFA=no
 KERNEL_MODULE=open
 DRIVER_VERSIONS=(570.86 '' 580)
 CUDA_VERSIONS=(12.8 14 13.0)

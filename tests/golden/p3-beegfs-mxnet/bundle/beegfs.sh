@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# BeeGFS 8 in memory, on this machine. usage: beegfs.sh COMMAND
+#   install      packages, the client's kernel module, what all services read
+#   management   manages, from now on an empty file system
+#   server       serves its part of the memory, empty, as metadata and storage server
+#   client       mounts it
+#   unmount      lets go of it as a client
+#   leave        lets go of it altogether, and of the memory
+#   list         the servers that have registered: a line for each service, with its number
+# In the environment: GENERATION, any word: what was set up under the same one is left as it is. MANAGEMENT: the host that
+# manages. NUMBER: this server's, 1 to 65535, unique. FOLDER: where management keeps its records.
+set -euo pipefail
+
+readonly REGION=us-east-1
+readonly ZONE=gpucluster.internal
+readonly SSM_PATH=/gpucluster/GpuCluster/
+readonly ACCOUNTING=local
+readonly BEEGFS_VERSION=8
+readonly BEEGFS_REPOSITORY=8.3
+readonly BEEGFS_MOUNT=/ram
+readonly BEEGFS_PARAMETER=storage/ram
+readonly BEEGFS_PARTITION=train
+readonly BEEGFS_SCOPE=cluster
+readonly BEEGFS_MANAGEMENT_PACKAGES=(beegfs-mgmtd libbeegfs-license beegfs-tools)
+readonly BEEGFS_SERVER_PACKAGES=(beegfs-meta beegfs-storage)
+readonly BEEGFS_CLIENT_PACKAGES=(beegfs-client)
+readonly BEEGFS_CLIENT_SERVICES=(beegfs-client)
+readonly BEEGFS_CLIENT_CONTROL=/opt/beegfs/sbin/beegfs-client
+readonly BEEGFS_LIST_SERVERS=(beegfs node list --node-type=)
+readonly BEEGFS_STORAGE_GIB=150 BEEGFS_STORAGE_INODES=9830400
+readonly BEEGFS_METADATA_GIB=4 BEEGFS_METADATA_INODES=262144
+ROLE=$(if [ "$(hostname)" = head ]; then echo head; else echo compute; fi)
+GENERATION=${GENERATION:-1}
+MANAGEMENT=${MANAGEMENT:-head.$ZONE}
+NUMBER=${NUMBER:-$(hostname | sed 's/.*-//')}
+# The head's outlives it, on the data volume.
+FOLDER=${FOLDER:-$(if [ "$ROLE" = head ]; then echo /home/gpucluster/beegfs-management; else echo /var/lib/gpucluster/beegfs; fi)}
+readonly ROLE GENERATION MANAGEMENT NUMBER FOLDER
+BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly BUNDLE
+export AWS_DEFAULT_REGION=$REGION
+# The machine's own environment, which sudo leaves out.
+set -a
+# shellcheck source=/dev/null
+if [ -e /etc/environment ]; then source /etc/environment; fi
+set +a
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
+
+source "$BUNDLE/steps/runner.sh"
+source "$BUNDLE/steps/files.sh"
+source "$BUNDLE/steps/services.sh"
+source "$BUNDLE/steps/parameters.sh"
+source "$BUNDLE/steps/packages.sh"
+source "$BUNDLE/steps/nvidia_packages.sh"
+source "$BUNDLE/steps/kernel.sh"
+source "$BUNDLE/steps/beegfs_packages.sh"
+source "$BUNDLE/steps/beegfs_module.sh"
+source "$BUNDLE/steps/beegfs_files.sh"
+source "$BUNDLE/steps/beegfs_services.sh"
+source "$BUNDLE/steps/beegfs_management.sh"
+source "$BUNDLE/steps/beegfs_server.sh"
+source "$BUNDLE/steps/beegfs_client.sh"
+
+# Whoever called this says it to the world: the reason alone.
+report_failure() {
+    local reason=${1#*: }
+    echo "${reason% (log *}" >&2
+}
+
+case ${1-} in
+install)
+    run_step beegfs_packages
+    run_step beegfs_module
+    run_step beegfs_files
+    ;;
+management)
+    run_step beegfs_files
+    run_step beegfs_management
+    ;;
+server)
+    run_step beegfs_files
+    run_step beegfs_server
+    ;;
+client)
+    run_step beegfs_files
+    run_step beegfs_client
+    ;;
+unmount) beegfs_unmount ;;
+leave)
+    beegfs_unmount
+    beegfs_give_back
+    beegfs_stop beegfs-mgmtd
+    ;;
+list) beegfs_list ;;
+*)
+    echo "usage: beegfs.sh install | management | server | client | unmount | leave | list" >&2
+    exit 2
+    ;;
+esac
