@@ -104,6 +104,7 @@ network: {ssh_from: [192.0.2.0/24]}
 monitoring: {log_days: 30, dashboard: false}
 budget: {monthly_usd: 90000}
 s3_access: [{uri: "s3://my-bucket/data"}]
+storage: [{mount: /later, type: efs, on_delete: delete}]
 """
 
 
@@ -125,6 +126,7 @@ def change_what_is_around(cluster: Bed) -> set[str]:
         "monitoring.dashboard",
         "budget",
         "s3_access[s3://my-bucket/data]",
+        "storage[/later]",
     }
     return watched | {"partitions[train].max_nodes", "head_node.volume_gib", "head_node.snapshot_days"}
 
@@ -155,6 +157,21 @@ def test_a_running_job_does_not_notice_what_is_changed_in_place(cluster: Bed) ->
         # Not the file system's: some kernels do not let a container change that.
         disk = cluster.ssh("sudo", "blockdev", "--getsize64", "/dev/nvme1n1")
         assert int(disk) == 60 * 2**30
+        node = cluster.ssh("squeue", "-h", "-p", "train", "-o", "%N").strip()
+        launched = instance_of(cluster, node)
+    there = cluster.submit(
+        f"--sbatch-args=--nodelist={node}",
+        "--nodes",
+        "1",
+        "--launcher",
+        "srun",
+        "--follow",
+        "--",
+        "mountpoint",
+        "/later",
+    )
+    assert there.exit_code == 0, "a node that ran when it was made mounts it before its next job"
+    assert launched and instance_of(cluster, node) == launched
 
 
 @pytest.mark.timeout(600)

@@ -1,0 +1,37 @@
+"""What nodes mount at boot, as jobs find it."""
+
+from __future__ import annotations
+
+from bed import Bed
+
+WRITES = """
+for mount in /fsx /efs; do
+    mountpoint -q $mount
+    echo "of $(hostname)" >$mount/mounts-$(hostname)
+done
+mkdir -p /fsx/results/mounts
+if touch /fsx/data/mounts; then echo wrote to what is only read in; fi
+grep -E "^[^ ]+ /(fsx|efs) " /etc/fstab | cut -d" " -f2,3
+"""
+
+
+def test_jobs_on_every_node_share_what_is_mounted(storage: Bed) -> None:
+    job = storage.submit(
+        "--nodes", "2", "--ntasks-per-node", "1", "--launcher", "srun", "--follow", "--", "bash", "-ec", WRITES,
+        timeout_s=400,
+    )  # fmt: skip
+    assert job.exit_code == 0, job.told + "\n".join(job.log)
+    assert not [line for line in job.log if "wrote to" in line]
+    assert {"/fsx lustre", "/efs nfs4"} <= {line.partition("] ")[2] for line in job.log}, (
+        "they are there after a reboot"
+    )
+    for node in job.result["node_list"]:
+        for mount in ("/fsx", "/efs"):
+            assert storage.ssh("cat", f"{mount}/mounts-{node}") == f"of {node}\n"
+
+
+def test_efs_is_reached_through_a_tunnel_that_checks_whom_it_talks_to(storage: Bed) -> None:
+    said = storage.ssh("sh", "-c", "grep -h -E '^(verifyChain|checkHost|connect)' /etc/stunnel/gpucluster-efs-efs.conf")
+    host = said.splitlines()[0].partition(" = ")[2].removesuffix(":2049")
+    assert sorted(said.splitlines()) == [f"checkHost = {host}", f"connect = {host}:2049", "verifyChain = yes"]
+    assert storage.ssh("systemctl", "is-active", "gpucluster-efs-efs").strip() == "active"
