@@ -90,6 +90,9 @@ def _channels(
     callback=_channels,
     help="Input data, as train=s3://bucket/prefix or train=/fsx/folder; repeatable.",
 )
+@click.option(
+    "--exports", multiple=True, metavar="PATH", help="A folder on Lustre that S3 has when the job has ended; repeatable."
+)
 @click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail rather than fall back to TCP.")
 @click.option(
     "--preflight",
