@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from bed import Bed
+from bed import Bed, wait_for
 
 HASH = "0123456789abcdef"
 BUCKET = "storage-tests"
@@ -52,7 +52,8 @@ def test_a_job_reads_and_writes_what_s3_access_says_and_is_not_its_node(storage:
 
 
 def test_people_on_the_head_node_have_the_same(storage: Bed) -> None:
-    assert "StorageJobsRole" in storage.ssh("bash", "-lc", "'aws sts get-caller-identity --query Arn --output text'")
+    who = "aws sts get-caller-identity --query Arn --output text"
+    assert "StorageJobsRole" in storage.ssh(f"bash -lc '{who}'")
 
 
 def test_scratch_is_emptied_between_jobs_and_data_sets_stay(storage: Bed) -> None:
@@ -76,6 +77,21 @@ def test_scratch_is_emptied_between_jobs_and_data_sets_stay(storage: Bed) -> Non
         pytest.fail(f"the second job ran on {said[0]}, not on {node}, which is there and free")
     assert said[1:5] == ["cache", "containers", "jobs", "lost+found"]
     assert said[5] == "made" and len(said) == 7  # its own folder alone
+
+
+def test_data_sets_are_there_after_a_reboot(storage: Bed) -> None:
+    node, _ = run(storage, f"/opt/gpucluster/bin/scratch-cache fill {HASH} 1000 -- touch data")
+    storage.ssh("ssh", node, "sudo touch /run/before-the-reboot")
+    (instance,) = [
+        each["instance_id"] for each in storage.instances("compute").values() if each["tags"]["gpucluster:node"] == node
+    ]
+    storage.client("ec2").reboot_instances(InstanceIds=[instance])
+    asks = f"ssh -o ConnectTimeout=3 {node} 'test ! -e /run/before-the-reboot && systemctl is-active slurmd' || true"
+    wait_for("the node", lambda: storage.ssh(asks).strip() == "active", 90)
+    wait_for("Slurm", lambda: "idle" in storage.ssh("sinfo", "-h", "-n", node, "-o", "%T").split(), 60)
+    look = f"findmnt -no FSTYPE /scratch; /opt/gpucluster/bin/scratch-cache get {HASH}; ls /scratch/jobs | wc -l"
+    _, said = run(storage, look)
+    assert said == ["ext4", f"/scratch/cache/{HASH}", "1"]
 
 
 def test_several_disks_are_one_file_system(storage: Bed) -> None:
