@@ -291,7 +291,7 @@ def test_servers_read_what_beegfs_is_filled_from(template_of: Callable[[str], Te
     template = template_of(CLUSTER + BEEGFS.replace("gib_per_node: 150", source))
     reading = [s for s in statements(template, "ComputeRole") if "my-bucket" in str(resources(s))]
     assert [actions(s) for s in reading] == [{"s3:GetObject"}, {"s3:ListBucket"}]
-    assert reading[1]["Condition"] == {"StringLike": {"s3:prefix": "imagenet/*"}}
+    assert reading[1]["Condition"] == {"StringLike": {"s3:prefix": ["imagenet/*"]}}
     assert not [s for s in statements(template, "HeadRole") if "my-bucket" in str(resources(s))]
 
 
