@@ -91,7 +91,8 @@ def test_version_depends_on_every_name_and_byte() -> None:
 
 
 def test_everything_that_roles_name_is_in_the_bundle() -> None:
-    files = bundle("  - {name: train, instance_types: [g5.xlarge], max_nodes: 1}")
+    storage = "storage: [{mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}]\n"
+    files = bundle("  - {name: train, instance_types: [g5.xlarge], max_nodes: 1}\n", storage)
     text = "".join(files.values())
     named = set(re.findall(r'"\$BUNDLE/((?:steps|slurm|environments)/[a-z_]+\.\w+)"', text))
     assert named and named <= set(files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucluster.config.checks.fsx_sizes import FSX, FSX_API
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.lustre import EFA_STEP_GIB, throughput_mbps_per_tib
+from gpucluster.config.lustre import EFA_STEP_GIB, over_efa, throughput_mbps_per_tib
 from gpucluster.config.models import ClusterConfig, FsxLustre
 from gpucluster.config.regions import WITHOUT_FSX, WITHOUT_PERSISTENT_2, partition_of
 from gpucluster.config.validators import Findings, validator
@@ -54,14 +54,16 @@ def efa_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> 
     section=FSX,
     each=FsxLustre,
     level="warning",
-    source=f"{FSX_API}: EfaEnabled; man lnetctl.8: a client without the network is reached over TCP",
+    source=f"{GUIDE}/configure-efa-clients.html; man lnetctl.8: a client without the network is reached over TCP",
 )
 def efa_has_clients(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """Some nodes have EFA interfaces to reach it by."""
+    """Some nodes can reach it over EFA: they have it, and are of Nitro 4 or newer."""
     types = {name for partition in config.partitions if partition.efa != "off" for name in partition.instance_types}
-    if storage.efa and not any(INSTANCE_TYPES[name].efa_interfaces for name in types if name in INSTANCE_TYPES):
+    if storage.efa and not any(over_efa(INSTANCE_TYPES[name]) for name in types if name in INSTANCE_TYPES):
         yield Finding(
-            (*path, "efa"), "no partition has EFA interfaces: all nodes would read over TCP", "efa: false costs less"
+            (*path, "efa"),
+            "no partition's nodes reach Lustre over EFA: all would read over TCP",
+            "p5 and newer do, and g6 and newer; efa: false costs less",
         )
 
 

@@ -62,8 +62,11 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-efa-has-clients": Case(
         fails={**storage("fsx-lustre", efa=True), "partitions": [{**PARTITION, "instance_types": ["g5.xlarge"]}]},
         key="storage[0].efa",
-        says="no partition has EFA interfaces: all nodes would read over TCP",
-        passes=storage("fsx-lustre", efa=True),
+        says="no partition's nodes reach Lustre over EFA: all would read over TCP",
+        passes={
+            **storage("fsx-lustre", efa=True),
+            "partitions": [{**PARTITION, "instance_types": ["g6.12xlarge"], "efa": "auto"}],
+        },
     ),
     "fsx-metadata-iops-values": [
         Case(
