@@ -25,6 +25,7 @@ class Association:
         self.folder = files.root / str(record["FileSystemPath"]).strip("/")
         self.repository = Repository(account_id, str(record["DataRepositoryPath"]))
         self._turn = threading.RLock()
+        self._ended = False
         self._known: dict[str, str] = {}
         self._unsettled: dict[str, Signature] = {}
         self._refused: dict[str, Signature] = {}
@@ -40,10 +41,17 @@ class Association:
     def sync(self) -> None:
         """Once; changes of files are taken when they rest from one call to the next."""
         with self._turn:
+            if self._ended:
+                return
             if events := self._events("AutoImportPolicy"):
                 self.import_changes(events)
             if events := self._events("AutoExportPolicy"):
                 self._export_changes(events)
+
+    def end(self) -> None:
+        """Returns once nothing is under way. Files that go away after it stay in S3."""
+        with self._turn:
+            self._ended = True
 
     def import_changes(self, events: tuple[str, ...] = ("NEW", "CHANGED"), below: str = "") -> tuple[int, int]:
         """How many objects came in, and how many could not. `below`: a directory, relative."""

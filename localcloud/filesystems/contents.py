@@ -50,10 +50,12 @@ class Contents:
             self._lustre[system_id] = Files(folder, ACCOUNT_ID)
 
     def remove(self, system_id: str) -> None:
-        self._associations.pop(system_id, None)
+        associations = self._associations.pop(system_id, {})
         files = self._lustre.pop(system_id, None)
 
         def away() -> None:
+            for association in associations.values():
+                association.end()
             if files:
                 files.close()
             shutil.rmtree(self._folder / system_id, ignore_errors=True)
@@ -83,9 +85,16 @@ class Contents:
 
     def unlink(self, record: Mapping[str, Any], *, delete: bool) -> None:
         association = self._associations[record["FileSystemId"]].pop(record["AssociationId"], None)
-        if association and delete:
-            files, folder = self._lustre[record["FileSystemId"]], association.folder
-            self._later(lambda: files.delete(folder))
+        if association is None:
+            return
+        files = self._lustre[record["FileSystemId"]]
+
+        def away() -> None:
+            association.end()
+            if delete:
+                files.delete(association.folder)
+
+        self._later(away)
 
     def associations(self, system_id: str) -> list[Association]:
         return list(self._associations.get(system_id, {}).values())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from moto.ec2.models import ec2_backends
-from moto.efs.models import MountTarget, efs_backends
+from moto.efs.models import efs_backends
 from moto.fsx.models import fsx_backends
 
 from localcloud.clients import ACCOUNT_ID
@@ -21,65 +22,60 @@ _NAME = re.compile(r"(?:[a-z0-9-]+\.)?(fs-[0-9a-f]+)\.(efs|fsx)\.([a-z0-9-]+)\.a
 NFS_PORT = 2049
 
 
+@dataclass(frozen=True)
+class _Server:
+    vpc_id: str
+    address: str
+    groups: Sequence[str]
+    system: Any
+    """moto's, with its `file_system_id`."""
+
+    @property
+    def lustre(self) -> bool:
+        return isinstance(self.system, LustreFileSystem)
+
+    @property
+    def port(self) -> int:
+        return network.LUSTRE_PORT if self.lustre else NFS_PORT
+
+
 def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
     """See `Metadata.resolve`. The caller holds the runtime's lock, as that of `find` does."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    addresses = [
-        address
-        for server_vpc, address, system in _servers()
-        if (server_vpc, system.file_system_id) == (vpc_id, found[1])
-    ]
-    return addresses[:1] if record_type == "A" else []
+    named = (server for server in _servers() if (server.vpc_id, server.system.file_system_id) == (vpc_id, found[1]))
+    return [server.address for server in named][:1] if record_type == "A" else []
 
 
 def find(contents: Contents, client: InstanceSpec, address: str, *, tls: bool) -> FileServer | None:
     """See `Metadata.file_server`."""
-    for vpc_id, server, system in _servers():
-        if (vpc_id, server) != (client.vpc_id, address):
-            continue
-        lustre = isinstance(system, LustreFileSystem)
-        _check_groups(client, address, network.LUSTRE_PORT if lustre else NFS_PORT)
-        if not lustre and not tls and _over_tls_alone(system):
-            raise PermissionError("access denied by server: the file system's policy wants TLS")
-        root = contents.root(system.file_system_id)
-        if not root.exists():
-            contents.make(system.file_system_id, lustre=lustre)
-        name = system.lustre_configuration["MountName"] if lustre else ""
-        return FileServer("lustre" if lustre else "nfs", root, name, system.file_system_id)
-    return None
+    server = next((each for each in _servers() if (each.vpc_id, each.address) == (client.vpc_id, address)), None)
+    if server is None:
+        return None
+    ec2, primary = ec2_backends[ACCOUNT_ID][client.region], client.interfaces[0]
+    if not network.admits(ec2, server.groups, primary.security_group_ids, primary.private_ip or "", server.port):
+        raise Unreachable(f"security groups let no TCP through to port {server.port} of {address}")
+    system = server.system
+    if not server.lustre and not tls and _over_tls_alone(system):
+        raise PermissionError("access denied by server: the file system's policy wants TLS")
+    root = contents.root(system.file_system_id)
+    if not root.exists():
+        contents.make(system.file_system_id, lustre=server.lustre)
+    name = system.lustre_configuration["MountName"] if server.lustre else ""
+    return FileServer("lustre" if server.lustre else "nfs", root, name, system.file_system_id)
 
 
-def _servers() -> Iterator[tuple[str, str, Any]]:
-    """VPC, address and the file system behind it."""
+def _servers() -> Iterator[_Server]:
     for fsx in list(fsx_backends[ACCOUNT_ID].values()):
         for system in fsx.file_systems.values():
             if isinstance(system, LustreFileSystem):
                 interface = ec2_backends[ACCOUNT_ID][system.backend.region_name].enis[system.interface_id]
-                yield system.vpc_id, str(interface.private_ip_address), system
+                groups = [group.id for group in interface.group_set]
+                yield _Server(system.vpc_id, str(interface.private_ip_address), groups, system)
     for efs in list(efs_backends[ACCOUNT_ID].values()):
         for target in efs.mount_targets_by_id.values():
-            yield target.vpc_id, target.ip_address, _system_of(target)
-
-
-def _system_of(target: MountTarget) -> Any:
-    return target._file_system
-
-
-def _check_groups(client: InstanceSpec, address: str, port: int) -> None:
-    ec2 = ec2_backends[ACCOUNT_ID][client.region]
-    interface = next((each for each in ec2.enis.values() if address in _addresses(each)), None)
-    groups = [group.id for group in interface.group_set] if interface else []
-    ours, ip = client.interfaces[0].security_group_ids, client.interfaces[0].private_ip or ""
-    if interface and not network.admits(ec2, groups, ours, ip, port):
-        raise Unreachable(f"security groups let no TCP through to port {port} of {address}")
-
-
-def _addresses(interface: Any) -> list[str]:
-    """moto's mount targets give their interface a list for an address."""
-    held = interface.private_ip_address
-    return held if isinstance(held, list) else [held]
+            yield _Server(target.vpc_id, target.ip_address, target.security_groups or (), target._file_system)
 
 
 def _over_tls_alone(system: Any) -> bool:

@@ -249,6 +249,16 @@ def test_what_s3_does_not_take_says_why_and_is_not_exported(linked: Linked) -> N
     assert linked.association.export("file") == "the bucket data does not exist"
 
 
+def test_a_file_system_that_is_deleted_takes_nothing_from_s3(linked: Linked) -> None:
+    linked.policies([], ALL)
+    (linked.folder / "file").write_bytes(b"x")
+    linked.settle()
+    linked.association.end()
+    linked.files.delete(linked.folder)
+    linked.settle()
+    assert linked.objects() == {"set/file": b"x"}
+
+
 def test_a_copy_of_a_file_is_another_file(linked: Linked) -> None:
     """Whatever takes extended attributes along: cp --archive, rsync."""
     linked.put("set/file", b"content")
