@@ -17,7 +17,8 @@ FILES_PER_CALL = 100
 TIMEOUT_S = 300
 _DIRTY, _RELEASED, _ARCHIVED, _LOST = 0x2, 0x4, 0x8, 0x40
 _STATE = re.compile(r"(?P<path>.*): \((?P<flags>0x[0-9a-fA-F]+)\)")
-_IDLE = ": NOOP"
+_ACTION = re.compile(r"(?P<path>.*): (?P<action>NOOP|[A-Z]+ [a-z]+.*)")
+IDLE = "NOOP"
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ def parse_states(text: str) -> dict[str, State]:
     return {match["path"]: State(int(match["flags"], 16)) for match in found}
 
 
-def parse_idle(text: str) -> set[str]:
-    """Of `lfs hsm_action`: the files that no request is left of."""
-    return {line.rstrip().removesuffix(_IDLE) for line in text.splitlines() if line.rstrip().endswith(_IDLE)}
+def parse_actions(text: str) -> dict[str, str]:
+    """Of `lfs hsm_action`: `/fsx/a: NOOP`, `/fsx/a: ARCHIVE running (4096 bytes moved)`."""
+    found = (match for line in text.splitlines() if (match := _ACTION.fullmatch(line.rstrip())))
+    return {match["path"]: match["action"] for match in found}
 
 
 def states(paths: Sequence[str], run: Run = run) -> tuple[dict[str, State], dict[str, str]]:
@@ -76,9 +78,11 @@ def states(paths: Sequence[str], run: Run = run) -> tuple[dict[str, State], dict
     return found, failed
 
 
-def idle(paths: Sequence[str], run: Run = run) -> set[str]:
-    """Those that nothing is being done with."""
-    return {path for _, said in _asked("hsm_action", paths, {}, run) for path in parse_idle(said)} & set(paths)
+def actions(paths: Sequence[str], run: Run = run) -> dict[str, str]:
+    """What is being done with each, and how far; IDLE where it is nothing."""
+    return {
+        path: what for _, said in _asked("hsm_action", paths, {}, run) for path, what in parse_actions(said).items()
+    }
 
 
 def request(verb: str, paths: Sequence[str], run: Run = run) -> dict[str, str]:

@@ -15,7 +15,7 @@ IN_FLIGHT = 1000
 POLL_S = 2.0
 MOST_TRIES = 3
 STALL_S = 1800.0
-"""Without one more file done in this time, what is left has failed."""
+"""Without one more file done, or one more byte of one moved, in this time, what is left has failed."""
 
 
 @dataclass
@@ -40,6 +40,9 @@ class Transfer:
     now: Callable[[], float] = time.monotonic
     _tries: dict[str, int] = field(default_factory=dict)
     _said: dict[str, str] = field(default_factory=dict)
+    _actions: dict[str, str] = field(default_factory=dict)
+    _moving: bool = False
+    """Whether Lustre has said anything new of those under way."""
 
     def of(self, paths: Sequence[str]) -> Outcome:
         found, failed = hsm.states(paths, self.run)
@@ -56,6 +59,8 @@ class Transfer:
             if len(flying) < before:
                 since = self.now()
                 self.tell(outcome.moved, total)
+            elif self._moving:
+                since = self.now()
             elif self.now() - since > STALL_S:
                 outcome.failed |= dict.fromkeys([*flying, *waiting], f"nothing moved within {STALL_S / 60:.0f} minutes")
                 break
@@ -69,7 +74,9 @@ class Transfer:
 
     def _left(self, flying: set[str], outcome: Outcome) -> set[str]:
         """Those that still have to arrive. One that Lustre has given up is asked for again, and failed at last."""
-        idle = hsm.idle(sorted(flying), self.run)
+        now = hsm.actions(sorted(flying), self.run)
+        self._moving, self._actions = any(now[path] != self._actions.get(path) for path in now), now
+        idle = {path for path, what in now.items() if what == hsm.IDLE}
         found, gone = hsm.states(sorted(flying), self.run)
         outcome.failed |= gone
         arrived = {path for path, state in found.items() if self.done(state)}

@@ -39,7 +39,8 @@ class PlayedLfs:
             self._work(path)
             return f"{path}: (0x{self.flags[path]:08x}) released exists archived, archive_id:1\n"
         if verb == "hsm_action":
-            return f"{path}: {'RESTORE running (0 bytes moved)' if path in self.pending else 'NOOP'}\n"
+            moved = 0 if self.broken.get(path) == "hang" else self.polls - self.pending.get(path, 0)
+            return f"{path}: {f'RESTORE running ({moved} bytes moved)' if path in self.pending else 'NOOP'}\n"
         if self.broken.get(path) == "refuse":
             raise hsm.LfsError(f"cannot send HSM request (use of {path}): Operation not permitted")
         if self.broken.get(path) != "drop":
@@ -95,10 +96,9 @@ def test_states(line: str, loaded: bool, exported: bool) -> None:
 def test_odd_names_are_read() -> None:
     text = "/fsx/a: (0x1): (0x0000000d) released\n/fsx/b c: (0x00000009) exists\n"
     assert set(hsm.parse_states(text)) == {"/fsx/a: (0x1)", "/fsx/b c"}
-    assert hsm.parse_idle("/fsx/a: NOOP\n/fsx/b: RESTORE running (12 bytes moved)\n/fsx/c: NOOP: NOOP\n") == {
-        "/fsx/a",
-        "/fsx/c: NOOP",
-    }
+    text = "/fsx/a: NOOP\n/fsx/b: RESTORE running (12 bytes moved)\n/fsx/c: NOOP: NOOP\n"
+    moving = {"/fsx/a": "NOOP", "/fsx/b": "RESTORE running (12 bytes moved)", "/fsx/c: NOOP": "NOOP"}
+    assert hsm.parse_actions(text) == moving
 
 
 def test_only_what_is_released_is_loaded() -> None:
@@ -138,6 +138,12 @@ def test_what_does_not_move_is_not_waited_for_for_ever() -> None:
     lfs = PlayedLfs({"/fsx/a": NEW, "/fsx/b": NEW}, {"/fsx/b": "hang"})
     outcome, _ = move(lfs, "hsm_archive")
     assert outcome.failed == {"/fsx/b": "nothing moved within 30 minutes"}
+
+
+def test_a_large_file_may_take_longer() -> None:
+    polls = int(3 * transfer.STALL_S / transfer.POLL_S)
+    outcome, _ = move(PlayedLfs({"/fsx/a": NEW}, polls=polls), "hsm_archive")
+    assert (outcome.moved, outcome.failed) == (1, {})
 
 
 def test_lfs_that_is_not_there_is_said() -> None:
