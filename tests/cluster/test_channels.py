@@ -16,8 +16,8 @@ PREFIX = "data/channels"
 
 
 @pytest.fixture(scope="module")
-def keys(storage: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Those of all samples of a data set that `gpucluster data shard` has put into S3, where /fsx/data follows it."""
+def images(storage: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """What is in all images of a data set that `gpucluster data shard` has put into S3, where /fsx/data follows it."""
     source = tmp_path_factory.mktemp("images")
     for number in range(SAMPLES):
         path = source / "train" / f"class-{number % 3}" / f"image-{number:03d}.jpg"
@@ -41,7 +41,7 @@ def reads(storage: Bed, pattern: str) -> dict[tuple[str, ...], list[str]]:
 
 
 def test_ranks_share_a_data_set_epoch_by_epoch_and_after_a_restart(
-    storage: Bed, keys: list[str], tmp_path: Path
+    storage: Bed, images: list[str], tmp_path: Path
 ) -> None:
     storage.ssh("mkdir", "-p", "/fsx/results/channels")
     there = "test -e /fsx/data/channels/train/manifest.json && echo yes || true"
@@ -70,12 +70,12 @@ def test_ranks_share_a_data_set_epoch_by_epoch_and_after_a_restart(
 
     count = RANKS * EPOCHS
     samples = wait_for(
-        "its output in S3", lambda: found if len(found := reads(storage, "keys")) == count else None, 120
+        "its output in S3", lambda: found if len(found := reads(storage, "images")) == count else None, 120
     )
     for epoch in range(EPOCHS):
         read = [name for rank in range(RANKS) for name in samples[str(epoch), str(rank)]]
         # each once: nothing is missing, nothing is shared
-        assert sorted(key.rpartition("/")[2] for key in read) == keys
+        assert sorted(read) == images
     orders = {
         tuple(name for rank in range(RANKS) for name in samples[str(epoch), str(rank)]) for epoch in range(EPOCHS)
     }
@@ -86,7 +86,7 @@ def test_ranks_share_a_data_set_epoch_by_epoch_and_after_a_restart(
         assert len({frozenset(shards[str(epoch), str(rank), "0"]) for epoch in range(EPOCHS)}) > 1
 
 
-def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, keys: list[str]) -> None:
+def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, images: list[str]) -> None:
     source = f"s3://{BUCKET}/{PREFIX}/train"
     words = (
         "--nodes", "1", "--gpus-per-node", "2", "--workdir", str(PROGRAMS), "--time", "10m", "--follow",
@@ -96,9 +96,9 @@ def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, keys: list[str]) ->
     job = storage.submit(*words, *val)
     assert job.exit_code == 0, job.told
     told = [line.partition("] ")[2].split() for line in job.log]
-    assert sorted(words[1].rpartition("/")[2] for words in told if words[0] == "streamed") == keys
+    assert sorted(words[1] for words in told if words[0] == "streamed") == images
     assert sorted(tuple(words[1:]) for words in told if words[0] == "copied") == sorted(
-        (key, "True") for key in keys * 2
+        (image, "True") for image in images * 2
     )
     again = storage.submit(*words, *val)
     assert again.exit_code == 0, again.told
@@ -114,7 +114,7 @@ def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, keys: list[str]) ->
     ],
 )
 def test_data_that_cannot_be_had_ends_the_job_before_its_command(
-    storage: Bed, keys: list[str], source: str, said: str
+    storage: Bed, images: list[str], source: str, said: str
 ) -> None:
     s3 = storage.client("s3")
     s3.put_object(Bucket=BUCKET, Key="data/locked/a.tar", Body=b"")

@@ -24,9 +24,9 @@ for epoch in range(EPOCHS - 1 if run else 0, EPOCHS):
     shards = train.shards(epoch)
     # what a checkpoint would keep: before the first sample
     (out / f"shards-{epoch}-{rank}-{run}.json").write_text(json.dumps(shards), encoding="utf-8")
-    keys = [sample["__key__"] for sample in streams.samples(train, epoch)]
-    assert len(keys) >= (train.samples_each(epoch) or 0) > 0
-    print(f"epoch {epoch}: {len(shards)} shards, {len(keys)} samples", flush=True)
+    images = [sample["jpg"].decode() for sample in streams.samples(train, epoch)]
+    assert len(images) >= (train.samples_each(epoch) or 0) > 0
+    print(f"epoch {epoch}: {len(shards)} shards, {len(images)} samples", flush=True)
     if epoch == EPOCHS - 1 and not run:
         time.sleep(600)
-    (out / f"keys-{epoch}-{rank}.json").write_text(json.dumps(keys), encoding="utf-8")
+    (out / f"images-{epoch}-{rank}.json").write_text(json.dumps(images), encoding="utf-8")

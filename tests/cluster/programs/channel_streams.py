@@ -15,11 +15,11 @@ rank = gpucluster_train.world().rank
 train = gpucluster_train.channel("train")
 assert train.shards()[0].startswith("s3://"), train.shards()
 assert torch_samples.connector(), importlib.import_module("s3torchconnector")
-loader = DataLoader(torch_samples.Samples("train", 0, lambda sample: sample["__key__"]), batch_size=None, num_workers=2)
-by_torch = sorted(loader)
-assert by_torch == sorted(sample["__key__"] for sample in streams.samples(train)), "two ways to the same samples"
-for key in by_torch:
-    print("streamed", key, flush=True)
+images = torch_samples.Samples("train", 0, lambda sample: sample["jpg"].decode())
+by_torch = sorted(DataLoader(images, batch_size=None, num_workers=2))
+assert by_torch == sorted(sample["jpg"].decode() for sample in streams.samples(train)), "two ways to the same samples"
+for image in by_torch:
+    print("streamed", image, flush=True)
 for folder in Path(os.environ["GPUCLUSTER_CHANNEL_VAL"]).read_text(encoding="utf-8").split():
     for path in sorted(Path(folder).rglob("*.jpg")):
-        print("copied", path.stem, path.is_relative_to("/scratch"), flush=True)
+        print("copied", path.read_text(encoding="utf-8"), path.is_relative_to("/scratch"), flush=True)
