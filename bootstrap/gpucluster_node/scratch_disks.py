@@ -203,15 +203,22 @@ def prepare(gigabytes: int) -> Path:
     return scratch_place.MOUNT
 
 
+def settle(place: Path, user: str) -> None:
+    scratch_place.lay_out(place, user)
+    scratch_place.tell(place)
+
+
 def main() -> None:
     start_logging()
     gigabytes, user = int(sys.argv[1]), sys.argv[2]
     try:
         place = prepare(gigabytes)
     except Unusable as error:
+        # It ends a node's first boot. After a later one slurmd starts all the same, and no job must take a bare folder
+        # for the disks.
+        settle(scratch_place.ON_ROOT, user)
         sys.exit(str(error))
-    scratch_place.lay_out(place, user)
-    scratch_place.tell(place)
+    settle(place, user)
     left = [] if SINCE_BOOT.exists() else scratch_jobs.boot(place)
     SINCE_BOOT.parent.mkdir(exist_ok=True)
     SINCE_BOOT.touch()

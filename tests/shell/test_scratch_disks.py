@@ -199,6 +199,17 @@ def test_a_machine_without_disks_has_room_on_its_root_volume(instance: Instance)
     assert instance.calls_file.read_text() == ""
 
 
+def test_jobs_are_not_sent_to_disks_that_failed(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = tmp_path / "etc/scratch"
+    monkeypatch.setattr(scratch_place.tell, "__defaults__", (told,))
+    monkeypatch.setattr("sys.argv", ["scratch_disks", "3800", getpass.getuser()])
+    with pytest.raises(SystemExit, match="0 NVMe instance store disks"):
+        scratch_disks.main()
+    assert told.read_text() == f"{tmp_path}/var/scratch\n" and (tmp_path / "var/scratch/cache").is_dir()
+
+
 def test_the_place_is_told_and_laid_out_once_for_a_boot(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
