@@ -18,6 +18,8 @@ from gpucluster_train.assignment import Shard
 from gpucluster_train.channels import ChannelError
 
 MANIFEST = "manifest.json"
+UNFINISHED = ".unfinished/plan.json"
+"""Lies beside shards until all of them and their manifest are there."""
 OF_MANIFEST = {MANIFEST, "samples.jsonl"}
 RECORDS, RECORDS_INDEX = ".rec", ".idx"
 
@@ -64,6 +66,8 @@ def listing(uri: str) -> Listing:
     by_name = {found.name: found for found in files}
     notes: list[str] = []
     told = _manifest(source, by_name, notes)
+    if told is None and any(name == UNFINISHED or name.endswith(f"/{UNFINISHED}") for name in by_name):
+        raise ChannelError(f"{uri}: is not finished: run its `gpucluster data shard` again, it makes the rest")
     shards = _told_shards(uri, told, by_name, notes) if told else _plain_shards(files)
     if not shards:
         raise ChannelError(f"{uri}: holds no file that could be a shard")

@@ -138,6 +138,14 @@ def test_a_manifest_of_something_else_has_no_say(place):
     assert "is none of `gpucluster data shard`" in found.notes[0]
 
 
+def test_shards_that_are_still_being_made_are_refused(place):
+    put, source = place
+    put("train/train-000000.tar")
+    put("train/.unfinished/plan.json")
+    with pytest.raises(ChannelError, match="is not finished: run its `gpucluster data shard` again"):
+        listing(source)
+
+
 def test_what_is_not_there_is_said_with_what_is(place):
     put, source = place
     put("a.tar")
