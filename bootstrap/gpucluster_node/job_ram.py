@@ -1,6 +1,7 @@
 """A file system in the memory of one job's nodes: made when the job starts, gone when it ends. On each of its nodes.
 
-usage: job_ram serve JOB_ID FOLDER NODE...      as root: services and mount, in order over all nodes
+usage: job_ram serve JOB_ID FOLDER NODE...      as root: services; the first node returns when all have registered
+       job_ram mount                            as root, once `serve` has returned everywhere
        job_ram fill|export [PART OF]            as the job's user: a node's share of the files
        job_ram watch JOB_ID FOLDER PID NODE...  requeues the job when one of them serves no longer, or ends PID
        job_ram release                          as root, Slurm's Epilog: writes back what the job could not, ends all
@@ -54,6 +55,13 @@ class Job:
     """This node's among them, from 0."""
     mount: str
     export: str | None
+    generation: str
+    """Another one for each making: nothing of an earlier one passes for it."""
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What beegfs.sh must know."""
+        return {"MANAGEMENT": address(self.nodes[0]), "NUMBER": str(self.number + 1), "GENERATION": self.generation}
 
     @property
     def word(self) -> Path:
@@ -73,7 +81,8 @@ def serve(job_id: str, folder: str, *nodes: str) -> None:
     if this not in nodes:
         raise Refused(f"{this} is no node of the job: {' '.join(nodes)}")
     user = pwd.getpwuid(int(os.environ.get("SUDO_UID", "0"))).pw_name
-    job = Job(job_id, user, folder, nodes, nodes.index(this), known["mount"], known["export"])
+    generation = f"{job_id}-{time.time_ns()}"
+    job = Job(job_id, user, folder, nodes, nodes.index(this), known["mount"], known["export"], generation)
     STATE.parent.mkdir(parents=True, exist_ok=True)
     STATE.write_text(json.dumps(asdict(job)))
     try:
@@ -85,20 +94,25 @@ def serve(job_id: str, folder: str, *nodes: str) -> None:
 
 def _serve(job: Job) -> None:
     first, until = job.nodes[0], time.monotonic() + READY_S
-    # Its own word for each making: nothing of an earlier one passes for it.
-    told = {"MANAGEMENT": address(first), "NUMBER": str(job.number + 1), "GENERATION": f"{job.id}-{time.time_ns()}"}
     if job.number == 0:
         _as(job.user, "rm", "-f", str(job.word / EXPORTED), str(job.word / ENDED))
-        services("management", told)
+        services("management", job.told)
     _await(f"the management service of {first}", lambda: answers(first, MANAGEMENT_PORT), until)
-    services("server", told)
-    expected = {"meta": len(job.nodes), "storage": len(job.nodes)}
-    _await(f"all servers of {len(job.nodes)} nodes", lambda: registered(told) == expected, until)
-    services("client", told)
+    services("server", job.told)
+    # Only its own node has the certificate to ask it with.
     if job.number == 0:
-        own = Path(job.mount, ram_files.OWN)
-        own.mkdir(exist_ok=True)
-        shutil.chown(own, job.user, job.user)
+        expected = {"meta": len(job.nodes), "storage": len(job.nodes)}
+        _await(f"all servers of {len(job.nodes)} nodes", lambda: registered(job) == expected, until)
+
+
+def mount() -> None:
+    job = _held()
+    if job is None:
+        raise Refused("nothing is served here")
+    services("client", job.told)
+    own = Path(job.mount, ram_files.OWN)
+    own.mkdir(exist_ok=True)
+    shutil.chown(own, job.user, job.user)
 
 
 def _await(what: str, probe: Callable[[], bool], until: float) -> None:
@@ -108,9 +122,9 @@ def _await(what: str, probe: Callable[[], bool], until: float) -> None:
         time.sleep(0.2)
 
 
-def registered(told: Mapping[str, str]) -> dict[str, int]:
+def registered(job: Job) -> dict[str, int]:
     """How many servers of each kind management knows."""
-    lines = services("list", told).splitlines()
+    lines = services("list", job.told).splitlines()
     return {kind: sum(line.startswith(f"{kind} ") for line in lines) for kind in ("meta", "storage")}
 
 
@@ -185,7 +199,7 @@ def _held() -> Job | None:
 
 
 def _write_back(job: Job) -> None:
-    """The job was ended before it could. With a server lost, half of each file is: nothing then goes over what is safe."""
+    """The job was ended before it could. With a server lost half of each file is: nothing goes over what is safe."""
     lost = [node for node in job.nodes if not serves(node)]
     if lost:
         return _tell(job, f"warning: nothing is written back: {', '.join(lost)} and its part of {job.mount} are lost")
@@ -232,7 +246,7 @@ def copy(verb: str, *share: str) -> None:
 
 
 def main(verb: str, *words: str) -> None:
-    work: dict[str, Callable[..., None]] = {"serve": serve, "watch": watch, "release": release}
+    work: dict[str, Callable[..., None]] = {"serve": serve, "mount": mount, "watch": watch, "release": release}
     copy(verb, *words) if verb in ("fill", "export") else work[verb](*words)
 
 

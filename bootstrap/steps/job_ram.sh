@@ -9,7 +9,7 @@ exec $bin/node-program job_ram "\$@"
 EOF
     # Services and mounts take root. Slurm's epilog has it anyway.
     put_file /etc/sudoers.d/gpucluster-ram 0440 root:root <<EOF
-$JOB_USER ALL=(root) NOPASSWD: $bin/job-ram serve *
+$JOB_USER ALL=(root) NOPASSWD: $bin/job-ram serve *, $bin/job-ram mount
 EOF
     put_file /opt/gpucluster/epilog.d/50-job-ram 0755 root:root <<EOF
 #!/bin/sh

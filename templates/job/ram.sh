@@ -14,7 +14,8 @@ make_ram() {
   fi
   on_ram_nodes make sudo -n "$RAM_PROGRAM" serve "$SLURM_JOB_ID" "$GPUCLUSTER_JOB_DIR" "${NODES[@]}" ||
     give_up_ram make "$GPUCLUSTER_RAM could not be made"
-  on_ram_nodes fill "$RAM_PROGRAM" fill || give_up_ram fill "$GPUCLUSTER_RAM could not be filled"
+  # shellcheck disable=SC2016
+  on_ram_nodes fill bash -c 'sudo -n "$0" mount && "$0" fill' "$RAM_PROGRAM" || give_up_ram fill "$GPUCLUSTER_RAM could not be filled"
   RAM_MADE=1
   echo "[ram] $GPUCLUSTER_RAM is in the memory of $NUM_NODES node$( ((NUM_NODES == 1)) || echo s) ($((SECONDS - began)) s)"
   "$RAM_PROGRAM" watch "$SLURM_JOB_ID" "$GPUCLUSTER_JOB_DIR" "$$" "${NODES[@]}" {OUTPUT}>&- &

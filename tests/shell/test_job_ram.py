@@ -26,7 +26,7 @@ JOB_RAM = r"""#!/usr/bin/env bash
 echo "job-ram ${SLURM_PROCID:--} $*${VIA_SUDO:+ as root}" >>"$STUBS/calls"
 if [ -e "$STUBS/$1.sh" ]; then source "$STUBS/$1.sh"; fi
 case $1 in
-  serve) [ -n "${VIA_SUDO:-}" ] ;;
+  serve | mount) [ -n "${VIA_SUDO:-}" ] ;;
   fill) echo "train-$((SLURM_PROCID + 1)): filled with 3 files" ;;
   watch) exec sleep 60 ;;
 esac
@@ -72,9 +72,11 @@ def test_it_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
     calls = job.calls()
     serve = f"serve 77 {folder} train-1 train-2 as root"
     assert sorted(calls[:2]) == [f"0 {serve}", f"1 {serve}"]
-    assert sorted(calls[2:4]) == ["0 fill", "1 fill"]
-    assert calls[4].startswith(f"- watch 77 {folder} ") and calls[4].endswith(" train-1 train-2")
-    assert sorted(calls[5:]) == ["0 export", "1 export"]
+    assert sorted(calls[2:6]) == ["0 fill", "0 mount as root", "1 fill", "1 mount as root"]
+    for rank in (0, 1):
+        assert calls.index(f"{rank} mount as root") < calls.index(f"{rank} fill")
+    assert calls[6].startswith(f"- watch 77 {folder} ") and calls[6].endswith(" train-1 train-2")
+    assert sorted(calls[7:]) == ["0 export", "1 export"]
     said = [line for line in log.splitlines() if line.startswith("[ram] ")]
     assert sorted(said[:2]) == ["[ram] train-1: filled with 3 files", "[ram] train-2: filled with 3 files"]
     assert said[2].startswith("[ram] /ram is in the memory of 2 nodes (")

@@ -36,7 +36,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_node_gets_program_permission_and_epilog(machine: Machine) -> None:
     assert run(machine, "job") == (
         "etc/sudoers.d/gpucluster-ram 440\n"
-        "ubuntu ALL=(root) NOPASSWD: /opt/gpucluster/bin/job-ram serve *\n"
+        "ubuntu ALL=(root) NOPASSWD: /opt/gpucluster/bin/job-ram serve *, /opt/gpucluster/bin/job-ram mount\n"
         "opt/gpucluster/bin/job-ram 755\n"
         '#!/bin/sh\nexec /opt/gpucluster/bin/node-program job_ram "$@"\n'
         "opt/gpucluster/epilog.d/50-job-ram 755\n"

@@ -75,26 +75,33 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(tmp_path, monkeypatch)
 
 
-def test_the_first_node_manages_and_all_serve_and_mount(node: Node) -> None:
+def test_the_first_node_manages_and_waits_for_all_servers(node: Node) -> None:
     node.serve("train-1")
     told = "management=train-1.test number=1"
     assert node.calls() == ["leave management= number="] + [
-        f"{verb} {told}" for verb in ("management", "server", "list", "client")
+        f"{verb} {told}" for verb in ("management", "server", "list")
     ]
+    job_ram.mount()
+    assert node.calls() == [f"client {told}"]
     assert (node.mount / ".gpucluster").is_dir()
 
 
 def test_the_others_only_serve_and_mount(node: Node) -> None:
     node.serve("train-2")
-    verbs = [call.split()[0] for call in node.calls()]
-    assert verbs == ["leave", "server", "list", "client"]
+    job_ram.mount()
+    told = "management=train-1.test number=2"
+    assert node.calls() == ["leave management= number=", f"server {told}", f"client {told}"]
 
 
-def test_nobody_mounts_before_all_serve(node: Node) -> None:
+def test_nobody_goes_on_before_all_serve(node: Node) -> None:
     node.registered.write_text("meta 1\nmeta 2\nstorage 1\n")
     with pytest.raises(Refused, match="all servers of 2 nodes did not come up within 0.3 s"):
         node.serve()
-    assert not any(call.startswith("client") for call in node.calls())
+
+
+def test_where_nothing_is_served_nothing_is_mounted(node: Node) -> None:
+    with pytest.raises(Refused, match="nothing is served here"):
+        job_ram.mount()
 
 
 def test_a_service_that_fails_leaves_nothing_and_says_why(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
