@@ -135,6 +135,7 @@ def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell
     there = manifest.load(where)
     if there and there.plan == made.id:
         tell(f"{where.url}: is complete already")
+        where.clear(UNFINISHED)
         return DataSet(where, made, True)
     if there:
         raise UsageError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucluster.data import manifest, plan, run
-from gpucluster.data.places import place
+from gpucluster.data.places import Place, place
 from gpucluster.data.run import DataSet, Options, Outcome, Tell
 from gpucluster.data.source import SPLITS
-from gpucluster.errors import DataError, UsageError
+from gpucluster.errors import UsageError
 
 PLAN, FINISH = "plan", "finish"
 
@@ -33,21 +33,21 @@ def _part(text: str) -> tuple[int, int]:
     raise UsageError(f"no such stage: {text!r}", f"{PLAN}, PART/PARTS from 0, or {FINISH}")
 
 
-def _unfinished(target: str) -> Iterator[DataSet]:
+def _places(target: str) -> list[Place]:
+    """Where there may be a data set."""
     whole = place(target)
-    for each in (whole, *(whole.inner(split) for split in SPLITS)):
+    return [whole, *(whole.inner(split) for split in SPLITS)]
+
+
+def _unfinished(target: str) -> Iterator[DataSet]:
+    for each in _places(target):
         if found := plan.stored(each):
             yield DataSet(each, found, False)
 
 
 def _finished(options: Options) -> list[Outcome]:
     """Of all that the target has; what another run had finished before is in it too."""
-    outcomes = [run.finish(each) for each in _unfinished(options.target)]
-    if outcomes:
-        return outcomes
-    whole = place(options.target)
-    there = [(each, manifest.load(each)) for each in (whole, *(whole.inner(split) for split in SPLITS))]
-    outcomes = [run.outcome(each, found) for each, found in there if found]
-    if not outcomes:
-        raise DataError(f"{options.target}: has no plan", "the first job, which plans, has failed: its log says why")
-    return outcomes
+    for each in _unfinished(options.target):
+        run.finish(each)
+    there = [(each, manifest.load(each)) for each in _places(options.target)]
+    return [run.outcome(each, found) for each, found in there if found]

@@ -37,19 +37,19 @@ def verify(url: str, *, quick: bool = False, workers: int = 0) -> list[Report]:
 
 
 def _data_sets(where: Place) -> Iterator[tuple[Place, Manifest]]:
-    here = [where, *(where.inner(split) for split in SPLITS)]
-    found = [(each, whole) for each in here if (whole := manifest.load(each))]
-    for each in here:
-        if unfinished := plan.stored(each):
+    found = False
+    for each in (where, *(where.inner(split) for split in SPLITS)):
+        if whole := manifest.load(each):
+            found = True
+            yield each, whole
+        elif unfinished := plan.stored(each):
             raise DataError(
                 f"{each.url}: is not finished: {len(done(each))} of {len(unfinished.counts)} shards are there",
                 "the same `gpucluster data shard` again makes the rest",
             )
     if not found:
-        raise UsageError(
-            f"{where.url}: no {manifest.NAME} there", "`gpucluster data shard` writes one beside its shards"
-        )
-    yield from found
+        hint = "`gpucluster data shard` writes one beside its shards"
+        raise UsageError(f"{where.url}: no {manifest.NAME} there", hint)
 
 
 def _verified(where: Place, whole: Manifest, quick: bool, workers: int) -> Report:

@@ -141,7 +141,6 @@ def run(images: Path, parts: int) -> dict[str, str]:
     config = config.model_copy(update={"storage": (shared,)})
     options = Options(str(images), str(images.parent / "out"), {"": 7}, workers=1)
     done = submit(InProcessRemote(), request(options, parts, None, config))
-    assert Path(done.folder, "log.txt").read_text().count("\n[plan] ") <= 1
     result = json.loads(Path(done.folder, "result.json").read_text())
     assert result["job_id"] == done.job_id == "3"
     return {"log": Path(done.folder, "log.txt").read_text(), **result}
@@ -185,6 +184,17 @@ def test_a_plan_that_fails_stops_all(images: Path, jobs: Path) -> None:
     ended = run(images, 2)
     assert ended["exit_code"] == 1
     assert ended["reason"] == f"{images}: no such folder"
+
+
+def test_another_data_set_in_the_target_is_no_success(images: Path, jobs: Path) -> None:
+    assert run(images, 2)["exit_code"] == 0
+    (images / "c1" / "4.jpg").unlink()
+    for call in (images.parent.parent / "calls", images.parent.parent / "failed-1"):
+        call.unlink(missing_ok=True)
+    (images.parent.parent / "calls").touch()
+    ended = run(images, 2)
+    assert ended["exit_code"] == 1
+    assert ended["reason"] == f"{images.parent}/out: holds another data set: 40 samples in 7 shards"
 
 
 @pytest.mark.parametrize(

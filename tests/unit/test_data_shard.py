@@ -183,6 +183,13 @@ def test_complete_is_complete(images: Path, tmp_path: Path, capsys: Captured) ->
     before = answer(capsys)
     assert shard(*common, "--shards", 3) == 0
     assert answer(capsys) == before
+    # as if it had been killed right after it wrote the manifest
+    (tmp_path / "out" / UNFINISHED).mkdir()
+    (tmp_path / "out" / UNFINISHED / "plan.json").write_text("{}")
+    assert verify(tmp_path / "out") == 0
+    assert shard(*common, "--shards", 3) == 0
+    assert not (tmp_path / "out" / UNFINISHED).exists()
+    capsys.readouterr()
     assert shard(*common, "--shards", 2) == 2
     assert "out: holds another data set: 7 samples in 3 shards" in capsys.readouterr().err
 
