@@ -32,10 +32,10 @@ class FirstRead:
     def __init__(self, fill: Callable[[str], None]) -> None:
         flags = _CLOEXEC | _CLASS_CONTENT | _UNLIMITED
         self._group = _libc.fanotify_init(flags, os.O_RDONLY | os.O_CLOEXEC | os.O_LARGEFILE)
-        self._end = os.eventfd(0)
         self._fill = fill
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="first-read")
         if self.works:
+            self._end = os.eventfd(0)
             self._listener = threading.Thread(target=self._listen, name="first-read", daemon=True)
             self._listener.start()
 
@@ -56,7 +56,10 @@ class FirstRead:
         _libc.fanotify_mark(self._group, action, mask, _AT_FDCWD, os.fsencode(path))
 
     def _listen(self) -> None:
-        while self._end not in select.select([self._group, self._end], [], [])[0]:
+        waiting = select.poll()
+        for each in (self._group, self._end):
+            waiting.register(each, select.POLLIN)
+        while self._end not in dict(waiting.poll()):
             events = os.read(self._group, 65536)
             for offset in range(0, len(events), _EVENT.size):
                 *_, descriptor, pid = _EVENT.unpack_from(events, offset)
@@ -81,11 +84,11 @@ class FirstRead:
         os.close(descriptor)
 
     def close(self) -> None:
-        """Whoever still waits is let in."""
+        """Whoever still waits is let in. Twice is once."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self.works:
             os.eventfd_write(self._end, 1)
             self._listener.join()
             os.close(self._group)
+            os.close(self._end)
             self._group = -1
-        os.close(self._end)

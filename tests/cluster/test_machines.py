@@ -131,6 +131,8 @@ def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests)
     guests.run(client, "mount -t nfs4 -o nfsvers=4.2,hard head.zone.internal:/export /shared && mountpoint -q /shared")
     guests.run(client, "cat /shared/file && echo back >/shared/answer")
     assert guests.run(server, "cat /export/answer") == "back\n"
+    by_user = guests.run(client, "su ubuntu -c '/usr/sbin/mount.nfs4 head.zone.internal:/export /mnt'", check=False)
+    assert "only root can mount" in by_user
     denied = guests.run(client, "mount -t nfs4 head.zone.internal:/etc /mnt", check=False)
     assert "access denied by server" in denied  # and /shared stays mounted: the end of both guests must free the disk
 
