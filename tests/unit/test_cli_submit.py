@@ -43,6 +43,19 @@ def test_a_file_and_flags(submit, tmp_path):
     assert "export C=d=e\n" in out
 
 
+def test_data_to_load_and_to_export(submit, tmp_path):
+    link = 'data_repositories: [{path: /data, s3: "s3://bucket-of-mine/data", import: [new]}]'
+    (tmp_path / "cluster.yaml").write_text(CLUSTER + f"storage: [{{mount: /fsx, type: fsx-lustre, {link}}}]\n")
+    flags = ("--channel", "train=/fsx/data/in", "--exports", "/fsx/data/a", "--exports", "/fsx/data/b")
+    code, out, err = submit(*flags, "--dry-run", "--", "python", "train.py")
+    assert code == 0, err
+    assert [line.split()[1:3] for line in out.splitlines() if line.startswith("#BB_LUA")][:3] == [
+        ["stage_in", "path=/fsx/data/in"],
+        ["stage_out", "path=/fsx/data/a"],
+        ["stage_out", "path=/fsx/data/b"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "nodes", "servers"),
     [(("--servers", "2"), 2, 2), (("--servers", "ratio=0.5,per_node=3"), 1, 3), ((), 0, 2)],
