@@ -1,5 +1,6 @@
 # EFS over TLS, which its policy asks for. The mount helper that does this is in no Ubuntu archive; stunnel is.
-readonly TUNNELS=/etc/stunnel
+# Not in /etc/stunnel: what lies there the package starts by itself.
+readonly TUNNELS=/etc/gpucluster/tunnels
 
 # efs_mount MOUNT: of the file system DNS_NAME. The options are those that AWS recommends.
 efs_mount() {
@@ -65,4 +66,13 @@ RestartSec=1
 WantedBy=multi-user.target
 UNIT
     service_up "$2" "$conf" "$unit"
+}
+
+# close_tunnel MOUNT: of a file system that is mounted no more.
+close_tunnel() {
+    local name
+    name=gpucluster-efs-$(note_of "$1")
+    if [ ! -e "$TUNNELS/$name.conf" ]; then return; fi
+    service_down "$name"
+    rm -f "$TUNNELS/$name.conf" "/etc/systemd/system/$name.service"
 }

@@ -61,6 +61,8 @@ let_go_of_others() {
     for note in "$MOUNTED"/*; do
         if [ ! -e "$note" ]; then continue; fi
         mount=$(awk '{ print $2 }' "$note")
-        if [[ " $* " != *" $mount "* ]]; then let_go "$mount"; fi
+        if [[ " $* " == *" $mount "* ]]; then continue; fi
+        let_go "$mount"
+        close_tunnel "$mount"
     done
 }

@@ -18,7 +18,7 @@ step_storage_mounts() {
     done 3<<<"$lines"
     if [ "$ROLE" = head ]; then put_file "$STORAGE" 0644 root:root <"$file"; fi
     put_file /var/lib/gpucluster/storage.json 0644 root:root <"$file"
-    mount_before_jobs
+    mount_before_jobs "${mounts[@]}"
 }
 
 # storage_file: where it is written what there is to mount.
@@ -65,12 +65,17 @@ open_to_everybody() {
     done
 }
 
-# Slurm runs this before each job: what `up` has added since this node booted is mounted then.
+# mount_before_jobs MOUNT...: Slurm runs this before each job. What `up` has added since this node booted is mounted then, and
+# what has come loose. The kernel's list is read: to look at a mount itself may take as long as its server is away.
 mount_before_jobs() {
     if [ "$ROLE" != compute ]; then return; fi
     put_file /opt/gpucluster/prolog.d/10-storage 0755 root:root <<SCRIPT
-#!/bin/sh
-if cmp -s $STORAGE /var/lib/gpucluster/storage.json; then exit; fi
+#!/bin/bash
+mounted=yes
+for mount in $*; do
+    grep -q " \$mount " /proc/self/mountinfo || mounted=no
+done
+if [ "\$mounted" = yes ] && cmp -s $STORAGE /var/lib/gpucluster/storage.json; then exit; fi
 exec bash /opt/gpucluster/bundle/compute.sh storage >>/var/log/gpucluster/boot.log 2>&1
 SCRIPT
 }

@@ -19,7 +19,7 @@ PLACES = (
     "/var/lib/gpucluster",
     "/home",
     "/etc/fstab",
-    "/etc/stunnel",
+    "/etc/gpucluster",
     "/etc/systemd",
     "/etc/apt",
     "/etc/os-release",
@@ -215,12 +215,12 @@ def test_efs_is_mounted_through_tls_and_each_has_its_own_tunnel(node: Node) -> N
         f"-t nfs4 -o {options}20049 127.0.0.1:/ /efs",
         f"-t nfs4 -o {options}20050 127.0.0.1:/ /more",
     ]
-    (first, _) = sorted((node.root / "etc/stunnel").iterdir())
+    (first, _) = sorted((node.root / "etc/gpucluster/tunnels").iterdir())
     conf = first.read_text().splitlines()
     assert {f"connect = {EFS_DNS}:2049", f"checkHost = {EFS_DNS}", "verifyChain = yes", "client = yes"} <= set(conf)
     service = first.stem
     assert all(f"x-systemd.requires={tunnel.stem}.service" in line for tunnel, line in zip(
-        sorted((node.root / "etc/stunnel").iterdir()), node.fstab(), strict=True))  # fmt: skip
+        sorted((node.root / "etc/gpucluster/tunnels").iterdir()), node.fstab(), strict=True))  # fmt: skip
     assert f"restart {service}" in node.asked("systemctl")
 
 
@@ -236,12 +236,15 @@ def test_the_head_tells_the_nodes_only_what_it_has_mounted(head: Node) -> None:
 
 
 def test_what_is_taken_out_of_the_cluster_is_let_go(head: Node) -> None:
-    head.has(fsx(), fsx("/old", mount_name="other"))
+    head.has(fsx(), efs("/old"))
     assert head.run("storage_mounts").returncode == 0
+    assert list((head.root / "etc/gpucluster/tunnels").iterdir())
     head.has(fsx())
     assert head.run("storage_mounts").returncode == 0
     assert head.asked("umount") == ["/old"]
     assert head.fstab() == [LUSTRE_LINE]
+    assert not list((head.root / "etc/gpucluster/tunnels").iterdir())
+    assert any("disable --now gpucluster-efs-" in call for call in head.asked("systemctl"))
     head.has()
     assert head.run("storage_mounts").returncode == 0
     assert (head.asked("umount"), head.fstab()) == (["/old", "/fsx"], [])
@@ -268,21 +271,25 @@ def test_everybody_may_write_where_aws_left_it_to_root(head: Node) -> None:
     assert modes == {"": 0o1777, "results": 0o1777, "theirs": 0o700, "data": 0o755}
 
 
-def test_before_a_job_what_was_added_since_is_mounted(node: Node) -> None:
+def test_before_a_job_what_was_added_since_or_has_come_loose_is_mounted(node: Node) -> None:
     node.has(fsx())
     node.run("storage_mounts").check_returncode()
     hook = node.root / "opt/gpucluster/prolog.d/10-storage"
     text = hook.read_text().replace("/opt/gpucluster", f"{node.root}/opt/gpucluster")
     text = text.replace(f"{node.root}{node.root}", str(node.root)).replace("/var/log/gpucluster", str(node.root))
-    hook.write_text(text)
+    kernels = node.root / "mountinfo"
+    hook.write_text(text.replace("/proc/self/mountinfo", str(kernels)))
     bundle = node.root / "opt/gpucluster/bundle"
     bundle.mkdir()
     (bundle / "compute.sh").write_text(f'echo "again $1" >>"{node.root}/calls"\n')
-    subprocess.run([hook], check=True)
-    assert "again storage" not in node.machine.calls()
-    node.has(fsx(), efs())
-    subprocess.run([hook], check=True)
-    assert "again storage" in node.machine.calls()
+    as_it_was = (f"36 35 0:1 / {node.root}/fsx rw - lustre\n", (fsx(),), 0)
+    added = (as_it_was[0], (fsx(), efs()), 1)
+    come_loose = ("36 35 0:1 / / rw - ext4\n", (fsx(),), 2)
+    for mounted, wanted, runs in (as_it_was, added, come_loose):
+        kernels.write_text(mounted)
+        node.has(*wanted)
+        subprocess.run([hook], check=True)
+        assert node.machine.calls().count("again storage") == runs
 
 
 NET_WITH_EFA = "echo net type: efa; echo - nid: 10.0.0.9@efa"
