@@ -52,6 +52,17 @@ def test_data_is_loaded_before_and_exported_after(storage: Bed, tmp_path: Path) 
     assert [(each["path"], each["files"], each["failed"]) for each in said["exports"]] == [("/fsx/kept/staged", 1, 0)]
 
 
+def test_the_head_finds_what_is_on_lustre_alone(storage: Bed) -> None:
+    """What `down` goes by."""
+    shell(storage, "mkdir -p /fsx/kept/alone; echo 1 >/fsx/kept/alone/a")
+    found = {
+        each["path"]: each for each in json.loads(shell(storage, "sudo -n /opt/gpucluster/bin/node-program linked"))
+    }
+    assert set(found) == {"/fsx/data", "/fsx/results", "/fsx/kept"}
+    assert "/fsx/kept/alone/a" in found["/fsx/kept"]["first"]
+    shell(storage, "rm /fsx/kept/alone/a")
+
+
 def test_a_job_whose_exports_are_not_in_s3_has_failed(storage: Bed, tmp_path: Path) -> None:
     file = job_file(tmp_path, command=["true"], exports=["/fsx/kept/nothing-there"])
     job = storage.submit("--follow", file, timeout_s=500)
