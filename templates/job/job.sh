@@ -102,6 +102,8 @@ finish() {
   drain_output
   [ -z "$STOPPED" ] || [ "$EXIT_CODE" -ne 0 ] || EXIT_CODE=143
   finish_nccl
+  # else it takes the end of a job that never started its command for the loss of a node, and has it run again
+  [ -z "${RAM_WATCHER:-}" ] || kill "$RAM_WATCHER" 2>/dev/null
   [ "$EXIT_CODE" -eq 0 ] || explain
   rm -f "$GPUCLUSTER_JOB_DIR/secrets.sh"
   write_result
