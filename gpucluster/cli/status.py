@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from gpucluster import jobs, slurm
+from gpucluster import jobs, mounted, slurm
 from gpucluster.cli.columns import columns
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.jobs import live
@@ -41,13 +42,14 @@ def gather(context: CliContext, config: ClusterConfig) -> Report:
 
     cloud = aws.connect(config, context.config_path)
     report: Report = {"cluster": config.name, "region": config.region, "stack": cloud.stack_status(), "head": None}
-    report |= {"slurm": None, "partitions": [], "jobs": [], "problem": None, "hint": None}
+    report |= {"slurm": None, "storage": [], "partitions": [], "jobs": [], "problem": None, "hint": None}
     try:
         head = cloud.head()
         report["head"] = {"instance_id": head.instance_id, "state": head.state, "private_ip": head.private_ip}
         remote = SshRemote(cloud.door())
         try:
             report |= on_head(remote)
+            report["storage"] = storage(config, remote)
         finally:
             remote.close()
     except CloudError as error:
@@ -64,6 +66,13 @@ def on_head(remote: Remote) -> Report:
     names = list(dict.fromkeys(node.partition for node in nodes))
     partitions = [{"name": name, "nodes": [_node(node) for node in nodes if node.partition == name]} for name in names]
     return {"slurm": "UP", "partitions": partitions, "jobs": [live(job) for job in jobs.current(remote)]}
+
+
+def storage(config: ClusterConfig, remote: Remote) -> list[Report]:
+    """On the head node. Raises CloudError."""
+    wanted = mounted.expected(config)
+    told = remote.run(mounted.argv(list(wanted)), timeout_s=mounted.PATIENCE_S * (len(wanted) + 1)).stdout
+    return [{**asdict(each), "words": each.words()} for each in mounted.parse(told, wanted)]
 
 
 def _node(node: slurm.Node) -> Report:
@@ -83,6 +92,8 @@ def lines(report: Report) -> Iterator[str]:
         yield f"head {head['instance_id']} {head['state']} at {head['private_ip']}" + (
             ", Slurm is up" if report["slurm"] else ""
         )
+    if report["storage"]:
+        yield "storage on the head: " + ", ".join(f"{each['path']} {each['words']}" for each in report["storage"])
     for partition in report["partitions"]:
         yield from _partition(partition)
     active = [job for job in report["jobs"] if slurm.job_state(job["state"]).phase in ("waiting", "running")]

@@ -1,0 +1,54 @@
+"""`gpucluster status` on file systems: what the head has mounted, and what does not answer."""
+
+from __future__ import annotations
+
+import subprocess
+
+from gpucluster import config, mounted
+
+CONFIG = config.loads(
+    """
+name: Mine
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.xlarge], max_nodes: 2}
+storage:
+  - {mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}
+  - {mount: /efs, type: efs}
+  - {mount: /gone, type: efs}
+  - {mount: /dead, type: efs}
+"""
+)
+TOLD = """/dev/nvme1n1 /home ext4 rw 0 0
+10.0.0.9@tcp:/abc /fsx lustre rw 0 0
+127.0.0.1:/ /efs nfs4 rw 0 0
+127.0.0.1:/ /dead nfs4 rw 0 0
+
+Mounted on 1B-blocks Avail
+/home 53687091200 26843545600
+Mounted on 1B-blocks Avail
+/fsx 1288490188800 1073741824000
+Mounted on 1B-blocks Avail
+/efs 9223372036854775807 9223372026117357567
+Mounted on 1B-blocks Avail
+/ 53687091200 1073741824
+"""
+
+
+def test_what_is_mounted_and_what_does_not_answer() -> None:
+    found = {each.path: each.words() for each in mounted.parse(TOLD, mounted.expected(CONFIG))}
+    assert found == {
+        "/home": "25 of 50 GiB free",
+        "/fsx": "1000 of 1200 GiB free",
+        "/efs": "10 GiB used",
+        "/gone": "not mounted",
+        "/dead": "its servers do not answer",
+    }
+
+
+def test_the_command_answers_on_any_machine() -> None:
+    """A path without a mount of its own is not taken for one."""
+    told = subprocess.run(mounted.argv(["/", "/proc", "/nowhere"]), capture_output=True, text=True, check=False).stdout
+    root, proc, nowhere = mounted.parse(told, {"/": "x", "/proc": "x", "/nowhere": "x"})
+    assert root.mounted and (root.size_bytes or 0) >= (root.free_bytes or 0) > 0
+    assert (proc.mounted, nowhere.mounted, nowhere.size_bytes) == (True, False, None)
