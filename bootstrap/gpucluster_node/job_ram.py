@@ -123,8 +123,11 @@ def _await(what: str, probe: Callable[[], bool], until: float) -> None:
 
 
 def registered(job: Job) -> dict[str, int]:
-    """How many servers of each kind management knows."""
-    lines = services("list", job.told).splitlines()
+    """How many servers of each kind management knows. Nothing while it does not say: one of its ports opens later."""
+    try:
+        lines = services("list", job.told).splitlines()
+    except Refused:
+        return {}
     return {kind: sum(line.startswith(f"{kind} ") for line in lines) for kind in ("meta", "storage")}
 
 

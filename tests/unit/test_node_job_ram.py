@@ -99,6 +99,13 @@ def test_nobody_goes_on_before_all_serve(node: Node) -> None:
         node.serve()
 
 
+def test_management_that_does_not_answer_yet_is_asked_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.environ["FAILS"] = "list"
+    monkeypatch.setattr(time, "sleep", lambda _: os.environ.pop("FAILS", None))
+    node.serve()
+    assert [call.split()[0] for call in node.calls()] == ["leave", "management", "server", "list", "list"]
+
+
 def test_where_nothing_is_served_nothing_is_mounted(node: Node) -> None:
     with pytest.raises(Refused, match="nothing is served here"):
         job_ram.mount()
