@@ -24,6 +24,7 @@ from gpucluster_node.log import start_logging
 log = logging.getLogger("beegfs")
 INTERVAL_S = 5
 MAX_REASON = 250
+MAX_SCRIPT_BYTES = 1 << 20
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN", "DOWN")
 Registered = Collection[tuple[str, int]]
 """What management knows: (meta or storage, number)."""
@@ -197,13 +198,16 @@ def registered() -> set[tuple[str, int]]:
 def names(mount: str, job: slurm.Queued) -> bool:
     """Whether the job's script, or its specification beside that, has a path of the file system."""
     path = re.compile(rf"(?<![\w./-]){re.escape(mount)}(?![\w.-])")
-    return any(path.search(text) for text in _texts(Path(job.script)))
+    # What was not submitted as a file has a word there, which is no path.
+    return job.script.startswith("/") and any(path.search(text) for text in _texts(Path(job.script)))
 
 
 def _texts(script: Path) -> Iterator[str]:
     for path in (script, *script.parent.glob("*.json"), *script.parent.glob("*.yaml")):
         try:
-            yield path.read_text(errors="replace")
+            # Users' files: they may be pipes by now, or anything.
+            if path.is_file() and path.stat().st_size <= MAX_SCRIPT_BYTES:
+                yield path.read_text(errors="replace")
         except OSError:
             continue
 

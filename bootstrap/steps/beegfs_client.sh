@@ -17,7 +17,7 @@ step_beegfs_client() {
 
 # Programs that have files there open keep the node from letting go in order; they get errors, not somebody else's data.
 beegfs_unmount() {
-    if mountpoint -q "$BEEGFS_MOUNT"; then umount "$BEEGFS_MOUNT" || umount --lazy "$BEEGFS_MOUNT"; fi
+    if mountpoint -q "$BEEGFS_MOUNT"; then timeout 30 umount "$BEEGFS_MOUNT" || umount --lazy "$BEEGFS_MOUNT"; fi
     beegfs_stop beegfs-client beegfs-helperd
     rm -f "$CLIENT_GENERATION"
 }

@@ -214,6 +214,15 @@ def test_the_specification_beside_the_script_counts(tmp_path: Path) -> None:
     assert beegfs_head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
 
 
+def test_what_is_no_script_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "beegfs.json").write_text('{"mount": "/ram"}')
+    monkeypatch.chdir(tmp_path)
+    assert not beegfs_head.names("/ram", slurm.Queued("1", True, "(null)"))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "beegfs.json").unlink()
+    assert not beegfs_head.names("/ram", slurm.Queued("1", True, str(tmp_path / "pipe")))
+
+
 def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import subprocess
     import sys
