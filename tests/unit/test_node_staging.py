@@ -254,3 +254,31 @@ def test_every_export_is_tried(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert said == f"{mount}/none does not exist"
     report = json.loads((folder / "exports.json").read_text())["exports"]
     assert [(each["files"], each["failed"], each["reason"]) for each in report] == [(0, 0, said), (1, 0, None)]
+
+
+def test_data_is_loaded_or_the_job_waits_with_the_reason(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount = folder / "fsx"
+    (mount / "data").mkdir(parents=True)
+    for name in "ab":
+        (mount / "data" / name).touch()
+    lfs = PlayedLfs({f"{mount}/data/{name}": RELEASED for name in "ab"})
+    told: list[tuple[object, ...]] = []
+    monkeypatch.setattr(staging, "Transfer", lambda *given, sleep: Transfer(*given, lfs, lambda _: None))
+    monkeypatch.setattr(staging.checked, "__defaults__", (lambda _: True,))
+    monkeypatch.setattr(verdict, "progress", lambda place, *what: told.append(what))
+    monkeypatch.setattr(staging, "as_user", lambda uid, gid, work: work() is None)
+
+    def load(path: str) -> str:
+        wanted = Directives(stage_in=(path,), folder=str(folder))
+        return staging.data_in(staging.Job("7", wanted, os.getuid(), os.getgid()), [str(mount)])
+
+    assert load(f"{mount}/data") == ""
+    assert told[0] == ("in", f"{mount}/data", 0, 2) and told[-1][2:] == (2, 2)
+    assert not (folder / "staging.json").exists()
+    assert load(f"{mount}/none") == f"{mount}/none does not exist"
+    lfs.flags[f"{mount}/data/b"], lfs.broken[f"{mount}/data/b"] = RELEASED, "drop"
+    said = load(f"{mount}/data")
+    assert (
+        said
+        == f"1 of 2 files of {mount}/data could not be loaded from S3, such as {mount}/data/b: Lustre gave up on it"
+    )
