@@ -183,7 +183,13 @@ def drop_temporary(place: Place) -> None:
 
 
 def scratch_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="gpucluster-shards-"))
+    """On this machine, this user's. Always the same one, so that a later run finds what a killed one has left."""
+    folder = Path(tempfile.gettempdir()) / f"gpucluster-shards-{os.getuid()}"
+    with _writing(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise DataError(f"{folder}: belongs to somebody else", "set TMPDIR to a folder of yours")
+    return folder
 
 
 def _new(folder: str, seen: set[str]) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import io
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -129,13 +127,7 @@ class Prefix:
             self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=content)
 
     def workshop(self) -> Path:
-        return self._scratch
-
-    @cached_property
-    def _scratch(self) -> Path:
-        folder = scratch_folder()
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
+        return scratch_folder()
 
     def adopt(self, name: str, file: Path) -> None:
         with self._errors(f"{self.url}/{name}"), open(file, "rb") as content:

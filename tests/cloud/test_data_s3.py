@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ def images(s3: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     s3.put_object(Bucket=BUCKET, Key="raw/", Body=b"")
     s3.put_object(Bucket=BUCKET, Key="rawer/x.jpg", Body=b"not below raw/")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where shards grow before they are uploaded: nothing stays."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    yield
+    assert list(tmp_path.glob("gpucluster-shards-*/*")) == []
 
 
 def run(
