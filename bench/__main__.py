@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import commands, jobs, partitions, script, synthesis
+from bench import boots, commands, environments, jobs, partitions, script, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
@@ -18,10 +18,12 @@ GROUPS = {
     "synthesis": synthesis.figures,
     "partitions": partitions.figures,
     "jobs": jobs.figures,
+    "boots": boots.figures,
+    "environments": environments.figures,
 }
-SLOW = ("synthesis", "partitions", "jobs")
-NEED_A_CLUSTER = ("jobs",)
-"""Run where they are named; a cluster must be up."""
+SLOW = ("synthesis", "partitions", "jobs", "boots", "environments")
+NEED_A_CLUSTER = ("jobs", "boots", "environments")
+"""Run where they are named: `jobs` on a cluster that is up, the others in a local cloud that they start."""
 
 
 def main() -> int:
