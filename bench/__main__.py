@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import commands, jobs, partitions, script, shards, synthesis
+from bench import boots, commands, environments, jobs, partitions, script, shards, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
@@ -19,10 +19,12 @@ GROUPS = {
     "partitions": partitions.figures,
     "shards": shards.figures,
     "jobs": jobs.figures,
+    "boots": boots.figures,
+    "environments": environments.figures,
 }
-SLOW = ("synthesis", "partitions", "shards", "jobs")
-NEED_A_CLUSTER = ("jobs",)
-"""Run where they are named; a cluster must be up."""
+SLOW = ("synthesis", "partitions", "shards", "jobs", "boots", "environments")
+NEED_A_CLUSTER = ("jobs", "boots", "environments")
+"""Run where they are named: `jobs` on a cluster that is up, the others in a local cloud that they start."""
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ class JobState:
 
 
 JOB_STATES = {
-    "PENDING": JobState("waiting", "waits for nodes"),
+    "PENDING": JobState("waiting", "waits"),
     "CONFIGURING": JobState("waiting", "its nodes are starting"),
     "REQUEUED": JobState("waiting", "is queued again"),
     "REQUEUE_FED": JobState("waiting", "is queued again"),

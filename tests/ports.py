@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import socket
+
+PORTS = range(12000, 32000, 2)
+"""Below those that the kernel gives to outgoing connections: nobody else takes one before the local cloud does."""
 
 
 def two_free_ports() -> tuple[int, int]:
     """Of an API and of its tunnel: neighbours, both free."""
+    own = random.SystemRandom()
     while True:
+        port = own.choice(PORTS)
         with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
             try:
+                first.bind(("127.0.0.1", port))
                 second.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue

@@ -1,4 +1,7 @@
-"""An image is baked, and a cluster without internet boots from it: the example, as it is, with the image's id in it."""
+"""An image is baked, and a cluster without internet boots from it: the example, as it is, with the image's id in it.
+
+Nothing leads out of that cluster, and its environments come from S3.
+"""
 
 from __future__ import annotations
 
@@ -32,3 +35,15 @@ def test_a_cluster_without_internet_boots_from_a_baked_image(empty_cloud: Bed) -
     assert len({line for line in said if re.fullmatch("[0-9a-f]{32}", line)}) == 2, said  # each machine has its own
     log = empty_cloud.ssh("sudo cat /var/log/gpucluster/boot.log")
     assert f"baked image: recipe={made['recipe']}" in log
+    environments_come_from_s3(empty_cloud)
+
+
+def environments_come_from_s3(bed: Bed) -> None:
+    made = bed.gpucluster("env", "build", "torch", timeout_s=300)
+    assert made.returncode == 0 and "stored s3://my-bucket/gpucluster/torch-" in made.stderr, made.stderr
+    bed.ssh("sudo rm -rf $(readlink -f /home/gpucluster/envs/torch)")
+    restored = bed.gpucluster("env", "build", "torch", timeout_s=300)
+    assert restored.returncode == 0, restored.stderr
+    assert "restoring torch-" in restored.stderr and "making torch-" not in restored.stderr, restored.stderr
+    checked = bed.gpucluster("env", "verify", "torch", timeout_s=300)
+    assert checked.stdout.startswith("torch: good: torch=="), checked.stdout + checked.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from bed import Bed
 from test_launchers import LAUNCHERS, PROGRAMS, expected_weights, reports
+from victims import lose_rank_1
 
 ON_TWO_NODES = ("--nodes", "2", "--gpus-per-node", "2", "--workdir", str(PROGRAMS), "--follow")
 
@@ -26,3 +27,8 @@ def test_smddp_averages_gradients(servers: Bed) -> None:
     assert job.exit_code == 0, job.told + "\n".join(job.log)
     expected = {"weights": [expected_weights(4)] * 5, "size": 4, "backend": "smddp"}
     assert reports(job) == dict.fromkeys(range(4), expected)
+
+
+def test_a_killed_rank_of_smddp_ends_the_job_and_is_named(servers: Bed) -> None:
+    words = ("--launcher", "smddp", "--partition", "big")
+    lose_rank_1(servers, 4, *words, "--nodes", "2", "--gpus-per-node", "2")

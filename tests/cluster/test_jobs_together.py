@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
 from pathlib import Path
 
 import pytest
-from bed import Bed, wait_for
+from bed import Bed
+from victims import lose_rank_1
 
 from gpucluster.launchers import LAUNCHERS
 
@@ -69,15 +69,6 @@ def test_two_jobs_at_once_on_the_same_nodes_twenty_times_over(cluster: Bed, fold
     assert lines == [f"{number} 0 [0] ranks [0, 1, 2, 3]" for number in range(1, 21) for _ in range(2)], told
 
 
-# Rank 1 says where it is, for the test to kill it; a rank that waits forever ends only because the job does.
-VICTIM = """
-import os, time
-from pathlib import Path
-rank = os.environ["RANK"]
-Path(os.environ["GPUCLUSTER_JOB_DIR"], "pid-" + rank).write_text(str(os.getpid()) + " " + os.uname().nodename)
-print("last words of", rank, flush=True)
-time.sleep(303)
-"""
 HERE = {"torch", "horovod"}
 """Frameworks of the session's cluster. Launchers of others are tried with the clusters that have those."""
 
@@ -86,28 +77,7 @@ HERE = {"torch", "horovod"}
     "launcher", [name for name, each in LAUNCHERS.items() if not each.frameworks or HERE & set(each.frameworks)]
 )
 def test_a_killed_rank_ends_its_job_and_is_named(cluster: Bed, folders: dict[str, str], launcher: str) -> None:
-    job = cluster.submit("--nodes", "2", "--gpus-per-node", "2", "--launcher", launcher, "--", "python", "-c", VICTIM)
-    folder, job_id = job.last["folder"], job.last["job_id"]
-    pids = wait_for("all ranks", lambda: ready(cluster, folder), 90)
-    pid, node = pids[1]
-    kill = f"date -u +%Y-%m-%dT%H:%M:%SZ; sudo kill -KILL {pid}"
-    killed_at = datetime.fromisoformat(cluster.ssh("ssh", node, kill).strip())
-    done = cluster.gpucluster("logs", "-f", job_id)
-    assert done.returncode == 4, done.stderr
-    assert f"rank 1 on {node} exited with 137: killed by SIGKILL, last line: last words of 1" in done.stderr
-    ended_at = cluster.ssh("grep", "-oP", '"ended_at": "\\K[^"]+', f"{folder}/result.json").strip()
-    assert (datetime.fromisoformat(ended_at) - killed_at).total_seconds() <= 30
-    for name in dict.fromkeys(node for _, node in pids.values()):
-        left = ("ssh", name, "pgrep -af '[l]ast words of|[p]rted|[t]orchrun|[h]orovodrun' || true")
-        wait_for(f"no process left on {name}", lambda left=left: not cluster.ssh(*left).strip(), 30)
-
-
-def ready(cluster: Bed, folder: str) -> dict[int, tuple[str, str]]:
-    """Rank -> process id and node, once all four have said so."""
-    show = 'cd "$1" && for file in pid-*; do [ ! -s "$file" ] || echo "${file#pid-} $(cat "$file")"; done'
-    lines = cluster.ssh("sh", "-c", show, "sh", folder).splitlines()
-    found = {int(rank): (pid, node.partition(".")[0]) for rank, pid, node in map(str.split, lines)}
-    return found if len(found) == 4 else {}
+    lose_rank_1(cluster, 4, "--nodes", "2", "--gpus-per-node", "2", "--launcher", launcher)
 
 
 def test_bench_runs_each_size_and_knows_that_the_nodes_are_one_machine(cluster: Bed, folders: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bed import ROOT, Bed, Submitted, wait_for
+from victims import lose_rank_1
 
 EXAMPLES = ROOT / "examples" / "servers"
 LEARNED = 1e-3
@@ -84,6 +85,12 @@ def test_a_failing_rank_ends_the_job_on_all_nodes_and_is_named(servers: Bed, mxn
     failed = (job.result["failed_rank"], job.result["failed_node"], job.result["reason"])
     assert failed == (1, "train-2", "the seventh seal")
     assert nothing_left(servers, "seventh.sea[l]|import.mxne[t]")
+
+
+@pytest.mark.parametrize("launcher", ["mxnet-ps", "tensorflow-ps", "tensorflow-mwms"])
+def test_a_killed_rank_ends_the_job_and_is_named(servers: Bed, mxnet: Submitted, launcher: str) -> None:
+    own = [] if launcher == "tensorflow-mwms" else ["--servers", "2"]
+    lose_rank_1(servers, 2, "--launcher", launcher, "--nodes", "2", *own)
 
 
 def test_a_cancelled_job_leaves_nothing_on_any_node(servers: Bed, mxnet: Submitted) -> None:

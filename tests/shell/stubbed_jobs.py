@@ -149,7 +149,7 @@ def prepare(tmp_path: Path, secret, keys) -> dict:
         (stubs / name).write_text(text)
         (stubs / name).chmod(0o755)
     script = folder / "job.sbatch"
-    environment = f"/home/gpucluster/envs/{request.environment}/bin".encode()
+    environment = f"$(readlink -m /home/gpucluster/envs/{request.environment})/bin".encode()
     script.write_bytes(script.read_bytes().replace(environment, str(stubs).encode()))
     environment = {
         "PATH": f"{stubs}:{Path(sys.executable).parent}:{os.environ['PATH']}",

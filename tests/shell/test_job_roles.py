@@ -105,7 +105,8 @@ def prepare(tmp_path: Path, keys, cluster: str = CONFIG) -> dict:
         (stubs / name).write_text(text)
         (stubs / name).chmod(0o755)
     (stubs / "mxnet.py").write_text(MXNET)
-    script = (folder / "job.sbatch").read_text().replace(f"/home/gpucluster/envs/{request.environment}/bin", str(stubs))
+    path = f"$(readlink -m /home/gpucluster/envs/{request.environment})/bin"
+    script = (folder / "job.sbatch").read_text().replace(path, str(stubs))
     script = script.replace(
         "GPUCLUSTER_NODE=SLURMD_NODENAME", "GPUCLUSTER_NODE=SLURMD_NODENAME GPUCLUSTER_NODE_NAME=SLURMD_NODENAME"
     )

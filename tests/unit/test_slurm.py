@@ -115,7 +115,7 @@ def test_why_it_waits():
     job = slurm.parse_jobs(SQUEUE)[1]
     nodes = [node for node in slurm.parse_nodes(SINFO) if node.partition == "train"]
     assert list(why.waiting(job, nodes)) == [
-        "job 8 waits for nodes: it is next, and its nodes are busy or starting",
+        "job 8 waits: it is next, and its nodes are busy or starting",
         "Slurm says: Resources",
         "it needs 4 of the 5 nodes of train: 1 free, 2 busy or starting, 2 out of service",
         "  train-3 is down (does not respond): InsufficientInstanceCapacity: no g5.12xlarge | in us-east-1a",

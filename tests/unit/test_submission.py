@@ -227,4 +227,4 @@ def test_following_tells_what_it_waits_for_and_ends_with_the_job(cluster, workdi
     (cluster / "jobs" / "digits-1" / "log.txt").write_text("[0 train-1] one\n[0 train-1] two\n")
     told = []
     assert list(jobs.follow(InProcessRemote(), "42", told.append)) == ["[0 train-1] one", "[0 train-1] two"]
-    assert told == ["job 42 waits for nodes: it is next, and its nodes are busy or starting", "job 42 runs on train-1"]
+    assert told == ["job 42 waits: it is next, and its nodes are busy or starting", "job 42 runs on train-1"]

@@ -1,0 +1,56 @@
+"""A cluster in a local cloud of its own, for figures of how long things take to be there. Needs root.
+
+Wall-clock time, as a user waits for it: most of it is waiting.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PORT = 5830
+KEYS = {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+
+
+class Cluster:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """The cluster file, but for name and region."""
+        self._file.write_text(f"name: Bench\nregion: us-east-1\n{text}")
+
+    def run(self, *words: str) -> str:
+        """What a verb prints. Raises RuntimeError where it fails."""
+        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self._file), *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"gpucluster {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def up(self, *options: str) -> None:
+        self.run("up", "--local", "--port", str(PORT), *options)
+
+    def ssh(self, script: str) -> str:
+        return self.run("ssh", "--", script)
+
+    def client(self, service: str) -> Any:
+        import boto3
+
+        return boto3.client(service, region_name="us-east-1", endpoint_url=f"http://127.0.0.1:{PORT}", **KEYS)
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Nothing is up yet; at the end nothing is."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Cluster(Path(folder) / "cluster.yaml")
+        try:
+            yield made
+        finally:
+            made.run("down", "--yes")
