@@ -30,7 +30,10 @@ def report(
 ) -> Iterator[dict[str, Any]]:
     """A file that lfs cannot tell of counts as not exported. Raises StagingError where a file system is not mounted."""
     for path in paths:
-        files = list(staging.files(staging.checked(path, mounts)))
+        try:
+            files = list(staging.files(staging.checked(path, mounts)))
+        except staging.MissingError:
+            files = []
         if export:
             Transfer("hsm_archive", lambda state: state.exported, run=run).of(files)
         found, failed = hsm.states(files, run)

@@ -31,6 +31,10 @@ class StagingError(Exception):
     """What keeps a path from being staged at all."""
 
 
+class MissingError(StagingError):
+    """There is nothing of that name."""
+
+
 @dataclass(frozen=True)
 class Job:
     job_id: str
@@ -83,7 +87,7 @@ def checked(path: str, mounts: Sequence[str], is_mount: Callable[[str], bool] = 
             f"{mount} is not mounted on the head node: `systemctl status {mount.strip('/')}.mount` there"
         )
     if not os.path.lexists(real):
-        raise StagingError(f"{path} does not exist")
+        raise MissingError(f"{path} does not exist")
     return real
 
 

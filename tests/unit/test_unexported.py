@@ -106,6 +106,8 @@ def test_the_head_looks_at_every_linked_folder(tmp_path: Path, monkeypatch: pyte
     assert found == {"path": f"{mount}/results", "files": 3, "not_exported": 1, "first": [first]}
     (found,) = linked.report([f"{mount}/results"], [str(mount)], export=True, run=lfs)
     assert (found["not_exported"], lfs.flags[first]) == (0, EXPORTED)
+    (found,) = linked.report([f"{mount}/deleted"], [str(mount)], export=False, run=lfs)
+    assert found["files"] == 0, "somebody deleted it: nothing is lost with it"
 
 
 linked_transfer = linked.Transfer
