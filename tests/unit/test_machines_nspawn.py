@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -107,11 +109,27 @@ def test_export_is_found_as_nfs_finds_it(path: str, client: str, found: str | No
     assert (export and export.path) == (found and PurePosixPath(found))
 
 
-def test_agent_understands_a_mount_and_nothing_else() -> None:
-    line = b'{"op": "mount", "server": "10.0.1.2", "path": "/home", "target": "/home", "options": ["ro"]}'
-    assert agent.parse(line) == shares.MountRequest("10.0.1.2", "/home", "/home", ("ro",))
-    with pytest.raises(ValueError, match="'run'"):
-        agent.parse(b'{"op": "run"}')
+def test_an_agent_understands_a_mount() -> None:
+    asked = {"op": "mount", "server": "10.0.1.2", "path": "/home", "target": "/home", "options": ["ro"]}
+    assert shares.MountRequest.parse(asked) == shares.MountRequest("nfs", "10.0.1.2", "/home", "/home", ("ro",))
+
+
+def test_an_agent_answers_what_it_does_not_understand(tmp_path: Path) -> None:
+    asked = agent.Agent(tmp_path, lambda request, peer: {"op": request["op"]})
+    try:
+        assert _ask(tmp_path, b'{"op": "x"}') == {"ok": True, "op": "x"}
+        for line in (b"{", b"[]", b'{"or": "x"}'):
+            assert str(_ask(tmp_path, line)["error"]).startswith("request not understood: ")
+    finally:
+        asked.close()
+
+
+def _ask(folder: Path, line: bytes) -> dict[str, object]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(folder / agent.SOCKET_NAME))
+        connection.sendall(line + b"\n")
+        answer: dict[str, object] = json.loads(connection.makefile().readline())
+        return answer
 
 
 def test_mounts_are_taken_off_from_the_deepest_up() -> None:
