@@ -89,7 +89,7 @@ def test_ranks_share_a_data_set_epoch_by_epoch_and_after_a_restart(
 def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, images: list[str]) -> None:
     source = f"s3://{BUCKET}/{PREFIX}/train"
     words = (
-        "--nodes", "1", "--gpus-per-node", "2", "--workdir", str(PROGRAMS), "--time", "10m", "--follow",
+        "--partition", "raid", "--gpus-per-node", "2", "--workdir", str(PROGRAMS), "--time", "10m", "--follow",
         "--channel", f"train={source},mode=stream",
     )  # fmt: skip
     val = ("--channel", f"val={source},unpack=tar,shard=none", "--", "python", "channel_streams.py")
@@ -110,7 +110,7 @@ def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, images: list[str]) 
     [
         (f"s3://{BUCKET}/{PREFIX}/trian", "nothing lies there; did you mean train?"),
         (f"s3://{BUCKET}/data/locked", f"s3://{BUCKET}/data/locked/a.tar: S3 denies access to it"),
-        ("/fsx/data/nowhere", "/fsx/data/nowhere: no such folder on "),
+        ("/home/ubuntu/nowhere", "/home/ubuntu/nowhere: no such folder on "),
     ],
 )
 def test_data_that_cannot_be_had_ends_the_job_before_its_command(
@@ -126,7 +126,7 @@ def test_data_that_cannot_be_had_ends_the_job_before_its_command(
     }
     s3.put_bucket_policy(Bucket=BUCKET, Policy=json.dumps({"Version": "2012-10-17", "Statement": [policy]}))
     job = storage.submit(
-        "--nodes", "1", "--gpus-per-node", "1", "--launcher", "srun", "--follow", "--channel", f"train={source}",
+        "--partition", "raid", "--gpus-per-node", "1", "--launcher", "srun", "--follow", "--channel", f"train={source}",
         "--", "echo", "the command ran",
     )  # fmt: skip
     assert job.exit_code == 4
