@@ -87,11 +87,10 @@ class Cache:
         return status if status >= 0 else 128 - status
 
     def _keep(self, hash_: str, new: Path) -> None:
-        size = _protect(new)
+        (self._state / f"{hash_}.json").write_text(json.dumps({"bytes": _protect(new)}))
         # Else a machine that loses its power would have the folder and not what is in the files.
         subprocess.run(["sync", "-f", str(new)], check=True)
         with _locked(self._state / "lock"):
-            (self._state / f"{hash_}.json").write_text(json.dumps({"bytes": size}))
             new.rename(self._folder / hash_)
             self._use(hash_)
 

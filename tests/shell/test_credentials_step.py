@@ -49,6 +49,17 @@ def test_every_node_has_the_service(machine: Machine, role: str, credentials: st
     assert (machine.root / PROFILE).exists() == ((role, credentials) == ("head", "yes"))
 
 
+def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> None:
+    """Older SDKs ask in us-east-1: without a way to the internet nothing leads there."""
+    run(machine, "compute", credentials="yes")
+    machine.command("python3", 'echo "$AWS_DEFAULT_REGION $AWS_STS_REGIONAL_ENDPOINTS $*"')
+    (machine.root / "opt/gpucluster/bundle").mkdir(exist_ok=True)
+    program = machine.root / "opt/gpucluster/bin/node-program"
+    argv, path = [program, "credentials"], {"PATH": f"{machine.bin}:/usr/bin:/bin"}
+    done = subprocess.run(argv, env=path, capture_output=True, text=True)
+    assert done.stdout.strip() == "eu-west-1 regional -m gpucluster_node.credentials"
+
+
 def test_twice_restarts_nothing(machine: Machine) -> None:
     run(machine, "head", credentials="yes")
     assert "systemctl restart gpucluster-credentials" not in run(machine, "head", credentials="yes")
