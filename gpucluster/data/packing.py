@@ -64,8 +64,7 @@ def pack(source: str, target: str, made: Plan, number: int, stopped: Flag) -> Sh
     """The shard `number`, or all of its files that are bad. Raises GpuClusterError, Stopped."""
     where = place(target)
     bad = list[Bad]()
-    index_name = made.shard(number).removesuffix(made.kind.suffix) + made.kind.index_suffix
-    with _Growing(where, made.shard(number)) as shard, _Growing(where, index_name) as index:
+    with _Growing(where, made.shard(number)) as shard, _Growing(where, made.index(number)) as index:
         for record, encoded in _encoded(place(source), where, made, number, bad):
             if stopped():
                 raise Stopped

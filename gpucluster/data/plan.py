@@ -56,6 +56,10 @@ class Plan:
     def shard(self, number: int) -> str:
         return f"{self.name}-{number:06d}{self.kind.suffix}"
 
+    def index(self, number: int) -> str:
+        """Its index's name; the shard's own where the format has none."""
+        return f"{self.name}-{number:06d}{self.kind.index_suffix or self.kind.suffix}"
+
     def first(self, number: int) -> int:
         """Of the shard's samples, its number in the data set."""
         return sum(self.counts[:number])

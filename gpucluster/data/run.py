@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -80,10 +80,22 @@ class Outcome:
 def shard(options: Options, tell: Tell) -> list[Outcome]:
     """Raises GpuClusterError. What is whole by then is kept, and found by the next run."""
     sets = prepare(options, tell)
-    for each in sets:
-        if not each.complete:
-            pack(each, range(len(each.plan.counts)), options.workers, tell)
+    pack_all([each for each in sets if not each.complete], options.workers, tell)
     return [finish(each) for each in sets]
+
+
+def pack_all(sets: Iterable[DataSet], workers: int, tell: Tell, part: int = 0, parts: int = 1) -> None:
+    """Bad files of one do not keep those of the next from being found. Raises GpuClusterError."""
+    refused = list[UsageError]()
+    for each in sets:
+        try:
+            pack(each, range(part, len(each.plan.counts), parts), workers, tell)
+        except UsageError as error:
+            refused.append(error)
+    for earlier in refused[:-1]:
+        tell(earlier.render())
+    if refused:
+        raise refused[-1]
 
 
 def prepare(options: Options, tell: Tell) -> list[DataSet]:
@@ -160,13 +172,9 @@ def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell
 
 def _forget(where: Place, old: Plan) -> None:
     names = where.sizes()
-    made = [name for each in map(old.shard, range(len(old.counts))) for name in (each, _index_name(old, each))]
+    made = [name for each in range(len(old.counts)) for name in (old.shard(each), old.index(each))]
     where.remove(name for name in made if name in names)
     where.clear(UNFINISHED)
-
-
-def _index_name(old: Plan, shard: str) -> str:
-    return shard.removesuffix(old.kind.suffix) + old.kind.index_suffix
 
 
 def _difference(old: Plan, new: Plan) -> str:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -33,20 +33,10 @@ class Prefix:
             raise UsageError(f"{url}: names no bucket", "s3://BUCKET/PREFIX")
         return cls(bucket, prefix.rstrip("/"))
 
-    @cached_property
+    @property
     def _client(self) -> Any:
-        try:
-            import boto3
-            from botocore.config import Config
-        except ImportError:
-            raise UsageError(f"{self.url}: this Python has no boto3", "pip install boto3") from None
-        settings = Config(max_pool_connections=AT_ONCE, retries={"mode": "standard", "max_attempts": 5})
-        with self._errors(self.url):
-            return boto3.client("s3", config=settings)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Clients stay where they are."""
-        return {"_bucket": self._bucket, "_prefix": self._prefix, "url": self.url}
+        with _errors(self.url):
+            return _client()
 
     def _key(self, name: str) -> str:
         """`name` may be empty: then what all keys begin with."""
@@ -65,7 +55,7 @@ class Prefix:
     def _below(self, folder: str, **options: str) -> Iterator[tuple[str, int]]:
         """Name and size."""
         start, root = self._key(f"{folder}/" if folder else ""), len(self._key(""))
-        with self._errors(self.url):
+        with _errors(self.url):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=start, **options):
                 found = ((each["Key"], each["Size"]) for each in page.get("Contents", ()))
@@ -76,6 +66,7 @@ class Prefix:
 
     def contents(self, names: Iterable[str]) -> Iterator[Content]:
         waiting: deque[Future[Content]] = deque()
+        _ = self._client  # before there are threads: two of them must not make it at once
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for name in names:
@@ -98,7 +89,7 @@ class Prefix:
         return self._unless_absent(name, lambda: cast(bytes, self._get(name).read()))
 
     def part(self, name: str, start: int, end: int) -> bytes:
-        with self._errors(f"{self.url}/{name}"):
+        with _errors(f"{self.url}/{name}"):
             return cast(bytes, self._get(name, Range=f"bytes={start}-{end - 1}").read())
 
     def _get(self, name: str, **options: str) -> Any:
@@ -114,7 +105,7 @@ class Prefix:
     def _unless_absent(self, name: str, ask: Callable[[], Answer]) -> Answer | None:
         from botocore.exceptions import ClientError
 
-        with self._errors(f"{self.url}/{name}"):
+        with _errors(f"{self.url}/{name}"):
             try:
                 return ask()
             except ClientError as error:
@@ -123,19 +114,19 @@ class Prefix:
                 raise
 
     def write(self, name: str, content: bytes) -> None:
-        with self._errors(f"{self.url}/{name}"):
+        with _errors(f"{self.url}/{name}"):
             self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=content)
 
     def workshop(self) -> Path:
         return scratch_folder()
 
     def adopt(self, name: str, file: Path) -> None:
-        with self._errors(f"{self.url}/{name}"), open(file, "rb") as content:
+        with _errors(f"{self.url}/{name}"), open(file, "rb") as content:
             self._client.upload_fileobj(content, self._bucket, self._key(name))
         file.unlink()
 
     def remove(self, names: Iterable[str]) -> None:
-        with self._errors(self.url):
+        with _errors(self.url):
             for name in names:
                 self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
 
@@ -145,17 +136,33 @@ class Prefix:
     def inner(self, folder: str) -> Prefix:
         return Prefix(self._bucket, self._key(folder)) if folder else self
 
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        """botocore's exceptions as ours."""
-        from botocore.exceptions import BotoCoreError, ClientError
 
-        try:
-            yield
-        except ClientError as error:
-            raise _refused(what, error) from None
-        except BotoCoreError as error:
-            raise AwsError(f"{what}: {error}", "`aws sts get-caller-identity` says who you are") from None
+@cache
+def _client() -> Any:
+    """One for the process: making one takes longer than a small request."""
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError:
+        raise UsageError("this Python has no boto3, which S3 takes", "pip install boto3") from None
+    settings = Config(max_pool_connections=AT_ONCE, retries={"mode": "standard", "max_attempts": 5})
+    return boto3.client("s3", config=settings)
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    """botocore's exceptions as ours."""
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        _client()
+        raise
+    try:
+        yield
+    except ClientError as error:
+        raise _refused(what, error) from None
+    except BotoCoreError as error:
+        raise AwsError(f"{what}: {error}", "`aws sts get-caller-identity` says who you are") from None
 
 
 def _refused(what: str, error: Any) -> GpuClusterError:

@@ -21,8 +21,7 @@ def stage(options: Options, name: str, tell: Tell) -> list[Outcome]:
     if name == FINISH:
         return _finished(options)
     part, parts = _part(name)
-    for each in _unfinished(options.target):
-        run.pack(each, range(part, len(each.plan.counts), parts), options.workers, tell)
+    run.pack_all(_unfinished(options.target), options.workers, tell, part, parts)
     return []
 
 

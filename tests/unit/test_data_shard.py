@@ -245,6 +245,15 @@ def test_bad_files_are_all_named_and_nothing_half_written_stays(images: Path, tm
     assert verify(target) == 0
 
 
+def test_bad_files_of_every_split_are_named(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    for split in ("train", "val"):
+        next((images / split).rglob("*.JPEG")).write_bytes(b"")
+    assert shard(images, tmp_path / "out", "--shards", 3) == 2
+    said = capsys.readouterr().err
+    assert said.count("error: ") == 2
+    assert said.count(": it is empty") == 2
+
+
 def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
     first = next((images / "val").rglob("*.JPEG"))
     first.write_bytes(b"raw")
