@@ -17,6 +17,8 @@ from gpucluster_train.channels import INDEX, ChannelError
 from gpucluster_train.sources import Listing, listing
 
 Index = dict[str, Any]
+MANY = 50_000
+"""Shards. Every rank reads the whole list at its start."""
 
 
 def index_of(asked: Mapping[str, str], found: Listing, seed: str, nodes: Sequence[str]) -> Index:
@@ -28,7 +30,7 @@ def index_of(asked: Mapping[str, str], found: Listing, seed: str, nodes: Sequenc
         "seed": seed,
         "nodes": list(nodes),
         "shards": [asdict(shard) for shard in found.shards],
-        "versions": dict(found.versions),
+        "versions": dict(found.versions) if asked["mode"] == "copy" else {},
     }
 
 
@@ -85,11 +87,17 @@ def in_words(count: int) -> str:
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
+def remarks(found: Listing) -> list[str]:
+    many = len(found.shards) > MANY
+    pack = f"{len(found.shards)} files are many to list and to open: gpucluster data shard packs them"
+    return [*found.notes, pack] if many else list(found.notes)
+
+
 def prepare(name: str, asked: Mapping[str, str], folder: Path, environment: Mapping[str, str]) -> None:
     nodes = (folder / "nodes.txt").read_text(encoding="utf-8").split()
     found = listing(asked["source"])
     index = index_of(asked, found, environment.get("GPUCLUSTER_SEED", "0"), nodes)
-    path, notes = folder / name / INDEX, list(found.notes)
+    path, notes = folder / name / INDEX, remarks(found)
     if int(environment.get("SLURM_RESTART_COUNT", "0")) and path.is_file():
         index, note = again(index, json.loads(path.read_text(encoding="utf-8")))
         notes.append(note)

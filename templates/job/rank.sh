@@ -91,7 +91,9 @@ tell_channels() {
     echo "[$LABEL $NODE] exited with 1 at ${EPOCHREALTIME/,/.}: its channels cannot be told: ${told##*$'\n'}"
     return 1
   }
-  while read -r name list; do export "GPUCLUSTER_CHANNEL_${name^^}=$list"; done <<<"$told"
+  while read -r name list; do
+    [ ! -f "$list" ] || export "GPUCLUSTER_CHANNEL_${name^^}=$list"
+  done <<<"$told"
 }
 if [ -d "$GPUCLUSTER_JOB_DIR/channels" ]; then
   case ${GPUCLUSTER_LABEL:-} in '' | chief) tell_channels || exit 1 ;; esac

@@ -16,7 +16,7 @@ from moto.server import ThreadedMotoServer
 
 from gpucluster_train import streams, tars
 from gpucluster_train.channels import ChannelError
-from gpucluster_train.prepare import again, check, in_words, index_of, summary
+from gpucluster_train.prepare import MANY, again, check, in_words, index_of, remarks, summary
 from gpucluster_train.sources import Listing, S3Source, listing, s3_errors
 
 
@@ -279,6 +279,12 @@ def test_a_second_run_goes_on_with_the_list_of_the_first():
         ChannelError, match=r"1 of the 5 shards that the job began with are gone or changed, first 4.tar"
     ):
         again(index(4), index(5))
+
+
+def test_an_image_for_each_shard_is_too_many():
+    assert remarks(Listing("/fsx/a", (tars_shard(0),) * MANY, {}, ("note",))) == ["note"]
+    (said,) = remarks(Listing("/fsx/a", (tars_shard(0),) * (MANY + 1), {}))
+    assert said.endswith("gpucluster data shard packs them")
 
 
 def test_what_the_log_is_told():
