@@ -19,10 +19,15 @@ software: {frameworks: [torch]}
 accounting: "off"
 """
 FILES = {f"part{number % 2}/{number}.txt": f"file {number}\n" * 100 for number in range(10)}
-# It names no file of the file system when it is submitted, so that only the node can tell that it uses one.
-PROGRAM = (
-    "cd $(printf '%s%s' /ra m)/part0; sha256sum 0.txt; echo restart ${SLURM_RESTART_COUNT:-0}; exec 5<0.txt; sleep 600"
-)
+# It names no file of the file system, so that only its node can tell that it uses one.
+SCRIPT = """\
+#!/bin/bash
+cd $(printf %s%s /ra m)/part0
+exec 5<0.txt
+echo run ${SLURM_RESTART_COUNT:-0} reads $(wc -c <0.txt)
+sleep 600
+"""
+SIZE = len(FILES["part0/0.txt"])
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +61,8 @@ def instance_of(bed: Bed, node: str) -> str:
     return next(id_ for id_, each in bed.instances("compute").items() if each["tags"].get("gpucluster:node") == node)
 
 
-def job_state(bed: Bed, job_id: str) -> str:
-    return bed.ssh(
-        f"squeue --noheader --jobs {job_id} --format '%T %r %r'; scontrol show job {job_id} | grep -o 'Restarts=.'"
-    )
+def log(bed: Bed) -> str:
+    return bed.ssh("cat reader.log 2>/dev/null || true")
 
 
 def test_it_is_filled_and_survives_the_loss_of_a_node_as_another_generation(ram: Bed) -> None:
@@ -68,20 +71,20 @@ def test_it_is_filled_and_survives_the_loss_of_a_node_as_another_generation(ram:
     assert listed == sorted(f"{name} {len(text)}" for name, text in FILES.items())
     assert ram.ssh("touch /ram/mine && stat -c %U /ram/part0/0.txt /ram/mine").split() == ["ubuntu", "ubuntu"]
 
-    one = ("--nodes", "1", "--gpus-per-node", "1", "--launcher", "srun", "--preflight", "off")
-    job = ram.submit(*one, "--sbatch-args=--nodelist=train-1", "--", "bash", "-c", PROGRAM).last
-    log = f"{job['folder']}/log.txt"
-    wait_for("the job to read", lambda: "restart 0" in ram.ssh(f"cat {log} 2>/dev/null || true"), 240, 3)
+    ram.ssh(f"cat >reader.sh <<'END'\n{SCRIPT}END")
+    job = ram.ssh("sbatch --parsable --nodelist train-1 --output reader.log --open-mode append reader.sh").strip()
+    wait_for("the job to read", lambda: f"run 0 reads {SIZE}" in log(ram), 60, 2)
 
     assert ram.localcloud("fault", "add", "death", "--instance-id", instance_of(ram, "train-2")).returncode == 0
     wait_for("the loss to be told", lambda: "/ram is being built, because train-2" in node_state(ram, "train-1"), 60, 2)
     assert state(ram)["generation"] == "2"
-    wait_for("the job to be held", lambda: "PENDING" in job_state(ram, job["job_id"]), 60, 2)
+    held = f"squeue --noheader --jobs {job} --format '%T %r'"
+    wait_for("the job to be held", lambda: "PENDING job requeued in held state" in ram.ssh(held), 60, 2)
     assert ram.ssh("ls /ram") == "" or is_ready(ram, "2")
 
     wait_for("the second generation", lambda: is_ready(ram, "2"), 300, 3)
     assert ram.ssh("test -e /ram/mine && echo there || echo gone").strip() == "gone"
     assert ram.ssh("cat /ram/part1/1.txt") == FILES["part1/1.txt"]
-    wait_for("the job to run again", lambda: "restart 1" in ram.ssh(f"cat {log}"), 180, 3)
+    wait_for("the job to run again", lambda: f"run 1 reads {SIZE}" in log(ram), 180, 3)
     assert "drain" not in node_state(ram, "train-1")
-    ram.ssh(f"scancel {job['job_id']}")
+    ram.ssh(f"scancel {job}")
