@@ -2,12 +2,11 @@
 step_beegfs() {
     local program=beegfs_node
     if [ "$ROLE" = head ]; then program=beegfs_head; fi
-    if [ "$BEEGFS_SCOPE" = job ] && ! beegfs_of_jobs; then return; fi
-    if [ "$BEEGFS_SCOPE" != none ]; then bash "$BUNDLE/beegfs.sh" install; fi
-    if [ "$BEEGFS_SCOPE" != cluster ]; then
-        beegfs_end "gpucluster-$program"
-        return
+    if [ "$BEEGFS_SCOPE" != cluster ]; then beegfs_end "gpucluster-$program"; fi
+    if [ "$BEEGFS_SCOPE" = cluster ] || { [ "$BEEGFS_SCOPE" = job ] && beegfs_of_jobs; }; then
+        bash "$BUNDLE/beegfs.sh" install
     fi
+    if [ "$BEEGFS_SCOPE" != cluster ]; then return; fi
     node_program
     node_service "$program" "Keep the part of BeeGFS that this machine has as the head says"
     # A job may begin as soon as slurmd runs. What takes longer goes on behind it: the head keeps jobs off the servers.

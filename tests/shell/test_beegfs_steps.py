@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_scripts import shellcheck
-from test_steps import OWNER
+from test_steps import OWNER, STEPS
 
 from gpucluster import config, render
 from localcloud.machines.image import GUEST_FILES
@@ -370,3 +370,49 @@ def test_a_server_that_failed_is_set_up_again(tmp_path: Path) -> None:
     assert not node.file("/mnt/beegfs/storage/generation").exists()
     node.run("server").check_returncode()
     assert node.file("/mnt/beegfs/storage/generation").read_text() == "1\n"
+
+
+BOOT = """
+set -euo pipefail
+STARTED=$ROOT BUNDLE=/bundle ROLE={role} BEEGFS_SCOPE={scope} BEEGFS_PARTITION=train
+hostname() {{ echo {node}; }}
+bash() {{ echo "bash $*"; }}
+node_program() {{ :; }}
+node_service() {{ echo "service $1"; }}
+service_down() {{ echo "down $1"; }}
+systemctl() {{ echo "systemctl $*"; }}
+waits() {{ echo "waits $*"; }}
+source "$ROOT/beegfs.sh"
+step_beegfs
+"""
+INSTALL = "bash /bundle/beegfs.sh install"
+ENDED = ["down gpucluster-beegfs_head", "systemctl stop beegfs-client beegfs-mgmtd"]
+
+
+@pytest.mark.parametrize(
+    ("role", "node", "scope", "had", "does"),
+    [
+        ("head", "head", "cluster", False, [INSTALL, "service beegfs_head"]),
+        ("compute", "train-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs_node --wait 300"]),
+        ("compute", "other-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs_node --wait 300"]),
+        ("compute", "train-1", "job", False, [INSTALL]),
+        ("compute", "other-1", "job", False, []),
+        ("head", "head", "job", False, []),
+        ("head", "head", "none", False, []),
+        # The cluster file had one before.
+        ("head", "head", "none", True, ENDED),
+        ("head", "head", "job", True, ENDED),
+    ],
+)
+def test_a_boot_installs_follows_and_waits(
+    tmp_path: Path, role: str, node: str, scope: str, had: bool, does: list[str]
+) -> None:
+    text = (STEPS / "beegfs.sh").read_text().replace("/opt/gpucluster/bin/node-program", "waits")
+    (tmp_path / "beegfs.sh").write_text(text)
+    if had:
+        (tmp_path / "gpucluster-beegfs_head").touch()
+    script = BOOT.format(role=role, node=node, scope=scope)
+    done = subprocess.run(
+        ["bash", "-c", script], env={"ROOT": str(tmp_path), "PATH": os.environ["PATH"]}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (0, does), done.stderr
