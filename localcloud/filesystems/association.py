@@ -7,7 +7,6 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Set
-from pathlib import Path
 from typing import Any
 
 from localcloud.filesystems import records
@@ -79,7 +78,7 @@ class Association:
             with self._files.lock:
                 if not (place.is_file() and records.state(place) & records.DIRTY):
                     self._files.lay(place, found, self.repository, path)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the second: metadata that are not as FSx writes them
             _say(f"{self.repository.uri(path)} was not imported: {error}")
             return False
         finally:
@@ -98,7 +97,7 @@ class Association:
             self._export_deletions()
 
     def _export_deletions(self) -> None:
-        for path in [each for each in self._known if not os.path.lexists(self.folder / each)]:
+        for path in [each for each in self._known if not os.path.lexists(f"{self.folder}/{each}".rstrip("/"))]:
             self.repository.delete(path)
             del self._known[path]
 
@@ -106,7 +105,8 @@ class Association:
         """Path, NEW or CHANGED, and how it is now: everything that S3 does not have as it is."""
         for path in self.paths(below):
             try:
-                record, found = records.load(self.folder / path), Signature.of(os.lstat(self.folder / path))
+                place = f"{self.folder}/{path}"  # a Path for each of many files would take most of the time
+                record, found = records.load(place), Signature.of(os.lstat(place))
             except OSError:  # gone meanwhile
                 continue
             if record is None or record.signature != found:
@@ -120,7 +120,7 @@ class Association:
             return
         for folder, folders, files in os.walk(start):
             for name in sorted([*folders, *files]):
-                yield str(Path(folder, name).relative_to(self.folder))
+                yield os.path.join(folder, name)[len(str(self.folder)) + 1 :]
 
     def export(self, path: str) -> str | None:
         """Why it is not in S3; None where it is."""

@@ -109,7 +109,7 @@ class Contents:
             for system_id in list(self._lustre):
                 for association in self.associations(system_id):
                     _guarded(association.sync)
-            rest_s = max(REST_S, 3 * (time.monotonic() - began))
+            rest_s = max(REST_S, 9 * (time.monotonic() - began))
 
     def _later(self, work: Callable[[], None]) -> None:
         self._pool.submit(_guarded, work)

@@ -24,7 +24,13 @@ class NotExported(Exception):
 class Object:
     ident: str  # another one each time that the object is written
     size: int
-    attributes: Attributes
+    metadata: Mapping[str, str]
+    kind: int
+    modified_ns: int
+
+    @property
+    def attributes(self) -> Attributes:
+        return Attributes.of(self.metadata, self.kind, self.modified_ns)
 
 
 class Repository:
@@ -101,4 +107,4 @@ def is_path(text: str) -> bool:
 def _object(key: Any) -> Object:
     modified_ns = int(key.last_modified.timestamp() * 1e9)
     kind = stat.S_IFDIR if key.name.endswith("/") else stat.S_IFREG
-    return Object(f"{key.etag} {modified_ns}", key.size, Attributes.of(key.metadata, kind, modified_ns))
+    return Object(f"{key.etag} {modified_ns}", key.size, key.metadata, kind, modified_ns)
