@@ -91,7 +91,7 @@ def _channels(
     help="Input data, as train=s3://bucket/prefix or train=/fsx/folder; repeatable.",
 )
 @click.option(
-    "--exports", multiple=True, metavar="PATH", help="A folder on Lustre that S3 has when the job has ended; repeatable."
+    "--exports", multiple=True, metavar="PATH", help="A folder on Lustre that is in S3 when the job ends; repeatable."
 )
 @click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail rather than fall back to TCP.")
 @click.option(

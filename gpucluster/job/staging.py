@@ -14,7 +14,7 @@ from gpucluster.config.models import ClusterConfig, FsxLustre
 from gpucluster.job.spec import JobSpec
 
 UNWRITABLE = ("%", "capacity=")
-"""Anywhere in such a line Slurm puts values of its own in place of %j and the like, and reads sizes of burst buffers."""
+"""Anywhere in such a line Slurm puts its own values in place of %j and the like, and reads sizes of burst buffers."""
 
 
 def directives(spec: JobSpec, config: ClusterConfig, folder: str) -> tuple[str, ...]:
