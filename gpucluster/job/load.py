@@ -14,7 +14,7 @@ from gpucluster.config.wording import finding as worded
 from gpucluster.errors import JobSpecError, Notice
 from gpucluster.job.aliases import ALIASES, canonical, conflicts
 from gpucluster.job.checks import check, complete
-from gpucluster.job.spec import JobSpec
+from gpucluster.job.spec import Channel, JobSpec
 
 
 def load(config: ClusterConfig, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
@@ -53,7 +53,9 @@ def _validate(data: dict[str, Any], config: ClusterConfig) -> tuple[JobSpec | No
 
 def _finding(fault: Any) -> Finding:
     path = tuple(part for part in fault["loc"] if part != "[key]")
-    keys = ["nodes"] if path[:1] == ("servers",) else list(JobSpec.model_fields)
+    keys = {"servers": ["nodes"], "channels": list(Channel.model_fields)}.get(
+        str(*path[:1]), list(JobSpec.model_fields)
+    )
     if path == ("command",) and fault["type"] == "missing":
         return Finding(
             path, "is missing: what every rank runs", "put it after --, or write `command: [python, train.py]`"

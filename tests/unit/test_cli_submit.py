@@ -72,6 +72,22 @@ def test_servers(submit, tmp_path, words, nodes, servers):
 
 
 @pytest.mark.parametrize(
+    ("word", "channel"),
+    [
+        ("train=/home/ubuntu/a", {"source": "/home/ubuntu/a", "shard": "by-rank", "mode": "mount", "unpack": "none"}),
+        (
+            "val=/home/ubuntu/a=1,b,shard=none,mode=copy,unpack=tar",
+            {"source": "/home/ubuntu/a=1,b", "shard": "none", "mode": "copy", "unpack": "tar"},
+        ),
+    ],
+)
+def test_channels(submit, tmp_path, word, channel):
+    code, _, err = submit("--emit-only", "job", "--channel", word, "--", "a")
+    assert code == 0, err
+    assert json.loads((tmp_path / "job" / "channels.json").read_text()) == {word.partition("=")[0]: channel}
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ((), "command: is missing"),
@@ -82,6 +98,11 @@ def test_servers(submit, tmp_path, words, nodes, servers):
         (("--servers", "nodes=x", "--", "a"), "must be a number of nodes, or as nodes=2,per_node=2, got 'nodes=x'"),
         (("--servers", "2", "--", "a"), "--servers: only for mxnet-ps and tensorflow-ps, got launcher torchrun"),
         (("none.yaml",), "none.yaml: error: no such file"),
+        (("--channel", "train", "--", "a"), "must be NAME=SOURCE or NAME=SOURCE,shard=by-node, got 'train'"),
+        (
+            ("--channel", "train=/home/a,sharding=x", "--", "a"),
+            "--channel.train.sharding: unknown key\n  hint: did you mean 'shard'?",
+        ),
         (("--nodse", "2", "--", "a"), "--nodse"),
     ],
 )

@@ -124,7 +124,7 @@ def test_launchers_and_their_files_are_there():
     for launcher in forms:
         used |= {name.partition(":")[0] for name in launcher.programs}
     used |= {name.partition(":")[0] for name in (*preflight.PROGRAMS, *preflight.PROGRAMS_OF_FULL)}
-    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py", ram.PROGRAM, *container.PROGRAMS, *channels.PROGRAMS} == {
+    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py", ram.PROGRAM, *container.PROGRAMS, *channels.PROGRAMS, "shard.sbatch"} == {
         path.name for path in TEMPLATES.iterdir()
     }
 
