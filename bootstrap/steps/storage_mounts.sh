@@ -3,11 +3,11 @@
 readonly STORAGE=/home/gpucluster/storage.json
 
 step_storage_mounts() {
-    local file lines mounts
+    local file lines='' mounts
     if [ "$ROLE" = compute ] && [ ! -e "$STORAGE" ]; then return; fi
     node_program
     file=$(storage_file)
-    lines=$(/opt/gpucluster/bin/node-program storage table <"$file")
+    if grep -q '"mount":' "$file"; then lines=$(/opt/gpucluster/bin/node-program storage table <"$file"); fi
     mapfile -t mounts < <(cut -f1 <<<"$lines")
     let_go_of_others "${mounts[@]}" /home
     # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT
@@ -29,7 +29,11 @@ storage_file() {
         return
     fi
     mkdir -p "${found%/*}"
-    /opt/gpucluster/bin/node-program storage resolve >"$found"
+    if storage_has '"mount":'; then
+        /opt/gpucluster/bin/node-program storage resolve >"$found"
+    else
+        cat "$BUNDLE/storage.json" >"$found"
+    fi
     echo "$found"
 }
 
