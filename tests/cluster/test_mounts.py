@@ -31,7 +31,9 @@ def test_jobs_on_every_node_share_what_is_mounted(storage: Bed) -> None:
 
 
 def test_efs_is_reached_through_a_tunnel_that_checks_whom_it_talks_to(storage: Bed) -> None:
-    said = storage.ssh("sh", "-c", "grep -h -E '^(verifyChain|checkHost|connect)' /etc/gpucluster/tunnels/gpucluster-efs-efs.conf")
+    said = storage.ssh(
+        "sh", "-c", "grep -h -E '^(verifyChain|checkHost|connect)' /etc/gpucluster/tunnels/gpucluster-efs-efs.conf"
+    )
     host = said.splitlines()[0].partition(" = ")[2].removesuffix(":2049")
     assert sorted(said.splitlines()) == [f"checkHost = {host}", f"connect = {host}:2049", "verifyChain = yes"]
     assert storage.ssh("systemctl", "is-active", "gpucluster-efs-efs").strip() == "active"

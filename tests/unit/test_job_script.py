@@ -106,7 +106,7 @@ def test_shellcheck(name, tmp_path):
 
 
 def test_jobs_ask_their_node_for_the_role_that_s3_access_gives_them():
-    text = 'name: A\nregion: eu-west-1\npartitions: [{name: a, instance_types: [g5.12xlarge], max_nodes: 1}]\n'
+    text = "name: A\nregion: eu-west-1\npartitions: [{name: a, instance_types: [g5.12xlarge], max_nodes: 1}]\n"
     asks = "export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials\n"
     for access, wanted in (('s3_access: [{uri: "s3://bucket/x"}]\n', True), ("", False)):
         config = loads(text + access)
@@ -124,9 +124,16 @@ def test_launchers_and_their_files_are_there():
     for launcher in forms:
         used |= {name.partition(":")[0] for name in launcher.programs}
     used |= {name.partition(":")[0] for name in (*preflight.PROGRAMS, *preflight.PROGRAMS_OF_FULL)}
-    assert used | {"job.sh", "network.sh", "rank.sh", "metrics.py", ram.PROGRAM, *container.PROGRAMS, *channels.PROGRAMS, "shard.sbatch"} == {
-        path.name for path in TEMPLATES.iterdir()
-    }
+    assert used | {
+        "job.sh",
+        "network.sh",
+        "rank.sh",
+        "metrics.py",
+        ram.PROGRAM,
+        *container.PROGRAMS,
+        *channels.PROGRAMS,
+        "shard.sbatch",
+    } == {path.name for path in TEMPLATES.iterdir()}
 
 
 def test_two_folders_of_one_second_differ():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.credentials import ContainerProvider
-from botocore.exceptions import EndpointConnectionError, CredentialRetrievalError
+from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError
 from botocore.session import get_session
 from botocore.stub import Stubber
 from gpucluster_node import fleet, job_role

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from validator_cases.case import PARTITION, Case, Keys, cluster, storage
+from validator_cases.case import PARTITION, Case, Keys, cluster
 
 JOB: Keys = {"mount": "/ram", "type": "beegfs-ram", "partition": "train", "gib_per_node": 150, "scope": "job"}
 FSX: Keys = {"mount": "/fsx", "type": "fsx-lustre"}

@@ -187,7 +187,7 @@ CASES = {
     "beegfs-source-form": Case(
         fails=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", source="my-bucket/data"),
         key="storage[0].source",
-        says="must be an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet, got 'my-bucket/data'",
+        says="must be an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet, got 'my-bucket/data'",  # noqa: E501
         passes=storage("beegfs-ram", partition="train", gib_per_node=100, scope="job", source="s3://my-bucket/data")
         | {"s3_access": [{"uri": "s3://my-bucket/data"}]},
     ),
