@@ -133,8 +133,7 @@ class Ending:
 
 
 def ending(remote: Remote, job_id: str) -> Ending | None:
-    """None while it has not ended. Slurm's word goes first, as long as it has one; but not for exports, of which it knows
-    the job's exit code alone."""
+    """None while it has not ended. Slurm's word goes first, as long as it has one; but it knows nothing of exports."""
     job = find(remote, job_id)
     if job and job.phase in ("waiting", "running"):
         return None

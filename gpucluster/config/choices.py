@@ -57,7 +57,7 @@ choice(
     "Partitions",
     "partitions.scratch",
     "scratch is auto or off",
-    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html: an instance store goes with its instance",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html: it goes with its instance",
 )
 choice(
     "purchase-option",

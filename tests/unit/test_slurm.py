@@ -153,7 +153,7 @@ def test_how_far_its_data_is():
     (job,) = slurm.parse_jobs(line % "BurstBufferStageIn")
     moved = {"stage": "in", "path": "/fsx/data", "done": 3, "total": 40}
     assert list(why.waiting(job, [], moved))[:2] == [
-        "job 7 waits for nodes: its data is being loaded from S3: `gpucluster why` says how far",
+        "job 7 waits: its data is being loaded from S3: `gpucluster why` says how far",
         "3 of 40 files of /fsx/data are loaded from S3",
     ]
     said = "burst_buffer/lua: slurm_bb_data_in: /fsx/data does not exist"
