@@ -39,6 +39,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_place_among_workers if hasattr(config, "workerinput") else _place)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Without groups each worker would boot every cluster."""
+    lost = [item for item in session.items if not item.nodeid.endswith(f"@{_group(item)}")]
+    if lost and hasattr(session.config, "workerinput"):
+        pytest.exit(
+            f"pytest-xdist has lost the group of {lost[0].nodeid}: is this pytest the one in requirements.lock?", 3
+        )
+
+
 def _place(item: pytest.Item) -> int:
     """Cheap tiers first."""
     return TIERS.index(_tier(item))
