@@ -31,6 +31,7 @@ def _cannot_boot() -> str | None:
     return "this machine cannot boot nodes: " + "; ".join(troubles) if troubles else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist asks for the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(_tier(item))
