@@ -5,8 +5,6 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 WHEELS ?= $(HOME)/.cache/gpucluster/wheels
-# Most of the tests' time is waiting for nodes: a few workers wait side by side.
-WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -53,7 +51,7 @@ demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 
 test: ## every tier that this machine can run; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory setup
-	@python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
+	@python -m pytest
 
 check: python node ## ruff, mypy, import-linter, shellcheck, cfn-lint, cdk-nag
 	ruff check .

@@ -10,8 +10,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TIERS = ("unit", "shell", "cloud", "cluster")
-SHARED = ("cluster", "servers")
-"""Fixtures of the whole session that boot nodes: the tests of one stay together, in their order."""
 
 
 @cache
@@ -31,32 +29,11 @@ def _cannot_boot() -> str | None:
     return "this machine cannot boot nodes: " + "; ".join(troubles) if troubles else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist asks for the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {tier: number for number, tier in enumerate(TIERS)}
     for item in items:
         item.add_marker(_tier(item))
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=_place_among_workers if hasattr(config, "workerinput") else _place)
-
-
-def _place(item: pytest.Item) -> int:
-    """Cheap tiers first."""
-    return TIERS.index(_tier(item))
-
-
-def _place_among_workers(item: pytest.Item) -> tuple[int, int]:
-    """What takes longest first, so that no worker is left with it at the end."""
-    group = _group(item)
-    return -_place(item), SHARED.index(group) if group in SHARED else len(SHARED)
-
-
-def _group(item: pytest.Item) -> str:
-    """Tests of a group run in one worker: those that share nodes, and otherwise those of a file."""
-    fixtures = getattr(item, "fixturenames", ())
-    shared = next((each for each in SHARED if each in fixtures), None)
-    if shared or "empty_cloud" not in fixtures:
-        return shared or item.path.stem
-    return f"{item.path.stem}-{item.name.partition('[')[0]}"
+    items.sort(key=lambda item: order[_tier(item)])
 
 
 def _tier(item: pytest.Item) -> str:
