@@ -19,7 +19,21 @@ step_packages() {
         grep -q 'libquadmath\.so\.0' <(ldconfig -p) || missing+=(libquadmath0)
     fi
     python3 -c 'import boto3' 2>/dev/null || missing+=(python3-boto3)
-    if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
+    if [ "${#missing[@]}" -gt 0 ]; then without_services install_packages "${missing[@]}"; fi
+}
+
+# without_services COMMAND...: packages that it installs start no services. Each is started by the step that has configured it;
+# slurmd would look for a configuration until systemd gives up on it, and the boot would wait for that.
+without_services() {
+    local policy=${SERVICE_POLICY:-/usr/sbin/policy-rc.d} ours="# GpuCluster: not before it is configured"
+    if [ -e "$policy" ] && ! grep -qxF "$ours" "$policy"; then
+        "$@" # the image has a policy of its own
+        return
+    fi
+    printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
+    chmod 0755 "$policy"
+    "$@"
+    rm "$policy"
 }
 
 # need COMMAND PACKAGE: notes the package where the command is missing.

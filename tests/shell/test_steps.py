@@ -207,14 +207,35 @@ def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
         machine.command(command)
     machine.command("ldconfig", 'echo "libquadmath.so.0 (libc6,x86-64) => /usr/lib/libquadmath.so.0"')
     machine.command("apt-get")
-    machine.run("ROLE=compute; step_packages", "packages").check_returncode()
+    step = 'ROLE=compute SERVICE_POLICY="$ROOT/policy-rc.d"; step_packages'
+    machine.run(step, "packages").check_returncode()
     assert not [call for call in machine.calls() if call.startswith("apt-get")]
     (machine.bin / "munged").unlink()
-    machine.run("ROLE=compute; step_packages", "packages").check_returncode()
+    machine.run(step, "packages").check_returncode()
     assert any("install" in call and call.endswith(" munge") for call in machine.calls())
     machine.command("ldconfig", "echo libc.so.6")
-    machine.run("ROLE=compute; step_packages", "packages").check_returncode()
+    machine.run(step, "packages").check_returncode()
     assert any("install" in call and call.endswith(" munge libquadmath0") for call in machine.calls())
+
+
+def test_packages_start_no_services(machine: Machine) -> None:
+    """Debian's and Ubuntu's ask policy-rc.d first: 101 is no."""
+    policy = machine.root / "policy-rc.d"
+    asked = (
+        'if [ "$2" != update ]; then "$SERVICE_POLICY" && code=0 || code=$?; echo "policy $code" >>"$ROOT/calls"; fi'
+    )
+    machine.command("apt-get", asked)
+    install = 'export SERVICE_POLICY="$ROOT/policy-rc.d"; without_services install_packages slurmd'
+    machine.run(install, "packages").check_returncode()
+    assert "policy 101" in machine.calls() and not policy.exists()
+    machine.command("apt-get", "exit 100")
+    assert machine.run(f"sleep() {{ :; }}; {install}", "packages").returncode != 0
+    machine.command("apt-get")
+    machine.run(install, "packages").check_returncode()
+    assert not policy.exists()  # what a run left that failed
+    policy.write_text("#!/bin/sh\nexit 0\n")
+    machine.run(install, "packages").check_returncode()
+    assert policy.read_text() == "#!/bin/sh\nexit 0\n"
 
 
 def test_package_lists_that_somebody_else_updates_are_waited_for(machine: Machine) -> None:
