@@ -164,6 +164,8 @@ def _mount(each: FsxLustre | Efs) -> dict[str, Any]:
         found["for_everybody"] += [
             repository.path for repository in each.data_repositories if repository.export or not repository.import_
         ]
+        if each.lifetime == "jobs":
+            found |= {"lifetime": each.lifetime, "idle_s": int(each.idle_minutes * 60)}
     return found
 
 

@@ -30,8 +30,9 @@ class Endpoints(Construct):
         subnet: ec2.ISubnet,
         callers: Sequence[ec2.ISecurityGroup],
         job_roles: bool,
+        file_systems: bool,
     ) -> None:
-        """`job_roles`: jobs take a role of their own, from STS."""
+        """`job_roles`: jobs take a role of their own, from STS. `file_systems`: the head node makes some, with FSx."""
         super().__init__(scope, id_)
         self._vpc = vpc
         self._subnet = subnet
@@ -49,6 +50,8 @@ class Endpoints(Construct):
         }
         if job_roles:
             services["Sts"] = Services.STS
+        if file_systems:
+            services["Fsx"] = Services.FSX
         for name, service in services.items():
             self._endpoint(name, service)
         elsewhere = Stack.of(self).region != ROUTE_53_REGION

@@ -50,6 +50,7 @@ class Network(Construct):
                 subnet=self.subnet,
                 callers=[self.head, self.compute],
                 job_roles=bool(config.s3_access),
+                file_systems=bool(config.lustre_with_jobs),
             )
 
     def _existing(self, config: ClusterConfig) -> tuple[ec2.IVpc, ec2.ISubnet]:

@@ -130,6 +130,20 @@ choice(
     "AWS::FSx::FileSystem LustreConfiguration.DataCompressionType",
 )
 choice(
+    "fsx-lifetime",
+    "FSx for Lustre",
+    "storage.lifetime",
+    "lifetime is cluster or jobs: CloudFormation makes the file system, or the head node does",
+    "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html",
+)
+choice(
+    "fsx-idle-above-zero",
+    "FSx for Lustre",
+    "storage.idle_minutes",
+    "A file system's idle_minutes is more than 0",
+    "https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html: it takes minutes to make one",
+)
+choice(
     "fsx-link-events",
     "FSx for Lustre",
     "storage.data_repositories.import storage.data_repositories.export",

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from gpucluster.config.models import FsxLustre
+from gpucluster.config.models import DataRepository, FsxLustre
 from gpucluster.instances import InstanceType
+
+VERSION = "2.15"
+"""The newest. Directories can be linked to S3 from 2.12 on."""
+
+LOG_LEVEL = "WARN_ERROR"
+"""Of what goes wrong between Lustre and S3, which is all that it logs."""
+
+
+def deployment_type(storage: FsxLustre) -> str:
+    return storage.deployment.upper().replace("-", "_")
+
+
+def persistent(storage: FsxLustre) -> bool:
+    return storage.deployment.startswith("persistent")
+
+
+def linked_path(repository: DataRepository) -> str:
+    return repository.path.rstrip("/") or "/"
+
 
 TIERS_MBPS_PER_TIB = {
     "persistent-1": (50, 100, 200),

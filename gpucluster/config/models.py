@@ -149,6 +149,8 @@ class FsxLustre(Section):
     metadata_iops: Count | None = None
     backup_days: Whole = 0
     on_delete: OnDelete = "delete"
+    lifetime: Literal["cluster", "jobs"] = "cluster"
+    idle_minutes: Amount = 10.0
     data_repositories: tuple[DataRepository, ...] = ()
 
 
@@ -256,6 +258,11 @@ class ClusterConfig(Section):
         """What holds /home: the head node's NFS unless `storage` says otherwise."""
         at_home = (storage for storage in self.storage if storage.mount == "/home")
         return next(at_home, HOME_ON_HEAD)
+
+    @property
+    def lustre_with_jobs(self) -> tuple[FsxLustre, ...]:
+        """The file systems that the head node makes when a job needs them, and deletes when none does."""
+        return tuple(each for each in self.storage if isinstance(each, FsxLustre) and each.lifetime == "jobs")
 
     @property
     def volume_mount(self) -> str:

@@ -6,11 +6,12 @@ free again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gpucluster.config.document import Finding
-from gpucluster.config.models import ClusterConfig, FsxLustre
+from gpucluster.config.models import BeegfsRam, ClusterConfig, FsxLustre
 from gpucluster.job.spec import JobSpec
 
 UNWRITABLE = ("%", "capacity=")
@@ -19,19 +20,46 @@ UNWRITABLE = ("%", "capacity=")
 
 def directives(spec: JobSpec, config: ClusterConfig, folder: str) -> tuple[str, ...]:
     """`folder`: the job's own, where it is told what came of them."""
-    moves = [("stage_in", path) for path in loaded(spec, config)] + [("stage_out", path) for path in spec.exports]
+    used = [("use", path) for path in uses(spec, config)]
+    loads = [("stage_in", path) for path in loaded(spec, config)]
+    moves = used + loads + [("stage_out", path) for path in spec.exports]
     return tuple(f"#BB_LUA {word} path={path}" for word, path in (*moves, ("folder", folder))) if moves else ()
+
+
+def uses(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
+    """The mounts of file systems that live with jobs which the job names anywhere: they are made for it, and stay as
+    long as it does."""
+    text = "\n".join(_texts(spec, config))
+    return tuple(each.mount for each in config.lustre_with_jobs if names(text, each.mount))
+
+
+def names(text: str, mount: str) -> bool:
+    """Whether there is a path at or below the mount: /fsx/a and --data=/fsx, but neither /fsx2, ~/fsx nor s3://fsx."""
+    return re.search(rf"((?<![\w./~}}-])|(?<=file://)){re.escape(mount)}(?![\w.-])", text) is not None
+
+
+def _texts(spec: JobSpec, config: ClusterConfig) -> Iterator[str]:
+    yield from spec.command
+    yield from spec.env.values()
+    yield from spec.exports
+    yield from spec.container_mounts
+    yield from spec.sbatch_args
+    yield from (channel.source for channel in spec.channels.values())
+    yield spec.container_image or ""
+    yield from (place or "" for place in _ram_places(spec, config))
 
 
 def loaded(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
     """The folders on Lustre that the job reads: its channels', and what the RAM of its nodes is filled from."""
-    sources = [channel.source for channel in spec.channels.values()] + [_ram_source(spec, config)]
+    sources = [channel.source for channel in spec.channels.values()] + [_ram_places(spec, config)[0]]
     return tuple(dict.fromkeys(path for path in sources if path and path.startswith("/") and on_lustre(path, config)))
 
 
-def _ram_source(spec: JobSpec, config: ClusterConfig) -> str | None:
-    own = (each for each in config.storage if each.type == "beegfs-ram" and each.scope == "job")
-    return next((getattr(each, "source", None) for each in own if each.partition == spec.partition), None)
+def _ram_places(spec: JobSpec, config: ClusterConfig) -> tuple[str | None, str | None]:
+    """What the RAM of its nodes is filled from, and where its content goes in the end."""
+    own = (each for each in config.storage if isinstance(each, BeegfsRam) and each.scope == "job")
+    found = next((each for each in own if each.partition == spec.partition), None)
+    return (found.source, found.export) if found else (None, None)
 
 
 def on_lustre(path: str, config: ClusterConfig) -> FsxLustre | None:

@@ -12,6 +12,7 @@ from constructs import Construct
 from gpucluster.config import models
 from stacks.context import Context
 from stacks.monitoring.metrics import FileSystem
+from stacks.storage import fsx_jobs
 from stacks.storage.beegfs import BeegfsRam
 from stacks.storage.efs import Efs
 from stacks.storage.fsx import FsxLustre
@@ -25,6 +26,7 @@ class Storage(Construct):
         self.file_systems: tuple[FileSystem, ...] = ()
         for storage in context.config.storage:
             self._make(context, storage)
+        fsx_jobs.grant(context)
         if context.config.s3_access:
             self.jobs = JobRole(self, "Jobs", context=context, access=context.config.s3_access)
 
@@ -33,7 +35,8 @@ class Storage(Construct):
         id_ = construct_id(storage.mount)
         if isinstance(storage, models.FsxLustre):
             system = FsxLustre(self, id_, context=context, storage=storage).file_system
-            self.file_systems += (FileSystem(storage.mount, system.ref, storage.capacity_gib),)
+            if system:  # one that lives with jobs has another id each time
+                self.file_systems += (FileSystem(storage.mount, system.ref, storage.capacity_gib),)
         elif isinstance(storage, models.Efs):
             Efs(self, id_, context=context, storage=storage)
         elif isinstance(storage, models.BeegfsRam):

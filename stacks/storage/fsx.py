@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -10,14 +11,11 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpucluster.config import lustre, models
+from gpucluster.config import lustre, lustre_requests, models
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.storage import firewall
 from stacks.storage.mounts import announce, construct_id, deletion_policy, keep_network, tag
-
-VERSION = "2.15"
-"""The newest. Directories can be linked to S3 from 2.12 on."""
 
 LUSTRE = (firewall.Ports("tcp", 988), firewall.Ports("tcp", 1018, 1023))
 
@@ -26,7 +24,10 @@ Association = fsx.CfnDataRepositoryAssociation
 
 
 class FsxLustre(Construct):
-    """Nodes mount it by the names in its parameter, and ask AWS nothing: no permission comes with it."""
+    """Nodes mount it by the names in its parameter, and ask AWS nothing: no permission comes with it.
+
+    One that lives with jobs is the head node's to make and to delete: here is what costs nothing, see fsx_jobs.
+    """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.FsxLustre) -> None:
         super().__init__(scope, id_)
@@ -42,25 +43,42 @@ class FsxLustre(Construct):
         )
         self._admit_nodes()
         self._log = self._log_group() if storage.data_repositories else None
-        self.file_system = self._file_system()
-        # One after another: FSx fails when several links of a file system are made or changed at the same time.
-        links = [self._link(repository) for repository in storage.data_repositories]
-        for before, link in pairwise(links):
-            link.node.add_dependency(before)
+        self.file_system: FileSystem | None = None
+        """None: jobs come before there is one."""
+        if storage.lifetime == "jobs":
+            announce(context, storage, self._requests())
+        else:
+            self.file_system = self._file_system()
+            self._link_all(self.file_system)
+            announce(context, storage, self._describe(self.file_system))
         if self._retain:
             # Its interfaces keep subnet, VPC and group from being deleted: they stay with it.
             self.group.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
             keep_network(context.network)
         tag(self, context, storage.mount)
-        announce(context, storage, self._describe())
 
-    def _describe(self) -> dict[str, str | bool]:
+    def _requests(self) -> dict[str, Any]:
+        places = lustre_requests.Places(
+            subnet_id=self._context.network.subnet.subnet_id,
+            group_id=self.group.security_group_id,
+            log_group_arn=self._log_arn(self._log) if self._log else "",
+            key_arn=key_arn(self._context.key),
+        )
+        return lustre_requests.parameter(self._storage, self._context.config.name, places)
+
+    def _link_all(self, file_system: FileSystem) -> None:
+        """One after another: FSx fails when several links of a file system are made or changed at the same time."""
+        links = [self._link(file_system, repository) for repository in self._storage.data_repositories]
+        for before, link in pairwise(links):
+            link.node.add_dependency(before)
+
+    def _describe(self, file_system: FileSystem) -> dict[str, str | bool]:
         return {
-            "file_system_id": self.file_system.ref,
-            "dns_name": self.file_system.attr_dns_name,
-            "mount_name": self.file_system.attr_lustre_mount_name,
+            "file_system_id": file_system.ref,
+            "dns_name": file_system.attr_dns_name,
+            "mount_name": file_system.attr_lustre_mount_name,
             "efa": self._storage.efa,
-            "version": VERSION,
+            "version": lustre.VERSION,
         }
 
     def _admit_nodes(self) -> None:
@@ -102,12 +120,12 @@ class FsxLustre(Construct):
 
     def _file_system(self) -> FileSystem:
         storage = self._storage
-        persistent = storage.deployment.startswith("persistent")
+        persistent = lustre.persistent(storage)
         system = FileSystem(
             self,
             "FileSystem",
             file_system_type="LUSTRE",
-            file_system_type_version=VERSION,
+            file_system_type_version=lustre.VERSION,
             storage_type="SSD",
             storage_capacity=storage.capacity_gib,
             subnet_ids=[self._context.network.subnet.subnet_id],
@@ -124,9 +142,9 @@ class FsxLustre(Construct):
 
     def _lustre(self) -> FileSystem.LustreConfigurationProperty:
         storage = self._storage
-        persistent = storage.deployment.startswith("persistent")
+        persistent = lustre.persistent(storage)
         return FileSystem.LustreConfigurationProperty(
-            deployment_type=storage.deployment.upper().replace("-", "_"),
+            deployment_type=lustre.deployment_type(storage),
             per_unit_storage_throughput=lustre.throughput_mbps_per_tib(storage),
             data_compression_type=storage.compression.upper(),
             efa_enabled=True if storage.efa else None,
@@ -137,16 +155,18 @@ class FsxLustre(Construct):
         )
 
     def _logging(self, group: logs.CfnLogGroup) -> FileSystem.LogConfigurationProperty:
-        # Without the `:*` that the group's own attribute ends in: FSx's documentation shows none.
-        destination = cdk.Stack.of(self).format_arn(
+        return FileSystem.LogConfigurationProperty(level=lustre.LOG_LEVEL, destination=self._log_arn(group))
+
+    def _log_arn(self, group: logs.CfnLogGroup) -> str:
+        """Without the `:*` that the group's own attribute ends in: FSx's documentation shows none."""
+        return cdk.Stack.of(self).format_arn(
             service="logs",
             resource="log-group",
             resource_name=group.log_group_name,
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
-        return FileSystem.LogConfigurationProperty(level="WARN_ERROR", destination=destination)
 
-    def _link(self, repository: models.DataRepository) -> Association:
+    def _link(self, file_system: FileSystem, repository: models.DataRepository) -> Association:
         """FSx reads and writes the bucket by a service-linked role, one for each link, that it makes itself.
 
         CloudFormation's role needs iam:CreateServiceLinkedRole and iam:PutRolePolicy for it; CDK's has all.
@@ -154,8 +174,8 @@ class FsxLustre(Construct):
         association = Association(
             self,
             construct_id("repository" + repository.path),
-            file_system_id=self.file_system.ref,
-            file_system_path=repository.path.rstrip("/") or "/",
+            file_system_id=file_system.ref,
+            file_system_path=lustre.linked_path(repository),
             data_repository_path=repository.s3,
             batch_import_meta_data_on_create=True,
             s3=_events(repository),

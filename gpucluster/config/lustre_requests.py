@@ -1,0 +1,99 @@
+"""What the head node asks FSx for, where a file system lives from the first job that uses it to the last.
+
+As boto3 takes it. It lies in the file system's parameter, beside what a deployment alone knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpucluster.config import lustre
+from gpucluster.config.models import DataRepository, FsxLustre
+
+Request = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a deployment knows."""
+
+    subnet_id: str
+    group_id: str
+    log_group_arn: str
+    key_arn: str | None
+    """The customer's; None where FSx's own key encrypts."""
+
+
+def parameter(storage: FsxLustre, cluster: str, places: Places) -> Request:
+    """`request`: of CreateFileSystem; `links`: of CreateDataRepositoryAssociation, one after another. Both without what
+    only the call knows: a token, and the file system's id."""
+    tags = _tags(storage, cluster)
+    return {
+        "lifetime": storage.lifetime,
+        "efa": storage.efa,
+        "version": lustre.VERSION,
+        "request": {**_request(storage, places), "Tags": tags},
+        "links": [{**_link(each), "Tags": tags} for each in storage.data_repositories],
+    }
+
+
+def tagged_name(storage: FsxLustre, cluster: str) -> str:
+    return cluster + storage.mount.replace("/", "-")
+
+
+def _request(storage: FsxLustre, places: Places) -> Request:
+    # FSx's own key encrypts scratch.
+    key = {"KmsKeyId": places.key_arn} if places.key_arn and lustre.persistent(storage) else {}
+    return {
+        "FileSystemType": "LUSTRE",
+        "FileSystemTypeVersion": lustre.VERSION,
+        "StorageType": "SSD",
+        "StorageCapacity": storage.capacity_gib,
+        "SubnetIds": [places.subnet_id],
+        "SecurityGroupIds": [places.group_id],
+        **key,
+        "LustreConfiguration": _configuration(storage, places),
+    }
+
+
+def _configuration(storage: FsxLustre, places: Places) -> Request:
+    found: Request = {
+        "DeploymentType": lustre.deployment_type(storage),
+        "DataCompressionType": storage.compression.upper(),
+        "LogConfiguration": {"Level": lustre.LOG_LEVEL, "Destination": places.log_group_arn},
+    }
+    throughput = lustre.throughput_mbps_per_tib(storage)
+    if throughput is not None:
+        found["PerUnitStorageThroughput"] = throughput
+    if storage.efa:
+        found["EfaEnabled"] = True
+    if storage.deployment == "persistent-2":
+        found["MetadataConfiguration"] = _metadata(storage)
+    if lustre.persistent(storage):
+        found["AutomaticBackupRetentionDays"] = 0
+    return found
+
+
+def _metadata(storage: FsxLustre) -> Request:
+    if storage.metadata_iops is None:
+        return {"Mode": "AUTOMATIC"}
+    return {"Mode": "USER_PROVISIONED", "Iops": storage.metadata_iops}
+
+
+def _link(repository: DataRepository) -> Request:
+    found: Request = {
+        "FileSystemPath": lustre.linked_path(repository),
+        "DataRepositoryPath": repository.s3,
+        "BatchImportMetaDataOnCreate": True,
+    }
+    policies = {"AutoImportPolicy": repository.import_, "AutoExportPolicy": repository.export}
+    events = {name: {"Events": [each.upper() for each in of]} for name, of in policies.items() if of}
+    return {**found, "S3": events} if events else found
+
+
+def _tags(storage: FsxLustre, cluster: str) -> list[Mapping[str, str]]:
+    """As everything that the cluster makes has them; the head node's role goes by both."""
+    values = {"Name": tagged_name(storage, cluster), "gpucluster:cluster": cluster}
+    return [{"Key": key, "Value": value} for key, value in values.items()]
