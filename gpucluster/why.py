@@ -25,6 +25,9 @@ def waiting(job: Job, nodes: Sequence[Node], staging: Mapping[str, Any] | None =
 
 
 def _staging(moved: Mapping[str, Any]) -> str:
+    if moved.get("waits"):
+        reason = f": {moved['reason']}" if moved.get("reason") else ", which takes some minutes"
+        return f"it waits until {moved['path']} is made{reason}"
     way = "loaded from S3" if moved["stage"] == "in" else "exported to S3"
     return f"{moved['done']} of {moved['total']} files of {moved['path']} are {way}"
 

@@ -1,15 +1,15 @@
-"""What is on Lustre alone, of the folders that are linked to S3: it would be lost with the file system.
+"""What is on Lustre alone: it would be lost with the file system.
 
-usage: linked [--export]    prints a JSON list, of each linked folder: path, files, not_exported, first (of those).
-With --export what is on Lustre alone is exported first.
+usage: linked [--export]    prints a JSON list, of each folder that is linked to S3: path, files, not_exported, first
+(of those). With --export what is on Lustre alone is exported first. Of a file system that exists while jobs use it also
+what lies outside those folders, under the path of its mount: a program deletes it, which asks nobody.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpucluster_node import fleet, hsm, staging
@@ -19,32 +19,53 @@ from gpucluster_node.transfer import Transfer
 MOST_NAMED = 5
 
 
-def folders(bundle: Path = fleet.BUNDLE) -> list[str]:
-    """As they are called on nodes."""
-    mounts = json.loads((bundle / "storage.json").read_text())["mounts"]
-    return [(each["mount"] + path).rstrip("/") for each in mounts for path in each.get("linked", ())]
-
-
 def report(
-    paths: Sequence[str], mounts: Sequence[str], *, export: bool, run: hsm.Run = hsm.run
+    mounts: Sequence[Mapping[str, Any]],
+    *,
+    export: bool,
+    run: hsm.Run = hsm.run,
+    is_mount: Callable[[str], bool] = staging.is_mounted,
 ) -> Iterator[dict[str, Any]]:
-    """A file that lfs cannot tell of counts as not exported. Raises StagingError where a file system is not mounted."""
-    for path in paths:
-        try:
-            files = list(staging.files(staging.checked(path, mounts)))
-        except staging.MissingError:
-            files = []
-        if export:
-            Transfer("hsm_archive", lambda state: state.exported, run=run).of(files)
-        found, failed = hsm.states(files, run)
-        left = sorted([*failed, *(each for each, state in found.items() if not state.exported)])
-        yield {"path": path, "files": len(files), "not_exported": len(left), "first": left[:MOST_NAMED]}
+    """mounts: of storage.json. A file that lfs cannot tell of counts as not exported.
+
+    Raises StagingError where a file system is not mounted, but for one that is not there as no job uses it.
+    """
+    for mount in mounts:
+        folders = [(mount["mount"] + path).rstrip("/") for path in mount.get("linked", ())]
+        with_jobs = mount.get("lifetime") == "jobs"
+        if with_jobs and not is_mount(mount["mount"]):
+            continue
+        for path in folders:
+            yield _linked(path, mount["mount"], export, run, is_mount)
+        if with_jobs:
+            outside = [each for each in staging.files(mount["mount"]) if not _within(each, folders)]
+            yield _entry(mount["mount"], outside, outside)
+
+
+def _linked(path: str, mount: str, export: bool, run: hsm.Run, is_mount: Callable[[str], bool]) -> dict[str, Any]:
+    try:
+        files = list(staging.files(staging.checked(path, [mount], is_mount)))
+    except staging.MissingError:
+        files = []
+    if export:
+        Transfer("hsm_archive", lambda state: state.exported, run=run).of(files)
+    found, failed = hsm.states(files, run)
+    return _entry(path, files, [*failed, *(each for each, state in found.items() if not state.exported)])
+
+
+def _entry(path: str, files: Sequence[str], left: Sequence[str]) -> dict[str, Any]:
+    return {"path": path, "files": len(files), "not_exported": len(left), "first": sorted(left)[:MOST_NAMED]}
+
+
+def _within(path: str, folders: Sequence[str]) -> bool:
+    return any(path.startswith(f"{folder}/") for folder in folders)
 
 
 def main() -> None:
     start_logging()
     try:
-        found = list(report(folders(), staging.lustre_mounts(), export="--export" in sys.argv[1:]))
+        mounts = json.loads((fleet.BUNDLE / "storage.json").read_text())["mounts"]
+        found = list(report(mounts, export="--export" in sys.argv[1:]))
     except (OSError, staging.StagingError, hsm.LfsError) as error:
         sys.exit(f"{error}")
     print(json.dumps(found))

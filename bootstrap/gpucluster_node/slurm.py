@@ -82,6 +82,16 @@ def jobs() -> list[tuple[str, str]]:
     return parse_jobs(_run(["squeue", "--noheader", "--array", f"--states={states}", "--format=%P %T"]))
 
 
+def known_jobs() -> set[str]:
+    """Every job that Slurm still knows of, ended ones for some minutes."""
+    return set(_run(["squeue", "--noheader", "--states=all", "--format=%A"]).split())
+
+
+def parts(job_id: str) -> list[str]:
+    """The job, or all the jobs of a heterogeneous one."""
+    return _run(["squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%A"]).split() or [job_id]
+
+
 @dataclass(frozen=True)
 class Queued:
     job_id: str

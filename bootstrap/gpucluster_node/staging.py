@@ -1,6 +1,7 @@
 """The data of a job, before and after it: loads what it declares from S3 to Lustre, and exports what it has written.
 
-usage: staging data-in | data-out JOB_ID SCRIPT UID GID, called by Slurm through burst_buffer.lua, as root on the head.
+usage: staging data-in | data-out | teardown JOB_ID SCRIPT UID GID, called by Slurm through burst_buffer.lua, as root on
+the head. teardown is the last that a job has, whatever became of it.
 Lustre takes requests to archive from root only. The script is the user's: only files below a mounted Lustre file system
 are touched, and the job's folder is written to as the job's user. The last line on standard output is for Slurm.
 """
@@ -18,12 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucluster_node import directives, fleet, hsm, verdict
+from gpucluster_node import directives, fleet, hsm, lustre_users, slurm, verdict
 from gpucluster_node.log import start_logging
 from gpucluster_node.transfer import Outcome, Transfer
 
 log = logging.getLogger("staging")
 TELL_EVERY_S = 5.0
+WAIT_S = 2.0
 LUSTRE = "fsx-lustre"
 
 
@@ -154,6 +156,24 @@ def data_in(job: Job, mounts: Sequence[str]) -> str:
     return ""
 
 
+def places(job: Job) -> list[lustre_users.Place]:
+    """Those of the file systems it names that exist only while jobs use them."""
+    mounts = (each["mount"] for each in lustre_users.mounts())
+    return [lustre_users.Place.of(mount) for mount in mounts if job.wanted.names(mount)]
+
+
+def wait_for(job: Job, place: lustre_users.Place, pause: Callable[[float], None] = pause) -> None:
+    """Until it is there, which takes minutes for the first job that uses it."""
+    place.register(job.job_id, slurm.parts(job.job_id))
+    told = None
+    while (state := place.state()).phase != "ready":
+        if told != state.reason:
+            told = state.reason
+            job.keep(lambda folder: verdict.waits_for(folder, place.mount, state.reason))
+        pause(WAIT_S)
+    place.tell_nodes(job.job_id, state)
+
+
 def data_out(job: Job, mounts: Sequence[str]) -> str:
     """Every path is tried, whatever becomes of the others. Returns what went wrong, or nothing."""
     exports = [_exported(job, path, mounts) for path in job.wanted.stage_out]
@@ -174,14 +194,29 @@ def _exported(job: Job, path: str, mounts: Sequence[str]) -> verdict.Export:
     return verdict.Export(path, outcome, verdict.sentence(path, outcome, "did not reach S3") if outcome.failed else "")
 
 
+def run(verb: str, job: Job) -> str:
+    """Returns what went wrong, or nothing."""
+    if verb == "data-out":
+        return data_out(job, lustre_mounts())
+    for place in places(job):
+        if verb == "data-in":
+            wait_for(job, place)
+        else:
+            place.leave({job.job_id})
+    return data_in(job, lustre_mounts()) if verb == "data-in" else ""
+
+
 def main() -> None:
     start_logging()
     verb, job_id, script, uid, gid = sys.argv[1:]
-    wanted = directives.parse(Path(script).read_text(errors="surrogateescape"))
+    try:
+        wanted = directives.parse(Path(script).read_text(errors="surrogateescape"))
+    except FileNotFoundError:  # a job that is torn down may have lost it
+        wanted = directives.Directives(use=tuple(each["mount"] for each in lustre_users.mounts()))
     job = Job(job_id, wanted, int(uid), int(gid))
     try:
-        said = {"data-in": data_in, "data-out": data_out}[verb](job, lustre_mounts())
-    except (OSError, hsm.LfsError) as error:
+        said = run(verb, job)
+    except (OSError, hsm.LfsError, slurm.SlurmError) as error:
         said = f"{type(error).__name__}: {error}"
     if said:
         log.error("job %s %s: %s", job_id, verb, said)

@@ -25,12 +25,18 @@ NOTHING = "-"
 
 
 def resolve(mounts: list[Mount], ask: Callable[[str], Mapping[str, Any]]) -> list[Mount]:
-    """`ask`: the parameter of that name. What the cluster file says wins."""
-    return [{**ask(each["parameter"]), **each} for each in mounts]
+    """`ask`: the parameter of that name. What the cluster file says wins.
+
+    What exists while jobs use it has no place that lasts: see lustre_users.py.
+    """
+    return [each if each.get("lifetime") == "jobs" else {**ask(each["parameter"]), **each} for each in mounts]
 
 
 def table(mounts: list[Mount]) -> Iterator[str]:
+    """Without those that exist while jobs use them: see lustre_users.py."""
     for each in mounts:
+        if each.get("lifetime") == "jobs":
+            continue
         columns = (
             each["mount"],
             each["type"],

@@ -56,6 +56,11 @@ def progress(folder: Path, stage: str, path: str, done: int, total: int) -> None
     put(folder / "staging.json", {"stage": stage, "path": path, "done": done, "total": total})
 
 
+def waits_for(folder: Path, mount: str, reason: str) -> None:
+    """For a file system that is made for the job. reason: what keeps it from being made; empty where nothing does."""
+    put(folder / "staging.json", {"stage": "in", "path": mount, "waits": True, "reason": reason})
+
+
 def progress_over(folder: Path) -> None:
     (folder / "staging.json").unlink(missing_ok=True)
 

@@ -47,6 +47,7 @@ class LustreFileSystem(FileSystem):
         self.resource_arn = f"arn:aws:fsx:{backend.region_name}:{backend.account_id}:file-system/{self.file_system_id}"
         self.version = request.get("FileSystemTypeVersion") or _default_version(given["LustreConfiguration"])
         self.interface_id = interface_id
+        self.request = request
         self.vpc_id = vpc_id
         self.created = time.time()
         self.associations: dict[str, Record] = {}
@@ -96,6 +97,8 @@ class Fsx(FSxResponse):
         request = json.loads(self.body)
         if request.get("FileSystemType") != "LUSTRE":
             return str(super().create_file_system())
+        if known := self._made_before(request):
+            return json.dumps({"FileSystem": known.to_dict()})
         lustre.check_create(request)
         self._check_log_group(request)
         ec2 = ec2_backends[self.current_account][self.region]
@@ -108,6 +111,14 @@ class Fsx(FSxResponse):
         if contents := current().contents:
             contents.make(system.file_system_id, lustre=True)
         return json.dumps({"FileSystem": system.to_dict()})
+
+    def _made_before(self, request: Record) -> LustreFileSystem | None:
+        """By a call with this token: one that is repeated makes nothing more."""
+        token = request.get("ClientRequestToken")
+        known = next((each for each in self._systems() if token and each.request.get("ClientRequestToken") == token), None)
+        if known and known.request != request:
+            raise lustre.refused("The token was used for another request", "IncompatibleParameterError")
+        return known
 
     def _check_log_group(self, request: Record) -> None:
         log = (request.get("LustreConfiguration") or {}).get("LogConfiguration") or {}

@@ -69,11 +69,11 @@ def test_slurm_names_the_plugin_where_there_is_lustre() -> None:
     assert line not in render.bundle(loads(CLUSTER))["slurm/slurm.conf"].splitlines()
 
 
-def test_slurm_may_run_these_two_as_root_and_nothing_else(root: Path) -> None:
+def test_slurm_may_run_these_as_root_and_nothing_else(root: Path) -> None:
     bundle(root, LUSTRE)
     run(root)
     (rule,) = (root / "etc/sudoers.d/gpucluster-staging").read_text().splitlines()
     commands = rule.removeprefix("slurm ALL=(root) NOPASSWD: ").split(", ")
     program = "/opt/gpucluster/bin/node-program staging"
-    assert commands == [f"{program} data-in *", f"{program} data-out *"]
+    assert commands == [f"{program} {verb} *" for verb in ("data-in", "data-out", "teardown")]
     assert f'"sudo -n {program}"' in (root / "etc/slurm/burst_buffer.lua").read_text()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpucluster_node import linked, staging
 from test_node_staging import EXPORTED, NEW, RELEASED, PlayedLfs
 
-from gpucluster import render, unexported
+from gpucluster import unexported
 from gpucluster.cli import down
 from gpucluster.cli.context import CliContext
 from gpucluster.config import ClusterConfig, loads
@@ -91,23 +92,47 @@ def test_what_stays_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     keep(monkeypatch, PlayedHead([folder("/old/data", 3)]), both)
 
 
-def test_the_head_looks_at_every_linked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "storage.json").write_text(render.bundle(DELETED)["storage.json"])
-    assert linked.folders(tmp_path) == ["/fsx/data", "/fsx/results"]
-    mount = tmp_path / "fsx"
-    (mount / "results").mkdir(parents=True)
-    for name in "abc":
-        (mount / "results" / name).touch()
-    lfs = PlayedLfs(dict(zip((f"{mount}/results/{name}" for name in "abc"), (NEW, RELEASED, EXPORTED), strict=True)))
-    monkeypatch.setattr(staging.checked, "__defaults__", (lambda _: True,))
+@pytest.fixture
+def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a file system with five files, three of them in its linked folder. Lustre does at once what it is asked."""
     monkeypatch.setattr(linked, "Transfer", lambda *given, run: linked_transfer(*given, run=run, sleep=lambda _: None))
-    (found,) = linked.report([f"{mount}/results"], [str(mount)], export=False, run=lfs)
-    first = f"{mount}/results/a"
-    assert found == {"path": f"{mount}/results", "files": 3, "not_exported": 1, "first": [first]}
-    (found,) = linked.report([f"{mount}/results"], [str(mount)], export=True, run=lfs)
-    assert (found["not_exported"], lfs.flags[first]) == (0, EXPORTED)
-    (found,) = linked.report([f"{mount}/deleted"], [str(mount)], export=False, run=lfs)
-    assert found["files"] == 0, "somebody deleted it: nothing is lost with it"
+    folder = tmp_path / "fsx"
+    (folder / "results").mkdir(parents=True)
+    for name in ("results/a", "results/b", "results/c", "results-of-old", "x"):
+        (folder / name).touch()
+    return folder
+
+
+def report(mount: Path, lfs: PlayedLfs, *, export: bool = False, mounted: bool = True, **keys: object) -> list[Entry]:
+    entry = {"mount": str(mount), "type": "fsx-lustre", "linked": ["/results", "/deleted"], **keys}
+    return list(linked.report([entry], export=export, run=lfs, is_mount=lambda _: mounted))
+
+
+def lfs_of(mount: Path) -> PlayedLfs:
+    names = (f"{mount}/results/{name}" for name in "abc")
+    return PlayedLfs(dict(zip(names, (NEW, RELEASED, EXPORTED), strict=True)))
+
+
+def test_the_head_looks_at_every_linked_folder(mount: Path) -> None:
+    lfs, first = lfs_of(mount), f"{mount}/results/a"
+    results, deleted = report(mount, lfs)
+    assert results == {"path": f"{mount}/results", "files": 3, "not_exported": 1, "first": [first]}
+    assert deleted["files"] == 0, "somebody deleted it: nothing is lost with it"
+    results, _ = report(mount, lfs, export=True)
+    assert (results["not_exported"], lfs.flags[first]) == (0, EXPORTED)
+
+
+def test_what_a_program_deletes_has_nothing_outside_its_linked_folders(mount: Path) -> None:
+    *_, outside = report(mount, lfs_of(mount), lifetime="jobs")
+    files = [f"{mount}/results-of-old", f"{mount}/x"]
+    assert outside == {"path": str(mount), "files": 2, "not_exported": 2, "first": files}
+
+
+def test_one_that_is_not_there_loses_nothing(mount: Path) -> None:
+    assert report(mount, lfs_of(mount), lifetime="jobs", mounted=False) == []
+    with pytest.raises(staging.StagingError, match="is not mounted on the head node"):
+        report(mount, lfs_of(mount), mounted=False)
 
 
 linked_transfer = linked.Transfer
+Entry = dict[str, Any]

@@ -62,6 +62,8 @@ source "$BUNDLE/steps/kernel.sh"
 source "$BUNDLE/steps/lustre_client.sh"
 source "$BUNDLE/steps/lustre_efa.sh"
 source "$BUNDLE/steps/storage_mounts.sh"
+source "$BUNDLE/steps/job_lustre.sh"
+source "$BUNDLE/steps/job_lustre_mount.sh"
 source "$BUNDLE/steps/beegfs.sh"
 source "$BUNDLE/steps/job_ram.sh"
 source "$BUNDLE/steps/job_credentials.sh"
@@ -77,6 +79,13 @@ one_at_a_time
 if [ "${1:-}" = storage ]; then
     report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
     for storage_step in lustre_client lustre_efa storage_mounts; do run_step "$storage_step"; done
+    exit
+fi
+# `compute.sh job_lustre NAME`: a file system that was made for jobs. The prolog of a job that uses it calls it.
+if [ "${1:-}" = job_lustre ]; then
+    report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
+    LUSTRE_NAME=$2
+    run_step job_lustre_mount
     exit
 fi
 run_step baked
@@ -105,6 +114,7 @@ run_step beegfs
 run_step job_ram
 run_step scratch
 run_step container_runtime
+run_step job_lustre
 run_step job_hooks
 run_step slurm_compute
 run_step cloudwatch_agent

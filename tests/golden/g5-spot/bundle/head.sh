@@ -56,6 +56,8 @@ source "$BUNDLE/steps/nvidia_packages.sh"
 source "$BUNDLE/steps/kernel.sh"
 source "$BUNDLE/steps/lustre_client.sh"
 source "$BUNDLE/steps/storage_mounts.sh"
+source "$BUNDLE/steps/job_lustre.sh"
+source "$BUNDLE/steps/job_lustre_mount.sh"
 source "$BUNDLE/steps/job_credentials.sh"
 source "$BUNDLE/steps/python_env.sh"
 source "$BUNDLE/steps/accounting.sh"
@@ -73,6 +75,13 @@ source "$BUNDLE/steps/cloudwatch_agent.sh"
 report_failure() { signal FAILURE "$1"; }
 
 one_at_a_time
+# `head.sh job_lustre NAME`: a file system that was made for jobs. Who calls it tells the reason.
+if [ "${1:-}" = job_lustre ]; then
+    report_failure() { true; }
+    LUSTRE_NAME=$2
+    run_step job_lustre_mount
+    exit
+fi
 run_step baked
 run_step name
 run_step dns
@@ -95,6 +104,7 @@ run_step python_env
 run_step accounting
 run_step slurm_head
 run_step reconcile
+run_step job_lustre
 run_step beegfs
 run_step update
 run_step release

@@ -36,10 +36,10 @@ function slurm_bb_job_process(job_script, uid, gid, job_info)
         if line:sub(1, 1) ~= "#" then break end
         local rest = line:match("^#BB_LUA%s+(.*)$") or (line:match("^#BB_LUA") and "")
         local word, path = (rest or ""):match("^([a-z_]+) path=(/.*)$")
-        local known = word == "stage_in" or word == "stage_out" or word == "folder"
+        local known = word == "stage_in" or word == "stage_out" or word == "use" or word == "folder"
         if rest and not (known and path) then
             script:close()
-            return slurm.ERROR, "#BB_LUA takes stage_in, stage_out or folder, and path=/…; got: " .. rest
+            return slurm.ERROR, "#BB_LUA takes stage_in, stage_out, use or folder, and path=/…; got: " .. rest
         end
     end
     script:close()
@@ -74,6 +74,9 @@ end
 
 function slurm_bb_test_data_out(job_id, job_script, uid, gid, job_info) return slurm.SUCCESS, "" end
 
-function slurm_bb_job_teardown(job_id, job_script, hurry, uid, gid, job_info) return slurm.SUCCESS end
+-- The last of a job, whatever became of it; of one that runs again, too.
+function slurm_bb_job_teardown(job_id, job_script, hurry, uid, gid, job_info)
+    return staging("teardown", job_id, job_script, uid, gid)
+end
 
 function slurm_bb_get_status(uid, gid, ...) return slurm.SUCCESS, "gpucluster why JOB says how far a job's data is\n" end

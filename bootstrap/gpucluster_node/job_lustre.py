@@ -1,0 +1,270 @@
+"""Lustre file systems that exist while jobs use them: made for the first, exported and deleted after the last.
+
+usage: job_lustre                   the head's service
+       job_lustre end [--discard]   deletes those that are there, and waits until they are gone. Without --discard one
+                                    stays that has something which is not in S3
+
+Jobs ask in Slurm's stage-in and leave in its teardown, see staging.py. A file system that no job has used for a while
+is exported, looked through, and deleted; where a file is on it alone it stays, and that is looked at again.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpucluster_node import fleet, fsx, hsm, linked, slurm, staging
+from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
+from gpucluster_node.log import start_logging
+from gpucluster_node.lustre_users import Place, State, mounts
+
+log = logging.getLogger("lustre")
+INTERVAL_S = 5.0
+RETRY_S = 60.0
+"""After what failed, or what is not in S3."""
+END_WITHIN_S = 3000.0
+
+
+class LustreError(Exception):
+    """What keeps a file system from being made, mounted or deleted."""
+
+
+@dataclass
+class Keeper:
+    """Of one mount. `step` does what is next and returns at once, but for an export."""
+
+    place: Place
+    wanted: Mapping[str, Any]
+    """Its entry in storage.json with its SSM parameter: request, links, idle_s."""
+    cluster: str
+    api: Any
+    next_look: float = 0.0
+
+    def step(self, now: float) -> None:
+        if now < self.next_look:
+            return
+        state = self.place.state()
+        try:
+            following = self._next(state, now)
+        except (*AWS_ERRORS, LustreError, staging.StagingError, hsm.LfsError, OSError) as error:
+            following = replace(self.place.state(), reason=reason_of(error))
+            self.next_look = now + RETRY_S
+        self._save(state, following)
+
+    def _save(self, before: State, state: State) -> None:
+        if (state.phase, state.reason) != (before.phase, before.reason):
+            level = logging.WARNING if state.reason else logging.INFO
+            log.log(level, "%s: %s %s %s", self.place.mount, state.file_system_id, state.phase, state.reason)
+        if state != self.place.state():
+            self.place.save(state)
+
+    def _next(self, state: State, now: float) -> State:
+        if state.phase == "absent":
+            return State("creating", state.serial + 1) if self.place.users() else replace(state, reason="")
+        if not state.file_system_id:
+            request = self.wanted["request"]
+            return replace(state, file_system_id=fsx.create(self.api, request, self._token(state)), reason="")
+        found = fsx.find(self.api, state.file_system_id)
+        if found is None:
+            return self._gone(state)
+        if state.phase == "deleting":
+            return self._deleted(state, found)
+        if found.lifecycle in fsx.BROKEN:
+            return self._stuck(state, f"{state.file_system_id} is {found.lifecycle}", found.failure)
+        if state.phase == "creating":
+            return self._made(state, found)
+        return self._linked(state) if state.phase == "linking" else self._ready(state, now)
+
+    def _token(self, state: State, path: str = "") -> str:
+        return f"{self.cluster}{self.place.mount}{path}-{state.serial}".replace("/", "-")[-63:]
+
+    def _gone(self, state: State) -> State:
+        """Deleted, by this or by somebody else."""
+        if state.phase != "deleting":
+            log.warning("%s: somebody has deleted %s", self.place.mount, state.file_system_id)
+            unmount(self.place.mount)
+        return State("absent", state.serial)
+
+    def _deleted(self, state: State, found: fsx.FileSystem) -> State:
+        if found.lifecycle != "DELETING":
+            unmount(self.place.mount)
+            fsx.delete(self.api, state.file_system_id)
+        return replace(state, reason="")
+
+    def _stuck(self, state: State, what: str, why: str) -> State:
+        """Nothing is on one that no job has had. It stays until nobody waits for it, so that its reason can be read."""
+        if state.phase == "ready" or self.place.users():
+            raise LustreError(f"{what}: {why or 'FSx does not say why'}")
+        fsx.delete(self.api, state.file_system_id)
+        return replace(state, phase="deleting", reason="")
+
+    def _made(self, state: State, found: fsx.FileSystem) -> State:
+        if found.lifecycle != "AVAILABLE":
+            return replace(state, reason="")
+        return replace(
+            state,
+            phase="linking",
+            dns_name=found.dns_name,
+            mount_name=found.mount_name,
+            version=found.version,
+            mount=self.place.mount,
+            for_everybody=",".join(self.wanted["for_everybody"]),
+            reason="",
+        )
+
+    def _linked(self, state: State) -> State:
+        """One link at a time: FSx fails when several are made at once."""
+        links = {each.path: each for each in fsx.links(self.api, state.file_system_id)}
+        broken = [each for each in links.values() if each.lifecycle in fsx.BROKEN]
+        if broken:
+            return self._stuck(state, f"FSx cannot link {broken[0].path} with S3", broken[0].failure)
+        if any(each.lifecycle != "AVAILABLE" for each in links.values()):
+            return state
+        left = [each for each in self.wanted["links"] if each["FileSystemPath"] not in links]
+        if left:
+            fsx.link(self.api, state.file_system_id, left[0], self._token(state, left[0]["FileSystemPath"]))
+            return replace(state, reason="")
+        self.place.save(state)  # the mount reads it
+        mount(self.place)
+        return replace(state, phase="ready", unused_since=None, reason="")
+
+    def _ready(self, state: State, now: float) -> State:
+        if self.place.users():
+            return replace(state, unused_since=None, reason="")
+        if state.unused_since is None:
+            return replace(state, unused_since=now)
+        return state if now - state.unused_since < self.wanted["idle_s"] else self._leave(state)
+
+    def _leave(self, state: State) -> State:
+        """Exports, looks, and only then lets it go. A job that asks meanwhile keeps it."""
+        mount(self.place)
+        left = not_exported(self.wanted)
+        if left:
+            raise LustreError(f"not deleted: {left}")
+        leaving = replace(state, phase="deleting", reason="")
+        self.place.save(leaving)
+        # A job that asked before it could read this is seen now; one that asks later waits for the next file system.
+        if self.place.users():
+            return replace(leaving, phase="ready", unused_since=None)
+        unmount(self.place.mount)
+        fsx.delete(self.api, state.file_system_id)
+        return leaving
+
+
+def reason_of(error: Exception) -> str:
+    said = f"{error_code(error)}: {error_message(error)}" if isinstance(error, AWS_ERRORS) else str(error)
+    return " ".join(said.split())
+
+
+def not_exported(wanted: Mapping[str, Any], *, export: bool = True) -> str:
+    """`3 of 12 files of /fsx/runs are not in S3, such as /fsx/runs/a`; empty where all is."""
+    found = [each for each in linked.report([wanted], export=export) if each["not_exported"]]
+    return "; ".join(
+        f"{each['not_exported']} of {each['files']} files of {each['path']} are not in S3, such as {each['first'][0]}"
+        for each in found
+    )
+
+
+def mount(place: Place) -> None:
+    """On the head."""
+    if staging.is_mounted(place.mount):
+        return
+    argv = ["bash", str(fleet.BUNDLE / "head.sh"), "job_lustre", place.folder.name]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise LustreError(f"the head node cannot mount it: {said[-1] if said else argv}")
+
+
+def unmount(mounted: str) -> None:
+    """Whoever still stands in it is let go of: nothing of it is to be had any more."""
+    if not staging.is_mounted(mounted):
+        return
+    for argv in (["umount", mounted], ["umount", "--force", "--lazy", mounted]):
+        with suppress(subprocess.TimeoutExpired):
+            if subprocess.run(argv, capture_output=True, check=False, timeout=60).returncode == 0:
+                return
+    raise LustreError(f"the head node cannot unmount {mounted}: `fuser -vm {mounted}` there")
+
+
+def forget_ended(place: Place, queue: set[str]) -> None:
+    """Jobs that Slurm knows no more, whose teardown nobody has seen."""
+    place.leave(place.users() - queue)
+
+
+def keepers() -> list[Keeper]:
+    cluster, ssm = fleet.load(), client("ssm")
+    found = []
+    for each in mounts():
+        place = Place.of(each["mount"])
+        place.make()
+        wanted = {**fleet.parameter(ssm, cluster, each["parameter"]), **each}
+        found.append(Keeper(place, wanted, cluster.cluster, client("fsx")))
+    return found
+
+
+def serve() -> None:
+    kept: list[Keeper] = []
+    while True:
+        try:
+            kept = kept or keepers()
+            queue = slurm.known_jobs()
+            for each in kept:
+                forget_ended(each.place, queue)
+                each.step(time.time())
+        except (*AWS_ERRORS, slurm.SlurmError, OSError) as error:
+            log.warning("skipped: %s", error)
+        time.sleep(INTERVAL_S)
+
+
+def end(keeper: Keeper, *, discard: bool) -> str | None:
+    """The id of the file system that is deleted when this returns; None where there was none. Raises LustreError."""
+    place, until = keeper.place, time.monotonic() + END_WITHIN_S
+    ended = None
+    while (state := place.state()).phase != "absent":
+        # One that was asked for when the service ended, before it knew the answer, is told by its tags.
+        file_system_id = state.file_system_id or fsx.tagged(keeper.api, keeper.wanted["request"]["Tags"])
+        found = fsx.find(keeper.api, file_system_id) if file_system_id else None
+        if found is None or file_system_id is None:
+            place.save(State("absent", state.serial))
+            break
+        ended = file_system_id
+        if time.monotonic() > until:
+            raise LustreError(f"{place.mount}: {ended} is {found.lifecycle} after {END_WITHIN_S / 60:.0f} minutes")
+        if found.lifecycle not in ("CREATING", "DELETING"):
+            if state.phase == "ready" and not discard and (left := _left(keeper)):
+                raise LustreError(left)
+            place.save(replace(state, phase="deleting", file_system_id=ended))
+            unmount(place.mount)
+            fsx.delete(keeper.api, ended)
+        time.sleep(INTERVAL_S)
+    return ended
+
+
+def _left(keeper: Keeper) -> str:
+    mount(keeper.place)
+    return not_exported(keeper.wanted, export=False)
+
+
+def main() -> None:
+    start_logging()
+    if sys.argv[1:2] != ["end"]:
+        serve()
+    subprocess.run(["systemctl", "stop", "gpucluster-job_lustre"], check=False)
+    try:
+        for keeper in keepers():
+            ended = end(keeper, discard="--discard" in sys.argv[2:])
+            if ended:
+                print(f"{keeper.place.mount}: {ended} is deleted")
+    except (*AWS_ERRORS, LustreError, staging.StagingError, hsm.LfsError, OSError) as error:
+        sys.exit(reason_of(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Which jobs use a file system that exists only while jobs use it, and where it is: files on /home, for head and nodes.
+
+FOLDER/NAME/state.json      the head's word, see job_lustre.py
+FOLDER/NAME/users/JOB       since the job asked for it: it stays while there is one. Holds the job that asked, which for
+                            the parts of a heterogeneous job is the first of them
+FOLDER/NAME/mounts/JOB      where it is, once it is there, for the prolog on the job's nodes. One for each job, because
+                            what NFS has cached of a file that is replaced may be a minute old
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gpucluster_node.fleet import BUNDLE
+
+FOLDER = Path("/home/gpucluster/lustre")
+Phase = Literal["absent", "creating", "linking", "ready", "deleting"]
+
+
+@dataclass(frozen=True)
+class State:
+    """From absent round to absent. Jobs may use it while it is ready; its head unmounts it before it is deleting."""
+
+    phase: Phase = "absent"
+    serial: int = 0
+    """Of the file system, among those that have been made for this mount."""
+    file_system_id: str = ""
+    dns_name: str = ""
+    mount_name: str = ""
+    version: str = ""
+    mount: str = ""
+    for_everybody: str = ""
+    """Its directories that everybody may write to, with commas between them."""
+    unused_since: float | None = None
+    """Seconds since the epoch; None while jobs use it."""
+    reason: str = ""
+    """What keeps it from going on, or from being deleted."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Of one mount."""
+
+    mount: str
+    folder: Path
+
+    @classmethod
+    def of(cls, mount: str, folder: Path = FOLDER) -> Place:
+        return cls(mount, folder / mount.strip("/").replace("/", "-"))
+
+    def make(self) -> None:
+        for each in ("users", "mounts"):
+            (self.folder / each).mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    def state(self) -> State:
+        try:
+            return State(**json.loads((self.folder / "state.json").read_text()))
+        except FileNotFoundError:
+            return State()
+
+    def save(self, state: State) -> None:
+        put(self.folder / "state.json", json.dumps(asdict(state), indent=2) + "\n")
+
+    def register(self, job: str, parts: Sequence[str]) -> None:
+        """parts: the job, or of a heterogeneous one all of its jobs."""
+        for part in parts:
+            put(self.folder / "users" / part, job)
+
+    def tell_nodes(self, job: str, state: State) -> None:
+        """To the nodes of the job's parts."""
+        text = "".join(f"{line}\n" for line in (self.mount, state.dns_name, state.mount_name, state.version or "-"))
+        for part in self._parts({job}):
+            put(self.folder / "mounts" / part, text)
+
+    def leave(self, jobs: Collection[str]) -> None:
+        for part in self._parts(jobs):
+            (self.folder / "mounts" / part).unlink(missing_ok=True)
+            (self.folder / "users" / part).unlink(missing_ok=True)
+
+    def users(self) -> set[str]:
+        """The jobs that asked for it."""
+        return {path.read_text() for path in (self.folder / "users").iterdir() if not path.name.startswith(".")}
+
+    def _parts(self, jobs: Collection[str]) -> list[str]:
+        return [path.name for path in (self.folder / "users").iterdir() if path.read_text() in jobs]
+
+
+def mounts(bundle: Path = BUNDLE) -> list[Mapping[str, Any]]:
+    """Of the bundle's storage.json, those that exist while jobs use them."""
+    found = json.loads((bundle / "storage.json").read_text())["mounts"]
+    return [each for each in found if each.get("lifetime") == "jobs"]
+
+
+def put(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, whole."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)

@@ -1,0 +1,103 @@
+"""What mounts a Lustre file system for a job and lets go of it again, on the head and on the job's nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_steps import OWNER, STEPS
+from test_storage_steps import DNS, SOURCES, Node, fsx
+
+OURS = ("job_lustre", "job_lustre_mount")
+PLACES = ("/home/gpucluster", "/opt/gpucluster", "/run/gpucluster", "/etc/systemd")
+MOUNT = f"-t lustre -o noatime,flock {DNS}@tcp:/abcdefgh /fsx"
+
+
+def made(root: Path, role: str) -> Node:
+    """A node of a cluster with such a file system, which is there and which job 7 uses."""
+    node = Node(root, role)
+    for name in OURS:
+        text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+        node.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[-/\s\".])", rf"{root}\1", text))
+    node.machine.step("parameters", (STEPS / "parameters.sh").read_text())
+    node.has(fsx(lifetime="jobs"))
+    place = root / "home/gpucluster/lustre/fsx"
+    (place / "mounts").mkdir(parents=True)
+    known = {"mount": f"{root}/fsx", "dns_name": DNS, "mount_name": "abcdefgh", "version": "2.15"}
+    (place / "state.json").write_text(json.dumps({**known, "for_everybody": "/,/results"}))
+    (place / "mounts/7").write_text("".join(f"{line}\n" for line in known.values()))
+    return node
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Node:
+    return made(tmp_path, "head")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return made(tmp_path, "compute")
+
+
+def run(node: Node, *steps: str, job: str = "7") -> None:
+    lines = [
+        f"ROLE={node.role} LUSTRE_NAME=fsx SLURM_JOB_ID={job}",
+        "report_failure() { :; }",
+        "node_program() { :; }",
+        'node_service() { echo "SERVICE $1"; }',
+        *(f"run_step {step}" for step in steps),
+    ]
+    done = node.machine.run("\n".join(lines), *SOURCES, "parameters", *OURS)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def epilog(node: Node, job: str) -> str:
+    script = (node.root / "opt/gpucluster/epilog.d/90-job-lustre").read_text()
+    environment = {"PATH": f"{node.machine.bin}:/usr/bin:/bin", "SLURM_JOB_ID": job, "ROOT": str(node.root)}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=environment)
+    return done.stdout
+
+
+def test_it_is_no_mount_of_the_machine(node: Node) -> None:
+    """Neither at boot nor in fstab."""
+    assert node.run("lustre_client", "storage_mounts").returncode == 0
+    assert (node.asked("mount"), node.fstab()) == ([], [])
+    assert node.asked("modprobe"), "the client is there all the same"
+
+
+def test_the_head_mounts_it_once_and_opens_it_to_everybody(head: Node) -> None:
+    (head.root / "fsx/results").mkdir(parents=True)
+    for _ in range(2):
+        run(head, "job_lustre_mount")
+    assert head.asked("mount") == [MOUNT]
+    assert head.fstab() == []
+
+
+def test_a_node_lets_go_of_it_after_the_last_job_that_uses_it(node: Node) -> None:
+    mounts = node.root / "home/gpucluster/lustre/fsx/mounts"
+    (mounts / "8").write_text((mounts / "7").read_text())
+    run(node, "job_lustre", "job_lustre_mount")
+    run(node, "job_lustre_mount", job="8")
+    assert node.asked("mount") == [MOUNT]
+    for job, unmounted in (("9", []), ("7", []), ("8", ["/fsx"]), ("8", ["/fsx"])):
+        epilog(node, job)
+        assert node.asked("umount") == unmounted, job
+
+
+def test_one_that_does_not_answer_is_let_go_of_by_force(node: Node) -> None:
+    run(node, "job_lustre", "job_lustre_mount")
+    node.machine.command("umount", '[ "$1" = --force ]')
+    assert "stays mounted" not in epilog(node, "7")
+    assert node.asked("umount") == ["/fsx", "--force --lazy /fsx"]
+
+
+def test_a_cluster_without_has_none_of_it(node: Node) -> None:
+    run(node, "job_lustre")
+    hooks = [node.root / "opt/gpucluster/prolog.d/11-job-lustre", node.root / "opt/gpucluster/epilog.d/90-job-lustre"]
+    assert all(hook.exists() for hook in hooks)
+    node.has(fsx())
+    run(node, "job_lustre")
+    assert not any(hook.exists() for hook in hooks)

@@ -1,0 +1,265 @@
+"""A Lustre file system from the first job to the last, with an FSx that is played: what is asked of it, and when."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from gpucluster_node import job_lustre, lustre_users, slurm, staging
+from gpucluster_node.directives import parse
+from gpucluster_node.lustre_users import Place, State
+
+REQUEST = {"FileSystemType": "LUSTRE", "Tags": [{"Key": "Name", "Value": "Mine-fsx"}]}
+LINKS = [{"FileSystemPath": "/data"}, {"FileSystemPath": "/results"}]
+
+
+@dataclass
+class PlayedFsx:
+    systems: dict[str, str] = field(default_factory=dict)
+    """Id -> lifecycle."""
+    links: dict[str, str] = field(default_factory=dict)
+    """Path -> lifecycle."""
+    calls: list[str] = field(default_factory=list)
+    tokens: dict[str, str] = field(default_factory=dict)
+    refuse: str = ""
+
+    def create_file_system(self, ClientRequestToken: str, **request: Any) -> Any:
+        if self.refuse:
+            error = {"Error": {"Code": self.refuse, "Message": "You have reached your limit."}}
+            raise ClientError(error, "CreateFileSystem")
+        assert request == REQUEST
+        made = self.tokens.setdefault(ClientRequestToken, f"fs-{len(self.tokens) + 1}")
+        self.systems.setdefault(made, "CREATING")
+        self.calls.append("create")
+        return {"FileSystem": {"FileSystemId": made}}
+
+    def describe_file_systems(self, FileSystemIds: list[str]) -> Any:
+        (wanted,) = FileSystemIds
+        if wanted not in self.systems:
+            raise ClientError({"Error": {"Code": "FileSystemNotFound", "Message": "none"}}, "DescribeFileSystems")
+        shown = {"Lifecycle": self.systems[wanted], "DNSName": f"{wanted}.aws", "FileSystemTypeVersion": "2.15"}
+        return {"FileSystems": [{**shown, "LustreConfiguration": {"MountName": "abc"}}]}
+
+    def get_paginator(self, _: str) -> Any:
+        listed = [{"FileSystemId": each, "Lifecycle": state, **REQUEST} for each, state in self.systems.items()]
+        return type("Pages", (), {"paginate": lambda _: [{"FileSystems": []}, {"FileSystems": listed}]})()
+
+    def describe_data_repository_associations(self, **_: Any) -> Any:
+        return {
+            "Associations": [
+                {"FileSystemPath": path, "Lifecycle": state, "FailureDetails": {"Message": "no such bucket"}}
+                for path, state in self.links.items()
+            ]
+        }
+
+    def create_data_repository_association(self, FileSystemPath: str, **_: Any) -> None:
+        assert "CREATING" not in self.links.values(), "one after another"
+        self.links[FileSystemPath] = "CREATING"
+        self.calls.append(f"link {FileSystemPath}")
+
+    def delete_file_system(self, FileSystemId: str) -> None:
+        self.systems[FileSystemId] = "DELETING"
+        self.calls.append("delete")
+
+    def ready(self) -> None:
+        self.systems = {each: "AVAILABLE" for each, state in self.systems.items() if state != "DELETING"}
+        self.links = dict.fromkeys(self.links, "AVAILABLE")
+
+
+@dataclass
+class Stage:
+    keeper: job_lustre.Keeper
+    fsx: PlayedFsx
+    left: str = ""
+    """On Lustre alone."""
+    at_look: Callable[[], None] = lambda: None
+    now: float = 1000.0
+
+    @property
+    def place(self) -> Place:
+        return self.keeper.place
+
+    @property
+    def state(self) -> State:
+        return self.place.state()
+
+    def step(self, times: int = 1, *, seconds: float = 5.0) -> State:
+        for _ in range(times):
+            self.now += seconds
+            self.keeper.step(self.now)
+        return self.state
+
+    def until_ready(self) -> None:
+        self.place.register("7", ["7"])
+        for _ in range(12):
+            self.step()
+            self.fsx.ready()
+        assert self.state.phase == "ready"
+        self.fsx.calls.append("ready")
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    place = Place.of("/data/fsx", tmp_path)
+    place.make()
+    wanted = {"request": REQUEST, "links": LINKS, "idle_s": 600, "for_everybody": ["/", "/results"]}
+    made = Stage(job_lustre.Keeper(place, wanted, "Mine", fsx := PlayedFsx()), fsx)
+
+    def look(_: Any, *, export: bool = True) -> str:
+        fsx.calls.append("export" if export else "look")
+        made.at_look()
+        return made.left
+
+    monkeypatch.setattr(job_lustre, "not_exported", look)
+    monkeypatch.setattr(job_lustre, "mount", lambda _: fsx.calls.append("mount"))
+    monkeypatch.setattr(job_lustre, "unmount", lambda _: fsx.calls.append("unmount"))
+    return made
+
+
+def test_nothing_is_made_until_a_job_asks(stage: Stage) -> None:
+    assert stage.step(5) == State()
+    assert stage.fsx.calls == []
+
+
+def test_it_is_made_linked_one_by_one_and_mounted(stage: Stage) -> None:
+    stage.until_ready()
+    assert stage.fsx.calls == ["create", "link /data", "link /results", "mount", "ready"]
+    assert (stage.state.dns_name, stage.state.mount_name) == ("fs-1.aws", "abc")
+
+
+def test_it_goes_after_the_last_job_and_not_before(stage: Stage) -> None:
+    stage.until_ready()
+    stage.place.register("8", ["8"])
+    stage.place.leave({"7"})
+    stage.step(10, seconds=600)
+    assert stage.state.phase == "ready"
+    stage.place.leave({"8"})
+    stage.step(2, seconds=300)
+    assert stage.state.phase == "ready", "idle for less than idle_s"
+    stage.step(2, seconds=300)
+    assert stage.fsx.calls[-4:] == ["mount", "export", "unmount", "delete"]
+    del stage.fsx.systems["fs-1"]
+    assert stage.step() == State("absent", 1)
+    stage.place.register("9", ["9"])
+    stage.step(2)
+    assert stage.state.file_system_id == "fs-2", "the next has a token of its own"
+
+
+def test_what_is_not_in_s3_keeps_it(stage: Stage) -> None:
+    stage.until_ready()
+    stage.place.leave({"7"})
+    stage.left = "1 of 2 files of /data/fsx are not in S3, such as /data/fsx/x"
+    stage.step(3, seconds=600)
+    assert (stage.state.phase, stage.state.reason) == ("ready", f"not deleted: {stage.left}")
+    assert "delete" not in stage.fsx.calls
+    looked = stage.fsx.calls.count("export")
+    stage.step(5)
+    assert stage.fsx.calls.count("export") == looked, "not again at once"
+    stage.left = ""
+    stage.step(2, seconds=60)
+    assert stage.fsx.calls[-1] == "delete"
+
+
+def test_a_job_that_asks_during_the_export_keeps_it(stage: Stage) -> None:
+    stage.until_ready()
+    stage.place.leave({"7"})
+    stage.at_look = lambda: stage.place.register("8", ["8"])
+    stage.step(2, seconds=600)
+    assert (stage.state.phase, stage.fsx.calls[-1]) == ("ready", "export")
+
+
+def test_what_fsx_refuses_is_told_and_tried_again(stage: Stage) -> None:
+    stage.place.register("7", ["7"])
+    stage.fsx.refuse = "ServiceLimitExceeded"
+    stage.step(3)
+    assert stage.state.reason == "ServiceLimitExceeded: You have reached your limit."
+    stage.fsx.refuse = ""
+    stage.step(2, seconds=60)
+    assert (stage.state.file_system_id, stage.state.reason) == ("fs-1", "")
+
+
+def test_one_that_cannot_be_linked_is_told_while_somebody_waits_and_then_deleted(stage: Stage) -> None:
+    stage.place.register("7", ["7"])
+    for _ in range(4):
+        stage.step()
+        stage.fsx.ready()
+    stage.fsx.links = {"/data": "MISCONFIGURED"}
+    stage.step()
+    assert stage.state.reason == "FSx cannot link /data with S3: no such bucket"
+    stage.place.leave({"7"})
+    stage.step(2, seconds=60)
+    assert (stage.state.phase, stage.fsx.calls[-1]) == ("deleting", "delete")
+
+
+def test_one_that_somebody_deleted_is_made_again(stage: Stage) -> None:
+    stage.until_ready()
+    stage.fsx.systems.clear()
+    stage.step(3)
+    assert (stage.state.phase, stage.state.file_system_id) == ("creating", "fs-2")
+
+
+def test_jobs_that_slurm_has_forgotten_leave(stage: Stage) -> None:
+    stage.place.register("7", ["7", "8"])
+    stage.place.register("9", ["9"])
+    job_lustre.forget_ended(stage.place, {"9", "10"})
+    assert stage.place.users() == {"9"}
+
+
+def test_the_end_of_the_cluster_deletes_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: float) -> None:
+        stage.fsx.systems = {each: state for each, state in stage.fsx.systems.items() if state != "DELETING"}
+
+    monkeypatch.setattr(time, "sleep", gone)
+    stage.until_ready()
+    stage.left = "1 of 2 files of /data/fsx are not in S3, such as /data/fsx/x"
+    with pytest.raises(job_lustre.LustreError, match="1 of 2 files"):
+        job_lustre.end(stage.keeper, discard=False)
+    assert "delete" not in stage.fsx.calls
+    assert job_lustre.end(stage.keeper, discard=True) == "fs-1"
+    assert (stage.fsx.systems, stage.state.phase) == ({}, "absent")
+    assert job_lustre.end(stage.keeper, discard=False) is None
+
+
+def test_the_end_finds_one_whose_id_nobody_has_noted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: stage.fsx.systems.clear())
+    stage.place.save(State("creating", 1))
+    stage.fsx.systems["fs-lost"] = "AVAILABLE"
+    assert job_lustre.end(stage.keeper, discard=False) == "fs-lost"
+
+
+def test_a_job_waits_until_it_is_there_and_its_nodes_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = stage.place.folder / "job"
+    folder.mkdir()
+    monkeypatch.setattr(slurm, "parts", lambda _: ["7", "8"])
+    monkeypatch.setattr(staging, "as_user", lambda uid, gid, work: work() or True)
+    job = staging.Job("7", parse(f"#!/bin/bash\n#BB_LUA use path=/data/fsx\n#BB_LUA folder path={folder}\n"), 1, 1)
+    told = []
+
+    def wait(_: float) -> None:
+        told.append(json.loads((folder / "staging.json").read_text()))
+        assert stage.place.users() == {"7"}
+        stage.step()
+        stage.fsx.ready()
+
+    staging.wait_for(job, stage.place, wait)
+    assert told[0] == {"stage": "in", "path": "/data/fsx", "waits": True, "reason": ""}
+    for part in ("7", "8"):
+        assert (stage.place.folder / "mounts" / part).read_text() == "/data/fsx\nfs-1.aws\nabc\n2.15\n"
+    stage.place.leave({"7"})
+    assert not [*(stage.place.folder / "mounts").iterdir(), *(stage.place.folder / "users").iterdir()]
+
+
+def test_a_job_uses_what_it_names(tmp_path: Path) -> None:
+    (tmp_path / "storage.json").write_text(
+        json.dumps({"mounts": [{"mount": "/fsx", "lifetime": "jobs"}, {"mount": "/old"}]})
+    )
+    assert [each["mount"] for each in lustre_users.mounts(tmp_path)] == ["/fsx"]
+    for line in ("use path=/fsx", "stage_in path=/fsx/data", "stage_out path=/fsx/data"):
+        assert parse(f"#BB_LUA {line}\n").names("/fsx")
+    assert not parse("#BB_LUA stage_in path=/fsx2/data\n#BB_LUA folder path=/fsx/jobs\n").names("/fsx")
