@@ -81,7 +81,8 @@ def beside_nodes(config: ClusterConfig) -> list[str]:
 def _storage(storage: Storage) -> str:
     match storage:
         case FsxLustre():
-            return f"{storage.mount}: FSx for Lustre {storage.deployment}, {storage.capacity_gib} GiB"
+            lives = " while jobs use it" if storage.lifetime == "jobs" else ""
+            return f"{storage.mount}: FSx for Lustre {storage.deployment}, {storage.capacity_gib} GiB{lives}"
         case Efs():
             return f"{storage.mount}: EFS"
         case BeegfsRam():

@@ -28,6 +28,7 @@ OFFLINE = (
     "cluster",
     "efa",
     "fsx",
+    "fsx_jobs",
     "fsx_sizes",
     "head",
     "images",

@@ -13,7 +13,7 @@ SECTION = "Network"
 KEPT_BY_AWS = 5
 BESIDE_NODES = 8
 """Addresses of the head node, of one that replaces it, of the Instance Connect Endpoint and of file systems."""
-INTERFACE_ENDPOINTS = 7
+INTERFACE_ENDPOINTS = 8
 """At most, with internet: none."""
 
 SUBNET_SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"

@@ -17,6 +17,18 @@ CASES: dict[str, Case | list[Case]] = {
         says="must be none or lz4, got 'zstd'",
         passes=storage("fsx-lustre", compression="lz4"),
     ),
+    "fsx-lifetime": Case(
+        fails=storage("fsx-lustre", lifetime="job"),
+        key="storage[0].lifetime",
+        says="must be cluster or jobs, got 'job'",
+        passes=storage("fsx-lustre", lifetime="cluster"),
+    ),
+    "fsx-idle-above-zero": Case(
+        fails=storage("fsx-lustre", idle_minutes=0.0),
+        key="storage[0].idle_minutes",
+        says="must be more than 0, got 0.0",
+        passes=storage("fsx-lustre", lifetime="jobs", idle_minutes=5.0, data_repositories=[LINK]),
+    ),
     "fsx-link-events": Case(
         fails=storage("fsx-lustre", data_repositories=[{**LINK, "import": ["new", "moved"]}]),
         key="storage[0].data_repositories[0].import[1]",

@@ -190,7 +190,12 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
 
 def needed_services(config: ClusterConfig) -> list[str]:
     """What stacks/endpoints.py makes in a new VPC."""
-    names = [*NEEDED_ENDPOINTS, *(["sts"] if config.s3_access else []), "s3"]
+    names = [
+        *NEEDED_ENDPOINTS,
+        *(["sts"] if config.s3_access else []),
+        *(["fsx"] if config.lustre_with_jobs else []),
+        "s3",
+    ]
     return ["com.amazonaws.route53", *(f"com.amazonaws.{config.region}.{name}" for name in names)]
 
 

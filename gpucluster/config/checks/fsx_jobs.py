@@ -1,0 +1,110 @@
+"""What FSx for Lustre refuses, or would take by surprise, where a file system lives from first job to last."""
+
+from __future__ import annotations
+
+import json
+
+from gpucluster.config import lustre_requests
+from gpucluster.config.checks.fsx_sizes import FSX
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import BeegfsRam, ClusterConfig, FsxLustre
+from gpucluster.config.regions import partition_of
+from gpucluster.config.validators import Findings, validator
+
+FSX_DELETE = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_DeleteFileSystem.html"
+FSX_BILLED = "https://aws.amazon.com/fsx/lustre/pricing/: usage is prorated by the second"
+SSM_VALUE = "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html: Value, 4 KB"
+PARAMETER_BYTES = 4096
+MOST_IDLE_MINUTES = 366 * 24 * 60
+
+
+@validator("fsx-jobs-has-links", section=FSX, each=FsxLustre, source=f"{FSX_DELETE}: any data is also deleted")
+def jobs_has_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """A file system with lifetime: jobs has data repositories: what jobs wrote must have somewhere to go in the end."""
+    if storage.lifetime == "jobs" and not storage.data_repositories:
+        yield Finding(
+            (*path, "data_repositories"),
+            "with lifetime: jobs nothing that jobs write could outlive the file system",
+            "link a folder: [{path: /results, s3: s3://bucket/results, export: [new, changed]}]; or lifetime: cluster",
+        )
+
+
+@validator("fsx-jobs-is-not-kept", section=FSX, each=FsxLustre, source=f"{FSX_DELETE}: once deleted, it is gone")
+def jobs_is_not_kept(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """A file system with lifetime: jobs is not on_delete: retain: it is deleted when no job uses it."""
+    if storage.lifetime == "jobs" and storage.on_delete == "retain":
+        yield Finding(
+            (*path, "on_delete"),
+            "lifetime: jobs deletes the file system each time that jobs are done with it",
+            "leave on_delete out: it goes when everything in it is in S3; or take lifetime: cluster",
+        )
+
+
+@validator("fsx-idle-is-of-jobs", section=FSX, each=FsxLustre, level="warning", source=FSX_BILLED)
+def idle_is_of_jobs(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """idle_minutes goes with lifetime: jobs: otherwise a file system stays, and costs, however idle it is."""
+    default = FsxLustre.model_fields["idle_minutes"].default
+    if storage.lifetime == "cluster" and storage.idle_minutes != default:
+        yield Finding(
+            (*path, "idle_minutes"),
+            "does nothing with lifetime: cluster: the file system stays until the cluster is deleted",
+            "take lifetime: jobs, or leave it out",
+        )
+
+
+@validator("fsx-idle-in-range", section=FSX, each=FsxLustre, source=FSX_BILLED)
+def idle_in_range(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """A file system's idle_minutes is from a second to a year, which costs as much as not idle."""
+    if not 1 <= storage.idle_minutes * 60 <= MOST_IDLE_MINUTES * 60:
+        yield Finding(
+            (*path, "idle_minutes"),
+            f"must be 1/60 to {MOST_IDLE_MINUTES}, got {storage.idle_minutes:g}",
+            "one that is never to go has lifetime: cluster",
+        )
+
+
+@validator("fsx-jobs-fits-parameter", section=FSX, each=FsxLustre, source=SSM_VALUE)
+def jobs_fits_parameter(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """What a file system with lifetime: jobs is made of fits in its parameter, from which the head node makes it."""
+    if storage.lifetime != "jobs":
+        return
+    length = _length(storage, config)
+    if length > PARAMETER_BYTES:
+        yield Finding(
+            (*path, "data_repositories"),
+            f"a parameter of SSM holds {PARAMETER_BYTES} characters, and the request to FSx has {length}",
+            "shorten paths and addresses, link a common prefix, or take a second file system",
+        )
+
+
+def _length(storage: FsxLustre, config: ClusterConfig) -> int:
+    """With stand-ins, as long as they can be, for what a deployment knows."""
+    arn = f"arn:{partition_of(config.region)}:logs:{config.region}:{'0' * 12}:log-group"
+    places = lustre_requests.Places(
+        subnet_id="subnet-" + "0" * 17,
+        group_id="sg-" + "0" * 17,
+        log_group_arn=f"{arn}:/aws/fsx/{config.name}{storage.mount}",
+        key_arn=config.security.kms_key_arn,
+    )
+    asked = lustre_requests.parameter(storage, config.name, places)
+    value = {"type": storage.type, "mount": storage.mount, **asked}
+    return len(json.dumps(value, separators=(",", ":")))
+
+
+@validator(
+    "beegfs-source-stays",
+    section=FSX,
+    each=BeegfsRam,
+    source="man mount.8: a path leads to where its file system is mounted",
+)
+def beegfs_source_stays(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """The source of a BeeGFS with scope: cluster lies on no Lustre with lifetime: jobs: nodes read it at boot."""
+    if storage.scope != "cluster" or not storage.source:
+        return
+    for each in config.lustre_with_jobs:
+        if f"{storage.source}/".startswith(f"{each.mount}/"):
+            yield Finding(
+                (*path, "source"),
+                f"{storage.source} is there only while jobs use {each.mount}",
+                "name the s3:// address that it comes from, or take scope: job",
+            )
