@@ -72,6 +72,15 @@ def scratch(**keys: Any) -> dict[str, Any]:
     return {"LustreConfiguration": {"DeploymentType": "SCRATCH_2", **keys}}
 
 
+def test_a_call_that_is_repeated_makes_nothing_more(control_plane: Any, network: Network) -> None:
+    first, again, other = (make(control_plane, network, ClientRequestToken=token) for token in ("a", "a", "b"))
+    assert first["FileSystemId"] == again["FileSystemId"] != other["FileSystemId"]
+    with pytest.raises(ClientError, match="IncompatibleParameterError"):
+        make(control_plane, network, ClientRequestToken="a", StorageCapacity=7200)
+    for made in (first, other):
+        control_plane.client("fsx").delete_file_system(FileSystemId=made["FileSystemId"])
+
+
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"StorageCapacity": 1300}, "BadRequest", "1200, 2400, or a multiple of 2400"),
     ({"StorageCapacity": 4800, **scratch(DeploymentType="SCRATCH_1")}, "BadRequest", "multiple of 3600"),

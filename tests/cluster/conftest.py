@@ -52,6 +52,15 @@ storage:
       - {path: /data, s3: "s3://storage-tests/data", import: [new, changed, deleted]}
       - {path: /results, s3: "s3://storage-tests/results", export: [new, changed, deleted]}
       - {path: /kept, s3: "s3://storage-tests/kept"}
+  - mount: /burst
+    type: fsx-lustre
+    lifetime: jobs
+    idle_minutes: 0.05
+    deployment: scratch-2
+    capacity_gib: 1200
+    data_repositories:
+      - {path: /in, s3: "s3://storage-tests/burst/in", import: [new]}
+      - {path: /out, s3: "s3://storage-tests/burst/out"}
   - {mount: /efs, type: efs, on_delete: delete}
   - mount: /ram
     type: beegfs-ram
