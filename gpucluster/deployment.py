@@ -37,6 +37,7 @@ class Clients:
 
     cloudformation: Any
     ec2: Any
+    fsx: Any
     iam: Any
     rds: Any
     route53: Any
@@ -80,6 +81,12 @@ class Deployment:
 
     def live_nodes(self) -> list[updates.LiveNode]:
         return [_live_node(instance) for instance in self.instances("compute")]
+
+    def file_systems(self) -> set[str]:
+        """Names of those that the cluster has on FSx, whoever made them."""
+        pages = self.clients.fsx.get_paginator("describe_file_systems").paginate()
+        every = ({tag["Key"]: tag["Value"] for tag in each["Tags"]} for page in pages for each in page["FileSystems"])
+        return {tags.get("Name", "") for tags in every if tags.get("gpucluster:cluster") == self.name}
 
     def up(self, inherited: Mapping[str, str]) -> bool:
         """False where the stack was as it should be already. Raises DeployError."""

@@ -62,7 +62,9 @@ def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Compar
     if deployed is None:
         return Comparison(None, ())
     old, new = deployed.compared_with(config, cdk.pinned())
-    return Comparison(old, updates.settle(updates.compare(old, new), deployment.live_nodes()))
+    found = updates.compare(old, new)
+    there = deployment.file_systems() if updates.asks_for(found) else ()
+    return Comparison(old, updates.settle(found, deployment.live_nodes(), there))
 
 
 def refuse_loss(comparison: Comparison) -> None:

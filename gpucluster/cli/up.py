@@ -140,6 +140,7 @@ def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[s
         clients=Clients(
             cloudformation=cloud.client("cloudformation"),
             ec2=cloud.client("ec2"),
+            fsx=cloud.client("fsx"),
             iam=cloud.client("iam"),
             rds=cloud.client("rds"),
             route53=cloud.client("route53"),

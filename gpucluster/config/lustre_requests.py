@@ -39,8 +39,8 @@ def parameter(storage: FsxLustre, cluster: str, places: Places) -> Request:
     }
 
 
-def tagged_name(storage: FsxLustre, cluster: str) -> str:
-    return cluster + storage.mount.replace("/", "-")
+def tagged_name(mount: str, cluster: str) -> str:
+    return cluster + mount.replace("/", "-")
 
 
 def _request(storage: FsxLustre, places: Places) -> Request:
@@ -95,5 +95,5 @@ def _link(repository: DataRepository) -> Request:
 
 def _tags(storage: FsxLustre, cluster: str) -> list[Mapping[str, str]]:
     """As everything that the cluster makes has them; the head node's role goes by both."""
-    values = {"Name": tagged_name(storage, cluster), "gpucluster:cluster": cluster}
+    values = {"Name": tagged_name(storage.mount, cluster), "gpucluster:cluster": cluster}
     return [{"Key": key, "Value": value} for key, value in values.items()]

@@ -1,12 +1,13 @@
 """What a changed cluster file does to the cluster that runs. Pure: `gpucluster.cli.changes` asks and acts.
 
-`compare` finds the changes and what each does, by the table in `policies`; `settle` looks at which nodes run.
+`compare` finds the changes and what each does, by the table in `policies`; `settle` looks at which nodes run, and which
+file systems are there of those that `asks_for` names.
 """
 
 from __future__ import annotations
 
 from gpucluster.updates.outcome import Drain, Effect, Outcome
-from gpucluster.updates.plan import Change, LiveNode, compare, drains, of_effect, settle, summary
+from gpucluster.updates.plan import Change, LiveNode, asks_for, compare, drains, of_effect, settle, summary
 from gpucluster.updates.policies import POLICIES
 from gpucluster.updates.record import Deployed, LookedUp, UnknownRecord, metadata, read
 
@@ -20,6 +21,7 @@ __all__ = [
     "LookedUp",
     "Outcome",
     "UnknownRecord",
+    "asks_for",
     "compare",
     "drains",
     "metadata",

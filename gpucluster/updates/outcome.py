@@ -34,6 +34,8 @@ class Outcome:
     instead: str = ""
     """Of a refusal: what to do."""
     drains: tuple[Drain, ...] = ()
+    while_there: str = ""
+    """Of a refusal that holds only while the file system of this name is there."""
 
 
 def nothing(happens: str) -> Outcome:
@@ -60,5 +62,5 @@ def head_replaced(happens: str) -> Outcome:
     return Outcome(Effect.HEAD_REPLACED, happens)
 
 
-def refused(reason: str, instead: str) -> Outcome:
-    return Outcome(Effect.REFUSED, reason, instead)
+def refused(reason: str, instead: str, *, while_there: str = "") -> Outcome:
+    return Outcome(Effect.REFUSED, reason, instead, while_there=while_there)

@@ -53,9 +53,24 @@ def compare(
     return tuple(Change(each, by_rule(each, step, policies[each.key])) for each in found)
 
 
-def settle(changes: Sequence[Change], nodes: Collection[LiveNode]) -> tuple[Change, ...]:
-    """With the nodes that run now: what nobody is on needs no draining."""
-    return tuple(_settled(change, nodes) for change in changes)
+def settle(
+    changes: Sequence[Change], nodes: Collection[LiveNode], file_systems: Collection[str] = ()
+) -> tuple[Change, ...]:
+    """With the nodes that run now: what nobody is on needs no draining. `file_systems`: those of `asks_for` that are
+    there: what is not there cannot be left behind."""
+    return tuple(_settled(_left_behind(change, file_systems), nodes) for change in changes)
+
+
+def asks_for(changes: Sequence[Change]) -> set[str]:
+    """Names of file systems that some change must not leave behind."""
+    return {change.outcome.while_there for change in changes} - {""}
+
+
+def _left_behind(change: Change, file_systems: Collection[str]) -> Change:
+    name = change.outcome.while_there
+    if not name or name in file_systems:
+        return change
+    return replace(change, outcome=in_place("no job uses it now, and no file system of it is there"))
 
 
 def _settled(change: Change, nodes: Collection[LiveNode]) -> Change:

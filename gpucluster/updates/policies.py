@@ -10,7 +10,15 @@ from collections.abc import Mapping
 
 from gpucluster.updates import rules
 from gpucluster.updates.outcome import Outcome, head_restarts, in_place, new_nodes, nothing, refused
-from gpucluster.updates.rules import NEW_CLUSTER, NEW_MOUNT, REPLACED_AS_FREE, Rule, added_or_removed, growth
+from gpucluster.updates.rules import (
+    NEW_CLUSTER,
+    NEW_MOUNT,
+    REPLACED_AS_FREE,
+    Rule,
+    added_or_removed,
+    counts_for_next,
+    growth,
+)
 
 _ELSEWHERE = refused("every node, the data volume and the file systems are in that network", NEW_CLUSTER)
 _LESS_DISK = refused("EBS cannot make a volume smaller", f"keep the size; or {NEW_CLUSTER}")
@@ -19,6 +27,8 @@ _NEW_PARTITION = in_place("its nodes can be used when `up` returns")
 _GRANT = in_place("for jobs that run and for those that come")
 _IDLE = in_place("counts for nodes that run as well")
 _RELINK = "take the entry away and `up`; then add it with the new place, and `up`"
+_EMPTY = refused("FSx would make a new, empty file system", NEW_MOUNT)
+_UNLINKED = in_place("not linked in the next file system; what is in its folder now keeps the one that is there")
 _BUDGET = in_place("AWS Budgets is told")
 
 POLICIES: Mapping[str, Outcome | Rule] = {
@@ -55,21 +65,27 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "parameter_servers.placement_group": new_nodes(f"new nodes are placed so; {REPLACED_AS_FREE}"),
     "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
     "storage[].type": rules.other_storage_type,
-    "storage[].deployment": refused("FSx would make a new, empty file system", NEW_MOUNT),
-    "storage[].capacity_gib": rules.capacity,
-    "storage[].throughput_mbps_per_tib": in_place("FSx changes its servers; clients wait for some minutes"),
-    "storage[].compression": in_place("counts for what is written from now on"),
-    "storage[].efa": refused("FSx would make a new, empty file system", NEW_MOUNT),
-    "storage[].metadata_iops": rules.metadata_iops,
+    "storage[].deployment": counts_for_next(_EMPTY),
+    "storage[].capacity_gib": counts_for_next(rules.capacity),
+    "storage[].throughput_mbps_per_tib": counts_for_next(
+        in_place("FSx changes its servers; clients wait for some minutes")
+    ),
+    "storage[].compression": counts_for_next(in_place("counts for what is written from now on")),
+    # Of one that lives with jobs too: its security group would change under the one that is there.
+    "storage[].efa": counts_for_next(_EMPTY, refused("nodes and ports are set up for it beforehand", NEW_MOUNT)),
+    "storage[].metadata_iops": counts_for_next(rules.metadata_iops),
     "storage[].backup_days": in_place("counts for the next daily backup"),
     "storage[].on_delete": in_place("counts when the entry or the cluster is deleted"),
+    "storage[].lifetime": rules.lifetime,
+    "storage[].idle_minutes": rules.file_system_idle,
     "storage[].data_repositories[]": added_or_removed(
-        in_place("linked with S3 now"), in_place("no longer kept in step with S3; files that were read in stay")
+        counts_for_next(in_place("linked with S3 now")),
+        counts_for_next(in_place("no longer kept in step with S3; files that were read in stay"), _UNLINKED),
     ),
     # CloudFormation makes the new link before it deletes the old one, and FSx takes one for a directory.
-    "storage[].data_repositories[].s3": refused("FSx links a directory with one place alone", _RELINK),
-    "storage[].data_repositories[].import": in_place("counts for what changes in S3 from now on"),
-    "storage[].data_repositories[].export": in_place("counts for files that change from now on"),
+    "storage[].data_repositories[].s3": counts_for_next(refused("FSx links a directory with one place alone", _RELINK)),
+    "storage[].data_repositories[].import": counts_for_next(in_place("counts for what changes in S3 from now on")),
+    "storage[].data_repositories[].export": counts_for_next(in_place("counts for files that change from now on")),
     "storage[].partition": rules.beegfs,
     "storage[].gib_per_node": rules.beegfs,
     "storage[].scope": rules.beegfs,

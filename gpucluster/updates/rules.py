@@ -8,6 +8,7 @@ from typing import Any
 
 from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.config.lustre_requests import tagged_name
 from gpucluster.updates.difference import Difference
 from gpucluster.updates.outcome import (
     Drain,
@@ -149,6 +150,8 @@ def removed_storage(difference: Difference, step: Step) -> Outcome:
     gone = difference.old
     if gone["type"] == "beegfs-ram":
         return drain(f"what {gone['mount']} holds in memory goes with the nodes", Drain(gone["partition"]))
+    if gone.get("lifetime") == "jobs":
+        return _orphaned(gone["mount"], step)
     if gone.get("on_delete") == "retain":
         what = "nodes let go of it; the file system stays in your account, and costs, until you delete it"
         return Outcome(Effect.DRAIN, what, drains=every_partition(step.old))
@@ -162,8 +165,19 @@ def _loses(mount: str) -> Outcome:
     )
 
 
+def _orphaned(mount: str, step: Step) -> Outcome:
+    """Of a file system that lives with jobs: the head node deletes it only as long as it knows of it."""
+    return refused(
+        f"{mount} has a file system now, which nothing would delete any more",
+        f"cancel the jobs that use {mount}, or wait for them; when it is idle and in S3 it is deleted, then `up`",
+        while_there=tagged_name(mount, step.old.name),
+    )
+
+
 def added_storage(difference: Difference, step: Step) -> Outcome:
     added = difference.new
+    if added.get("lifetime") == "jobs":
+        return in_place("made when the first job needs it")
     if added["type"] != "beegfs-ram":
         return in_place("made now; nodes that run mount it before their next job")
     if added["scope"] == "job":
@@ -178,6 +192,8 @@ def other_storage_type(difference: Difference, step: Step) -> Outcome:
     (gone,) = (storage for storage in step.old.storage if storage.mount == mount)
     if isinstance(gone, BeegfsRam):
         return drain(f"what {mount} holds in memory goes with the nodes", *every_partition(step.old))
+    if _with_jobs(mount, step):
+        return _orphaned(mount, step)
     if getattr(gone, "on_delete", None) != "retain":
         return _loses(mount)
     what = f"{mount} is empty, and another; the old file system stays in your account"
@@ -204,6 +220,31 @@ def capacity(difference: Difference, step: Step) -> Outcome:
 
 
 NEW_MOUNT = "add a second entry under another mount, and copy"
+_NEXT = in_place("counts for the next file system; the one that jobs may be using stays as it is")
+
+
+def _with_jobs(mount: str, step: Step) -> bool:
+    return any(each.mount == mount for each in step.old.lustre_with_jobs)
+
+
+def counts_for_next(otherwise: Outcome | Rule, next_: Outcome | Rule = _NEXT) -> Rule:
+    """Of a file system that lives with jobs the head node makes the next one so."""
+    return lambda difference, step: by_rule(
+        difference, step, next_ if _with_jobs(difference.entries[0], step) else otherwise
+    )
+
+
+def lifetime(difference: Difference, step: Step) -> Outcome:
+    mount = difference.entries[0]
+    if difference.new == "jobs":
+        return refused(f"all data in {mount} would be deleted: it would be there only while jobs use it", NEW_MOUNT)
+    return _orphaned(mount, step)
+
+
+def file_system_idle(difference: Difference, step: Step) -> Outcome:
+    if _with_jobs(difference.entries[0], step):
+        return in_place("counts for the file system that is there as well")
+    return nothing("it stays, however idle: lifetime is cluster")
 
 
 def metadata_iops(difference: Difference, step: Step) -> Outcome:

@@ -28,7 +28,7 @@ def grant(context: Context) -> None:
     """Nothing, where no file system lives with jobs."""
     storages = context.config.lustre_with_jobs
     if storages:
-        _grant_file_systems(context, [lustre_requests.tagged_name(each, context.config.name) for each in storages])
+        _grant_file_systems(context, [lustre_requests.tagged_name(each.mount, context.config.name) for each in storages])
         _grant_links(context.head_role, storages)
         if any(lustre.persistent(each) for each in storages):
             encryption.grant_file_systems(context.head_role, context.key)

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from gpucluster import config, updates
 from gpucluster.cli import changes
 from gpucluster.cli.changes import Comparison
+from gpucluster.deployment import Clients
+from gpucluster.deployment import Deployment as RealDeployment
 from gpucluster.errors import UsageError
 from gpucluster.remote import Completed
 from gpucluster.updates import LiveNode
@@ -34,6 +37,12 @@ class Deployment:
     nodes: Sequence[LiveNode] = ()
     head: str = "running"
     told: list[str] = field(default_factory=list)
+    lustre: set[str] | None = None
+    """None where nobody is to ask for them."""
+
+    def file_systems(self) -> set[str]:
+        assert self.lustre is not None
+        return self.lustre
 
     def deployed(self) -> updates.Deployed | None:
         return None if self.record is None else updates.read(self.record)
@@ -99,6 +108,40 @@ def test_a_refusal_says_why_and_what_to_do_instead() -> None:
         changes.refuse_loss(comparison)
     assert refusal.value.exit_code == 2 and "keep the size" in str(refusal.value.hint)
     changes.refuse_loss(compared(deployed(), "volume_gib: 100", "volume_gib: 150"))
+
+
+BURST = """storage:
+  - {mount: /scratch/burst, type: fsx-lustre, lifetime: jobs, data_repositories: [{path: /a, s3: "s3://bucket/a"}]}
+"""
+
+
+@pytest.mark.parametrize(("there", "refused"), [({"c-scratch-burst"}, True), ({"d-scratch-burst", "c-fsx"}, False)])
+@pytest.mark.parametrize(
+    "new", ["", BURST.replace("lifetime: jobs, ", ""), "storage: [{mount: /scratch/burst, type: efs}]\n"]
+)
+def test_no_file_system_of_the_head_is_left_behind(new: str, there: set[str], refused: bool) -> None:
+    record = updates.metadata(config.loads(CLUSTER + BURST), availability_zone="us-east-1a")
+    deployment = Deployment(record, lustre=there)
+    comparison = changes.compare(deployment, config.loads(CLUSTER + new), deployment.told.append)  # type: ignore[arg-type]
+    if not refused:
+        assert not comparison.needs_care
+        return changes.refuse_loss(comparison)
+    with pytest.raises(UsageError, match="/scratch/burst has a file system now, which nothing would delete") as caught:
+        changes.refuse_loss(comparison)
+    assert "cancel the jobs that use /scratch/burst" in caught.value.hint
+
+
+def test_the_clusters_file_systems_are_told_by_their_tags() -> None:
+    def system(**tags: str) -> dict[str, Any]:
+        return {"Tags": [{"Key": key.replace("_", ":"), "Value": value} for key, value in tags.items()]}
+
+    pages = [{"FileSystems": [system(Name="c-burst", gpucluster_cluster="c")]}, {"FileSystems": [system(Name="c-fsx")]}]
+    pages[1]["FileSystems"].append(system(Name="d-burst", gpucluster_cluster="d"))
+    fsx = Mock()
+    fsx.get_paginator("describe_file_systems").paginate.return_value = pages
+    clients = Clients(cloudformation=None, ec2=None, fsx=fsx, iam=None, rds=None, route53=None, sts=None)
+    deployment = RealDeployment("c", "us-east-1", Path("x"), Path("x"), {}, clients, tell=lambda line: None)
+    assert deployment.file_systems() == {"c-burst"}
 
 
 HEAD = ("m6i.large", "m6i.xlarge")

@@ -46,6 +46,8 @@ storage:
     data_repositories: [{path: /in, s3: "s3://my-bucket/in", import: [new], export: [new]}]
   - {mount: /plain, type: fsx-lustre, capacity_gib: 2400}
   - {mount: /efs, type: efs}
+  - {mount: /burst, type: fsx-lustre, capacity_gib: 4800, metadata_iops: 12000, lifetime: jobs, compression: lz4,
+     data_repositories: [{path: /out, s3: "s3://my-bucket/out", import: [changed], export: [changed]}]}
   - {mount: /ram, type: beegfs-ram, partition: spare, gib_per_node: 10, scope: job}
 s3_access: [{uri: "s3://my-bucket/in"}]
 budget: {monthly_usd: 900000, email: a@example.com}
@@ -108,6 +110,9 @@ HEAD_RESTARTS, HEAD_REPLACED, REFUSED = Effect.HEAD_RESTARTS, Effect.HEAD_REPLAC
 
 TRAIN, SPARE = "[p4d.24xlarge], max_nodes: 4", "[g5.12xlarge], max_nodes: 4"
 PLAIN = "- {mount: /plain, type: fsx-lustre, capacity_gib: 2400"
+BURST = FULL[FULL.index("  - {mount: /burst") : FULL.index("  - {mount: /ram")]
+THE_HEADS = "it is the head node's: CloudFormation knows of no file system"
+NEXT = "counts for the next file system"
 NEW_VPC = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\nregion:"
 
 ROWS: dict[str, Row] = {
@@ -173,11 +178,50 @@ ROWS: dict[str, Row] = {
     "storage[]": in_small("software:", "storage: [{mount: /efs, type: efs}]\nsoftware:", IN_PLACE, "[/efs]: added"),
     "storage[] let go": in_full("- {mount: /efs, type: efs}", "", DRAIN, "storage[/efs]: removed"),
     "storage[] deleted": in_full(PLAIN + "}", "", REFUSED, "all data in /plain would be deleted"),
+    "storage[] of jobs": in_full(
+        BURST, "", REFUSED, "storage[/burst]: removed: /burst has a file system now", THE_HEADS
+    ),
+    "storage[] for jobs": in_full(BURST, "", IN_PLACE, "added: made when the first job needs it", back=True),
     "storage[].type": in_full(
         PLAIN + "}", "- {mount: /plain, type: efs}", REFUSED, "fsx-lustre -> efs: all data in /plain"
     ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
+    ),
+    "storage[].deployment of jobs": in_full(
+        "metadata_iops: 12000, lifetime", "deployment: persistent-1, lifetime", IN_PLACE, f"persistent-1: {NEXT}"
+    ),
+    "storage[].capacity_gib of jobs": in_full("4800, metadata", "1200, metadata", IN_PLACE, f"4800 -> 1200: {NEXT}"),
+    "storage[].metadata_iops of jobs": in_full("iops: 12000", "iops: 6000", IN_PLACE, f"12000 -> 6000: {NEXT}"),
+    "storage[].throughput_mbps_per_tib of jobs": in_full(
+        "12000, lifetime", "12000, throughput_mbps_per_tib: 250, lifetime", IN_PLACE, f"null -> 250: {NEXT}"
+    ),
+    "storage[].compression of jobs": in_full("compression: lz4", "compression: none", IN_PLACE, f"none: {NEXT}"),
+    "storage[].efa of jobs": in_full(
+        "4800, metadata_iops: 12000", "38400, efa: true", REFUSED, "false -> true: nodes and ports", THE_HEADS
+    ),
+    "storage[].lifetime": in_full(
+        PLAIN, f'{PLAIN}, lifetime: jobs, data_repositories: [{{path: /d, s3: "s3://my-bucket/d"}}]', REFUSED,
+        "cluster -> jobs: all data in /plain would be deleted",
+    ),
+    "storage[].lifetime back": in_full(
+        "lifetime: jobs", "lifetime: cluster", REFUSED, "jobs -> cluster: /burst has a file system now", THE_HEADS
+    ),
+    "storage[].idle_minutes": in_full("lifetime: jobs", "lifetime: jobs, idle_minutes: 3", IN_PLACE, "10.0 -> 3.0"),
+    "storage[].data_repositories[] of jobs": in_full(
+        'data_repositories: [{path: /out', 'data_repositories: [{path: /d, s3: "s3://my-bucket/d"}, {path: /out',
+        IN_PLACE, f"[/d]: added: {NEXT}",
+    ),
+    "storage[].data_repositories[] not of jobs": in_full(
+        'data_repositories: [{path: /out', 'data_repositories: [{path: /d, s3: "s3://my-bucket/d"}, {path: /out',
+        IN_PLACE, "[/d]: removed: not linked in the next file system", back=True,
+    ),
+    "storage[].data_repositories[].s3 of jobs": in_full("my-bucket/out", "my-bucket/on", IN_PLACE, f"/on: {NEXT}"),
+    "storage[].data_repositories[].import of jobs": in_full(
+        "import: [changed]", "import: [new]", IN_PLACE, f"[new]: {NEXT}"
+    ),
+    "storage[].data_repositories[].export of jobs": in_full(
+        "export: [changed]", "export: [new]", IN_PLACE, f"[new]: {NEXT}"
     ),
     "storage[].capacity_gib": in_full(PLAIN, PLAIN.replace("2400", "4800"), IN_PLACE, "2400 -> 4800"),
     "storage[].capacity_gib less": in_full(
