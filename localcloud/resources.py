@@ -1,8 +1,8 @@
 """Which actions, resources and condition keys an API call stands for, as the service authorization reference says.
 
 Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, metrics' namespaces,
-DynamoDB tables, KMS keys, roles to assume, Instance Connect, and EC2 by `localcloud.ec2.authorization`. Any other call
-is its action on an unknown resource.
+DynamoDB tables, KMS keys, roles to assume, Instance Connect, EC2 by `localcloud.ec2.authorization`, FSx by
+`localcloud.filesystems.authorization`. Any other call is its action on an unknown resource.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ def checks(call: Call) -> list[Check]:
         from localcloud.ec2 import authorization
 
         return authorization.checks(call)
+    if call.service == "fsx":
+        from localcloud.filesystems import authorization as file_systems
+
+        return list(file_systems.checks(call))
     if call.service in _SERVICES:
         return list(_SERVICES[call.service](call))
     return [Check(f"{_PREFIXES.get(call.service, call.service)}:{call.action}")]

@@ -1,0 +1,64 @@
+"""The actions, resources and condition keys of FSx calls, as the service authorization reference says.
+
+Making a file system or a link is checked on what is made, with fsx:TagResource for the tags that it gets; a link also on
+its file system, and on what FSx does in the caller's name: the role by which it reads and writes the bucket, and a look
+at the bucket. Deleting is checked on what is deleted, with its tags. Describe actions are checked on `*`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from moto.fsx.models import fsx_backends
+
+from localcloud.calls import Call
+from localcloud.clients import ACCOUNT_ID
+from localcloud.resources import Check, Keys
+
+_LINK_SERVICE = "s3.data-source.lustre.fsx.amazonaws.com"
+_LINK_ACTIONS = ("CreateServiceLinkedRole", "AttachRolePolicy", "PutRolePolicy")
+
+
+def checks(call: Call) -> Iterator[Check]:
+    request: dict[str, Any] = json.loads(call.body or b"{}")
+    if call.action.startswith("Describe"):
+        yield Check(f"fsx:{call.action}", "*")
+    elif call.action == "CreateFileSystem":
+        yield from _made(call, "file-system", request)
+    elif call.action == "CreateDataRepositoryAssociation":
+        yield _known(call, request)
+        yield from _made(call, "association", request)
+        yield from _linked(request)
+    elif call.action == "DeleteFileSystem":
+        yield _known(call, request)
+    else:
+        yield Check(f"fsx:{call.action}")
+
+
+def _made(call: Call, kind: str, request: dict[str, Any]) -> Iterator[Check]:
+    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or []}
+    keys: Keys = {f"aws:RequestTag/{key}": (value,) for key, value in tags.items()}
+    yield Check(f"fsx:{call.action}", _arn(call, kind, "*"), keys)
+    if tags:
+        yield Check("fsx:TagResource", _arn(call, kind, "*"), keys | {"aws:TagKeys": tuple(tags)})
+
+
+def _known(call: Call, request: dict[str, Any]) -> Check:
+    arn = _arn(call, "file-system", str(request.get("FileSystemId")))
+    tags = fsx_backends[ACCOUNT_ID][call.region].list_tags_for_resource(arn)
+    return Check(f"fsx:{call.action}", arn, {f"aws:ResourceTag/{tag['Key']}": (tag["Value"],) for tag in tags})
+
+
+def _linked(request: dict[str, Any]) -> Iterator[Check]:
+    name = f"AWSServiceRoleForFSxS3Access_{request.get('FileSystemId')}"
+    role = f"arn:aws:iam::{ACCOUNT_ID}:role/aws-service-role/{_LINK_SERVICE}/{name}"
+    for action in _LINK_ACTIONS:
+        yield Check(f"iam:{action}", role, {"iam:AWSServiceName": (_LINK_SERVICE,)})
+    bucket = str(request.get("DataRepositoryPath", "")).removeprefix("s3://").partition("/")[0]
+    yield Check("s3:ListBucket", f"arn:aws:s3:::{bucket}")
+
+
+def _arn(call: Call, kind: str, name: str) -> str:
+    return f"arn:aws:fsx:{call.region}:{ACCOUNT_ID}:{kind}/{name}"
