@@ -21,8 +21,10 @@ def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
     kept = "/home, job folders, " if config.volume_mount == "/home" else ""
     volume = f"volume of {head.volume_gib} GiB: {kept}Slurm's state and accounts"
     yield f"the head node{'' if head.on_delete == 'retain' else f' and its {volume}'}"
+    for each in config.lustre_with_jobs:
+        yield f"{each.mount}, on {each.type}, with all files in it, where there is one now (lifetime: jobs)"
     for storage in config.storage:
-        if getattr(storage, "on_delete", None) == "delete":
+        if getattr(storage, "on_delete", None) == "delete" and storage not in config.lustre_with_jobs:
             yield f"{storage.mount}, on {storage.type}, with all files in it (on_delete: delete)"
     if config.accounting == "rds":
         yield "the accounting database on RDS"

@@ -53,5 +53,9 @@ def deleted(folders: Sequence[Folder], config: ClusterConfig) -> Iterator[Folder
     return (each for each in folders if not any(each.path.startswith(f"{mount}/") for mount in kept))
 
 
-def refusal(folders: Sequence[Folder]) -> UsageError:
-    return UsageError("; ".join(each.sentence() for each in folders), HINT)
+def refusal(folders: Sequence[Folder], config: ClusterConfig) -> UsageError:
+    """Of a file system that lives with jobs there may be files that are in none of its linked folders."""
+    mounts = [each.mount for each in config.lustre_with_jobs]
+    outside = [each.path for each in folders if each.path in mounts]
+    more = f"; what is in no linked folder of {' and '.join(outside)} must be moved into one first" if outside else ""
+    return UsageError("; ".join(each.sentence() for each in folders), HINT + more)

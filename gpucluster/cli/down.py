@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from gpucluster import local_cloud, stack, unexported
+from gpucluster import job_lustre, local_cloud, stack, unexported
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.up import deployment_of, stopwatch
@@ -41,7 +41,13 @@ def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
     else:
         deployment = deployment_of(context.config_path, config, tell=stopwatch())
         with aws_errors():
-            exit_code = _take_down(deployment, config, yes=yes, keep_data=_keeper(context, export, discard))
+            exit_code = _take_down(
+                deployment,
+                config,
+                yes=yes,
+                keep_data=_keeper(context, export, discard),
+                end_lustre=_ender(context, deployment, discard),
+            )
     if record and exit_code == 0:
         _end_local_cloud(context.config_path, config, record)
     return exit_code
@@ -67,13 +73,38 @@ def _keeper(context: CliContext, export: bool, discard: bool) -> Callable[[Clust
         except CloudError as error:
             raise UsageError(f"nobody can tell what is on Lustre alone: {error}", unexported.HINT) from None
         if found:
-            raise unexported.refusal(found)
+            raise unexported.refusal(found, deployed)
 
     return keep
 
 
+def _ender(context: CliContext, deployment: Deployment, discard: bool) -> Callable[[ClusterConfig], None]:
+    """What deletes the file systems that the head node has made for jobs, and raises UsageError where one is left."""
+
+    def end(deployed: ClusterConfig) -> None:
+        if not deployed.lustre_with_jobs:
+            return
+        click.echo("deleting the file systems that live with jobs, which may take minutes …", err=True)
+        try:
+            with head(context, deployed) as remote:
+                for line in job_lustre.end(remote, discard=discard):
+                    click.echo(line, err=True)
+        except CloudError as error:
+            there = deployment.file_systems() & job_lustre.names(deployed)
+            if there:
+                raise job_lustre.refusal(there, error) from None
+            click.echo(f"the head node does not say that it has none, and FSx has none: {error}", err=True)
+
+    return end
+
+
 def _take_down(
-    deployment: Deployment, config: ClusterConfig, *, yes: bool, keep_data: Callable[[ClusterConfig], None]
+    deployment: Deployment,
+    config: ClusterConfig,
+    *,
+    yes: bool,
+    keep_data: Callable[[ClusterConfig], None],
+    end_lustre: Callable[[ClusterConfig], None],
 ) -> int:
     status = deployment.status()
     if status is None:
@@ -82,8 +113,12 @@ def _take_down(
     if stack.has_cluster(status):
         keep_data(_as_deployed(deployment, config))
     _confirm(deployment, config, yes=yes)
-    if deployment.protected():
+    protected = deployment.protected()
+    if protected:
         _confirm_unprotected(config, yes=yes)
+    if stack.has_cluster(status):
+        end_lustre(_as_deployed(deployment, config))
+    if protected:
         deployment.lift_protection()
     try:
         deployment.down(os.environ)
