@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpucluster import slurm
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, FsxLustre
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.job.script import JOBS, TEMPLATES
@@ -98,12 +98,26 @@ def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig
         given = [each.uri for each in config.s3_access if each.access in access]
         kind = "s3_access with read-write" if "read" not in access else "s3_access"
     else:
+        _refuse_passing(what, url, config)
         given = [each.mount for each in (config.home, *config.storage) if getattr(each, "scope", "cluster") != "job"]
         kind = "shared"
     if not any(url.rstrip("/") == each.rstrip("/") or url.startswith(f"{each.rstrip('/')}/") for each in given):
         named = ", ".join(dict.fromkeys(given)) or "nothing"
         hint = "with --array a place that all nodes reach; without, this machine packs"
         raise UsageError(f"{what}: jobs of {config.name} do not reach {url}; {kind}: {named}", hint)
+
+
+def _refuse_passing(what: str, path: str, config: ClusterConfig) -> None:
+    """A file system that lives with jobs is made for a job that asks for it, and the parts of an array do not."""
+    for each in config.lustre_with_jobs:
+        if path == each.mount or path.startswith(f"{each.mount}/"):
+            reason = f"{path} is there only while jobs use {each.mount}, and an array of shards does not ask for it"
+            hint = f"name the s3:// address that it is linked with: {', '.join(_links(each))}; it needs s3_access"
+            raise UsageError(f"{what}: {reason}", hint)
+
+
+def _links(storage: FsxLustre) -> list[str]:
+    return [f"{storage.mount}{each.path.rstrip('/')} is {each.s3}" for each in storage.data_repositories]
 
 
 def _environment(config: ClusterConfig) -> str:
