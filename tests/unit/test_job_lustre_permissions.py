@@ -67,7 +67,7 @@ def ours(template: Template) -> Iterator[Grant]:
     """Of the head, what only a file system that lives with jobs needs."""
     for grant in grants(template):
         of_links = grant.action.startswith(("fsx:", "iam:")) or "my-bucket" in grant.resources
-        if grant.role == "HeadRole" and "iam:PassRole" != grant.action and of_links:
+        if grant.role == "HeadRole" and grant.action != "iam:PassRole" and of_links:
             yield grant
 
 
