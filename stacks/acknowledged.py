@@ -14,6 +14,7 @@ from constructs import IConstruct
 
 from gpucluster import watching
 from gpucluster.config import ClusterConfig
+from stacks.storage import fsx_jobs
 from stacks.storage.mounts import construct_id
 
 
@@ -40,6 +41,8 @@ EC2 = "IAM5[Resource::arn:<AWS::Partition>:ec2:{{region}}:{{account}}:{kind}/*]"
 WHICH_BUNDLE = "a bundle is named after its hash; the prefix is this cluster's alone"
 WHICH_PARAMETER = "partitions come and go; the path is this cluster's alone"
 WHICH_STREAM = "each instance writes a stream of its own in this one group"
+FSX = "IAM5[Resource::arn:<AWS::Partition>:fsx:{{region}}:{{account}}:{kind}/*]"
+LINK_ROLES = "IAM5[Resource::arn:<AWS::Partition>:iam::{{account}}:role/{roles}]"
 OURS_BY_TAG = "ids are of EC2's making; a condition holds this to what has the cluster's tag"
 MADE_BY_LAUNCH = "made by RunInstances, which a condition holds to the cluster's own launch templates"
 NO_ROTATION = "nodes that run have it in memory: another one would cut them off. It changes with the cluster"
@@ -91,6 +94,8 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
     if config.network.subnet_id:
         shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:subnet/{config.network.subnet_id}"
         yield Row(HEAD, f"IAM5[Resource::{shared}]", "a subnet that is shared is in its owner's account")
+    for system in config.lustre_with_jobs:
+        yield from _of_file_system(f"Storage/{construct_id(system.mount)}/HeadPolicy/Resource", config)
     for storage in config.storage:
         if storage.type == "beegfs-ram":
             yield Row(f"Storage/{construct_id(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
@@ -104,6 +109,17 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         yield Row(
             "Storage/Jobs/Role/DefaultPolicy/Resource", finding, "the cluster file gives jobs all below the prefix"
         )
+
+
+def _of_file_system(path: str, config: ClusterConfig) -> Iterator[Row]:
+    """That the head node makes for jobs."""
+    yield Row(path, ANY, "fsx:Describe…: AWS has no scope for these calls")
+    yield Row(path, FSX.format(kind="file-system"), "ids are of FSx's making; conditions hold this to tags of this one")
+    yield Row(path, FSX.format(kind="association"), "ids are of FSx's making; conditions hold this to tags of this one")
+    yield Row(path, LINK_ROLES.format(roles=fsx_jobs.LINK_ROLES), "FSx makes such a role of its own for each")
+    if config.network.vpc_id:
+        shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:vpc/{config.network.vpc_id}"
+        yield Row(path, f"IAM5[Resource::{shared}]", "a subnet that is shared is in a VPC of its owner's account")
 
 
 def acknowledge(stack: cdk.Stack, config: ClusterConfig) -> None:

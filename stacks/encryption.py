@@ -46,15 +46,17 @@ def grant_volumes(role: iam.Role, key: kms.IKey | None) -> None:
         _allow(role, key, ("CreateGrant",), service="ec2", only_for_aws=True)
 
 
-def grant_file_systems(role: iam.Role, key: kms.IKey | None) -> None:
+def grant_file_systems(policy: iam.ManagedPolicy, key: kms.IKey | None) -> None:
     """To make FSx file systems that the key encrypts: FSx asks KMS in the caller's name, and keeps a grant.
 
     The permissions that FSx's guide calls required (Data encryption at rest).
     """
     if key:
         actions = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext")
-        _allow(role, key, actions, service="fsx")
-        _allow(role, key, ("CreateGrant",), service="fsx", only_for_aws=True)
+        policy.add_statements(
+            _statement(policy, key, actions, service="fsx"),
+            _statement(policy, key, ("CreateGrant",), service="fsx", only_for_aws=True),
+        )
 
 
 def grant_secrets(role: iam.Role, key: kms.IKey | None) -> None:
@@ -70,13 +72,18 @@ def grant_objects(role: iam.Role, key: kms.IKey | None, *, write: bool) -> None:
 
 
 def _allow(role: iam.Role, key: kms.IKey, actions: Sequence[str], *, service: str, only_for_aws: bool = False) -> None:
-    conditions: dict[str, object] = {"StringEquals": {"kms:ViaService": _via(role, service)}}
+    role.add_to_policy(_statement(role, key, actions, service=service, only_for_aws=only_for_aws))
+
+
+def _statement(
+    scope: Construct, key: kms.IKey, actions: Sequence[str], *, service: str, only_for_aws: bool = False
+) -> iam.PolicyStatement:
+    conditions: dict[str, object] = {"StringEquals": {"kms:ViaService": _via(scope, service)}}
     if only_for_aws:
         conditions["Bool"] = {"kms:GrantIsForAWSResource": "true"}
-    statement = iam.PolicyStatement(
+    return iam.PolicyStatement(
         actions=[f"kms:{action}" for action in actions], resources=[key.key_arn], conditions=conditions
     )
-    role.add_to_policy(statement)
 
 
 def _via(scope: Construct, service: str) -> str:

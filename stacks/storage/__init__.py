@@ -12,7 +12,6 @@ from constructs import Construct
 from gpucluster.config import models
 from stacks.context import Context
 from stacks.monitoring.metrics import FileSystem
-from stacks.storage import fsx_jobs
 from stacks.storage.beegfs import BeegfsRam
 from stacks.storage.efs import Efs
 from stacks.storage.fsx import FsxLustre
@@ -26,7 +25,6 @@ class Storage(Construct):
         self.file_systems: tuple[FileSystem, ...] = ()
         for storage in context.config.storage:
             self._make(context, storage)
-        fsx_jobs.grant(context)
         if context.config.s3_access:
             self.jobs = JobRole(self, "Jobs", context=context, access=context.config.s3_access)
 

@@ -15,6 +15,7 @@ from gpucluster.config import lustre, lustre_requests, models
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.storage import firewall
+from stacks.storage.fsx_jobs import HeadPolicy
 from stacks.storage.mounts import announce, construct_id, deletion_policy, keep_network, tag
 
 LUSTRE = (firewall.Ports("tcp", 988), firewall.Ports("tcp", 1018, 1023))
@@ -46,6 +47,7 @@ class FsxLustre(Construct):
         self.file_system: FileSystem | None = None
         """None: jobs come before there is one."""
         if storage.lifetime == "jobs":
+            HeadPolicy(self, "HeadPolicy", context=context, storage=storage)
             announce(context, storage, self._requests())
         else:
             self.file_system = self._file_system()

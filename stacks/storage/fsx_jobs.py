@@ -1,20 +1,21 @@
-"""What the head node may do at FSx: make the file systems that live with jobs, link them to S3, and delete them.
+"""What the head node may do at FSx for a file system that lives with jobs: make it, link it to S3, delete it.
 
-Actions, resources and condition keys: Service Authorization Reference, Amazon FSx. FSx lets nobody narrow what its
-requests say beyond their tags: the role could make a larger file system than its parameter says.
+Actions, resources and condition keys: Service Authorization Reference, Amazon FSx. FSx lets nobody narrow what a
+request says beyond its tags: the role could make a larger file system than its parameter says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 
 from gpucluster.config import lustre, lustre_requests, models
 from stacks import encryption
 from stacks.context import Context
-from stacks.roles import allow
 
 FSX_ROLE = "aws-service-role/fsx.amazonaws.com/AWSServiceRoleForAmazonFSx"
 """An account that never used FSx lacks it; the first file system makes it."""
@@ -24,55 +25,56 @@ Adding permissions to use data repositories in Amazon S3."""
 TAGS = ("Name", "gpucluster:cluster")
 
 
-def grant(context: Context) -> None:
-    """Nothing, where no file system lives with jobs."""
-    storages = context.config.lustre_with_jobs
-    if storages:
-        _grant_file_systems(context, [lustre_requests.tagged_name(each.mount, context.config.name) for each in storages])
-        _grant_links(context.head_role, storages)
-        if any(lustre.persistent(each) for each in storages):
-            encryption.grant_file_systems(context.head_role, context.key)
+class HeadPolicy(iam.ManagedPolicy):
+    """One of its own: the role's inline policies together hold 10,240 characters, and there may be fifty partitions."""
 
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.FsxLustre) -> None:
+        description = f"GpuCluster head node: make and delete {storage.mount}"
+        super().__init__(scope, id_, description=description, roles=[context.head_role])
+        self._on_file_systems(context, storage)
+        self._on_links(storage)
+        if lustre.persistent(storage):
+            encryption.grant_file_systems(self, context.key)
 
-def _grant_file_systems(context: Context, names: Sequence[str]) -> None:
-    """By name too: a file system that lives as long as the cluster has the cluster's tag, and is not the head's."""
-    role, cluster = context.head_role, context.config.name
-    systems, links = (_arn(role, "fsx", f"{kind}/*") for kind in ("file-system", "association"))
-    ours, becomes_ours = (
-        {"StringEquals": {f"aws:{which}/gpucluster:cluster": cluster, f"aws:{which}/Name": list(names)}}
-        for which in ("ResourceTag", "RequestTag")
-    )
-    allow(role, ["fsx:DescribeFileSystems", "fsx:DescribeDataRepositoryAssociations"], ["*"])  # AWS has no scope
-    allow(role, ["fsx:CreateFileSystem"], [systems], becomes_ours)
-    # FSx has no condition that tells the tags of what is being made from later ones; no other tags can be set.
-    these = {"ForAllValues:StringEquals": {"aws:TagKeys": list(TAGS)}}
-    allow(role, ["fsx:TagResource"], [systems, links], {**becomes_ours, **these})
-    allow(role, ["fsx:CreateDataRepositoryAssociation", "fsx:DeleteFileSystem"], [systems], ours)
-    allow(role, ["fsx:CreateDataRepositoryAssociation"], [links], becomes_ours)
-    # FSx looks whether the security group is one of the VPC's. A subnet that is shared is in its owner's VPC.
-    owner = "*" if context.network.exists else None
-    allow(role, ["ec2:GetSecurityGroupsForVpc"], [_arn(role, "ec2", f"vpc/{context.network.vpc.vpc_id}", owner)])
+    def _on_file_systems(self, context: Context, storage: models.FsxLustre) -> None:
+        """By name too: a file system that lives as long as the cluster has the cluster's tag, and is not the head's."""
+        cluster, name = context.config.name, lustre_requests.tagged_name(storage.mount, context.config.name)
+        systems, links = (self._arn("fsx", f"{kind}/*") for kind in ("file-system", "association"))
+        ours, becomes_ours = (
+            {"StringEquals": {f"aws:{which}/gpucluster:cluster": cluster, f"aws:{which}/Name": name}}
+            for which in ("ResourceTag", "RequestTag")
+        )
+        self._allow(["fsx:DescribeFileSystems", "fsx:DescribeDataRepositoryAssociations"], ["*"])  # AWS has no scope
+        self._allow(["fsx:CreateFileSystem"], [systems], becomes_ours)
+        # FSx has no condition that tells the tags of what is being made from later ones; no other tags can be set.
+        these = {"ForAllValues:StringEquals": {"aws:TagKeys": list(TAGS)}}
+        self._allow(["fsx:TagResource"], [systems, links], {**becomes_ours, **these})
+        self._allow(["fsx:CreateDataRepositoryAssociation", "fsx:DeleteFileSystem"], [systems], ours)
+        self._allow(["fsx:CreateDataRepositoryAssociation"], [links], becomes_ours)
+        # FSx looks whether the security group is one of the VPC's. A subnet that is shared is in its owner's VPC.
+        owner = "*" if context.network.exists else None
+        vpc = self._arn("ec2", f"vpc/{context.network.vpc.vpc_id}", owner)
+        self._allow(["ec2:GetSecurityGroupsForVpc"], [vpc])
 
+    def _on_links(self, storage: models.FsxLustre) -> None:
+        """What FSx does in the caller's name when it links to S3: its roles, and a look at the buckets."""
+        by_fsx = {"StringEquals": {"iam:AWSServiceName": "fsx.amazonaws.com"}}
+        self._allow(["iam:CreateServiceLinkedRole"], [self._role(FSX_ROLE)], by_fsx)
+        actions = ["iam:CreateServiceLinkedRole", "iam:AttachRolePolicy", "iam:PutRolePolicy"]
+        self._allow(actions, [self._role(LINK_ROLES)])
+        # As the permissions of AWS::FSx::DataRepositoryAssociation in CloudFormation's registry say.
+        uris = (each.s3.removeprefix("s3://") for each in storage.data_repositories)
+        buckets = dict.fromkeys(uri.partition("/")[0] for uri in uris)
+        self._allow(["s3:ListBucket"], [self._arn("s3", bucket, "", region="") for bucket in buckets])
 
-def _grant_links(role: iam.Role, storages: Sequence[models.FsxLustre]) -> None:
-    """What FSx does in the caller's name when it links to S3: its roles, and a look at the buckets."""
-    allow(role, ["iam:CreateServiceLinkedRole"], [_role_arn(role, FSX_ROLE)], _by("fsx.amazonaws.com"))
-    actions = ["iam:CreateServiceLinkedRole", "iam:AttachRolePolicy", "iam:PutRolePolicy"]
-    allow(role, actions, [_role_arn(role, LINK_ROLES)])
-    # As the permissions of AWS::FSx::DataRepositoryAssociation in CloudFormation's registry say.
-    uris = (each.s3.removeprefix("s3://") for storage in storages for each in storage.data_repositories)
-    buckets = dict.fromkeys(uri.partition("/")[0] for uri in uris)
-    arns = [_arn(role, "s3", bucket, "", region="") for bucket in buckets]
-    allow(role, ["s3:ListBucket"], arns)
+    def _allow(
+        self, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None
+    ) -> None:
+        statement = iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)
+        self.add_statements(statement)
 
+    def _role(self, name: str) -> str:
+        return self._arn("iam", f"role/{name}", region="")
 
-def _by(service: str) -> dict[str, object]:
-    return {"StringEquals": {"iam:AWSServiceName": service}}
-
-
-def _role_arn(role: iam.Role, name: str) -> str:
-    return _arn(role, "iam", f"role/{name}", region="")
-
-
-def _arn(role: iam.Role, service: str, resource: str, account: str | None = None, *, region: str | None = None) -> str:
-    return cdk.Stack.of(role).format_arn(service=service, account=account, region=region, resource=resource)
+    def _arn(self, service: str, resource: str, account: str | None = None, *, region: str | None = None) -> str:
+        return cdk.Stack.of(self).format_arn(service=service, account=account, region=region, resource=resource)

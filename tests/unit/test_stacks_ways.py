@@ -92,6 +92,12 @@ def test_nothing_leads_to_the_internet(template_of: Callable[[str], Template]) -
     assert subnet["CidrBlock"] == "10.0.128.0/17" and not subnet["MapPublicIpOnLaunch"]
 
 
+OF_JOBS = (
+    "storage: [{mount: /fsx, type: fsx-lustre, lifetime: jobs,"
+    ' data_repositories: [{path: /a, s3: "s3://my-bucket/a", import: [new]}]}]\n'
+)
+
+
 @pytest.mark.parametrize(
     ("more", "services"),
     [
@@ -100,8 +106,9 @@ def test_nothing_leads_to_the_internet(template_of: Callable[[str], Template]) -
             's3_access: [{uri: "s3://my-bucket/x"}]\n',
             {"ec2", "ssm", "secretsmanager", "logs", "monitoring", "sts"},
         ),
+        (OF_JOBS, {"ec2", "ssm", "secretsmanager", "logs", "monitoring", "fsx"}),
     ],
-    ids=["without jobs' role", "with jobs' role"],
+    ids=["without jobs' role", "with jobs' role", "with a file system of jobs"],
 )
 def test_every_api_that_nodes_call_has_an_endpoint(
     template_of: Callable[[str], Template], more: str, services: set[str]
@@ -115,14 +122,19 @@ def test_every_api_that_nodes_call_has_an_endpoint(
     assert set(asked_of_an_existing_vpc) == names | {"com.amazonaws.eu-west-1.s3"}
 
 
-def test_every_action_that_nodes_may_take_is_of_an_api_that_they_reach(template_of: Callable[[str], Template]) -> None:
+@pytest.mark.parametrize("more", ["", OF_JOBS])
+def test_every_action_that_nodes_may_take_is_of_an_api_that_they_reach(
+    template_of: Callable[[str], Template], more: str
+) -> None:
     """A role that learns to call another API needs another endpoint: the name of an action says whose it is."""
-    reached = {"ec2", "ssm", "secretsmanager", "logs", "cloudwatch", "s3", "route53", "sts"}
+    isolated = cluster("{internet: none}", more=more)
+    reached = {"ec2", "ssm", "secretsmanager", "logs", "cloudwatch", "s3", "route53", "sts", *(["fsx"] if more else [])}
     # Services call KMS in the name of who calls them; roles are passed within the call of RunInstances.
     called_by_services = {"kms", "iam"}
     for role in ("HeadRole", "ComputeRole"):
-        template = template_of(ISOLATED)
-        policies = [each for each in of_type(template, "AWS::IAM::Policy") if each["Roles"][0]["Ref"].startswith(role)]
+        template = template_of(isolated)
+        found = [*of_type(template, "AWS::IAM::Policy"), *of_type(template, "AWS::IAM::ManagedPolicy")]
+        policies = [each for each in found if each["Roles"][0]["Ref"].startswith(role)]
         for statement in (one for policy in policies for one in policy["PolicyDocument"]["Statement"]):
             actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
             assert {action.partition(":")[0] for action in actions} <= reached | called_by_services
