@@ -77,7 +77,7 @@ class StopLaunches(Construct):
     def __init__(self, scope: Construct, id_: str, *, context: Context, name: str, email: str) -> None:
         """`name`: the budget's."""
         super().__init__(scope, id_)
-        self.policy = self._policy()
+        self.policy = self._policy(file_systems=bool(context.config.lustre_with_jobs))
         self.role = self._role(context.head_role)
         action = CfnAction(
             self,
@@ -98,11 +98,11 @@ class StopLaunches(Construct):
         # Their permissions, too: AWS tries the role as the action is made.
         action.node.add_dependency(self.role)
 
-    def _policy(self) -> iam.ManagedPolicy:
-        """Attached to nobody, until the budget is spent."""
-        deny = iam.PolicyStatement(
-            effect=iam.Effect.DENY, actions=["ec2:RunInstances", "ec2:CreateFleet"], resources=["*"]
-        )
+    def _policy(self, *, file_systems: bool) -> iam.ManagedPolicy:
+        """Attached to nobody, until the budget is spent. `file_systems`: the head makes some, for jobs that would then
+        wait for nodes, and keep them."""
+        actions = ["ec2:RunInstances", "ec2:CreateFleet", *(["fsx:CreateFileSystem"] if file_systems else [])]
+        deny = iam.PolicyStatement(effect=iam.Effect.DENY, actions=actions, resources=["*"])
         return iam.ManagedPolicy(self, "Policy", description="the month's budget is spent", statements=[deny])
 
     def _role(self, head_role: iam.Role) -> iam.Role:

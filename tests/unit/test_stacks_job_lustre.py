@@ -188,6 +188,16 @@ def test_it_fits_into_one_managed_policy(template_of: TemplateOf) -> None:
     assert 2000 < len(document) < 6144
 
 
+def test_a_spent_budget_makes_none(template_of: TemplateOf) -> None:
+    """A job that waits for nodes would keep it, and no node comes."""
+    budget = "budget: {monthly_usd: 900000, email: a@example.com, at_limit: stop-launches}\n"
+    policies = of_type(template_of(text("scratch-2") + budget), "AWS::IAM::ManagedPolicy")
+    (denied,) = [
+        each for found in policies for each in found["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"
+    ]
+    assert denied["Action"] == ["ec2:RunInstances", "ec2:CreateFleet", "fsx:CreateFileSystem"]
+
+
 def test_a_cluster_whose_file_systems_stay_grants_nothing(template_of: TemplateOf) -> None:
     template = template_of(that_stays("persistent-2"))
     assert not list(of_type(template, "AWS::IAM::ManagedPolicy"))
