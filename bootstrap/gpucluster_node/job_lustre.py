@@ -11,6 +11,7 @@ is exported, looked through, and deleted; where a file is on it alone it stays, 
 from __future__ import annotations
 
 import logging
+import secrets
 import subprocess
 import sys
 import time
@@ -42,7 +43,6 @@ class Keeper:
     place: Place
     wanted: Mapping[str, Any]
     """Its entry in storage.json with its SSM parameter: request, links, idle_s."""
-    cluster: str
     api: Any
     next_look: float = 0.0
 
@@ -66,10 +66,10 @@ class Keeper:
 
     def _next(self, state: State, now: float) -> State:
         if state.phase == "absent":
-            return State("creating", state.serial + 1) if self.place.users() else replace(state, reason="")
+            return State("creating", secrets.token_hex(8)) if self.place.users() else State()
         if not state.file_system_id:
             request = self.wanted["request"]
-            return replace(state, file_system_id=fsx.create(self.api, request, self._token(state)), reason="")
+            return replace(state, file_system_id=fsx.create(self.api, request, state.token), reason="")
         found = fsx.find(self.api, state.file_system_id)
         if found is None:
             return self._gone(state)
@@ -81,15 +81,12 @@ class Keeper:
             return self._made(state, found)
         return self._linked(state) if state.phase == "linking" else self._ready(state, now)
 
-    def _token(self, state: State, path: str = "") -> str:
-        return f"{self.cluster}{self.place.mount}{path}-{state.serial}".replace("/", "-")[-63:]
-
     def _gone(self, state: State) -> State:
         """Deleted, by this or by somebody else."""
         if state.phase != "deleting":
             log.warning("%s: somebody has deleted %s", self.place.mount, state.file_system_id)
             unmount(self.place.mount)
-        return State("absent", state.serial)
+        return State()
 
     def _deleted(self, state: State, found: fsx.FileSystem) -> State:
         if found.lifecycle != "DELETING":
@@ -128,7 +125,7 @@ class Keeper:
             return state
         left = [each for each in self.wanted["links"] if each["FileSystemPath"] not in links]
         if left:
-            fsx.link(self.api, state.file_system_id, left[0], self._token(state, left[0]["FileSystemPath"]))
+            fsx.link(self.api, state.file_system_id, left[0], f"{state.token}-{len(links)}")
             return replace(state, reason="")
         self.place.save(state)  # the mount reads it
         mount(self.place)
@@ -205,7 +202,7 @@ def keepers() -> list[Keeper]:
         place = Place.of(each["mount"])
         place.make()
         wanted = {**fleet.parameter(ssm, cluster, each["parameter"]), **each}
-        found.append(Keeper(place, wanted, cluster.cluster, client("fsx")))
+        found.append(Keeper(place, wanted, client("fsx")))
     return found
 
 
@@ -232,7 +229,7 @@ def end(keeper: Keeper, *, discard: bool) -> str | None:
         file_system_id = state.file_system_id or fsx.tagged(keeper.api, keeper.wanted["request"]["Tags"])
         found = fsx.find(keeper.api, file_system_id) if file_system_id else None
         if found is None or file_system_id is None:
-            place.save(State("absent", state.serial))
+            place.save(State())
             break
         ended = file_system_id
         if time.monotonic() > until:

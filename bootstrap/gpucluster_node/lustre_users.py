@@ -27,8 +27,8 @@ class State:
     """From absent round to absent. Jobs may use it while it is ready; its head unmounts it before it is deleting."""
 
     phase: Phase = "absent"
-    serial: int = 0
-    """Of the file system, among those that have been made for this mount."""
+    token: str = ""
+    """Of the requests that make it, for FSx to know one that is repeated. No other file system ever had it."""
     file_system_id: str = ""
     dns_name: str = ""
     mount_name: str = ""

@@ -109,7 +109,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     place = Place.of("/data/fsx", tmp_path)
     place.make()
     wanted = {"request": REQUEST, "links": LINKS, "idle_s": 600, "for_everybody": ["/", "/results"]}
-    made = Stage(job_lustre.Keeper(place, wanted, "Mine", fsx := PlayedFsx()), fsx)
+    made = Stage(job_lustre.Keeper(place, wanted, fsx := PlayedFsx()), fsx)
 
     def look(_: Any, *, export: bool = True) -> str:
         fsx.calls.append("export" if export else "look")
@@ -145,7 +145,7 @@ def test_it_goes_after_the_last_job_and_not_before(stage: Stage) -> None:
     stage.step(2, seconds=300)
     assert stage.fsx.calls[-4:] == ["mount", "export", "unmount", "delete"]
     del stage.fsx.systems["fs-1"]
-    assert stage.step() == State("absent", 1)
+    assert stage.step() == State()
     stage.place.register("9", ["9"])
     stage.step(2)
     assert stage.state.file_system_id == "fs-2", "the next has a token of its own"
@@ -228,7 +228,7 @@ def test_the_end_of_the_cluster_deletes_it(stage: Stage, monkeypatch: pytest.Mon
 
 def test_the_end_finds_one_whose_id_nobody_has_noted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: stage.fsx.systems.clear())
-    stage.place.save(State("creating", 1))
+    stage.place.save(State("creating", "a"))
     stage.fsx.systems["fs-lost"] = "AVAILABLE"
     assert job_lustre.end(stage.keeper, discard=False) == "fs-lost"
 
