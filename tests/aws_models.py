@@ -94,6 +94,7 @@ ELSEWHERE = {
     "AWS::ElasticLoadBalancingV2::Listener": "ListenerAttributes",
     "AWS::ElasticLoadBalancingV2::TargetGroup": "TargetGroupAttributes Targets",
     "AWS::IAM::InstanceProfile": "Roles",
+    "AWS::IAM::ManagedPolicy": "Roles",
     "AWS::IAM::Policy": "Roles",
     "AWS::KMS::Key": "EnableKeyRotation KeyPolicy",
     "AWS::Logs::LogGroup": "RetentionInDays",
