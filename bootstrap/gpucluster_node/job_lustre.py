@@ -15,7 +15,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,10 +41,13 @@ class Keeper:
     """Of one mount. `step` does what is next and returns at once, but for an export."""
 
     place: Place
-    wanted: Mapping[str, Any]
-    """Its entry in storage.json with its SSM parameter: request, links, idle_s."""
+    ask: Callable[[], Mapping[str, Any]]
+    """What is wanted now: its entry in storage.json with its SSM parameter, so request, links, idle_s."""
     api: Any
     next_look: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.wanted = self.ask()
 
     def step(self, now: float) -> None:
         if now < self.next_look:
@@ -66,7 +69,10 @@ class Keeper:
 
     def _next(self, state: State, now: float) -> State:
         if state.phase == "absent":
-            return State("creating", secrets.token_hex(8)) if self.place.users() else State()
+            if not self.place.users():
+                return State()
+            self.wanted = self.ask()  # an update may have changed what the next one is to be
+            return State("creating", secrets.token_hex(8))
         if not state.file_system_id:
             request = self.wanted["request"]
             return replace(state, file_system_id=fsx.create(self.api, request, state.token), reason="")
@@ -201,8 +207,11 @@ def keepers() -> list[Keeper]:
     for each in mounts():
         place = Place.of(each["mount"])
         place.make()
-        wanted = {**fleet.parameter(ssm, cluster, each["parameter"]), **each}
-        found.append(Keeper(place, wanted, client("fsx")))
+
+        def ask(entry: Mapping[str, Any] = each) -> Mapping[str, Any]:
+            return {**fleet.parameter(ssm, cluster, entry["parameter"]), **entry}
+
+        found.append(Keeper(place, ask, client("fsx")))
     return found
 
 
@@ -253,14 +262,19 @@ def main() -> None:
     start_logging()
     if sys.argv[1:2] != ["end"]:
         serve()
-    subprocess.run(["systemctl", "stop", "gpucluster-job_lustre"], check=False)
+    _service("stop")
     try:
         for keeper in keepers():
             ended = end(keeper, discard="--discard" in sys.argv[2:])
             if ended:
                 print(f"{keeper.place.mount}: {ended} is deleted")
     except (*AWS_ERRORS, LustreError, staging.StagingError, hsm.LfsError, OSError) as error:
+        _service("start")  # the cluster stays
         sys.exit(reason_of(error))
+
+
+def _service(verb: str) -> None:
+    subprocess.run(["systemctl", verb, "gpucluster-job_lustre"], check=False)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ step_job_lustre() {
     if [ "$ROLE" = head ]; then
         put_directory "$JOB_LUSTRE" 0755 root:root
         node_program
-        node_service job_lustre "Make and delete the Lustre file systems of jobs"
+        node_service job_lustre "Make and delete the Lustre file systems of jobs" "$BUNDLE/storage.json"
         return
     fi
     put_file "${programs[0]}" 0755 root:root <<SCRIPT

@@ -19,10 +19,11 @@ exec python3 -m "gpucluster_node.\$module" "\$@"
 EOF
 }
 
-# node_service NAME DESCRIPTION: a daemon that runs the module NAME, restarted when its code or its data change.
+# node_service NAME DESCRIPTION [FILE...]: a daemon that runs the module NAME, restarted when its code or its data change,
+# which are FILEs beside fleet.json.
 node_service() {
     local unit=/etc/systemd/system/gpucluster-$1.service code
-    code=$(cat "$BUNDLE"/gpucluster_node/*.py "$BUNDLE/fleet.json" | sha256sum)
+    code=$(cat "$BUNDLE"/gpucluster_node/*.py "$BUNDLE/fleet.json" "${@:3}" | sha256sum)
     put_file "$unit" 0644 root:root <<EOF
 [Unit]
 Description=$2

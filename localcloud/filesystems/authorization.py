@@ -1,8 +1,8 @@
 """The actions, resources and condition keys of FSx calls, as the service authorization reference says.
 
-Making a file system or a link is checked on what is made, with fsx:TagResource for the tags that it gets; a link also on
-its file system, and on what FSx does in the caller's name: the role by which it reads and writes the bucket, and a look
-at the bucket. Deleting is checked on what is deleted, with its tags. Describe actions are checked on `*`.
+Making a file system or a link is checked on what is made, with fsx:TagResource for the tags that it gets; a link also
+on its file system, and on what FSx does in the caller's name: the role by which it reads and writes the bucket, and a
+look at the bucket. Deleting is checked on what is deleted, with its tags. Describe actions are checked on `*`.
 """
 
 from __future__ import annotations

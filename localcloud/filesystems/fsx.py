@@ -115,7 +115,9 @@ class Fsx(FSxResponse):
     def _made_before(self, request: Record) -> LustreFileSystem | None:
         """By a call with this token: one that is repeated makes nothing more."""
         token = request.get("ClientRequestToken")
-        known = next((each for each in self._systems() if token and each.request.get("ClientRequestToken") == token), None)
+        known = next(
+            (each for each in self._systems() if token and each.request.get("ClientRequestToken") == token), None
+        )
         if known and known.request != request:
             raise lustre.refused("The token was used for another request", "IncompatibleParameterError")
         return known

@@ -71,5 +71,6 @@ def test_the_end_of_the_cluster_keeps_what_is_not_in_s3(storage: Bed, tmp_path: 
     refused = shell(storage, f"{END} 2>&1 || true")
     assert refused.splitlines()[-1] == f"1 of 1 files of {MOUNT} are not in S3, such as {MOUNT}/scrap"
     assert systems(storage)
+    assert shell(storage, "systemctl is-active gpucluster-job_lustre").strip() == "active", "the cluster goes on"
     assert shell(storage, f"{END} --discard") == f"{MOUNT}: {system['FileSystemId']} is deleted\n"
     assert systems(storage) == []

@@ -109,7 +109,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     place = Place.of("/data/fsx", tmp_path)
     place.make()
     wanted = {"request": REQUEST, "links": LINKS, "idle_s": 600, "for_everybody": ["/", "/results"]}
-    made = Stage(job_lustre.Keeper(place, wanted, fsx := PlayedFsx()), fsx)
+    made = Stage(job_lustre.Keeper(place, lambda: dict(wanted), fsx := PlayedFsx()), fsx)
 
     def look(_: Any, *, export: bool = True) -> str:
         fsx.calls.append("export" if export else "look")
@@ -149,6 +149,12 @@ def test_it_goes_after_the_last_job_and_not_before(stage: Stage) -> None:
     stage.place.register("9", ["9"])
     stage.step(2)
     assert stage.state.file_system_id == "fs-2", "the next has a token of its own"
+
+
+def test_what_is_wanted_is_asked_for_each_one_anew(stage: Stage) -> None:
+    stage.keeper.wanted = {}
+    stage.until_ready()
+    assert stage.keeper.wanted["request"] == REQUEST
 
 
 def test_what_is_not_in_s3_keeps_it(stage: Stage) -> None:
