@@ -178,8 +178,16 @@ def drop_temporary(place: Place) -> None:
     folder = place.workshop()
     for file in folder.glob(f"*.{socket.gethostname()}.*{_TEMPORARY}"):
         process = file.name.removesuffix(_TEMPORARY).rpartition(".")[2]
-        if not process.isdigit() or not Path(f"/proc/{process}").exists():
+        if not process.isdigit() or not _runs(process):
             file.unlink(missing_ok=True)
+
+
+def _runs(process: str) -> bool:
+    """Not one that has ended and that nobody has asked for its status yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def scratch_folder() -> Path:

@@ -298,6 +298,8 @@ def finish(each: DataSet) -> Outcome:
         shards = _collected(each)
         each.place.write(plan.SAMPLES, each.place.read(f"{UNFINISHED}/{plan.SAMPLES}") or b"")
         each.place.write(manifest.NAME, manifest.text(each.plan, shards).encode())
+        # Again: a process of a run that was killed may have lived a little longer than that.
+        drop_temporary(each.place)
         each.place.clear(UNFINISHED)
     whole = manifest.load(each.place)
     assert whole

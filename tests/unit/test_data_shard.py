@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -17,6 +18,7 @@ import pytest
 
 from gpucluster.cli import main
 from gpucluster.cli.data import FORMATS as CHOICES
+from gpucluster.data import places
 from gpucluster.data.places import UNFINISHED
 from gpucluster.data.records import FORMATS
 from gpucluster.data.run import Options
@@ -334,3 +336,17 @@ def test_verify_says_that_a_run_is_unfinished(images: Path, tmp_path: Path, caps
         stage(options, name, lambda text: None)
     assert verify(tmp_path / "out") == 1
     assert "train: is not finished: 1 of 3 shards are there" in capsys.readouterr().err
+
+
+def test_what_killed_processes_left_is_cleared_and_not_what_others_write(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as alive, subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its status is still to be had
+        host = socket.gethostname()
+        where = places.place(str(tmp_path))
+        left = [where.workshop() / f"a.tar.{host}.{pid}.part" for pid in (alive.pid, ended.pid, 2**22 + 1)]
+        elsewhere = where.workshop() / "a.tar.another-machine.1.part"
+        for file in (*left, elsewhere):
+            file.touch()
+        places.drop_temporary(where)
+        assert set(where.workshop().iterdir()) == {left[0], elsewhere}
+        alive.kill()
