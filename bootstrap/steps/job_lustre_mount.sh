@@ -1,4 +1,4 @@
-# Mounts the file system that LUSTRE_NAME names: `head.sh job_lustre NAME` once it is there, `compute.sh job_lustre NAME` in
+# Mounts the file system that JOB_LUSTRE_NAME names: `head.sh job_lustre NAME` once it is there, `compute.sh job_lustre NAME` in
 # the prolog of a job. Nothing of it stays in fstab: at the next boot it may be gone.
 step_job_lustre_mount() {
     local mount lustre_name for_everybody told
@@ -9,11 +9,11 @@ step_job_lustre_mount() {
         # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT
         VERSION=$(lustre_state version)
     else
-        mapfile -t told <"$JOB_LUSTRE/$LUSTRE_NAME/mounts/$SLURM_JOB_ID"
+        mapfile -t told <"$JOB_LUSTRE/$JOB_LUSTRE_NAME/mounts/${SLURM_JOB_ID:?}"
         # shellcheck disable=SC2034
         mount=${told[0]} DNS_NAME=${told[1]} lustre_name=${told[2]} VERSION=${told[3]}
         # First, so that the epilog of another job leaves it mounted.
-        put_file "$LUSTRE_MARKS/$LUSTRE_NAME/$SLURM_JOB_ID" 0644 root:root <<<"$mount"
+        put_file "$LUSTRE_MARKS/$JOB_LUSTRE_NAME/${SLURM_JOB_ID:?}" 0644 root:root <<<"$mount"
     fi
     mkdir -p "$mount"
     if ! mountpoint -q "$mount"; then
@@ -31,5 +31,5 @@ step_job_lustre_mount() {
 
 # lustre_state KEY: of what the head has written of it.
 lustre_state() {
-    json_value "$(<"$JOB_LUSTRE/$LUSTRE_NAME/state.json")" "$1"
+    json_value "$(<"$JOB_LUSTRE/$JOB_LUSTRE_NAME/state.json")" "$1"
 }

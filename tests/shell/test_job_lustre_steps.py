@@ -44,7 +44,7 @@ def node(tmp_path: Path) -> Node:
 
 def run(node: Node, *steps: str, job: str = "7") -> None:
     lines = [
-        f"ROLE={node.role} LUSTRE_NAME=fsx SLURM_JOB_ID={job}",
+        f"ROLE={node.role} JOB_LUSTRE_NAME=fsx SLURM_JOB_ID={job}",
         "report_failure() { :; }",
         "node_program() { :; }",
         'node_service() { echo "SERVICE $1"; }',

@@ -78,7 +78,7 @@ one_at_a_time
 # `head.sh job_lustre NAME`: a file system that was made for jobs. Who calls it tells the reason.
 if [ "${1:-}" = job_lustre ]; then
     report_failure() { true; }
-    LUSTRE_NAME=$2
+    JOB_LUSTRE_NAME=$2
     run_step job_lustre_mount
     exit
 fi
