@@ -88,7 +88,10 @@ class Keeper:
         return self._linked(state) if state.phase == "linking" else self._ready(state, now)
 
     def _gone(self, state: State) -> State:
-        """Deleted, by this or by somebody else."""
+        """Deleted, by this or by somebody else. One that has just been asked for may not be listed yet: FSx is asked
+        again with the same token, which makes no second one."""
+        if state.phase == "creating":
+            return replace(state, file_system_id="")
         if state.phase != "deleting":
             log.warning("%s: somebody has deleted %s", self.place.mount, state.file_system_id)
             unmount(self.place.mount)

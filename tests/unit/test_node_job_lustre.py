@@ -203,6 +203,16 @@ def test_one_that_cannot_be_linked_is_told_while_somebody_waits_and_then_deleted
     assert (stage.state.phase, stage.fsx.calls[-1]) == ("deleting", "delete")
 
 
+def test_one_that_is_not_listed_yet_is_not_made_twice(stage: Stage) -> None:
+    stage.place.register("7", ["7"])
+    stage.step(2)
+    assert stage.state.file_system_id == "fs-1"
+    stage.fsx.systems.clear()
+    stage.step(2)
+    assert (stage.state.phase, stage.state.file_system_id) == ("creating", "fs-1")
+    assert list(stage.fsx.tokens.values()) == ["fs-1"]
+
+
 def test_one_that_somebody_deleted_is_made_again(stage: Stage) -> None:
     stage.until_ready()
     stage.fsx.systems.clear()
