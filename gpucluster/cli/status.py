@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gpucluster import jobs, mounted, slurm
+from gpucluster import job_lustre, jobs, mounted, slurm
 from gpucluster.cli.columns import columns
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.jobs import live
@@ -72,7 +72,13 @@ def storage(config: ClusterConfig, remote: Remote) -> list[Report]:
     """On the head node. Raises CloudError."""
     wanted = mounted.expected(config)
     told = remote.run(mounted.argv(list(wanted)), timeout_s=mounted.PATIENCE_S * (len(wanted) + 1)).stdout
-    return [{**asdict(each), "words": each.words()} for each in mounted.parse(told, wanted)]
+    of_jobs = job_lustre.states(remote, config)
+    return [{**asdict(each), "words": _words(each, of_jobs.get(each.path, ""))} for each in mounted.parse(told, wanted)]
+
+
+def _words(mount: mounted.Mount, of_jobs: str) -> str:
+    """`of_jobs`: what the head says of a file system that lives with jobs."""
+    return ", ".join(filter(None, (mount.words() if mount.mounted or not of_jobs else "", of_jobs)))
 
 
 def _node(node: slurm.Node) -> Report:

@@ -23,6 +23,12 @@ def systems(bed: Bed) -> list[dict[str, Any]]:
     return [each for each in bed.client("fsx").describe_file_systems()["FileSystems"] if name in each["Tags"]]
 
 
+def words(bed: Bed) -> str:
+    """Of `gpucluster status`."""
+    (found,) = [each["words"] for each in bed.status()["storage"] if each["path"] == MOUNT]
+    return str(found)
+
+
 def mounted(bed: Bed, on: str = "") -> bool:
     return f" {MOUNT} " in shell(bed, f"{on} cat /proc/mounts")
 
@@ -43,6 +49,7 @@ def cleared(storage: Bed) -> Iterator[None]:
 def test_it_lives_from_the_first_job_to_the_last(storage: Bed, tmp_path: Path) -> None:
     storage.client("s3").put_object(Bucket=BUCKET, Key="burst/in/part", Body=b"from S3\n")
     assert systems(storage) == []
+    assert words(storage) == "no job uses it"
     script = (
         f"grep ' {MOUNT} ' /proc/mounts\n"
         f"cat {MOUNT}/in/part >{MOUNT}/out/$SLURM_PROCID\n"
@@ -55,6 +62,7 @@ def test_it_lives_from_the_first_job_to_the_last(storage: Bed, tmp_path: Path) -
     # What nobody's copy is in S3 of keeps it.
     reason = wait_for("the reason", lambda: json.loads(shell(storage, f"cat {STATE}"))["reason"], GONE_S)
     assert reason == f"not deleted: 1 of 1 files of {MOUNT} are not in S3, such as {MOUNT}/scrap"
+    assert words(storage).endswith(f", {reason}")
     assert [each["FileSystemId"] for each in systems(storage)] == [system["FileSystemId"]]
     assert not any(mounted(storage, f"ssh {node}") for node in job.result["node_list"]), "jobs alone mount it on nodes"
     shell(storage, f"rm {MOUNT}/scrap")
