@@ -44,7 +44,7 @@ class ImageBuilder(cdk.Stack):
         roles.bound(self, config.security.permissions_boundary_arn)
         image = machine_image(base, region=config.region)
         base_id = image.get_image(self).image_id
-        files = recipe.bundle(base_id, machine, config.software.containers)
+        files = recipe.bundle(base_id, machine, recipe.Extras.of(config))
         bundle = Bundle(self, "Bundle", files=files, version=render.version(files), head_generation="")
         parameters = Parameters(self, "Parameters", path=config.ssm_path)
         role = self._role(config, bundle, parameters)

@@ -8,7 +8,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from gpucluster.baking import pins
-from gpucluster.baking.recipe import recipe
+from gpucluster.baking.recipe import Extras, recipe
 from gpucluster.config import ClusterConfig
 
 # AWS publishes the id of the newest image of a kind under such a parameter. It is looked up once, at the first
@@ -41,7 +41,7 @@ def node_image(scope: Construct, config: ClusterConfig, image: str) -> ec2.IMach
         account=cdk.Stack.of(scope).account,
         region=config.region,
         base=plain.get_image(scope).image_id,
-        recipe=recipe(config.software.containers),
+        recipe=recipe(Extras.of(config)),
     )
     baked = pins.find(pins.read(config._document.file), baking)
     return ec2.MachineImage.generic_linux({config.region: baked}) if baked else plain

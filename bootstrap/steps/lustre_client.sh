@@ -2,8 +2,11 @@
 readonly LUSTRE_KEY=/usr/share/keyrings/fsx-lustre.asc LUSTRE_LIST=/etc/apt/sources.list.d/fsx-lustre.list
 
 step_lustre_client() {
+    if storage_has '"type": "fsx-lustre"'; then lustre_client; fi
+}
+
+lustre_client() {
     local kernel
-    if ! storage_has '"type": "fsx-lustre"'; then return; fi
     kernel=$(uname -r)
     if ! command -v mount.lustre >/dev/null || ! modprobe lustre 2>/dev/null; then install_lustre "$kernel"; fi
     hold_kernel

@@ -1,15 +1,18 @@
 """What is baked, as text: the script of the machine that an image is made of, its steps, the versions they install.
 
-A recipe is the hash of all that. It holds nothing of a cluster but whether jobs may run in containers, so that one
-image serves many clusters of a region.
+A recipe is the hash of all that. It holds nothing of a cluster but its `Extras`, so that one image serves many clusters
+of a region.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 
 from gpucluster import matrix, render
+from gpucluster.config import ClusterConfig
+from gpucluster.config.models import Efs, FsxLustre
 from gpucluster.instances import InstanceType
 
 INSTALLS = (
@@ -24,27 +27,53 @@ INSTALLS = (
     "agent_package",
 )
 """Steps in the order in which they run; those about GPUs and EFA look at what the builder's instance type has."""
-_CONTAINERS = "container_runtime"
-"""The step for software.containers: what it installs is built for the Slurm that is there."""
 _USED = ("runner", "files", "services", "imds", "parameters", "this_machine", "nvidia_packages", "cloudwatch_agent")
 """Files of steps that have no step of this script, and functions that others call."""
 
 
+@dataclass(frozen=True)
+class Extras:
+    """What not every cluster wants of its images."""
+
+    containers: bool = False
+    """What they run in is built for the Slurm that is there."""
+    storage: tuple[str, ...] = ()
+    """Of lustre, lustre-efa and efs: what nodes mount them with."""
+
+    @classmethod
+    def of(cls, config: ClusterConfig) -> Extras:
+        kinds = {"lustre" for each in config.storage if isinstance(each, FsxLustre)}
+        kinds |= {"lustre-efa" for each in config.storage if isinstance(each, FsxLustre) and each.efa}
+        kinds |= {"efs" for each in config.storage if isinstance(each, Efs)}
+        return cls(config.software.containers, tuple(sorted(kinds)))
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return ("container_runtime",) * self.containers + ("storage_clients",) * bool(self.storage)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return ("kernel", "lustre_client", "lustre_efa") if self.storage else ()
+
+
+NO_EXTRAS = Extras()
+
+
 @cache
-def recipe(containers: bool = False) -> str:
+def recipe(extras: Extras = NO_EXTRAS) -> str:
     """16 hex digits: of the same steps and versions the same everywhere."""
     versions = (matrix.MACHINES, matrix.EFA, matrix.OFI_NCCL, matrix.ENROOT, matrix.PYXIS)
-    return render.version({**_files("", "", containers), "versions": repr(versions)})
+    return render.version({**_files("", "", extras), "versions": repr(versions)})
 
 
-def bundle(base: str, machine: InstanceType, containers: bool = False) -> dict[str, str]:
+def bundle(base: str, machine: InstanceType, extras: Extras = NO_EXTRAS) -> dict[str, str]:
     """Path -> text of all that the builder gets. `base`: the AMI that it boots."""
-    return {**_files(base, recipe(containers), containers), f"machines/{machine.name}.sh": render.machine(machine)}
+    return {**_files(base, recipe(extras), extras), f"machines/{machine.name}.sh": render.machine(machine)}
 
 
-def _files(base: str, recipe_: str, containers: bool) -> dict[str, str]:
-    installs = [*INSTALLS, _CONTAINERS] if containers else INSTALLS
-    sources = [*_USED, *installs, "seal", "signal"]
-    script = render.image_script(base=base, recipe=recipe_, installs=installs, sources=sources, containers=containers)
+def _files(base: str, recipe_: str, extras: Extras) -> dict[str, str]:
+    installs = [*INSTALLS, *extras.steps]
+    sources = [*_USED, *extras.sources, *installs, "seal", "signal"]
+    script = render.image_script(base=base, recipe=recipe_, installs=installs, sources=sources, extras=extras)
     steps = render.steps()
     return {"image.sh": script, **{name: steps[name] for name in re.findall(r"steps/\w+\.sh", script)}}

@@ -78,13 +78,13 @@ def list_(context: CliContext, as_json: bool) -> int:
     """List the account's baked images in the cluster's region, the newest first, and which of them nodes boot from."""
     from gpucluster.aws import aws_errors
     from gpucluster.baking import bake, pins
-    from gpucluster.baking.recipe import recipe
+    from gpucluster.baking.recipe import Extras, recipe
 
     config = context.load()
     with aws_errors():
         images = bake.made(_cloud(context, config).client("ec2"))
     pinned = set(map(str, pins.read(context.config_path).values()))
-    rows = [_row(image, pinned, recipe(config.software.containers)) for image in images]
+    rows = [_row(image, pinned, recipe(Extras.of(config))) for image in images]
     if as_json:
         click.echo(json.dumps(rows))
     elif rows:
@@ -136,7 +136,7 @@ def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
     """The base is what CDK takes for that name: what it has pinned, else what it is about to find."""
     from gpucluster import cdk
     from gpucluster.baking import pins
-    from gpucluster.baking.recipe import recipe
+    from gpucluster.baking.recipe import Extras, recipe
     from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 
     cloud = _cloud(context, config)
@@ -145,7 +145,7 @@ def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
     if base is None:
         name = PUBLIC_PARAMETERS[image]
         base = str(cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-    return pins.Baking(account, config.region, base, recipe(config.software.containers))
+    return pins.Baking(account, config.region, base, recipe(Extras.of(config)))
 
 
 def _found_or_built(

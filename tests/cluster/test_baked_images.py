@@ -1,4 +1,4 @@
-"""An image is baked, and a cluster without internet boots from it: the example, as it is, with the image's id in it.
+"""An image is baked, and a cluster without internet boots from it: the example, with the image's id in it and a file system.
 
 Nothing leads out of that cluster, and its environments come from S3.
 """
@@ -12,10 +12,14 @@ import pytest
 from bed import ROOT, Bed
 
 pytestmark = pytest.mark.timeout(600)
+STORAGE = """
+storage:
+  - {mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}
+"""
 
 
 def test_a_cluster_without_internet_boots_from_a_baked_image(empty_cloud: Bed) -> None:
-    text = (ROOT / "examples" / "no-internet.yaml").read_text()
+    text = (ROOT / "examples" / "no-internet.yaml").read_text() + STORAGE
     empty_cloud.config.write_text(text)
     empty_cloud.client("s3").create_bucket(Bucket="my-bucket")
     built = empty_cloud.gpucluster(
@@ -29,10 +33,12 @@ def test_a_cluster_without_internet_boots_from_a_baked_image(empty_cloud: Bed) -
     empty_cloud.config.write_text(re.sub("ami-[0-9a-f]+", made["image_id"], text))
     empty_cloud.up()
     # By Slurm alone: a job would have its Python environment built first.
-    show = "cat /etc/gpucluster/baked /etc/machine-id"
+    show = "cat /etc/gpucluster/baked /etc/machine-id; grep -o ' /fsx ' /proc/mounts"
     said = empty_cloud.ssh(f"srun --nodes=2 --ntasks-per-node=1 bash -c '{show}'", timeout_s=300).splitlines()
     assert sum(f"recipe={made['recipe']} base={made['base']}" in line for line in said) == 2, said
     assert len({line for line in said if re.fullmatch("[0-9a-f]{32}", line)}) == 2, said  # each machine has its own
+    assert said.count(" /fsx ") == 2, said
+    assert all("storage_clients" in line for line in said if "recipe=" in line), said
     log = empty_cloud.ssh("sudo cat /var/log/gpucluster/boot.log")
     assert f"baked image: recipe={made['recipe']}" in log
     environments_come_from_s3(empty_cloud)

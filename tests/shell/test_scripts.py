@@ -70,7 +70,8 @@ def test_no_template_is_left(rendered: Path) -> None:
 
 
 def test_script_of_the_machine_that_is_baked_lints(tmp_path: Path) -> None:
-    files = recipe.bundle("ami-0123456789abcdef0", INSTANCE_TYPES["g5.12xlarge"], containers=True)
+    extras = recipe.Extras(containers=True, storage=("efs", "lustre", "lustre-efa"))
+    files = recipe.bundle("ami-0123456789abcdef0", INSTANCE_TYPES["g5.12xlarge"], extras)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -13,7 +13,16 @@ import pytest
 from test_steps import OWNER, STEPS, Machine
 
 BOOTSTRAP = STEPS.parent
-OURS = ("mounts", "efs_mount", "home_mount", "kernel", "lustre_client", "lustre_efa", "storage_mounts")
+OURS = (
+    "mounts",
+    "efs_mount",
+    "home_mount",
+    "kernel",
+    "lustre_client",
+    "lustre_efa",
+    "storage_mounts",
+    "storage_clients",
+)
 SOURCES = ("runner", "files", "services", "packages", "nvidia_packages", "this_machine", "efa", *OURS)
 PLACES = (
     "/var/lib/gpucluster",
@@ -155,6 +164,20 @@ def test_the_client_of_the_running_kernel_is_installed_where_it_is_missing(node:
         "deb [signed-by=/usr/share/keyrings/fsx-lustre.asc] https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu "
         "noble main"
     )
+
+
+def test_an_image_takes_along_what_its_clusters_mount_with(node: Node) -> None:
+    node.machine.command("modprobe", '[ -e "$ROOT/installed" ]')
+    node.machine.command("apt-get", '[[ $* != *lustre-client-modules* ]] || touch "$ROOT/installed"')
+    (node.machine.bin / "stunnel").unlink()
+    folder = node.root / "opt/aws/configure-efa-fsx-lustre-client"
+    node.machine.command("python3", f'mkdir -p "${{@: -1}}/{folder.name}" && touch "${{@: -1}}/{folder.name}/setup.sh"')
+    done = node.run("storage_clients", header="ROLE=image FILE_SYSTEMS=(efs lustre lustre-efa)")
+    assert done.returncode == 0, done.stdout + done.stderr
+    installed = [call.split()[-1] for call in node.asked("apt-get") if " install " in f" {call} "]
+    assert installed == ["stunnel4", "lustre-client-utils"]
+    assert (folder / "setup.sh").exists()
+    assert not node.asked("mount")
 
 
 CLIENT_REFUSED = {

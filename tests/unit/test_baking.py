@@ -46,9 +46,26 @@ def test_every_step_that_is_baked_is_in_the_bundle_and_defined() -> None:
 
 
 def test_containers_are_another_recipe_and_baked_where_they_are_wanted() -> None:
-    with_ = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"], containers=True)
-    assert recipe.recipe(containers=True) != recipe.recipe()
+    wanted = recipe.Extras(containers=True)
+    with_ = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"], wanted)
+    assert recipe.recipe(wanted) != recipe.recipe()
     assert "container_runtime)" in with_["image.sh"] and "steps/container_runtime.sh" in with_
+
+
+def test_what_mounts_a_clusters_file_systems_is_baked() -> None:
+    storage = """storage:
+  - {mount: /fsx, type: fsx-lustre, efa: true, throughput_mbps_per_tib: 500, capacity_gib: 9600}
+  - {mount: /more, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}
+  - {mount: /efs, type: efs}
+"""
+    wanted = recipe.Extras.of(config.loads(TEXT + storage))
+    assert wanted == recipe.Extras(storage=("efs", "lustre", "lustre-efa"))
+    files = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"], wanted)
+    assert (
+        "readonly FILE_SYSTEMS=(efs lustre lustre-efa)" in files["image.sh"] and "storage_clients)" in files["image.sh"]
+    )
+    assert {f"steps/{name}.sh" for name in ("lustre_client", "lustre_efa", "kernel")} <= set(files)
+    assert recipe.Extras.of(config.loads(TEXT)) == recipe.NO_EXTRAS
 
 
 def test_a_pin_takes_the_place_of_older_ones_of_its_base_and_of_nothing_else(tmp_path: Path) -> None:
