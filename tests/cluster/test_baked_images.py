@@ -1,4 +1,4 @@
-"""An image is baked, and a cluster without internet boots from it: the example, with the image's id in it and a file system.
+"""An image is baked, and a cluster without internet boots from it: the example, with that image and a file system.
 
 Nothing leads out of that cluster, and its environments come from S3.
 """
