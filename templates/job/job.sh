@@ -105,9 +105,15 @@ finish() {
   # else it takes the end of a job that never started its command for the loss of a node, and has it run again
   [ -z "${RAM_WATCHER:-}" ] || kill "$RAM_WATCHER" 2>/dev/null
   [ "$EXIT_CODE" -eq 0 ] || explain
-  rm -f "$GPUCLUSTER_JOB_DIR/secrets.sh"
+  runs_again || rm -f "$GPUCLUSTER_JOB_DIR/secrets.sh"
   write_result
   exit "$EXIT_CODE"
+}
+
+# Slurm has put it back into the queue, for a node that was lost or because somebody said so: it needs its secrets again.
+runs_again() {
+  [ -n "$STOPPED" ] &&
+    [ -n "$(timeout 10 squeue --noheader --jobs="$SLURM_JOB_ID" --states=PENDING --format=%A 2>/dev/null)" ]
 }
 
 # Which rank failed, and why; the launcher's own end where no rank says.

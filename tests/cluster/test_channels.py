@@ -41,13 +41,15 @@ def reads(storage: Bed, pattern: str) -> dict[tuple[str, ...], list[str]]:
 
 
 def test_ranks_share_a_data_set_epoch_by_epoch_and_after_a_restart(
-    storage: Bed, images: list[str], tmp_path: Path
+    storage: Bed, images: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TOKEN", "of-both-runs")
     storage.ssh("mkdir", "-p", "/fsx/results/channels")
     there = "test -e /fsx/data/channels/train/manifest.json && echo yes || true"
     wait_for("the data set on /fsx", lambda: storage.ssh("sh", "-c", there), 60)
     (tmp_path / "job.yaml").write_text(
-        "command: [python, channel_epochs.py, /fsx/results/channels]\nlauncher: srun\nnodes: 2\ngpus_per_node: 2\n"
+        "command: [bash, -c, 'exec python channel_epochs.py /fsx/results/channels ${TOKEN:?}']\n"
+        "secrets: [TOKEN]\nlauncher: srun\nnodes: 2\ngpus_per_node: 2\n"
         f"time: 20m\nworkdir: {PROGRAMS}\nchannels: {{train: {{source: /fsx/data/channels/train}}}}\n"
         "exports: [/fsx/results/channels]\n"
     )
@@ -65,6 +67,7 @@ def test_ranks_share_a_data_set_epoch_by_epoch_and_after_a_restart(
         said = log()
     result = json.loads(storage.ssh("cat", f"{folder}/result.json"))
     assert result["exit_code"] == 0, said
+    assert "secrets.sh" not in storage.ssh("ls", folder).split()
     assert f"train: /fsx/data/channels/train: {SHARDS} shards, " in said
     assert f"{SAMPLES} samples; 3 to each rank, mode mount" in said
 

@@ -248,6 +248,20 @@ def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
     assert log.splitlines()[-1] == "error: lost the node train-2"
 
 
+@pytest.mark.parametrize(("queued", "kept"), [("7", True), ("", False)])
+def test_a_job_that_runs_again_finds_its_secrets_again(tmp_path, queued, kept):
+    program = 'touch "$OUT/up"; sleep 60'
+    job = prepare(tmp_path, {"TOKEN": "x"}, {"launcher": "srun", "command": ("bash", "-c", program)})
+    squeue = tmp_path / "stubs" / "squeue"
+    squeue.write_text(f'#!/usr/bin/env bash\n[[ " $* " != *" --states=PENDING "* ]] || echo "{queued}"\n')
+    squeue.chmod(0o755)
+    process = subprocess.Popen(**job)
+    wait_for(lambda: (tmp_path / "up").exists())
+    process.send_signal(signal.SIGTERM)
+    process.wait(30)
+    assert (tmp_path / "job" / "secrets.sh").exists() == kept
+
+
 def test_what_a_rank_leaves_behind_is_ended(tmp_path, run_job):
     program = "sleep 300 & echo $! >$OUT/left$RANK"
     started = time.monotonic()
