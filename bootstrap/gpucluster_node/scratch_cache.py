@@ -70,9 +70,13 @@ class Cache:
             if found := self.get(hash_):
                 return found, 0
             with _locked(self._state / "lock"):
+                filling.write_text("")  # a promise of one that ended otherwise than by its own
                 self._make_room(size + self._promised())
                 filling.write_text(str(size))
-            return self._folder / hash_, self._filled(hash_, command)
+            try:
+                return self._folder / hash_, self._filled(hash_, command)
+            finally:
+                filling.write_text("")
 
     def _filled(self, hash_: str, command: Sequence[str]) -> int:
         new = self._folder / f".{hash_}.new"
@@ -129,11 +133,11 @@ class Cache:
             self._remove(entry.hash)
 
     def _promised(self) -> int:
-        """What others that are being filled now are still to come to. A lock ends with whoever had it."""
+        """What those that are being filled now are still to come to. A lock ends with whoever had it."""
         return sum(
             max(0, int(path.read_text() or 0) - _size(self._folder / f".{path.stem}.new"))
             for path in self._state.glob("*.filling")
-            if _is_held(path) and path.read_text()
+            if path.read_text() and _is_held(path)
         )
 
     def _free(self) -> int:

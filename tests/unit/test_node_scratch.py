@@ -134,6 +134,17 @@ def test_what_another_is_still_to_come_to_is_not_given_away(place: Path, monkeyp
     assert Cache(place / "cache").fill(B, 3 * MB, writing("x"))[1] == 0
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_fill_that_failed_has_no_promise_left(place: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
+    free(monkeypatch, 15 * MB)
+    if killed:  # with no time to say so
+        (place / "cache/.state").mkdir()
+        (place / "cache/.state" / f"{A}.filling").write_text(str(10 * MB))
+    for status in (5, 5, 0):
+        assert Cache(place / "cache").fill(A, 10 * MB, (*PYTHON, f"raise SystemExit({status})"))[1] == status
+        assert (place / "cache/.state" / f"{A}.filling").read_text() == ""
+
+
 def test_a_jobs_end_leaves_the_data_sets_and_nothing_else(place: Path, cache: Cache) -> None:
     scratch_jobs.begin(place, "7", os.getuid())
     (place / "jobs/7/mine").touch()
