@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -68,6 +68,9 @@ def listing(uri: str) -> Listing:
     told = _manifest(source, by_name, notes)
     if told is None and any(name == UNFINISHED or name.endswith(f"/{UNFINISHED}") for name in by_name):
         raise ChannelError(f"{uri}: is not finished: run its `gpucluster data shard` again, it makes the rest")
+    if told is None and (below := _data_sets_below(source, by_name)):
+        every = ", ".join(f"{uri.rstrip('/')}/{name}" for name in below)
+        raise ChannelError(f"{uri}: is not one data set: name one of {every}")
     shards = _told_shards(uri, told, by_name, notes) if told else _plain_shards(files)
     if not shards:
         raise ChannelError(f"{uri}: holds no file that could be a shard")
@@ -104,12 +107,22 @@ def _manifest(source: Source, by_name: Mapping[str, Found], notes: list[str]) ->
     """The shards that it lists. What is called so and is none of ours has no say."""
     if MANIFEST not in by_name:
         return None
-    try:
-        told = json.loads(source.text(MANIFEST))
-        return [_told(each) for each in told["shards"]]
-    except (ValueError, KeyError, TypeError):
+    if (told := _shards_in(source, MANIFEST)) is None:
         notes.append(f"{source.root}/{MANIFEST} is none of `gpucluster data shard`: numbers of samples are not known")
+    return told
+
+
+def _shards_in(source: Source, manifest: str) -> list[Shard] | None:
+    try:
+        return [_told(each) for each in json.loads(source.text(manifest))["shards"]]
+    except (ValueError, KeyError, TypeError):
         return None
+
+
+def _data_sets_below(source: Source, names: Iterable[str]) -> list[str]:
+    """Folders of splits, as `gpucluster data shard` makes them: taken together train and val would be mixed."""
+    manifests = [name for name in sorted(names) if name.endswith(f"/{MANIFEST}") and _is_data(name)]
+    return [name.removesuffix(f"/{MANIFEST}") for name in manifests if _shards_in(source, name) is not None]
 
 
 def _told(each: Mapping[str, Any]) -> Shard:

@@ -146,6 +146,25 @@ def test_shards_that_are_still_being_made_are_refused(place):
         listing(source)
 
 
+def test_splits_are_not_mixed(place):
+    put, source = place
+    for split in ("val", "train"):
+        put(f"{split}/{split}-000000.tar")
+        put(f"{split}/samples.jsonl")
+        put(f"{split}/manifest.json", manifest((f"{split}-000000.tar", 1, 1)))
+    with pytest.raises(ChannelError) as refused:
+        listing(source)
+    assert str(refused.value) == f"{source}: is not one data set: name one of {source}/train, {source}/val"
+    assert [shard.name for shard in listing(f"{source}/val").shards] == ["val-000000.tar"]
+
+
+def test_a_manifest_of_something_else_below_has_no_say(place):
+    put, source = place
+    put("a/a.tar")
+    put("a/manifest.json", b"[]")
+    assert [shard.name for shard in listing(source).shards] == ["a/a.tar"]
+
+
 def test_what_is_not_there_is_said_with_what_is(place):
     put, source = place
     put("a.tar")
