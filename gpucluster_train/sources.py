@@ -215,22 +215,35 @@ def _near(missing: str, beside: list[str], where: str) -> str:
 
 class S3Source:
     def __init__(self, uri: str) -> None:
+        self._is_prefix = uri.endswith("/")
         self._uri = uri.rstrip("/")
         self._bucket, _, self._prefix = self._uri.removeprefix("s3://").partition("/")
         self.root = self._uri
         self._s3 = s3_client()
 
     def files(self) -> list[Found]:
-        below = f"{self._prefix}/" if self._prefix else ""
-        found = [self._found(each, below) for each in self._objects(below) if not each["Key"].endswith("/")]
-        if found:
-            return found
-        whole = [each for each in self._objects(self._prefix) if each["Key"] == self._prefix] if self._prefix else []
+        whole = None if self._is_prefix or not self._prefix else self._whole()
+        if not (whole and whole["Size"]):  # an empty one may stand for the prefix
+            below = f"{self._prefix}/" if self._prefix else ""
+            found = [self._found(each, below) for each in self._objects(below) if not each["Key"].endswith("/")]
+            if found:
+                return found
         if not whole:
             raise ChannelError(f"{self._uri}: nothing lies there{self._near_prefix()}")
         folder = self._prefix.rpartition("/")[0]
         self.root = f"s3://{self._bucket}/{folder}".rstrip("/")
-        return [self._found(whole[0], f"{folder}/" if folder else "")]
+        return [self._found(whole, f"{folder}/" if folder else "")]
+
+    def _whole(self) -> dict[str, Any] | None:
+        """The source as a single object. A job that may read just this one may list nothing."""
+        from botocore.exceptions import ClientError
+
+        with s3_errors(self._uri):
+            try:
+                head = self._s3.head_object(Bucket=self._bucket, Key=self._prefix)
+            except ClientError:  # none, or not this job's to read: listing says more
+                return None
+        return {"Key": self._prefix, "Size": head["ContentLength"], "ETag": head["ETag"]}
 
     def text(self, name: str) -> str:
         with s3_errors(f"{self.root}/{name}"):

@@ -83,6 +83,29 @@ def test_a_single_file_is_one_shard(place):
     assert (found.root, [(shard.name, shard.size_bytes) for shard in found.shards]) == (source, [("a.tar", 3)])
 
 
+def denied(*_, **__):
+    raise ClientError({"Error": {"Code": "AccessDenied"}}, "ListObjectsV2")
+
+
+def test_an_object_that_may_be_read_alone_is_one_shard(place, monkeypatch):
+    put, source = place
+    if source.startswith("s3://"):
+        put("a.tar", b"abc")
+        monkeypatch.setattr(S3Source, "_objects", denied)  # s3_access names this object and nothing beside it
+        found = listing(f"{source}/a.tar")
+        assert (found.root, [(shard.name, shard.size_bytes) for shard in found.shards]) == (source, [("a.tar", 3)])
+        assert found.versions["a.tar"]
+
+
+def test_a_prefix_goes_before_the_empty_object_that_stands_for_it(place):
+    put, source = place
+    if source.startswith("s3://"):
+        put("a.tar")
+        boto3.client("s3").put_object(Bucket=source.split("/")[2], Key="a/set", Body=b"")
+        for name in (source, f"{source}/"):
+            assert [shard.name for shard in listing(name).shards] == ["a.tar"]
+
+
 def test_an_index_goes_with_its_records(place):
     put, source = place
     for name in ("a.rec", "a.idx", "b.rec", "other.idx"):
