@@ -109,9 +109,19 @@ class Prefix:
             try:
                 return ask()
             except ClientError as error:
-                if _code(error) in _ABSENT:
+                if _code(error) in _ABSENT or (_code(error) in _DENIED and self._lists_without(self._key(name))):
                     return None
                 raise
+
+    def _lists_without(self, key: str) -> bool:
+        """S3 denies what is not there to whom may not list the whole bucket, as jobs may not: their prefixes alone."""
+        from botocore.exceptions import ClientError
+
+        try:
+            page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1)
+        except ClientError:
+            return False
+        return all(each["Key"] != key for each in page.get("Contents", ()))
 
     def write(self, name: str, content: bytes) -> None:
         with _errors(f"{self.url}/{name}"):

@@ -1,0 +1,100 @@
+"""`gpucluster data shard` and S3, whose answers are played here: a role that may list some prefixes only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from gpucluster.data.places import place
+from gpucluster.data.run import Options
+from gpucluster.data.stages import stage
+from gpucluster.errors import AwsError
+
+
+@dataclass
+class PlayedS3:
+    """As a role sees it that may list what begins with `listed`: asking for an object that is not there gives 403."""
+
+    listed: tuple[str, ...] = ("",)
+    secret: tuple[str, ...] = ()
+    """Keys that are there, and not for this role."""
+    objects: dict[str, bytes] = field(default_factory=dict)
+
+    def get_object(self, Bucket: str, Key: str, Range: str = "bytes=0-") -> dict[str, Any]:
+        if Key not in self.objects or Key in self.secret:
+            raise refused("AccessDenied", "GetObject")
+        start, _, end = Range.removeprefix("bytes=").partition("-")
+        return {"Body": io.BytesIO(self.objects[Key][int(start) : int(end) + 1 if end else None])}
+
+    def put_object(self, Bucket: str, Key: str, Body: bytes) -> None:
+        self.objects[Key] = Body
+
+    def upload_fileobj(self, content: io.BufferedReader, bucket: str, key: str) -> None:
+        self.objects[key] = content.read()
+
+    def delete_object(self, Bucket: str, Key: str) -> None:
+        self.objects.pop(Key, None)
+
+    def list_objects_v2(self, Bucket: str, Prefix: str, MaxKeys: int = 1000, Delimiter: str = "") -> dict[str, Any]:
+        if not Prefix.startswith(self.listed):
+            raise refused("AccessDenied", "ListObjectsV2")
+        keys = sorted(key for key in self.objects if key.startswith(Prefix))
+        if Delimiter:
+            keys = [key for key in keys if Delimiter not in key.removeprefix(Prefix)]
+        return {"Contents": [{"Key": key, "Size": len(self.objects[key])} for key in keys[:MaxKeys]]}
+
+    def get_paginator(self, name: str) -> PlayedS3:
+        assert name == "list_objects_v2"
+        return self
+
+    def paginate(self, **words: Any) -> Iterator[dict[str, Any]]:
+        yield self.list_objects_v2(**words)
+
+
+def refused(code: str, operation: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": code}}, operation)
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PlayedS3:
+    played = PlayedS3()
+    monkeypatch.setattr("gpucluster.data.s3._client", lambda: played)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return played
+
+
+def jpeg(number: int) -> bytes:
+    return b"\xff\xd8\xff\xda" + b"%d." % number * 40 + b"\xff\xd9"
+
+
+def test_a_role_that_may_list_a_prefix_alone_packs_into_it(s3: PlayedS3) -> None:
+    """S3 answers 403 where nothing is, to whom may not list the whole bucket."""
+    s3.listed = ("raw/", "shards/")
+    s3.objects |= {f"raw/c{number % 2}/{number}.jpg": jpeg(number) for number in range(8)}
+    options = Options("s3://bucket/raw", "s3://bucket/shards", {"": 4}, workers=1)
+    for name in ("plan", "0/2", "1/2"):
+        stage(options, name, lambda text: None)
+    assert [each.shards for each in stage(options, "finish", lambda text: None)] == [4]
+    assert "shards/manifest.json" in s3.objects
+
+
+def test_what_is_there_and_denied_stays_denied(s3: PlayedS3) -> None:
+    s3.objects |= {"a/b": b"1", "a/bc": b"2"}
+    s3.secret = ("a/b",)
+    with pytest.raises(AwsError, match=r"s3://bucket/a/b: access denied \(GetObject\)"):
+        place("s3://bucket/a").read("b")
+    assert place("s3://bucket/a").read("bcd") is None
+    del s3.objects["a/b"]
+    assert place("s3://bucket/a").read("b") is None
+
+
+def test_where_listing_is_denied_too_the_first_denial_is_told(s3: PlayedS3) -> None:
+    s3.listed = ("elsewhere/",)
+    with pytest.raises(AwsError, match=r"s3://bucket/a/b: access denied \(GetObject\)"):
+        place("s3://bucket/a").read("b")
