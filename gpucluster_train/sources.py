@@ -163,9 +163,12 @@ class FolderSource:
         if not self._path.is_dir():
             raise ChannelError(f"{self._path}: no such folder on {os.uname().nodename}{_near_folder(self._path)}")
         try:
-            return [_found(path, self._path) for path in _walk(self._path)]
+            return [_found(path, self._path) for path in _walk(self._path) if not _is_lock(path)]
         except PermissionError as error:
             raise ChannelError(f"{error.filename}: may not be read by the job's user") from None
+        except OSError as error:
+            why = f"cannot be read: {error.strerror}: put it back, or remove what leads to it"
+            raise ChannelError(f"{error.filename}: {why}") from None
 
     def text(self, name: str) -> str:
         return Path(self.root, name).read_text(encoding="utf-8")
@@ -181,13 +184,22 @@ class FolderSource:
             raise ChannelError(f"{self.root}/{name}: cannot be read: {error.strerror}") from None
 
 
+def _is_lock(path: Path) -> bool:
+    """A link of an editor's, say, to what was never a file."""
+    return path.name.startswith(".") and path.is_symlink() and not path.exists()
+
+
 def _refuse(error: OSError) -> None:
     raise error
 
 
 def _walk(top: Path) -> Iterator[Path]:
-    for folder, below, names in os.walk(top, onerror=_refuse):
-        below.sort()
+    """Links are followed, but to none of the folders that they lie in."""
+    above: dict[str, frozenset[str]] = {str(top): frozenset()}
+    for folder, below, names in os.walk(top, onerror=_refuse, followlinks=True):
+        own = above.pop(folder) | {os.path.realpath(folder)}
+        below[:] = sorted(name for name in below if os.path.realpath(Path(folder, name)) not in own)
+        above.update({os.path.join(folder, name): own for name in below})
         yield from (Path(folder, name) for name in sorted(names))
 
 

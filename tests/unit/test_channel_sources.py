@@ -115,6 +115,27 @@ def test_an_index_goes_with_its_records(place):
     assert "a.idx" in found.versions
 
 
+def test_links_are_followed_but_not_in_circles(tmp_path):
+    top, big = tmp_path / "set", tmp_path / "big"
+    for folder in (top / "deep", big):
+        folder.mkdir(parents=True)
+    (top / "a.tar").touch()
+    (big / "b.tar").touch()
+    (top / "part2").symlink_to(big)
+    (top / "c.tar").symlink_to(big / "b.tar")
+    (top / "deep" / "up").symlink_to(top)
+    (big / "back").symlink_to(top)
+    (top / "self").symlink_to("self")
+    (top / ".lock").symlink_to("nobody@nowhere")
+    with pytest.raises(ChannelError, match=f"{top}/self: cannot be read: .*: put it back, or remove what leads to it"):
+        listing(str(top))
+    (top / "self").unlink()
+    assert sorted(shard.name for shard in listing(str(top)).shards) == ["a.tar", "c.tar", "part2/b.tar"]
+    (top / "gone.tar").symlink_to("nowhere")
+    with pytest.raises(ChannelError, match=f"{top}/gone.tar: cannot be read: No such file"):
+        listing(str(top))
+
+
 def manifest(*shards: tuple[str, int, int]) -> bytes:
     listed = [{"name": name, "bytes": size, "samples": count, "sha256": "ab"} for name, size, count in shards]
     return json.dumps({"version": 1, "format": "tar", "shards": listed}).encode()
