@@ -6,6 +6,7 @@ A sample is what lies in the file side by side under one name, `0001.jpg` and `0
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import tarfile
 import zlib
@@ -54,24 +55,38 @@ def _truncated(what: str, why: object) -> ChannelError:
     return ChannelError(f"{what}: is truncated or no tar file ({why}): copy it again")
 
 
-def _members(stream: IO[bytes], what: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """Names and contents of the files in it, in their order, read once from front to back. Raises ChannelError."""
+def _members(stream: IO[bytes], what: str) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
+    """The files in it and their contents, in their order, read once from front to back; a hard link has none.
+
+    Raises ChannelError.
+    """
     plain = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if what.endswith((".gz", ".tgz")) else stream
     read = _Counting(plain)
     with _whole(what):
         with tarfile.open(fileobj=cast("IO[bytes]", read), mode="r|") as tar:
             for member in tar:
-                content = tar.extractfile(member) if member.isreg() else None
-                if content:
-                    yield member.name, content
+                _check_kind(member, what)
+                if not member.isdir():
+                    yield member, tar.extractfile(member) if member.isreg() else None
         read.check_end(tar.offset, what)
+
+
+def _check_kind(member: tarfile.TarInfo, what: str) -> None:
+    if member.issym():
+        link = f"is a symbolic link to {member.linkname}: pack it with tar --dereference"
+        raise ChannelError(f"{what}: its {member.name} {link}")
+    if not (member.isreg() or member.isdir() or member.islnk()):
+        raise ChannelError(f"{what}: its {member.name} is neither a file nor a folder: pack files alone")
 
 
 def samples(stream: IO[bytes], what: str) -> Iterator[Sample]:
     """Raises ChannelError where the file ends before its end."""
     current: Sample = {}
-    for name, content in _members(stream, what):
-        key, suffix = _split(name)
+    for member, content in _members(stream, what):
+        if content is None:
+            advice = "pack it with tar --hard-dereference, or unpack the channel's shards"
+            raise ChannelError(f"{what}: its {member.name} is a hard link to {member.linkname}: {advice}")
+        key, suffix = _split(member.name)
         if current and current[KEY] != key:
             yield current
             current = {}
@@ -89,13 +104,31 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def unpack(path: Path, folder: Path, what: str) -> None:
-    """Its files alone: no links, nothing outside of `folder`. Raises ChannelError, or OSError of the disk."""
+    """Its files alone, nothing outside of `folder`. Raises ChannelError, or OSError of the disk."""
     folder.mkdir(parents=True)
     with path.open("rb") as stream:
-        for name, content in _members(stream, what):
-            target = folder / name
-            if ".." in target.parts or not target.is_relative_to(folder):
-                raise ChannelError(f"{what}: holds {name}, which would be unpacked outside of its folder")
+        for member, content in _members(stream, what):
+            target = folder / member.name
+            if not _is_below(target, folder):
+                raise ChannelError(f"{what}: holds {member.name}, which would be unpacked outside of its folder")
             target.parent.mkdir(parents=True, exist_ok=True)
+            if content is None:
+                _link(member, target, folder, what)
+                continue
             with _whole(what), target.open("wb") as file:
                 shutil.copyfileobj(content, file, 2**20)
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return ".." not in path.parts and path.is_relative_to(folder)
+
+
+def _link(member: tarfile.TarInfo, target: Path, folder: Path, what: str) -> None:
+    """A hard link names a file that was packed before it."""
+    first = folder / member.linkname
+    if not (_is_below(first, folder) and first.is_file()):
+        why = f"is a link to {member.linkname}, which is no file before it: pack it with tar --hard-dereference"
+        raise ChannelError(f"{what}: its {member.name} {why}")
+    if first != target:
+        target.unlink(missing_ok=True)
+        os.link(first, target)

@@ -284,6 +284,46 @@ def test_nothing_is_unpacked_outside_of_its_folder(tmp_path, name):
     assert not (tmp_path / "out.txt").exists()
 
 
+def linked(path: Path, kind: bytes, target: str) -> None:
+    with tarfile.open(path, "w") as tar:
+        info = tarfile.TarInfo("1.jpg")
+        info.size = 3
+        tar.addfile(info, io.BytesIO(b"jpg"))
+        link = tarfile.TarInfo("b/2.jpg")
+        link.type, link.linkname = kind, target
+        tar.addfile(link)
+
+
+def test_a_hard_link_is_unpacked_as_the_file_that_it_is(tmp_path):
+    linked(tmp_path / "a.tar", tarfile.LNKTYPE, "1.jpg")
+    tars.unpack(tmp_path / "a.tar", tmp_path / "a", "a.tar")
+    assert (tmp_path / "a/b/2.jpg").read_bytes() == (tmp_path / "a/1.jpg").read_bytes() == b"jpg"
+
+
+@pytest.mark.parametrize("target", ["../out.txt", "0.jpg", "b"])
+def test_a_hard_link_to_what_is_not_in_the_file_is_refused(tmp_path, target):
+    (tmp_path / "out.txt").touch()
+    linked(tmp_path / "a.tar", tarfile.LNKTYPE, target)
+    with pytest.raises(ChannelError, match="^a.tar: its b/2.jpg is a link to .*, which is no file before it"):
+        tars.unpack(tmp_path / "a.tar", tmp_path / "a", "a.tar")
+
+
+def test_no_member_is_left_out_in_silence(tmp_path):
+    path = tmp_path / "a.tar"
+    for kind, said in (
+        (tarfile.SYMTYPE, "is a symbolic link to 1.jpg: pack it with tar --dereference"),
+        (tarfile.FIFOTYPE, "is neither a file nor a folder: pack files alone"),
+    ):
+        linked(path, kind, "1.jpg")
+        with pytest.raises(ChannelError, match=f"^a.tar: its b/2.jpg {said}"):
+            tars.unpack(path, tmp_path / said[:12], "a.tar")
+        with pytest.raises(ChannelError, match=f"^{path}: its b/2.jpg {said}"):
+            list(streams.of_places([str(path)], tars.samples))
+    linked(path, tarfile.LNKTYPE, "1.jpg")
+    with pytest.raises(ChannelError, match="is a hard link to 1.jpg: pack it with tar --hard-dereference, or unpack"):
+        list(streams.of_places([str(path)], tars.samples))
+
+
 def aws(tmp_path: Path, monkeypatch, script: str) -> None:
     """In the place of AWS's command line."""
     program = tmp_path / "bin" / "aws"
