@@ -18,6 +18,7 @@ NAME = "manifest.json"
 @dataclass(frozen=True)
 class Manifest:
     format: str
+    source: str
     samples: int
     remainder: int
     left_out: tuple[str, ...]
@@ -58,6 +59,7 @@ def load(place: Place) -> Manifest | None:
             raise ValueError(f"version {found['version']}, format {found['format']}")
         shards = tuple(Shard.parse(each) for each in found["shards"])
         left_out = tuple(found["left_out"])
-        return Manifest(found["format"], found["samples"], found["remainder"], left_out, shards, found["plan"])
+        counts = found["samples"], found["remainder"]
+        return Manifest(found["format"], found["source"], *counts, left_out, shards, found["plan"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{place.url}/{NAME}: cannot be read: {type(error).__name__}: {error}") from None

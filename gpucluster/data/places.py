@@ -26,6 +26,11 @@ class Place(Protocol):
     url: str
     """As the user writes it, without a slash at its end."""
 
+    @property
+    def address(self) -> str:
+        """The same wherever one stands and however it is written."""
+        ...
+
     def listed(self) -> Iterator[str]:
         """Files at any depth. Raises UsageError where there is nothing at all."""
         ...
@@ -87,6 +92,10 @@ class Folder:
     def __init__(self, url: str) -> None:
         self.url = url
         self._path = Path(url).expanduser()
+
+    @property
+    def address(self) -> str:
+        return os.path.abspath(self._path)
 
     def listed(self) -> Iterator[str]:
         if not self._path.is_dir():

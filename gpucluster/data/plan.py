@@ -26,6 +26,7 @@ class Plan:
     name: str
     """Shards are called NAME-000000.tar and so on."""
     source: str
+    """Its address: files of the same names elsewhere may be others."""
     format: str
     seed: int
     samples: int
@@ -49,7 +50,7 @@ class Plan:
 
     @property
     def id(self) -> str:
-        """The same where the same shards come out."""
+        """The same where the same shards come out of the same files, wherever those lie."""
         told = {name: value for name, value in asdict(self).items() if name not in ("source", "offsets", "check")}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 

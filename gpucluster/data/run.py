@@ -109,8 +109,9 @@ def prepare(options: Options, tell: Tell) -> list[DataSet]:
     sets = []
     for split, samples in found.splits.items():
         name = split or _name_of(options.target)
+        shards = options.shards.get(split, options.shards.get("", 0))
         made, lines = plan.make(
-            name, found.place.url, samples, found.classes, shards=options.shards.get(split, options.shards.get("", 0)),
+            name, found.place.address, samples, found.classes, shards=shards,
             format=options.format, seed=options.seed, drop=options.drop, check=options.check,
         )  # fmt: skip
         tell(f"{target.inner(split).url}: {_sentence(made)}")
@@ -145,13 +146,14 @@ def _sentence(made: Plan) -> str:
 
 def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell) -> DataSet:
     there = manifest.load(where)
-    if there and there.plan == made.id:
+    if there and (there.plan, there.source) == (made.id, made.source):
         tell(f"{where.url}: is complete already")
         where.clear(UNFINISHED)
         return DataSet(where, made, True)
     if there:
+        whence = f", from {there.source}, now {made.source}" if there.source != made.source else ""
         raise UsageError(
-            f"{where.url}: holds another data set: {there.samples} samples in {len(there.shards)} shards",
+            f"{where.url}: holds another data set: {there.samples} samples in {len(there.shards)} shards{whence}",
             "name another folder, or remove this one",
         )
     if restart and (old := plan.stored(where)):
@@ -160,7 +162,7 @@ def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell
     old = plan.stored(where)
     if old is None:
         plan.store(where, made, lines)
-    elif old.id != made.id:
+    elif (old.id, old.source) != (made.id, made.source):
         raise UsageError(
             f"{where.url}: holds {len(done(where))} shards of another plan: {_difference(old, made)}",
             "--restart removes them and begins anew",
@@ -178,7 +180,7 @@ def _forget(where: Place, old: Plan) -> None:
 
 
 def _difference(old: Plan, new: Plan) -> str:
-    for name in ("format", "seed", "samples", "name"):
+    for name in ("source", "format", "seed", "samples", "name"):
         if getattr(old, name) != getattr(new, name):
             return f"its {name} is {getattr(old, name)}, now {getattr(new, name)}"
     if len(old.counts) != len(new.counts):

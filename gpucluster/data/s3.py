@@ -34,6 +34,10 @@ class Prefix:
         return cls(bucket, prefix.rstrip("/"))
 
     @property
+    def address(self) -> str:
+        return self.url
+
+    @property
     def _client(self) -> Any:
         with _errors(self.url):
             return _client()

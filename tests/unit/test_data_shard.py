@@ -219,6 +219,48 @@ def test_an_unfinished_run_of_another_plan_is_not_mixed(
     assert verify(target) == 0
 
 
+@pytest.fixture
+def others(images: Path, tmp_path: Path) -> Path:
+    """The same names, another content."""
+    for path in (images / "train").rglob("*.JPEG"):
+        new = tmp_path / "others" / path.relative_to(images)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        new.write_bytes(path.read_bytes()[:-2] + b"other\xff\xd9")
+    return tmp_path / "others"
+
+
+def test_an_unfinished_run_of_another_source_is_not_mixed(
+    images: Path, others: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    target = tmp_path / "out"
+    options = Options(str(images / "train"), str(target), {"": 5}, workers=1)
+    for name in ("plan", "0/2"):
+        stage(options, name, lambda text: None)
+    assert shard(others / "train", target, "--shards", 5) == 2
+    captured = capsys.readouterr().err
+    assert f"holds 3 shards of another plan: its source is {images}/train, now {others}/train" in captured
+    assert shard(others / "train", target, "--shards", 5, "--restart") == 0
+    assert set(read_tars(target)) == {path.read_bytes() for path in others.rglob("*.JPEG")}
+
+
+def test_a_complete_data_set_of_another_source_is_no_success(
+    images: Path, others: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    assert shard(images / "train", tmp_path / "out", "--shards", 5) == 0
+    assert shard(others / "train", tmp_path / "out", "--shards", 5) == 2
+    said = f"out: holds another data set: 43 samples in 5 shards, from {images}/train, now {others}/train"
+    assert said in capsys.readouterr().err
+
+
+def test_a_source_is_the_same_however_it_is_written(
+    images: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shard(images / "train", tmp_path / "out", "--shards", 5) == 0
+    monkeypatch.chdir(images)
+    assert shard("./train/", tmp_path / "out", "--shards", 5) == 0
+    assert "is complete already" in capsys.readouterr().err
+
+
 def test_bad_files_are_all_named_and_nothing_half_written_stays(images: Path, tmp_path: Path, capsys: Captured) -> None:
     bad = sorted((images / "train").rglob("*.JPEG"))[::11]
     assert len(bad) == 4
