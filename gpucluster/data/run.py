@@ -140,8 +140,11 @@ def _sentence(made: Plan) -> str:
     low, high = min(made.counts), max(made.counts)
     text = f"{made.samples} samples in {len(made.counts)} shards, {low} in each"
     if made.left_out:
-        return f"{text}; {len(made.left_out)} are left out, because they are too many for equal shards"
-    return f"{text}, one more in the first {made.remainder}" if high > low else text
+        text += f"; {len(made.left_out)} are left out, because they are too many for equal shards"
+    elif high > low:
+        text += f", one more in the first {made.remainder}"
+    count = len(made.classes)
+    return f"{text}; {count} class{'es' * (count > 1)}" if count else text
 
 
 def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell) -> DataSet:

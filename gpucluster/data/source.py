@@ -59,6 +59,7 @@ def _of_folders(where: Place, excluded: frozenset[str]) -> Source:
     if not images:
         hint = f"files end with one of {' '.join(SUFFIXES)}; a file list may name any: {' '.join(LISTS)}"
         raise UsageError(f"{where.url}: no images among {len(ignored)} files", hint)
+    _refuse_half_splits(where, images)
     with_splits = all(name.partition("/")[0] in SPLITS for name in images)
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in images:
@@ -70,6 +71,19 @@ def _of_folders(where: Place, excluded: frozenset[str]) -> Source:
         split: [Sample(name, label[class_]) for name, class_ in samples] for split, samples in sorted(found.items())
     }
     return Source(where, splits, classes, tuple(sorted(ignored)))
+
+
+def _refuse_half_splits(where: Place, images: Sequence[str]) -> None:
+    """One stray folder beside splits would make classes of them all."""
+    tops = sorted({name.partition("/")[0] for name in images if "/" in name})
+    splits, others = [top for top in tops if top in SPLITS], [top for top in tops if top not in SPLITS]
+    if splits and others:
+        named = f"{', '.join(others[:3])}{' …' if len(others) > 3 else ''}"
+        raise UsageError(
+            f"{where.url}: has splits ({', '.join(splits)}), and images in folders beside them: {named}",
+            f"move those away, --exclude their images, or name one split alone: {where.url}/{splits[0]}; "
+            f"where all of them are classes, give a file list with labels: {' '.join(LISTS)}",
+        )
 
 
 def _split_and_class(where: Place, name: str, with_splits: bool) -> tuple[str, str]:

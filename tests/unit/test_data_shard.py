@@ -71,7 +71,7 @@ def test_every_sample_is_in_one_shard(images: Path, tmp_path: Path, capsys: Capt
     captured = capsys.readouterr()
     train, val = json.loads(captured.out)["data_sets"]
     assert (train["samples"], train["shards"], train["remainder"], val["samples"]) == (43, 5, 3, 7)
-    assert "43 samples in 5 shards, 8 in each, one more in the first 3" in captured.err
+    assert "43 samples in 5 shards, 8 in each, one more in the first 3; 3 classes" in captured.err
     for split in ("train", "val"):
         labels = read_tars(tmp_path / "out" / split)
         expected = {path.read_bytes(): int(path.parent.name[1:]) for path in (images / split).rglob("*.JPEG")}

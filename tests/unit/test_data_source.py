@@ -31,8 +31,18 @@ def test_splits_number_classes_alike(tmp_path: Path) -> None:
 
 
 def test_classes_without_splits_are_one_data_set(tmp_path: Path) -> None:
-    found = source.read(lay(tmp_path, "train/1.jpg", "other/2.jpg"))
-    assert sorted(found.splits[""]) == [("other/2.jpg", 0), ("train/1.jpg", 1)]
+    found = source.read(lay(tmp_path, "truck/1.jpg", "other/2.jpg"))
+    assert sorted(found.splits[""]) == [("other/2.jpg", 0), ("truck/1.jpg", 1)]
+
+
+def test_a_folder_beside_splits_makes_no_classes_of_them(tmp_path: Path) -> None:
+    url = lay(tmp_path, "train/a/1.jpg", "val/a/2.jpg", "docs/logo.png", "notes/readme.md")
+    with pytest.raises(
+        UsageError, match=r"has splits \(train, val\), and images in folders beside them: docs$"
+    ) as told:
+        source.read(url)
+    assert f"or name one split alone: {url}/train; where all of them are classes" in str(told.value.hint)
+    assert set(source.read(url, ["docs/logo.png"]).splits) == {"train", "val"}
 
 
 def test_what_is_excluded_is_not_there(tmp_path: Path) -> None:
