@@ -20,6 +20,8 @@ Content = bytes | GpuClusterError
 UNFINISHED = ".unfinished"
 """Beside shards of which some are still missing: their plan, and what is known of those that are there."""
 _TEMPORARY = ".part"
+_OF_THE_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EISDIR, errno.ELOOP)
+"""Why reading fails again and again, however well the disk and the network are."""
 
 
 class Place(Protocol):
@@ -40,7 +42,10 @@ class Place(Protocol):
         ...
 
     def contents(self, names: Iterable[str]) -> Iterator[Content]:
-        """Each file's, in order; for one that cannot be read the reason."""
+        """Each file's, in order; for one that is not there, or not ours to read, the reason.
+
+        Raises GpuClusterError where reading fails otherwise: that is no flaw of the file.
+        """
         ...
 
     def read(self, name: str) -> bytes | None:
@@ -121,6 +126,8 @@ class Folder:
                 with open(os.path.join(root, name), "rb", buffering=0) as file:
                     yield file.read()
             except OSError as error:
+                if error.errno not in _OF_THE_FILE:
+                    raise _read_error(f"{self.url}/{name}", error) from None
                 yield _cannot("read", name, error)
 
     def read(self, name: str) -> bytes | None:
@@ -224,6 +231,12 @@ def _raise(error: OSError) -> None:
 def _cannot(what: str, name: str, error: OSError) -> DataError:
     reason = (error.strerror or str(error)).lower()
     return DataError(f"cannot {what} {name}: {reason}")
+
+
+def _read_error(path: str, error: OSError) -> DataError:
+    told = _cannot("read", path, error)
+    told.hint = "look after the disk or its server, and run the same command again: shards that are whole are kept"
+    return told
 
 
 @contextlib.contextmanager

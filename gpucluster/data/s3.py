@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,8 +18,14 @@ from gpucluster.errors import AwsError, GpuClusterError, UsageError
 Answer = TypeVar("Answer")
 AT_ONCE = 16
 """Requests of one process: each waits tens of milliseconds for its first byte."""
+PAUSES_S = (0.2, 1.0, 3.0)
+"""Before an object is asked for again whose bytes stopped coming."""
 _ABSENT = ("404", "NoSuchKey", "NotFound")
 _DENIED = ("403", "AccessDenied", "Forbidden")
+
+
+class Denied(AwsError):
+    """What is asked for is not ours to have, now and later."""
 
 
 class Prefix:
@@ -85,19 +92,32 @@ class Prefix:
     def _content(self, name: str) -> Content:
         try:
             found = self.read(name)
-        except GpuClusterError as error:
+        except Denied as error:
             return error
         return AwsError(f"cannot read {name}: no such object") if found is None else found
 
     def read(self, name: str) -> bytes | None:
-        return self._unless_absent(name, lambda: cast(bytes, self._get(name).read()))
+        return self._unless_absent(name, lambda: self._body(name))
 
     def part(self, name: str, start: int, end: int) -> bytes:
         with _errors(f"{self.url}/{name}"):
-            return cast(bytes, self._get(name, Range=f"bytes={start}-{end - 1}").read())
+            return self._body(name, Range=f"bytes={start}-{end - 1}")
 
-    def _get(self, name: str, **options: str) -> Any:
-        return self._client.get_object(Bucket=self._bucket, Key=self._key(name), **options)["Body"]
+    def _body(self, name: str, **options: str) -> bytes:
+        """boto3 asks again where no answer begins, and not where one breaks off."""
+        from botocore.exceptions import HTTPClientError, IncompleteReadError
+        from urllib3.exceptions import HTTPError
+
+        broken = ""
+        for pause_s in (0.0, *PAUSES_S):
+            time.sleep(pause_s)
+            body = self._client.get_object(Bucket=self._bucket, Key=self._key(name), **options)["Body"]
+            try:
+                return cast(bytes, body.read())
+            except (HTTPClientError, IncompleteReadError, HTTPError, OSError) as error:
+                broken = str(error) or type(error).__name__
+        hint = "look after the network, and run the same command again: shards that are whole are kept"
+        raise AwsError(f"{self.url}/{name}: GetObject broke off {len(PAUSES_S) + 1} times: {broken}", hint)
 
     def opened(self, name: str) -> BinaryIO:
         """Whole in memory: shards are read once, from begin to end."""
@@ -185,7 +205,7 @@ def _refused(what: str, error: Any) -> GpuClusterError:
         return UsageError(f"{what}: there is no such bucket")
     if code in _DENIED:
         hint = "in a job: the cluster's file must name the bucket under s3_access; else your own AWS identity lacks it"
-        return AwsError(f"{what}: access denied ({error.operation_name})", hint)
+        return Denied(f"{what}: access denied ({error.operation_name})", hint)
     return AwsError(f"{what}: {error.operation_name}: {code}: {message}")
 
 

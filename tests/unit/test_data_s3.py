@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError, ReadTimeoutError
 
 from gpucluster.data.places import place
-from gpucluster.data.run import Options
+from gpucluster.data.run import Options, shard
 from gpucluster.data.stages import stage
-from gpucluster.errors import AwsError
+from gpucluster.errors import AwsError, UsageError
 
 
 @dataclass
@@ -25,10 +25,18 @@ class PlayedS3:
     secret: tuple[str, ...] = ()
     """Keys that are there, and not for this role."""
     objects: dict[str, bytes] = field(default_factory=dict)
+    failing: dict[str, list[Exception]] = field(default_factory=dict)
+    """By key, what goes wrong with the first attempts: before an answer, or while its body is read."""
 
     def get_object(self, Bucket: str, Key: str, Range: str = "bytes=0-") -> dict[str, Any]:
         if Key not in self.objects or Key in self.secret:
             raise refused("AccessDenied", "GetObject")
+        failure = next(iter(self.failing.get(Key, ())), None)
+        if failure:
+            self.failing[Key].pop(0)
+            if isinstance(failure, ClientError):
+                raise failure
+            return {"Body": Broken(failure)}
         start, _, end = Range.removeprefix("bytes=").partition("-")
         return {"Body": io.BytesIO(self.objects[Key][int(start) : int(end) + 1 if end else None])}
 
@@ -57,6 +65,14 @@ class PlayedS3:
         yield self.list_objects_v2(**words)
 
 
+@dataclass
+class Broken:
+    error: Exception
+
+    def read(self) -> bytes:
+        raise self.error
+
+
 def refused(code: str, operation: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": code}}, operation)
 
@@ -65,6 +81,7 @@ def refused(code: str, operation: str) -> ClientError:
 def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PlayedS3:
     played = PlayedS3()
     monkeypatch.setattr("gpucluster.data.s3._client", lambda: played)
+    monkeypatch.setattr("gpucluster.data.s3.PAUSES_S", (0, 0, 0), raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return played
 
@@ -98,3 +115,49 @@ def test_where_listing_is_denied_too_the_first_denial_is_told(s3: PlayedS3) -> N
     s3.listed = ("elsewhere/",)
     with pytest.raises(AwsError, match=r"s3://bucket/a/b: access denied \(GetObject\)"):
         place("s3://bucket/a").read("b")
+
+
+def failures(count: int) -> list[Exception]:
+    kinds = [
+        ReadTimeoutError(endpoint_url="https://s3"),
+        ConnectionResetError("connection reset by peer"),
+        IncompleteReadError(actual_bytes=1, expected_bytes=2),
+    ]
+    return [kinds[number % 3] for number in range(count)]
+
+
+@pytest.fixture
+def options(s3: PlayedS3, tmp_path: Path) -> Options:
+    s3.objects |= {f"raw/c{number % 2}/{number}.jpg": jpeg(number) for number in range(8)}
+    return Options("s3://bucket/raw", str(tmp_path / "out"), {"": 2}, workers=1)
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(s3: PlayedS3, options: Options) -> None:
+    s3.failing = {"raw/c1/3.jpg": failures(3)}
+    assert shard(options, lambda text: None)[0].samples == 8
+    assert s3.failing == {"raw/c1/3.jpg": []}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (failures(4), r"GetObject broke off 4 times: Read timeout on endpoint URL"),
+        ([refused("SlowDown", "GetObject")], "GetObject: SlowDown"),
+        ([refused("InternalError", "GetObject")], "GetObject: InternalError"),
+    ],
+    ids=("broken off", "slow down", "internal error"),
+)
+def test_what_is_no_flaw_of_a_file_makes_none_a_bad_one(
+    s3: PlayedS3, options: Options, wrong: list[Exception], said: str
+) -> None:
+    """Whoever then leaves it out has lost a good file."""
+    s3.failing = {"raw/c1/3.jpg": wrong}
+    with pytest.raises(AwsError, match=f"s3://bucket/raw/c1/3.jpg: {said}"):
+        shard(options, lambda text: None)
+    assert shard(options, lambda text: None)[0].samples == 8
+
+
+def test_denied_files_are_bad_ones(s3: PlayedS3, options: Options) -> None:
+    s3.secret = ("raw/c1/3.jpg",)
+    with pytest.raises(UsageError, match="1 file cannot be packed:\n  c1/3.jpg: .*: access denied"):
+        shard(options, lambda text: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -287,6 +288,27 @@ def test_bad_files_are_all_named_and_nothing_half_written_stays(images: Path, tm
     assert shard(*common, "--restart", "--exclude", named) == 0
     assert answer(capsys)[0]["samples"] == 43 - 4
     assert verify(target) == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.EIO, 1), (errno.ESTALE, 1), (errno.EACCES, 2)])
+def test_a_failing_disk_makes_no_file_a_bad_one(
+    number: int, code: int, images: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever then leaves it out has lost a good file."""
+    failing = next((images / "val").rglob("*.JPEG"))
+
+    def played(path: Any, *words: Any, **named: Any) -> Any:
+        if str(path) == str(failing):
+            raise OSError(number, os.strerror(number))
+        return open(path, *words, **named)
+
+    monkeypatch.setattr("gpucluster.data.places.open", played, raising=False)
+    assert shard(images / "val", tmp_path / "out", "--shards", 2) == code
+    said = capsys.readouterr().err
+    assert ("cannot be packed" in said) == ("--exclude" in said) == (code == 2)
+    assert os.strerror(number).lower() in said and failing.name in said
+    monkeypatch.undo()
+    assert shard(images / "val", tmp_path / "out", "--shards", 2) == 0
 
 
 def test_bad_files_of_every_split_are_named(images: Path, tmp_path: Path, capsys: Captured) -> None:
