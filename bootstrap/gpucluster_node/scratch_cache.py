@@ -146,6 +146,7 @@ class Cache:
 
     def _remove(self, hash_: str) -> None:
         going = self._folder / f".{hash_}.gone"
+        shutil.rmtree(going, ignore_errors=True)  # of one that was killed at it
         (self._folder / hash_).rename(going)
         shutil.rmtree(going, ignore_errors=True)
         (self._state / f"{hash_}.json").unlink(missing_ok=True)
@@ -202,10 +203,30 @@ def forget_job(folder: Path, job_id: str) -> None:
 
 
 def discard_unfinished(folder: Path) -> None:
-    """When nobody fills anything."""
-    for pattern in (".*.new", ".*.gone"):
-        for path in folder.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)
+    """But for what is being filled now. Whoever would fill the same waits until it is gone."""
+    for path in folder.glob(".*.new"):
+        with _unless_held(folder / STATE / f"{path.name[1:].removesuffix('.new')}.filling") as nobody_fills:
+            if nobody_fills:
+                shutil.rmtree(path, ignore_errors=True)
+    for path in folder.glob(".*.gone"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _unless_held(lock: Path) -> Iterator[bool]:
+    """Whether it is had for the time being. No file is made: it would be root's, and closed to the jobs' user."""
+    try:
+        file = lock.open()
+    except FileNotFoundError:
+        yield True
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
 
 def _listed(cache: Cache, now: float) -> str:

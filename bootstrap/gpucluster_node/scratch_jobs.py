@@ -2,18 +2,23 @@
 
 usage: scratch_jobs begin|end|boot     of the job SLURM_JOB_ID of the user SLURM_JOB_UID
 
-A job's folder is also the mark that it is on this node: when none is left, all that jobs put elsewhere goes. No job is
-held up by this: what cannot be removed is said in the log and tried again after the next job.
+A job's folder is also the mark that it is on this node: when none is left, all that jobs put elsewhere goes. Beside
+these folders lie `.lock`, which is held while that is decided; `.over-ID` of a job that has ended; and `.gone`, where
+things are moved to at once and removed from afterwards, so that no job that begins meanwhile loses anything or waits
+for long. What cannot be removed is said in the log and tried again after the next job.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import pwd
-import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from gpucluster_node import scratch_cache, scratch_place
 from gpucluster_node.log import start_logging
@@ -21,29 +26,83 @@ from gpucluster_node.log import start_logging
 log = logging.getLogger("scratch")
 
 
+LOCK, OVER, GONE = ".lock", ".over-", ".gone"
+
+
 def begin(place: Path, job_id: str, uid: int) -> None:
-    folder = place / scratch_place.JOBS / job_id
-    folder.mkdir(mode=0o700, exist_ok=True)
-    os.chown(folder, uid, pwd.getpwuid(uid).pw_gid)
+    jobs = place / scratch_place.JOBS
+    folder = jobs / job_id
+    with _locked(jobs):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        os.chown(folder, uid, pwd.getpwuid(uid).pw_gid)
+        (jobs / f"{OVER}{job_id}").unlink(missing_ok=True)
 
 
 def end(place: Path, job_id: str) -> list[str]:
     """The names of what could not be removed."""
-    jobs = place / scratch_place.JOBS
-    device = place.stat().st_dev
-    left = [] if scratch_place.remove(jobs / job_id, device) else [f"jobs/{job_id}"]
-    scratch_cache.forget_job(place / scratch_place.CACHE, job_id)
-    if not any(jobs.iterdir()):
-        left += scratch_place.empty(place)
-        scratch_cache.discard_unfinished(place / scratch_place.CACHE)
+    jobs, cache = place / scratch_place.JOBS, place / scratch_place.CACHE
+    scratch_cache.forget_job(cache, job_id)
+    with _locked(jobs):
+        (jobs / f"{OVER}{job_id}").touch()
+        left = _move_jobs(jobs)
+        none_runs = not any(_of_running(jobs))
+        if none_runs:
+            left += [path.name for path in scratch_place.of_jobs(place) if not _moved(path, jobs)]
+    if none_runs:
+        scratch_cache.discard_unfinished(cache)
+    return left + _remove_moved(jobs, place.stat().st_dev)
+
+
+@contextmanager
+def _locked(jobs: Path) -> Iterator[None]:
+    """Its file is root's alone: who may open it may hold it."""
+    file = os.open(jobs / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _of_running(jobs: Path) -> Iterator[Path]:
+    over = {mark.name.removeprefix(OVER) for mark in jobs.glob(f"{OVER}*")}
+    return (path for path in jobs.iterdir() if not path.name.startswith(".") and path.name not in over)
+
+
+def _move_jobs(jobs: Path) -> list[str]:
+    """Of all that are over, with the lock held; the names of those that stay, as what is mounted does."""
+    left = []
+    for mark in jobs.glob(f"{OVER}*"):
+        job_id = mark.name.removeprefix(OVER)
+        if _moved(jobs / job_id, jobs):
+            mark.unlink()
+        else:
+            left.append(f"{jobs.name}/{job_id}")
     return left
+
+
+def _moved(path: Path, jobs: Path) -> bool:
+    gone = jobs / GONE
+    gone.mkdir(mode=0o700, exist_ok=True)
+    try:
+        path.rename(gone / uuid4().hex)
+    except OSError:
+        return not os.path.lexists(path)
+    return True
+
+
+def _remove_moved(jobs: Path, device: int) -> list[str]:
+    """Also what an earlier end could not remove, or was stopped at."""
+    moved = jobs / GONE
+    paths = list(moved.iterdir()) if moved.is_dir() else []
+    return [f"{jobs.name}/{GONE}/{path.name}" for path in paths if not scratch_place.remove(path, device)]
 
 
 def boot(place: Path) -> list[str]:
     """No job is on a machine that boots, whatever it was told before it went down."""
-    cache = place / scratch_place.CACHE
-    for job in (place / scratch_place.JOBS).iterdir():
-        shutil.rmtree(job, ignore_errors=True)
+    cache, device = place / scratch_place.CACHE, place.stat().st_dev
+    for path in (place / scratch_place.JOBS).iterdir():
+        scratch_place.remove(path, device)
     for job_id in scratch_cache.jobs(cache):
         scratch_cache.forget_job(cache, job_id)
     scratch_cache.discard_unfinished(cache)

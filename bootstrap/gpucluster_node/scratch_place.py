@@ -42,14 +42,15 @@ def lay_out(path: Path, user: str) -> None:
     os.chown(path / CACHE, account.pw_uid, account.pw_gid)
 
 
+def of_jobs(path: Path) -> list[Path]:
+    """All but what is kept."""
+    return [Path(entry.path) for entry in os.scandir(path) if entry.name not in KEPT]
+
+
 def empty(path: Path) -> list[str]:
     """Removes all but what is kept; the names that could not be removed. What is mounted there is not followed."""
     device = path.stat().st_dev
-    left = []
-    for entry in os.scandir(path):
-        if entry.name not in KEPT and not remove(Path(entry.path), device):
-            left.append(entry.name)
-    return left
+    return [each.name for each in of_jobs(path) if not remove(each, device)]
 
 
 def remove(path: Path, device: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import os
 import subprocess
@@ -155,7 +156,8 @@ def test_a_jobs_end_leaves_the_data_sets_and_nothing_else(place: Path, cache: Ca
     kept, _ = cache.fill(A, 1, writing("x"))
     assert scratch_jobs.end(place, "7") == []
     assert sorted(path.name for path in place.iterdir()) == ["cache", "containers", "jobs"]
-    assert list((place / "jobs").iterdir()) == [] and (place / "containers/image").exists()
+    assert not any((place / "jobs").glob("[!.]*")) and not any((place / "jobs/.gone").iterdir())
+    assert (place / "containers/image").exists()
     assert (kept / "x").exists() and cache.entries()[0].jobs == ()
     assert Path("/etc").is_dir()
 
@@ -168,6 +170,62 @@ def test_a_job_that_shares_the_node_keeps_what_is_its(place: Path, cache: Cache)
     assert (place / "loose").exists() and not (place / "jobs/7").exists()
     scratch_jobs.end(place, "8")
     assert not (place / "loose").exists()
+
+
+def test_a_job_that_begins_while_another_ends_loses_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch_jobs.begin(place, "7", os.getuid())
+    (place / "loose").mkdir()
+    remove, removed = scratch_place.remove, []
+
+    def slow(path: Path, device: int) -> bool:
+        removed.append(path)
+        if len(removed) == 2:  # its own folder is gone, the rest is going
+            scratch_jobs.begin(place, "8", os.getuid())
+            (place / "loose").mkdir(exist_ok=True)
+            (place / "loose/of-8").touch()
+        return remove(path, device)
+
+    monkeypatch.setattr(scratch_place, "remove", slow)
+    assert scratch_jobs.end(place, "7") == []
+    assert (place / "jobs/8").is_dir() and (place / "loose/of-8").exists()
+
+
+def test_what_is_being_filled_is_not_discarded(place: Path) -> None:
+    (place / "cache/.state").mkdir()
+    for name in (A, B, C):
+        (place / "cache" / f".{name}.new").mkdir()
+    (place / "cache/.state" / f"{A}.filling").touch()
+    with (place / "cache/.state" / f"{B}.filling").open("w") as filling:
+        fcntl.flock(filling, fcntl.LOCK_EX)
+        scratch_cache.discard_unfinished(place / "cache")
+    assert [path.name for path in (place / "cache").glob(".*.new")] == [f".{B}.new"]
+
+
+def test_a_job_begins_when_it_is_decided_what_goes(place: Path) -> None:
+    beginning = threading.Thread(target=scratch_jobs.begin, args=(place, "8", os.getuid()))
+    with (place / "jobs/.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        beginning.start()
+        beginning.join(0.2)
+        assert not (place / "jobs/8").exists()
+    beginning.join()
+    assert (place / "jobs/8").is_dir()
+
+
+def test_what_an_end_could_not_remove_the_next_one_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for job in ("7", "8"):
+        scratch_jobs.begin(place, job, os.getuid())
+    (place / "loose").touch()
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda self, to: os.rmdir("/proc") if self.name == "7" else rename(self, to))
+    assert scratch_jobs.end(place, "7") == ["jobs/7"]
+    assert (place / "loose").exists()
+    assert scratch_jobs.end(place, "8") == ["jobs/7"]
+    assert not (place / "loose").exists()  # what stays of job 7 is no job
+    monkeypatch.undo()
+    scratch_jobs.begin(place, "9", os.getuid())
+    assert scratch_jobs.end(place, "9") == []
+    assert not any((place / "jobs").glob("[!.]*")) and not any((place / "jobs").glob(".over-*"))
 
 
 def test_a_job_has_a_folder_that_is_its_own(place: Path) -> None:
