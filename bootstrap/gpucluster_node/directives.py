@@ -31,8 +31,8 @@ class Directives:
 def parse(script: str) -> Directives:
     """Of the comments that the script begins with, as Slurm reads them."""
     found: dict[str, list[str]] = {"stage_in": [], "stage_out": [], "use": [], "folder": []}
-    for line in script.splitlines():
-        if not line.startswith("#"):
+    for line in (each.rstrip() for each in script.split("\n")):
+        if line and not line.startswith("#"):
             break
         if match := _LINE.fullmatch(line):
             found[match[1]].append(match[2])

@@ -11,13 +11,15 @@ is exported, looked through, and deleted; where a file is on it alone it stays, 
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from gpucluster_node import fleet, fsx, hsm, linked, slurm, staging
@@ -30,6 +32,10 @@ INTERVAL_S = 5.0
 RETRY_S = 60.0
 """After what failed, or what is not in S3."""
 END_WITHIN_S = 3000.0
+LISTED_WITHIN_S = 60.0
+"""One that has just been asked for may not be listed at once."""
+UNMOUNT_WITHIN_S = 60.0
+PRIVATE = Path("/run/gpucluster-lustre/private")
 
 
 class LustreError(Exception):
@@ -47,7 +53,7 @@ class Keeper:
     next_look: float = 0.0
 
     def __post_init__(self) -> None:
-        self.wanted = self.ask()
+        self.wanted: Mapping[str, Any] = self.ask()
 
     def step(self, now: float) -> None:
         if now < self.next_look:
@@ -74,18 +80,33 @@ class Keeper:
             self.wanted = self.ask()  # an update may have changed what the next one is to be
             return State("creating", secrets.token_hex(8))
         if not state.file_system_id:
-            request = self.wanted["request"]
-            return replace(state, file_system_id=fsx.create(self.api, request, state.token), reason="")
+            return self._asked(state)
         found = fsx.find(self.api, state.file_system_id)
         if found is None:
             return self._gone(state)
         if state.phase == "deleting":
             return self._deleted(state, found)
+        if state.phase == "leaving":
+            return self._stay(state)
         if found.lifecycle in fsx.BROKEN:
             return self._stuck(state, f"{state.file_system_id} is {found.lifecycle}", found.failure)
         if state.phase == "creating":
             return self._made(state, found)
         return self._linked(state) if state.phase == "linking" else self._ready(state, now)
+
+    def _asked(self, state: State) -> State:
+        """FSx is asked again for what it refused, as it is wanted by then: the cluster file may have been mended."""
+        known = fsx.tagged(self.api, self.wanted["request"]["Tags"])
+        if known:
+            return replace(state, file_system_id=known, reason="")
+        if not self.place.users():
+            return State()
+        wanted = self.ask()
+        if wanted["request"] != self.wanted["request"]:
+            state = replace(state, token=secrets.token_hex(8))
+            self.place.save(state)
+        self.wanted = wanted
+        return replace(state, file_system_id=fsx.create(self.api, wanted["request"], state.token), reason="")
 
     def _gone(self, state: State) -> State:
         """Deleted, by this or by somebody else. One that has just been asked for may not be listed yet: FSx is asked
@@ -94,21 +115,26 @@ class Keeper:
             return replace(state, file_system_id="")
         if state.phase != "deleting":
             log.warning("%s: somebody has deleted %s", self.place.mount, state.file_system_id)
-            unmount(self.place.mount)
+            unmount(self.place.mount, by_force=True)
         return State()
 
     def _deleted(self, state: State, found: fsx.FileSystem) -> State:
         if found.lifecycle != "DELETING":
-            unmount(self.place.mount)
+            self._unmount_all()
             fsx.delete(self.api, state.file_system_id)
-        return replace(state, reason="")
+        return state
+
+    def _unmount_all(self) -> None:
+        for each in (self.place.mount, private(self.place)):
+            unmount(each, by_force=True)
 
     def _stuck(self, state: State, what: str, why: str) -> State:
-        """Nothing is on one that no job has had. It stays until nobody waits for it, so that its reason can be read."""
-        if state.phase == "ready" or self.place.users():
-            raise LustreError(f"{what}: {why or 'FSx does not say why'}")
+        """Nothing is on one that no job has had: another is made for those that wait, once its reason could be read."""
+        reason = f"{what}: {why or 'FSx does not say why'}"
+        if state.phase == "ready" or (self.place.users() and state.reason != reason):
+            raise LustreError(reason)
         fsx.delete(self.api, state.file_system_id)
-        return replace(state, phase="deleting", reason="")
+        return replace(state, phase="deleting", reason=reason)
 
     def _made(self, state: State, found: fsx.FileSystem) -> State:
         if found.lifecycle != "AVAILABLE":
@@ -141,6 +167,7 @@ class Keeper:
         return replace(state, phase="ready", unused_since=None, reason="")
 
     def _ready(self, state: State, now: float) -> State:
+        mount(self.place)  # the head may have booted since
         if self.place.users():
             return replace(state, unused_since=None, reason="")
         if state.unused_since is None:
@@ -148,19 +175,40 @@ class Keeper:
         return state if now - state.unused_since < self.wanted["idle_s"] else self._leave(state)
 
     def _leave(self, state: State) -> State:
-        """Exports, looks, and only then lets it go. A job that asks meanwhile keeps it."""
-        mount(self.place)
-        left = not_exported(self.wanted)
-        if left:
+        """Exports, looks, and only then lets it go. A job that asks meanwhile keeps it, and so does a person in it."""
+        if left := not_exported(self.wanted):
             raise LustreError(f"not deleted: {left}")
-        leaving = replace(state, phase="deleting", reason="")
+        leaving = replace(state, phase="leaving", reason="")
         self.place.save(leaving)
-        # A job that asked before it could read this is seen now; one that asks later waits for the next file system.
+        # A job that asked before it could read this is seen now; one that asks later waits.
         if self.place.users():
-            return replace(leaving, phase="ready", unused_since=None)
-        unmount(self.place.mount)
+            return self._stay(leaving)
+        try:
+            self._look_for_the_last_time()
+        except Exception:
+            self.place.save(self._stay(leaving))
+            raise
+        deleting = replace(leaving, phase="deleting")
+        self.place.save(deleting)
         fsx.delete(self.api, state.file_system_id)
-        return leaving
+        return deleting
+
+    def _look_for_the_last_time(self) -> None:
+        """Where nobody but root can change anything any more. Raises LustreError where something is not in S3."""
+        unmount(self.place.mount)
+        alone = private(self.place)
+        mount(self.place, alone)
+        try:
+            left = not_exported({**self.wanted, "mount": alone}, export=False)
+        finally:
+            unmount(alone)
+        if left:
+            raise LustreError(f"not deleted: {left.replace(alone, self.place.mount)}")
+
+    def _stay(self, state: State) -> State:
+        unmount(private(self.place))
+        mount(self.place)
+        return replace(state, phase="ready", unused_since=None)
 
 
 def reason_of(error: Exception) -> str:
@@ -177,31 +225,47 @@ def not_exported(wanted: Mapping[str, Any], *, export: bool = True) -> str:
     )
 
 
-def mount(place: Place) -> None:
-    """On the head."""
-    if staging.is_mounted(place.mount):
+def private(place: Place) -> str:
+    """Where the head mounts it when nobody is to write to it any more. Its folder is root's alone."""
+    return str(PRIVATE / place.folder.name)
+
+
+def mount(place: Place, where: str = "") -> None:
+    """On the head, at its mount or elsewhere."""
+    if staging.is_mounted(where or place.mount):
         return
-    argv = ["bash", str(fleet.BUNDLE / "head.sh"), "job_lustre", place.folder.name]
+    PRIVATE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    argv = ["bash", str(fleet.BUNDLE / "head.sh"), "job_lustre", place.folder.name, where or place.mount]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise LustreError(f"the head node cannot mount it: {said[-1] if said else argv}")
 
 
-def unmount(mounted: str) -> None:
-    """Whoever still stands in it is let go of: nothing of it is to be had any more."""
+def unmount(mounted: str, *, by_force: bool = False) -> None:
+    """By force: whoever still stands in it is let go of, since nothing of it is to be had any more."""
     if not staging.is_mounted(mounted):
         return
-    for argv in (["umount", mounted], ["umount", "--force", "--lazy", mounted]):
-        with suppress(subprocess.TimeoutExpired):
-            if subprocess.run(argv, capture_output=True, check=False, timeout=60).returncode == 0:
-                return
-    raise LustreError(f"the head node cannot unmount {mounted}: `fuser -vm {mounted}` there")
+    for argv in (["umount", mounted], *([["umount", "--force", "--lazy", mounted]] if by_force else [])):
+        if _ends_well(argv):
+            return
+    raise LustreError(f"{mounted} is in use on the head node: `fuser -vm {mounted}` there says by whom")
 
 
-def forget_ended(place: Place, queue: set[str]) -> None:
-    """Jobs that Slurm knows no more, whose teardown nobody has seen."""
-    place.leave(place.users() - queue)
+def _ends_well(argv: Sequence[str]) -> bool:
+    """One that waits for a server which does not answer cannot even be killed: it is left alone."""
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        return process.wait(UNMOUNT_WITHIN_S) == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def forget_ended(place: Place, unfinished: Callable[[], set[str]] = slurm.unfinished_jobs) -> None:
+    """Jobs that are over, whose teardown nobody has seen. Those that register while Slurm is asked are not meant."""
+    users = place.users()
+    if users:
+        place.leave(users - unfinished())
 
 
 def keepers() -> list[Keeper]:
@@ -219,15 +283,30 @@ def keepers() -> list[Keeper]:
 
 
 def serve() -> None:
-    kept: list[Keeper] = []
+    """Each file system by itself: exporting one may take hours. What nobody expected ends all; systemd starts anew."""
+    while not (kept := _keepers_or_none()):
+        time.sleep(INTERVAL_S)
+    with ThreadPoolExecutor(len(kept)) as pool:
+        for ended in as_completed([pool.submit(keep, each) for each in kept]):
+            if ended.exception():
+                log.critical("ended by %r", ended.exception())
+                os._exit(1)
+
+
+def _keepers_or_none() -> list[Keeper] | None:
+    try:
+        return keepers()
+    except (*AWS_ERRORS, OSError) as error:
+        log.warning("skipped: %s", error)
+        return None
+
+
+def keep(keeper: Keeper) -> None:
     while True:
         try:
-            kept = kept or keepers()
-            queue = slurm.known_jobs()
-            for each in kept:
-                forget_ended(each.place, queue)
-                each.step(time.time())
-        except (*AWS_ERRORS, slurm.SlurmError, OSError) as error:
+            forget_ended(keeper.place)
+            keeper.step(time.time())
+        except (slurm.SlurmError, OSError) as error:
             log.warning("skipped: %s", error)
         time.sleep(INTERVAL_S)
 
@@ -241,16 +320,19 @@ def end(keeper: Keeper, *, discard: bool) -> str | None:
         file_system_id = state.file_system_id or fsx.tagged(keeper.api, keeper.wanted["request"]["Tags"])
         found = fsx.find(keeper.api, file_system_id) if file_system_id else None
         if found is None or file_system_id is None:
+            if state.phase == "creating" and time.monotonic() < until - END_WITHIN_S + LISTED_WITHIN_S:
+                time.sleep(INTERVAL_S)
+                continue
             place.save(State())
             break
         ended = file_system_id
         if time.monotonic() > until:
             raise LustreError(f"{place.mount}: {ended} is {found.lifecycle} after {END_WITHIN_S / 60:.0f} minutes")
         if found.lifecycle not in ("CREATING", "DELETING"):
-            if state.phase == "ready" and not discard and (left := _left(keeper)):
+            if state.phase in ("ready", "leaving") and not discard and (left := _left(keeper)):
                 raise LustreError(left)
             place.save(replace(state, phase="deleting", file_system_id=ended))
-            unmount(place.mount)
+            keeper._unmount_all()
             fsx.delete(keeper.api, ended)
         time.sleep(INTERVAL_S)
     return ended

@@ -8,11 +8,12 @@ what lies outside those folders, under the path of its mount: a program deletes 
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpucluster_node import fleet, hsm, staging
+from gpucluster_node import fleet, hsm, lustre_users, staging
 from gpucluster_node.log import start_logging
 from gpucluster_node.transfer import Transfer
 
@@ -25,6 +26,7 @@ def report(
     export: bool,
     run: hsm.Run = hsm.run,
     is_mount: Callable[[str], bool] = staging.is_mounted,
+    is_there: Callable[[str], bool] = lambda mount: lustre_users.Place.of(mount).state().phase == "ready",
 ) -> Iterator[dict[str, Any]]:
     """mounts: of storage.json. A file that lfs cannot tell of counts as not exported.
 
@@ -33,13 +35,12 @@ def report(
     for mount in mounts:
         folders = [(mount["mount"] + path).rstrip("/") for path in mount.get("linked", ())]
         with_jobs = mount.get("lifetime") == "jobs"
-        if with_jobs and not is_mount(mount["mount"]):
+        if with_jobs and not is_mount(mount["mount"]) and not is_there(mount["mount"]):
             continue
         for path in folders:
             yield _linked(path, mount["mount"], export, run, is_mount)
         if with_jobs:
-            outside = [each for each in staging.files(mount["mount"]) if not _within(each, folders)]
-            yield _entry(mount["mount"], outside, outside)
+            yield _unlinked(mount["mount"], folders)
 
 
 def _linked(path: str, mount: str, export: bool, run: hsm.Run, is_mount: Callable[[str], bool]) -> dict[str, Any]:
@@ -51,6 +52,12 @@ def _linked(path: str, mount: str, export: bool, run: hsm.Run, is_mount: Callabl
         Transfer("hsm_archive", lambda state: state.exported, run=run).of(files)
     found, failed = hsm.states(files, run)
     return _entry(path, files, [*failed, *(each for each, state in found.items() if not state.exported)])
+
+
+def _unlinked(mount: str, folders: Sequence[str]) -> dict[str, Any]:
+    """What lies outside, and symbolic links anywhere: they have no content that could be archived."""
+    found = [each for each, mode in staging.entries(mount) if not stat.S_ISREG(mode) or not _within(each, folders)]
+    return _entry(mount, found, found)
 
 
 def _entry(path: str, files: Sequence[str], left: Sequence[str]) -> dict[str, Any]:

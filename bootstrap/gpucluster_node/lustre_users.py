@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,12 +20,15 @@ from typing import Any, Literal
 from gpucluster_node.fleet import BUNDLE
 
 FOLDER = Path("/home/gpucluster/lustre")
-Phase = Literal["absent", "creating", "linking", "ready", "deleting"]
+Phase = Literal["absent", "creating", "linking", "ready", "leaving", "deleting"]
 
 
 @dataclass(frozen=True)
 class State:
-    """From absent round to absent. Jobs may use it while it is ready; its head unmounts it before it is deleting."""
+    """From absent round to absent. Jobs may use it while it is ready.
+
+    leaving: the head alone has it, looks at it for the last time, and may find that it is to stay.
+    """
 
     phase: Phase = "absent"
     token: str = ""
@@ -84,10 +88,19 @@ class Place:
 
     def users(self) -> set[str]:
         """The jobs that asked for it."""
-        return {path.read_text() for path in (self.folder / "users").iterdir() if not path.name.startswith(".")}
+        return set(self._registered().values())
 
     def _parts(self, jobs: Collection[str]) -> list[str]:
-        return [path.name for path in (self.folder / "users").iterdir() if path.read_text() in jobs]
+        return [part for part, job in self._registered().items() if job in jobs]
+
+    def _registered(self) -> dict[str, str]:
+        """Part -> job. Others come and go while this looks."""
+        found: dict[str, str] = {}
+        for path in (self.folder / "users").iterdir():
+            if not path.name.startswith("."):
+                with suppress(FileNotFoundError):
+                    found[path.name] = path.read_text()
+        return found
 
 
 def mounts(bundle: Path = BUNDLE) -> list[Mapping[str, Any]]:

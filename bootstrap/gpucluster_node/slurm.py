@@ -82,9 +82,36 @@ def jobs() -> list[tuple[str, str]]:
     return parse_jobs(_run(["squeue", "--noheader", "--array", f"--states={states}", "--format=%P %T"]))
 
 
-def known_jobs() -> set[str]:
-    """Every job that Slurm still knows of, ended ones for some minutes."""
-    return set(_run(["squeue", "--noheader", "--states=all", "--format=%A"]).split())
+_OVER = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "TIMEOUT",
+)
+"""A job that still ends, or whose data is on its way, is called COMPLETING or STAGE_OUT."""
+
+
+def unfinished(text: str) -> set[str]:
+    """Of `squeue --states=all --format "%A %T"`: the jobs that are not over."""
+    return {words[0] for line in text.splitlines() if len(words := line.split()) == 2 and words[1] not in _OVER}
+
+
+def unfinished_jobs() -> set[str]:
+    return unfinished(_run(["squeue", "--noheader", "--states=all", "--format=%A %T"]))
+
+
+def state(job_id: str) -> str:
+    """Empty where Slurm does not know it any more."""
+    try:
+        said = _run(["squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T"])
+    except SlurmError:
+        return ""
+    return next(iter(said.split()), "")
 
 
 def parts(job_id: str) -> list[str]:

@@ -16,6 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from gpucluster_node.transfer import Outcome, Transfer
 log = logging.getLogger("staging")
 TELL_EVERY_S = 5.0
 WAIT_S = 2.0
+END_WITHIN_S = 900.0
+"""Slurm itself gives up on processes earlier than that."""
 LUSTRE = "fsx-lustre"
 
 
@@ -88,23 +91,44 @@ def checked(path: str, mounts: Sequence[str], is_mount: Callable[[str], bool] = 
         raise StagingError(
             f"{mount} is not mounted on the head node: `systemctl status {mount.strip('/')}.mount` there"
         )
-    if not os.path.lexists(real):
+    if not exists(real):
         raise MissingError(f"{path} does not exist")
     return real
 
 
+def exists(path: str) -> bool:
+    """Raises OSError where nobody can tell: a file system that does not answer has not lost its files."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def files(path: str) -> Iterator[str]:
-    """Every regular file at or below it. Links are not followed: what they lead to is somebody else's."""
-    if stat.S_ISREG(os.lstat(path).st_mode):
-        yield path
-    for folder, _, names in os.walk(path):
-        for name in sorted(names):
+    """Every regular file at or below it. Links are not followed: what they lead to is somebody else's.
+
+    Raises OSError.
+    """
+    return (each for each, mode in entries(path) if stat.S_ISREG(mode))
+
+
+def entries(path: str) -> Iterator[tuple[str, int]]:
+    """Everything at or below it but folders, with its mode. What is deleted meanwhile is left out. Raises OSError."""
+    if not stat.S_ISDIR(mode := os.lstat(path).st_mode):
+        yield path, mode
+        return
+    for folder, subfolders, names in os.walk(path, onerror=_unless_gone):
+        for name in sorted([*names, *subfolders]):
             each = os.path.join(folder, name)
-            try:
-                if stat.S_ISREG(os.lstat(each).st_mode):
-                    yield each
-            except FileNotFoundError:
-                continue
+            with suppress(FileNotFoundError):
+                if not stat.S_ISDIR(mode := os.lstat(each).st_mode):
+                    yield each, mode
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def left_alone() -> bool:
@@ -137,7 +161,7 @@ def teller(job: Job, stage: str, path: str) -> Callable[[int, int], None]:
 def moved(path: str, transfer: Transfer) -> Outcome:
     """Files that are deleted meanwhile are no failure."""
     outcome = transfer.of(list(files(path)))
-    outcome.failed = {each: why for each, why in outcome.failed.items() if os.path.lexists(each)}
+    outcome.failed = {each: why for each, why in outcome.failed.items() if exists(each)}
     return outcome
 
 
@@ -164,14 +188,26 @@ def places(job: Job) -> list[lustre_users.Place]:
 
 def wait_for(job: Job, place: lustre_users.Place, pause: Callable[[float], None] = pause) -> None:
     """Until it is there, which takes minutes for the first job that uses it."""
-    place.register(job.job_id, slurm.parts(job.job_id))
-    told = None
+    told, parts = None, slurm.parts(job.job_id)
+    place.register(job.job_id, parts)
     while (state := place.state()).phase != "ready":
         if told != state.reason:
             told = state.reason
             job.keep(lambda folder: verdict.waits_for(folder, place.mount, state.reason))
-        pause(WAIT_S)
+        try:
+            pause(WAIT_S)
+        except SystemExit:
+            place.leave({job.job_id})
+            raise
+        place.register(job.job_id, parts)
     place.tell_nodes(job.job_id, state)
+
+
+def wait_for_end(job_id: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Until its processes are gone: Slurm calls when it has begun to end them, and they may still write for a while."""
+    until = time.monotonic() + END_WITHIN_S
+    while slurm.state(job_id) == "COMPLETING" and time.monotonic() < until:
+        sleep(WAIT_S)
 
 
 def data_out(job: Job, mounts: Sequence[str]) -> str:
@@ -196,14 +232,24 @@ def _exported(job: Job, path: str, mounts: Sequence[str]) -> verdict.Export:
 
 def run(verb: str, job: Job) -> str:
     """Returns what went wrong, or nothing."""
+    if verb == "data-in":
+        for place in places(job):
+            wait_for(job, place)
+        return unknown(job, lustre_mounts()) or data_in(job, lustre_mounts())
+    wait_for_end(job.job_id)
     if verb == "data-out":
         return data_out(job, lustre_mounts())
-    for place in places(job):
-        if verb == "data-in":
-            wait_for(job, place)
-        else:
-            place.leave({job.job_id})
-    return data_in(job, lustre_mounts()) if verb == "data-in" else ""
+    # Of all: a job that was cancelled may have lost its script by now.
+    for each in lustre_users.mounts():
+        lustre_users.Place.of(each["mount"]).leave({job.job_id})
+    return ""
+
+
+def unknown(job: Job, mounts: Sequence[str]) -> str:
+    """What is wrong with what it says it uses, or nothing."""
+    wrong = [path for path in job.wanted.use if not any(path == each or path.startswith(f"{each}/") for each in mounts)]
+    has = ", ".join(mounts) or "none"
+    return f"{wrong[0]} is on no Lustre file system of this cluster, which has {has}" if wrong else ""
 
 
 def main() -> None:
@@ -211,8 +257,10 @@ def main() -> None:
     verb, job_id, script, uid, gid = sys.argv[1:]
     try:
         wanted = directives.parse(Path(script).read_text(errors="surrogateescape"))
-    except FileNotFoundError:  # a job that is torn down may have lost it
-        wanted = directives.Directives(use=tuple(each["mount"] for each in lustre_users.mounts()))
+    except FileNotFoundError:
+        if verb != "teardown":
+            raise
+        wanted = directives.Directives()
     job = Job(job_id, wanted, int(uid), int(gid))
     try:
         said = run(verb, job)

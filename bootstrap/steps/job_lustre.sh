@@ -1,21 +1,14 @@
 # Lustre file systems that exist while jobs use them. The head makes and deletes them, see gpucluster_node/job_lustre.py; a
 # node mounts one before a job that uses it, and lets go of it after the last of those.
-readonly JOB_LUSTRE=/home/gpucluster/lustre LUSTRE_MARKS=/run/gpucluster-lustre
+readonly JOB_LUSTRE=/home/gpucluster/lustre LUSTRE_MARKS=/run/gpucluster-lustre/jobs
 
 step_job_lustre() {
-    local programs=(/opt/gpucluster/prolog.d/11-job-lustre /opt/gpucluster/epilog.d/90-job-lustre)
-    if ! storage_has '"lifetime": "jobs"'; then
-        service_down gpucluster-job_lustre
-        rm -f "${programs[@]}"
-        return
-    fi
     if [ "$ROLE" = head ]; then
-        put_directory "$JOB_LUSTRE" 0755 root:root
-        node_program
-        node_service job_lustre "Make and delete the Lustre file systems of jobs" "$BUNDLE/storage.json"
+        job_lustre_service
         return
     fi
-    put_file "${programs[0]}" 0755 root:root <<SCRIPT
+    # On every node: what `up` adds to the cluster is there for the next job of nodes that run.
+    put_file /opt/gpucluster/prolog.d/11-job-lustre 0755 root:root <<SCRIPT
 #!/bin/bash
 # The head lays it there for each job that uses one.
 for file in $JOB_LUSTRE/*/mounts/"\$SLURM_JOB_ID"; do
@@ -24,8 +17,15 @@ for file in $JOB_LUSTRE/*/mounts/"\$SLURM_JOB_ID"; do
     bash /opt/gpucluster/bundle/compute.sh job_lustre "\${name%%/*}" >>/var/log/gpucluster/boot.log 2>&1 || exit
 done
 SCRIPT
-    put_file "${programs[1]}" 0755 root:root <<SCRIPT
+    put_file /opt/gpucluster/epilog.d/90-job-lustre 0755 root:root <<SCRIPT
 #!/bin/bash
+# What the job wrote reaches the servers first. By force only where they do not answer; one that waits for them for ever
+# must not hold up this node.
+let_go() {
+    timeout --kill-after=5 600 sync --file-system "\$1"
+    umount "\$1" && return
+    if timeout --kill-after=5 60 df "\$1" >/dev/null; then umount --lazy "\$1"; else umount --force --lazy "\$1"; fi
+}
 # Not while a job's prolog mounts it.
 exec 9>/run/gpucluster.lock
 flock 9
@@ -35,7 +35,23 @@ for mark in $LUSTRE_MARKS/*/"\$SLURM_JOB_ID"; do
     rm -f "\$mark"
     # Other jobs of this node still use it.
     if ! rmdir "\${mark%/*}" 2>/dev/null; then continue; fi
-    timeout 60 umount "\$mount" || umount --force --lazy "\$mount" || echo "\$mount stays mounted"
+    let_go "\$mount" 9>&- &
+    for ((half_seconds = 0; half_seconds < 1500; half_seconds++)); do
+        kill -0 \$! 2>/dev/null || continue 2
+        sleep 0.5
+    done
+    echo "\$mount stays mounted"
 done
+exit 0
 SCRIPT
+}
+
+job_lustre_service() {
+    if ! storage_has '"lifetime": "jobs"'; then
+        service_down gpucluster-job_lustre
+        return
+    fi
+    put_directory "$JOB_LUSTRE" 0755 root:root
+    node_program
+    node_service job_lustre "Make and delete the Lustre file systems of jobs" "$BUNDLE/storage.json"
 }

@@ -3,7 +3,7 @@
 step_job_lustre_mount() {
     local mount lustre_name for_everybody told
     if [ "$ROLE" = head ]; then
-        mount=$(lustre_state mount)
+        mount=$JOB_LUSTRE_AT
         DNS_NAME=$(lustre_state dns_name)
         lustre_name=$(lustre_state mount_name)
         # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT

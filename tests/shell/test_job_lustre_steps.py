@@ -22,6 +22,7 @@ def made(root: Path, role: str) -> Node:
     for name in OURS:
         text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
         node.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[-/\s\".])", rf"{root}\1", text))
+    node.machine.command("sync")
     node.machine.step("parameters", (STEPS / "parameters.sh").read_text())
     node.has(fsx(lifetime="jobs"))
     place = root / "home/gpucluster/lustre/fsx"
@@ -44,7 +45,7 @@ def node(tmp_path: Path) -> Node:
 
 def run(node: Node, *steps: str, job: str = "7") -> None:
     lines = [
-        f"ROLE={node.role} JOB_LUSTRE_NAME=fsx SLURM_JOB_ID={job}",
+        f"ROLE={node.role} JOB_LUSTRE_NAME=fsx JOB_LUSTRE_AT={node.root}/fsx SLURM_JOB_ID={job}",
         "report_failure() { :; }",
         "node_program() { :; }",
         'node_service() { echo "SERVICE $1"; }',
@@ -87,17 +88,22 @@ def test_a_node_lets_go_of_it_after_the_last_job_that_uses_it(node: Node) -> Non
         assert node.asked("umount") == unmounted, job
 
 
-def test_one_that_does_not_answer_is_let_go_of_by_force(node: Node) -> None:
+@pytest.mark.parametrize(
+    ("answers", "asked"), [(False, ["/fsx", "--force --lazy /fsx"]), (True, ["/fsx", "--lazy /fsx"])]
+)
+def test_by_force_it_is_let_go_of_only_where_it_does_not_answer(node: Node, answers: bool, asked: list[str]) -> None:
+    """Force throws away what has not reached the servers."""
     run(node, "job_lustre", "job_lustre_mount")
-    node.machine.command("umount", '[ "$1" = --force ]')
+    node.machine.command("umount", '[ $# -gt 1 ] && rm -f "$ROOT"/mounted/*')
+    node.machine.command("df", "true" if answers else "exit 1")
     assert "stays mounted" not in epilog(node, "7")
-    assert node.asked("umount") == ["/fsx", "--force --lazy /fsx"]
+    assert (node.asked("umount"), node.asked("sync")) == (asked, ["--file-system /fsx"])
 
 
-def test_a_cluster_without_has_none_of_it(node: Node) -> None:
+def test_every_node_is_ready_for_one_that_is_added_while_it_runs(node: Node) -> None:
+    node.has()
     run(node, "job_lustre")
     hooks = [node.root / "opt/gpucluster/prolog.d/11-job-lustre", node.root / "opt/gpucluster/epilog.d/90-job-lustre"]
     assert all(hook.exists() for hook in hooks)
-    node.has(fsx())
-    run(node, "job_lustre")
-    assert not any(hook.exists() for hook in hooks)
+    epilog(node, "7")
+    assert node.asked("umount") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from gpucluster_node.directives import parse
 from gpucluster_node.lustre_users import Place, State
 
 REQUEST = {"FileSystemType": "LUSTRE", "Tags": [{"Key": "Name", "Value": "Mine-fsx"}]}
+PRIVATE = f"{job_lustre.PRIVATE}/data-fsx"
 LINKS = [{"FileSystemPath": "/data"}, {"FileSystemPath": "/results"}]
 
 
@@ -79,6 +80,8 @@ class Stage:
     left: str = ""
     """On Lustre alone."""
     at_look: Callable[[], None] = lambda: None
+    in_use: bool = False
+    """By somebody on the head."""
     now: float = 1000.0
 
     @property
@@ -117,8 +120,22 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
         return made.left
 
     monkeypatch.setattr(job_lustre, "not_exported", look)
-    monkeypatch.setattr(job_lustre, "mount", lambda _: fsx.calls.append("mount"))
-    monkeypatch.setattr(job_lustre, "unmount", lambda _: fsx.calls.append("unmount"))
+    mounts = set[str]()
+
+    def mount(place: Place, where: str = "") -> None:
+        if (where or place.mount) not in mounts:
+            mounts.add(where or place.mount)
+            fsx.calls.append(f"mount {where or place.mount}")
+
+    def unmount(mounted: str, *, by_force: bool = False) -> None:
+        if mounted in mounts and mounted == place.mount and made.in_use and not by_force:
+            raise job_lustre.LustreError(f"{mounted} is in use")
+        if mounted in mounts:
+            mounts.remove(mounted)
+            fsx.calls.append(f"unmount {mounted}")
+
+    monkeypatch.setattr(job_lustre, "mount", mount)
+    monkeypatch.setattr(job_lustre, "unmount", unmount)
     return made
 
 
@@ -129,7 +146,7 @@ def test_nothing_is_made_until_a_job_asks(stage: Stage) -> None:
 
 def test_it_is_made_linked_one_by_one_and_mounted(stage: Stage) -> None:
     stage.until_ready()
-    assert stage.fsx.calls == ["create", "link /data", "link /results", "mount", "ready"]
+    assert stage.fsx.calls == ["create", "link /data", "link /results", "mount /data/fsx", "ready"]
     assert (stage.state.dns_name, stage.state.mount_name) == ("fs-1.aws", "abc")
 
 
@@ -143,7 +160,8 @@ def test_it_goes_after_the_last_job_and_not_before(stage: Stage) -> None:
     stage.step(2, seconds=300)
     assert stage.state.phase == "ready", "idle for less than idle_s"
     stage.step(2, seconds=300)
-    assert stage.fsx.calls[-4:] == ["mount", "export", "unmount", "delete"]
+    last = ["export", "unmount /data/fsx", f"mount {PRIVATE}", "look", f"unmount {PRIVATE}", "delete"]
+    assert stage.fsx.calls[-6:] == last
     del stage.fsx.systems["fs-1"]
     assert stage.step() == State()
     stage.place.register("9", ["9"])
@@ -172,6 +190,37 @@ def test_what_is_not_in_s3_keeps_it(stage: Stage) -> None:
     assert stage.fsx.calls[-1] == "delete"
 
 
+def test_what_is_put_there_during_the_export_is_seen_before_the_end(stage: Stage) -> None:
+    stage.until_ready()
+    stage.place.leave({"7"})
+
+    def put() -> None:
+        if stage.fsx.calls[-1] == "look":
+            stage.left = f"1 of 2 files of {PRIVATE}/results are not in S3, such as {PRIVATE}/results/x"
+
+    stage.at_look = put
+    stage.step(2, seconds=600)
+    told = "not deleted: 1 of 2 files of /data/fsx/results are not in S3, such as /data/fsx/results/x"
+    assert (stage.state.phase, stage.state.reason) == ("ready", told)
+    assert stage.fsx.calls[-1] == "mount /data/fsx" and "delete" not in stage.fsx.calls
+
+
+def test_somebody_on_the_head_who_stands_in_it_keeps_it(stage: Stage) -> None:
+    stage.until_ready()
+    stage.place.leave({"7"})
+    stage.in_use = True
+    stage.step(2, seconds=600)
+    assert (stage.state.phase, stage.state.reason) == ("ready", "/data/fsx is in use")
+    assert "delete" not in stage.fsx.calls
+
+
+def test_a_head_that_went_down_before_the_last_look_looks_again(stage: Stage) -> None:
+    stage.until_ready()
+    stage.place.save(replace(stage.state, phase="leaving"))
+    stage.step()
+    assert (stage.state.phase, "delete" in stage.fsx.calls) == ("ready", False)
+
+
 def test_a_job_that_asks_during_the_export_keeps_it(stage: Stage) -> None:
     stage.until_ready()
     stage.place.leave({"7"})
@@ -190,17 +239,39 @@ def test_what_fsx_refuses_is_told_and_tried_again(stage: Stage) -> None:
     assert (stage.state.file_system_id, stage.state.reason) == ("fs-1", "")
 
 
-def test_one_that_cannot_be_linked_is_told_while_somebody_waits_and_then_deleted(stage: Stage) -> None:
+def test_what_was_refused_is_asked_for_as_it_is_wanted_by_then(stage: Stage) -> None:
+    stage.place.register("7", ["7"])
+    stage.fsx.refuse = "BadRequest"
+    stage.step(3)
+    first, stage.fsx.refuse = stage.state.token, ""
+    stage.keeper.wanted = {**stage.keeper.wanted, "request": REQUEST | {"StorageCapacity": 1}}  # what it was
+    stage.step(2, seconds=60)
+    assert (stage.state.file_system_id, stage.state.token == first) == ("fs-1", False)
+
+
+def test_what_nobody_waits_for_any_more_is_not_made(stage: Stage) -> None:
+    stage.place.register("7", ["7"])
+    stage.fsx.refuse = "ServiceLimitExceeded"
+    stage.step(3)
+    stage.place.leave({"7"})
+    stage.fsx.refuse = ""
+    assert stage.step(2, seconds=60) == State()
+
+
+@pytest.mark.parametrize("nobody_waits", [True, False])
+def test_one_that_cannot_be_linked_is_told_and_then_deleted(stage: Stage, nobody_waits: bool) -> None:
     stage.place.register("7", ["7"])
     for _ in range(4):
         stage.step()
         stage.fsx.ready()
     stage.fsx.links = {"/data": "MISCONFIGURED"}
     stage.step()
-    assert stage.state.reason == "FSx cannot link /data with S3: no such bucket"
-    stage.place.leave({"7"})
+    reason = "FSx cannot link /data with S3: no such bucket"
+    assert stage.state.reason == reason
+    if nobody_waits:
+        stage.place.leave({"7"})
     stage.step(2, seconds=60)
-    assert (stage.state.phase, stage.fsx.calls[-1]) == ("deleting", "delete")
+    assert (stage.state.phase, stage.state.reason, stage.fsx.calls[-1]) == ("deleting", reason, "delete")
 
 
 def test_one_that_is_not_listed_yet_is_not_made_twice(stage: Stage) -> None:
@@ -223,8 +294,15 @@ def test_one_that_somebody_deleted_is_made_again(stage: Stage) -> None:
 def test_jobs_that_slurm_has_forgotten_leave(stage: Stage) -> None:
     stage.place.register("7", ["7", "8"])
     stage.place.register("9", ["9"])
-    job_lustre.forget_ended(stage.place, {"9", "10"})
-    assert stage.place.users() == {"9"}
+    text = "7 CANCELLED\n9 RUNNING\n10 COMPLETED\n11 STAGE_OUT\n"
+    assert slurm.unfinished(text) == {"9", "11"}
+
+    def asked() -> set[str]:
+        stage.place.register("12", ["12"])  # while Slurm is asked
+        return slurm.unfinished(text)
+
+    job_lustre.forget_ended(stage.place, asked)
+    assert stage.place.users() == {"9", "12"}
 
 
 def test_the_end_of_the_cluster_deletes_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,3 +357,13 @@ def test_a_job_uses_what_it_names(tmp_path: Path) -> None:
     for line in ("use path=/fsx", "stage_in path=/fsx/data", "stage_out path=/fsx/data"):
         assert parse(f"#BB_LUA {line}\n").names("/fsx")
     assert not parse("#BB_LUA stage_in path=/fsx2/data\n#BB_LUA folder path=/fsx/jobs\n").names("/fsx")
+
+
+def test_registrations_come_and_go_while_they_are_read(stage: Stage) -> None:
+    stage.place.register("7", ["7"])
+    users = stage.place.folder / "users"
+    (users / ".8.123").write_text("half")  # of a job that registers
+    (users / "9").symlink_to("gone")  # as one that leaves between listing and reading
+    assert stage.place.users() == {"7"}
+    stage.place.leave({"7"})
+    assert stage.place.users() == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from gpucluster_node import hsm, staging, transfer, verdict
+from gpucluster_node import directives, hsm, slurm, staging, transfer, verdict
 from gpucluster_node.directives import Directives
 from gpucluster_node.transfer import Outcome, Transfer
 
@@ -281,3 +282,41 @@ def test_data_is_loaded_or_the_job_waits_with_the_reason(folder: Path, monkeypat
         said
         == f"1 of 2 files of {mount}/data could not be loaded from S3, such as {mount}/data/b: Lustre gave up on it"
     )
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files would be taken for exported, and deleted."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/a").touch()
+
+    def fails(path: str) -> object:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "scandir", fails)
+        with pytest.raises(OSError, match="Input/output error"):
+            list(staging.files(str(tmp_path)))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "lstat", fails)
+        with pytest.raises(OSError, match="Input/output error"):
+            staging.exists(str(tmp_path / "out"))
+    assert (staging.exists(str(tmp_path / "out/a")), staging.exists(str(tmp_path / "out/a/b"))) == (True, False)
+
+
+def test_a_jobs_processes_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter(["COMPLETING", "COMPLETING", "STAGE_OUT"])
+    monkeypatch.setattr(slurm, "state", lambda job_id: next(states))
+    slept: list[float] = []
+    staging.wait_for_end("7", slept.append)
+    assert len(slept) == 2
+
+
+def test_blank_lines_are_no_end_of_the_directives() -> None:
+    script = "#!/bin/bash\n#SBATCH --nodes=2\n\n#BB_LUA use path=/fsx \r\n\necho\n#BB_LUA use path=/late\n"
+    assert directives.parse(script).use == ("/fsx",)
+
+
+def test_a_file_system_that_is_none_is_said(tmp_path: Path) -> None:
+    job = staging.Job("7", directives.parse("#BB_LUA use path=/fxs\n"), 1, 1)
+    assert staging.unknown(job, ["/fsx"]) == "/fxs is on no Lustre file system of this cluster, which has /fsx"
+    assert staging.unknown(job, ["/fxs"]) == ""

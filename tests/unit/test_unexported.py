@@ -103,9 +103,11 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def report(mount: Path, lfs: PlayedLfs, *, export: bool = False, mounted: bool = True, **keys: object) -> list[Entry]:
+def report(
+    mount: Path, lfs: PlayedLfs, *, export: bool = False, mounted: bool = True, there: bool = False, **keys: object
+) -> list[Entry]:
     entry = {"mount": str(mount), "type": "fsx-lustre", "linked": ["/results", "/deleted"], **keys}
-    return list(linked.report([entry], export=export, run=lfs, is_mount=lambda _: mounted))
+    return list(linked.report([entry], export=export, run=lfs, is_mount=lambda _: mounted, is_there=lambda _: there))
 
 
 def lfs_of(mount: Path) -> PlayedLfs:
@@ -126,10 +128,15 @@ def test_what_a_program_deletes_has_nothing_outside_its_linked_folders(mount: Pa
     *_, outside = report(mount, lfs_of(mount), lifetime="jobs")
     files = [f"{mount}/results-of-old", f"{mount}/x"]
     assert outside == {"path": str(mount), "files": 2, "not_exported": 2, "first": files}
+    (mount / "results/latest").symlink_to("a")
+    *_, outside = report(mount, lfs_of(mount), lifetime="jobs")
+    assert outside["first"] == [files[0], f"{mount}/results/latest", files[1]], "a link cannot be archived"
 
 
 def test_one_that_is_not_there_loses_nothing(mount: Path) -> None:
     assert report(mount, lfs_of(mount), lifetime="jobs", mounted=False) == []
+    with pytest.raises(staging.StagingError, match="is not mounted on the head node"):
+        report(mount, lfs_of(mount), lifetime="jobs", mounted=False, there=True)
     with pytest.raises(staging.StagingError, match="is not mounted on the head node"):
         report(mount, lfs_of(mount), mounted=False)
 

@@ -75,10 +75,10 @@ source "$BUNDLE/steps/cloudwatch_agent.sh"
 report_failure() { signal FAILURE "$1"; }
 
 one_at_a_time
-# `head.sh job_lustre NAME`: a file system that was made for jobs. Who calls it tells the reason.
+# `head.sh job_lustre NAME MOUNT`: a file system that was made for jobs. Who calls it tells the reason.
 if [ "${1:-}" = job_lustre ]; then
     report_failure() { true; }
-    JOB_LUSTRE_NAME=$2
+    JOB_LUSTRE_NAME=$2 JOB_LUSTRE_AT=$3
     run_step job_lustre_mount
     exit
 fi

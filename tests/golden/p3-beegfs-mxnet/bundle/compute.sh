@@ -84,7 +84,7 @@ fi
 # `compute.sh job_lustre NAME`: a file system that was made for jobs. The prolog of a job that uses it calls it.
 if [ "${1:-}" = job_lustre ]; then
     report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
-    JOB_LUSTRE_NAME=$2
+    JOB_LUSTRE_NAME=$2 JOB_LUSTRE_AT=''
     run_step job_lustre_mount
     exit
 fi

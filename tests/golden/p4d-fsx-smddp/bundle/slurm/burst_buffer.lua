@@ -33,7 +33,8 @@ function slurm_bb_job_process(job_script, uid, gid, job_info)
     local script = io.open(job_script)
     if not script then return slurm.SUCCESS end
     for line in script:lines() do
-        if line:sub(1, 1) ~= "#" then break end
+        line = line:gsub("%s+$", "")
+        if line ~= "" and line:sub(1, 1) ~= "#" then break end
         local rest = line:match("^#BB_LUA%s+(.*)$") or (line:match("^#BB_LUA") and "")
         local word, path = (rest or ""):match("^([a-z_]+) path=(/.*)$")
         local known = word == "stage_in" or word == "stage_out" or word == "use" or word == "folder"
