@@ -6,6 +6,7 @@ not copied whole is not kept.
 
 from __future__ import annotations
 
+import errno
 import heapq
 import json
 import os
@@ -31,6 +32,9 @@ CACHE = "scratch-cache"
 NODE_PROGRAMS = "/opt/gpucluster/bin"
 NO_ROOM = 3
 """The cache's exit status."""
+OTHERS = "take an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
+BLOCK_BYTES = 4096
+"""Of a file system."""
 
 
 def own_part(channel: Channel) -> Sequence[Shard]:
@@ -49,7 +53,16 @@ def key_of(channel: Channel, shards: Sequence[Shard], versions: Mapping[str, str
 def room_for(channel: Channel, shards: Sequence[Shard]) -> int:
     """Bytes. A tar file is there beside what is unpacked of it, for a while."""
     sizes = [shard.size_bytes for shard in shards]
-    return sum(sizes) + (sum(heapq.nlargest(AT_A_TIME, sizes)) if channel.unpack == "tar" else 0)
+    if channel.unpack != "tar":
+        return sum(sizes)
+    return sum(map(_unpacked, shards)) + sum(heapq.nlargest(AT_A_TIME, sizes))
+
+
+def _unpacked(shard: Shard) -> int:
+    """An estimate: small files take whole blocks of the disk."""
+    if shard.name.endswith((".gz", ".tgz")):
+        return 4 * shard.size_bytes
+    return 2 * shard.size_bytes if shard.samples is None else shard.size_bytes + BLOCK_BYTES * shard.samples
 
 
 def fetch(channel: Channel, versions: Mapping[str, str]) -> str:
@@ -86,12 +99,27 @@ def _cache() -> str:
 def _said(said: str, code: int) -> str:
     lines = [line.removeprefix("error: ").removeprefix(f"{CACHE}: ") for line in said.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{CACHE} exited with {code}"
-    others = "an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
-    return f"{last}: take {others}" if code == NO_ROOM else last
+    return f"{last}: {OTHERS}" if code == NO_ROOM else last
 
 
 def fill(channel: Channel, folder: Path) -> None:
     """Raises ChannelError, or OSError of the disk."""
+    try:
+        _fill(channel, folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ChannelError(f"{folder}: the disk is full: {_needed(channel)}: {OTHERS}") from None
+
+
+def _needed(channel: Channel) -> str:
+    shards = own_part(channel)
+    size, room = in_words(sum(shard.size_bytes for shard in shards)), in_words(room_for(channel, shards))
+    kind = "shards to unpack" if channel.unpack == "tar" else "shards"
+    return f"{channel.root} has {size} of {kind}, {room} were kept free for them"
+
+
+def _fill(channel: Channel, folder: Path) -> None:
     source = source_of(channel.root)
     with ThreadPoolExecutor(AT_A_TIME) as threads:
         running = [threads.submit(_one, source, shard, folder, channel.unpack) for shard in own_part(channel)]

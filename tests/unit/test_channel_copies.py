@@ -1,0 +1,56 @@
+"""Copies of a channel: the room that they take, what they are known by, and a disk that is full after all."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from gpucluster_train import fetch, tars
+from gpucluster_train.assignment import Shard
+from gpucluster_train.channels import Channel, ChannelError
+
+KIB = 1024
+
+
+def channel(root: str, *shards: Shard, unpack: str = "none") -> Channel:
+    return Channel("train", root, "none", "copy", unpack, "0", ("train-1",), shards, node="train-1")
+
+
+@pytest.mark.parametrize(
+    ("unpack", "shards", "size"),
+    [
+        ("none", [Shard("a.tar", 10 * KIB, 5)], 10 * KIB),
+        ("tar", [Shard("a.tar", 10 * KIB, 5)], (10 + 10 + 5 * 4) * KIB),
+        ("tar", [Shard("a.tar", 10 * KIB)], (10 + 20) * KIB),
+        ("tar", [Shard("a.tar.gz", 10 * KIB, 5)], (10 + 40) * KIB),
+        ("tar", [Shard("a.tgz", 10 * KIB)], (10 + 40) * KIB),
+        ("tar", [Shard(f"{number}.tar", 10 * KIB) for number in range(20)], (8 * 10 + 20 * 20) * KIB),
+    ],
+)
+def test_the_room_that_a_copy_takes(unpack: str, shards: list[Shard], size: int) -> None:
+    assert fetch.room_for(channel("/fsx/a", *shards, unpack=unpack), shards) == size
+
+
+def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/a.tar").write_bytes(b"x" * 2048)
+    (tmp_path / "copy").mkdir()
+    monkeypatch.setattr(tars, "unpack", full)
+    with pytest.raises(ChannelError) as refused:
+        fetch.fill(channel(f"{tmp_path}/set", Shard("a.tar", 2048), unpack="tar"), tmp_path / "copy")
+    assert str(refused.value) == (
+        f"{tmp_path}/copy: the disk is full: {tmp_path}/set has 2.0 KiB of shards to unpack, 6.0 KiB were kept free "
+        "for them: take an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
+    )
+
+
+def test_other_errors_of_a_disk_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").touch()
+    (tmp_path / "copy").touch()
+    with pytest.raises(OSError, match="copy"):
+        fetch.fill(channel(str(tmp_path), Shard("a.tar")), tmp_path / "copy")
