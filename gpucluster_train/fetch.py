@@ -42,11 +42,16 @@ def own_part(channel: Channel) -> Sequence[Shard]:
 
 
 def key_of(channel: Channel, shards: Sequence[Shard], versions: Mapping[str, str]) -> str:
-    """The same for the same content: by the shards' digests, or by what S3 or the file system say of their versions."""
+    """The same for the same content: by the shards' digests, or by what S3 or the file system say of their versions.
+
+    A file's time of change says something of that file alone: there the folder counts too.
+    """
+    folder = "" if channel.root.startswith("s3://") else f"\0{channel.root}"
     lines = [f"{channel.unpack}\n"]
     for shard in sorted(shards, key=lambda shard: shard.name):
-        lines.append(f"{shard.name}\0{shard.size_bytes}\0{shard.digest or versions.get(shard.name, '')}\n")
-        lines += [f"{name}\0{versions.get(name, '')}\n" for name in shard.beside]
+        version = shard.digest or versions.get(shard.name, "") + folder
+        lines.append(f"{shard.name}\0{shard.size_bytes}\0{version}\n")
+        lines += [f"{name}\0{versions.get(name, '')}{folder}\n" for name in shard.beside]
     return sha256("".join(lines).encode()).hexdigest()
 
 

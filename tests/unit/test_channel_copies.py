@@ -54,3 +54,19 @@ def test_other_errors_of_a_disk_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "copy").touch()
     with pytest.raises(OSError, match="copy"):
         fetch.fill(channel(str(tmp_path), Shard("a.tar")), tmp_path / "copy")
+
+
+def test_files_of_two_folders_are_not_taken_for_the_same() -> None:
+    """Of equal names and sizes, written at the same time."""
+    plain, known = Shard("a.tar", 5), Shard("a.tar", 5, 1, "ab")
+    beside = Shard("a.rec", 5, 1, "ab", ("a.idx",))
+    versions = {"a.tar": "7", "a.idx": "7"}
+
+    def key(root: str, shard: Shard) -> str:
+        return fetch.key_of(channel(root, shard), [shard], versions)
+
+    for shard in (plain, beside):
+        assert key("/fsx/a", shard) != key("/fsx/b", shard)
+        assert key("/fsx/a", shard) == key("/fsx/a", shard)
+        assert key("s3://b/a", shard) == key("s3://b/c", shard)  # ETags are of the content
+    assert key("/fsx/a", known) == key("/fsx/b", known) == key("s3://b/a", known)
