@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,14 +80,14 @@ class Cache:
 
     def _filled(self, hash_: str, command: Sequence[str]) -> int:
         new = self._folder / f".{hash_}.new"
-        shutil.rmtree(new, ignore_errors=True)
+        _discard(new)
         new.mkdir()
         try:
             status = subprocess.run(command, cwd=new, stdout=sys.stderr.fileno(), check=False).returncode
             if status == 0:
                 self._keep(hash_, new)
         finally:
-            shutil.rmtree(new, ignore_errors=True)
+            _discard(new)
         return status if status >= 0 else 128 - status
 
     def _keep(self, hash_: str, new: Path) -> None:
@@ -146,9 +146,9 @@ class Cache:
 
     def _remove(self, hash_: str) -> None:
         going = self._folder / f".{hash_}.gone"
-        shutil.rmtree(going, ignore_errors=True)  # of one that was killed at it
+        _discard(going)  # of one that was killed at it
         (self._folder / hash_).rename(going)
-        shutil.rmtree(going, ignore_errors=True)
+        _discard(going)
         (self._state / f"{hash_}.json").unlink(missing_ok=True)
 
 
@@ -169,14 +169,33 @@ def _is_held(path: Path) -> bool:
 
 
 def _protect(folder: Path) -> int:
-    """Its bytes on the disk. Its files can only be read from now on: the next job is to find what this one found."""
+    """Its bytes on the disk. It can only be read from now on: the next job is to find what this one found."""
     size = 0
     for path in _files(folder):
         status = path.lstat()
         size += status.st_blocks * 512
         if not path.is_symlink():
             path.chmod(status.st_mode & 0o555)
+    for path in _folders(folder):
+        path.chmod(0o555)
     return size
+
+
+def _discard(folder: Path) -> None:
+    """Also what can only be read. Root needs no leave, and must not be led to change other folders than these."""
+    if os.geteuid() != 0:
+        for path in _folders(folder):
+            with suppress(OSError):
+                path.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """Itself and those in it, each before what is in it."""
+    if folder.is_dir():
+        yield folder
+    for root, below, _ in os.walk(folder):
+        yield from (Path(root, name) for name in below if not Path(root, name).is_symlink())
 
 
 def _size(folder: Path) -> int:
@@ -207,9 +226,9 @@ def discard_unfinished(folder: Path) -> None:
     for path in folder.glob(".*.new"):
         with _unless_held(folder / STATE / f"{path.name[1:].removesuffix('.new')}.filling") as nobody_fills:
             if nobody_fills:
-                shutil.rmtree(path, ignore_errors=True)
+                _discard(path)
     for path in folder.glob(".*.gone"):
-        shutil.rmtree(path, ignore_errors=True)
+        _discard(path)
 
 
 @contextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import getpass
+import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from gpucluster_node.scratch_cache import Cache, NoRoom
 A, B, C = "a" * 64, "b" * 16, "c" * 40
 PYTHON = (sys.executable, "-c")
 MB = 10**6
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -61,8 +64,34 @@ def test_a_data_set_is_made_once(cache: Cache) -> None:
 
 
 def test_its_files_are_not_written_again(cache: Cache) -> None:
-    folder, _ = cache.fill(A, 3, writing("x"))
-    assert (folder / "x").stat().st_mode & 0o222 == 0
+    folder, _ = cache.fill(A, 3, ("sh", "-c", "mkdir -p a/b; echo x >a/b/x; ln -s /tmp a/link"))
+    kept = (folder, folder / "a", folder / "a/b", folder / "a/b/x")
+    assert [path.stat().st_mode & 0o222 for path in kept] == [0] * 4
+    assert Path("/tmp").stat().st_mode & 0o222
+
+
+def test_what_can_only_be_read_still_makes_room() -> None:
+    """Also for the jobs' user, whom the modes of files bind."""
+    with tempfile.TemporaryDirectory() as top:
+        place = Path(top, "cache")
+        place.mkdir()
+        if os.geteuid() == 0:
+            Path(top).chmod(0o755)
+            os.chown(place, NOBODY, NOBODY)
+        asking = multiprocessing.get_context("fork").Process(target=_fill_and_make_room, args=(place,))
+        asking.start()
+        asking.join()
+        assert asking.exitcode == 0
+        assert [path.name for path in place.iterdir()] == [".state"]
+
+
+def _fill_and_make_room(place: Path) -> None:
+    if os.geteuid() == 0:
+        os.setuid(NOBODY)
+    cache = Cache(place)
+    assert cache.fill(A, 3, ("sh", "-c", "mkdir -p a/b; echo x >a/b/x"))[1] == 0
+    assert cache.fill(B, 3, ("sh", "-c", "mkdir -p a/b; echo x >a/b/x; chmod 0 a; exit 5"))[1] == 5
+    cache._remove(A)
 
 
 @pytest.mark.parametrize(
