@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gpucluster import slurm
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, FsxLustre
+from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.job.script import JOBS, TEMPLATES
@@ -69,9 +70,19 @@ class Submitted:
     folder: str
 
 
+def with_own_lists(options: Options) -> Options:
+    """Lists on this machine go along by what is in them; the others, as one that an array left, its jobs read."""
+    here = [file for file in options.exclude_from if Path(file).expanduser().is_file()]
+    names = tuple(name for file in here for name in excluded.read(file))
+    elsewhere = tuple(file for file in options.exclude_from if file not in here)
+    return replace(options, exclude=options.exclude + names, exclude_from=elsewhere)
+
+
 def request(options: Options, parts: int, partition: str | None, config: ClusterConfig) -> Request:
     """Raises UsageError for a place that jobs of the cluster do not reach."""
     _reached("SRC", options.source, ("read", "read-write"), config)
+    for file in options.exclude_from:
+        _reached("--exclude", file, ("read", "read-write"), config)
     _reached("DST", options.target, ("read-write",), config)
     name = f"shard-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
     own = {

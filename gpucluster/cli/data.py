@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,16 +32,6 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
     return {name: int(number) for name, _, number in pairs}
 
 
-def _excluded(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> tuple[str, ...]:
-    if path is None:
-        return ()
-    try:
-        lines = path.read_text(errors="surrogateescape").splitlines()
-    except OSError as error:
-        raise click.BadParameter(f"cannot read {path}: {error.strerror}", ctx, parameter) from None
-    return tuple(line for line in lines if line and not line.startswith("#"))
-
-
 @command.command()
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
@@ -59,12 +48,9 @@ def _excluded(ctx: click.Context, parameter: click.Parameter, path: Path | None)
     help="Samples that are too many for equal shards: one more in each of the first shards, or left out.",
 )
 @click.option(
-    "--exclude",
-    type=click.Path(path_type=Path),
-    callback=_excluded,
-    metavar="FILE",
-    help="Names to leave out, a line each.",
-)
+    "--exclude", "lists", multiple=True, metavar="FILE",
+    help="Names to leave out, a line each; also s3://BUCKET/KEY. May be given several times.",
+)  # fmt: skip
 @click.option("--check/--no-check", default=True, show_default=True, help="Refuse truncated images.")
 @click.option("--restart", is_flag=True, help="Remove what an unfinished run of another plan has made.")
 @click.option("--workers", type=click.IntRange(1), help="Processes. Left out: one for each CPU.")
@@ -74,7 +60,7 @@ def _excluded(ctx: click.Context, parameter: click.Parameter, path: Path | None)
 @click.pass_obj
 def shard(
     context: CliContext, /, source: str, target: str, remainder: str, workers: int | None,
-    array: int | None, partition: str | None, follow: bool, **given: Any,
+    lists: tuple[str, ...], array: int | None, partition: str | None, follow: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Shuffle SRC and pack it into shards in DST: SRC/train/CLASS/*.jpg, SRC/CLASS/*.jpg, or a file list.
 
@@ -82,14 +68,14 @@ def shard(
     """
     from gpucluster.data.run import Options
 
-    options = Options(source, target, drop=remainder == "drop", workers=workers or 0, **given)
+    options = Options(source, target, drop=remainder == "drop", workers=workers or 0, exclude_from=lists, **given)
     if array:
         return _on_cluster(context, options, array, partition, follow)
     if partition or follow:
         raise UsageError("--partition and --follow are for jobs on the cluster", "add --array N")
     from gpucluster.data import run
 
-    _reach_s3(context, source, target)
+    _reach_s3(context, source, target, *lists)
     outcomes = run.shard(options, tell)
     click.echo(json.dumps({"data_sets": [asdict(each) for each in outcomes]}))
     return 0
@@ -101,7 +87,7 @@ def _on_cluster(context: CliContext, options: Options, count: int, partition: st
     from gpucluster.cli.connection import head
 
     config = context.load()
-    request = shard_array.request(options, count, partition, config)
+    request = shard_array.request(shard_array.with_own_lists(options), count, partition, config)
     with head(context, config) as remote:
         submitted = shard_array.submit(remote, request)
         line: dict[str, Any] = asdict(submitted)

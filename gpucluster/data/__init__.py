@@ -4,6 +4,7 @@
     plan        which sample goes into which shard: decided once, kept beside the shards until all are there
     records     a sample as bytes of a tar, a TFRecord or a RecordIO file
     packing     one shard, in one process
+    excluded    lists of files to leave out
     run         all of them, over processes; the manifest when the last is there
     verify      whether shards are what their manifest says
     places      folders and S3 prefixes alike

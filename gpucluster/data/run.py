@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
-from gpucluster.data import manifest, packing, plan, source
+from gpucluster.data import excluded, manifest, packing, plan, source
 from gpucluster.data.manifest import Manifest
 from gpucluster.data.packing import Bad, Shard
 from gpucluster.data.places import UNFINISHED, Place, drop_temporary, place
@@ -23,7 +23,7 @@ from gpucluster.data.plan import Plan
 from gpucluster.errors import DataError, GpuClusterError, UsageError
 
 Tell = Callable[[str], None]
-BAD_FILES = f"{UNFINISHED}/bad.txt"
+AGAIN = "run the same command again: it makes the missing ones"
 TOLD_BAD = 10
 TELL_EVERY_S = 5.0
 
@@ -40,6 +40,9 @@ class Options:
     """Leave out the samples that are too many for equal shards."""
     check: bool = True
     exclude: tuple[str, ...] = ()
+    """Names of files."""
+    exclude_from: tuple[str, ...] = ()
+    """Lists of such, to be read where the plan is made."""
     restart: bool = False
     workers: int = 0
     """0: one for each CPU that this process may use."""
@@ -50,7 +53,7 @@ class Options:
     @classmethod
     def parse(cls, text: str) -> Options:
         found = json.loads(text)
-        return cls(**{**found, "exclude": tuple(found["exclude"])})
+        return cls(**{**found, "exclude": tuple(found["exclude"]), "exclude_from": tuple(found["exclude_from"])})
 
 
 @dataclass(frozen=True)
@@ -80,27 +83,48 @@ class Outcome:
 def shard(options: Options, tell: Tell) -> list[Outcome]:
     """Raises GpuClusterError. What is whole by then is kept, and found by the next run."""
     sets = prepare(options, tell)
-    pack_all([each for each in sets if not each.complete], options.workers, tell)
-    return [finish(each) for each in sets]
+    pack_all([each for each in sets if not each.complete], options, tell)
+    outcomes = [finish(each) for each in sets]
+    tidy(options.target)
+    return outcomes
 
 
-def pack_all(sets: Iterable[DataSet], workers: int, tell: Tell, part: int = 0, parts: int = 1) -> None:
+def pack_all(sets: Iterable[DataSet], options: Options, tell: Tell, part: int = 0, parts: int = 1) -> None:
     """Bad files of one do not keep those of the next from being found. Raises GpuClusterError."""
-    refused = list[UsageError]()
+    target = place(options.target)
+    excluded.note(target, part, ())
+    refused, names = list[UsageError](), list[str]()
     for each in sets:
-        try:
-            pack(each, range(part, len(each.plan.counts), parts), workers, tell)
-        except UsageError as error:
-            refused.append(error)
+        if bad := pack(each, range(part, len(each.plan.counts), parts), options.workers, tell):
+            refused.append(_refusal(each.plan.source, bad))
+            names += [one.name for one in bad]
+    if not refused:
+        return
+    excluded.note(target, part, names)
     for earlier in refused[:-1]:
         tell(earlier.render())
-    if refused:
-        raise refused[-1]
+    refused[-1].hint = without(target, excluded.merge(target)) if parts == 1 else "the last job's log says how to go on"
+    raise refused[-1]
+
+
+def without(target: Place, bad: int) -> str:
+    """How to go on where so many files are bad."""
+    files = f"the {bad} bad files" if bad > 1 else "the bad file"
+    how = f"--restart --exclude {target.url}/{excluded.LIST}"
+    return f"mend {files} and run the same command again: what is there is kept; or leave them out: {how}"
+
+
+def tidy(target: str) -> None:
+    """Beside data sets that are complete, in folders of their own, the lists of what they are without."""
+    where = place(target)
+    if plan.stored(where) is None:
+        where.clear(UNFINISHED)
 
 
 def prepare(options: Options, tell: Tell) -> list[DataSet]:
     """Lists the source and decides, or finds what an earlier run has decided."""
-    found = source.read(options.source, options.exclude)
+    left_out = [*options.exclude, *(name for file in options.exclude_from for name in excluded.read(file))]
+    found = source.read(options.source, left_out)
     if found.ignored:
         named = ", ".join(found.ignored[:3])
         tell(f"{options.source}: {len(found.ignored)} files are no images and stay out: {named} …")
@@ -116,6 +140,8 @@ def prepare(options: Options, tell: Tell) -> list[DataSet]:
         )  # fmt: skip
         tell(f"{target.inner(split).url}: {_sentence(made)}")
         sets.append(_settle(target.inner(split), made, lines, restart=options.restart, tell=tell))
+    if not all(each.complete for each in sets):
+        excluded.begin(target, left_out)
     return sets
 
 
@@ -196,8 +222,8 @@ def done(where: Place) -> set[str]:
     return {name.removesuffix(".json") for name in where.sizes(packing.DONE)}
 
 
-def pack(each: DataSet, numbers: Sequence[int], workers: int, tell: Tell) -> None:
-    """Those of the shards `numbers` that are missing. Raises GpuClusterError."""
+def pack(each: DataSet, numbers: Sequence[int], workers: int, tell: Tell) -> list[Bad]:
+    """Those of the shards `numbers` that are missing. Returns what is bad. Raises GpuClusterError."""
     have = done(each.place)
     missing = [number for number in numbers if each.plan.shard(number) not in have]
     if len(missing) < len(numbers):
@@ -209,8 +235,7 @@ def pack(each: DataSet, numbers: Sequence[int], workers: int, tell: Tell) -> Non
             progress.add(made)
         else:
             bad += made
-    if bad:
-        raise _bad_files(each, bad)
+    return sorted(bad, key=lambda one: one.name)
 
 
 def available_cpus() -> int:
@@ -285,22 +310,16 @@ class _Progress:
             self._tell(f"{self._url}: {self._made} of {self._shards} shards, {rate:.0f} MiB/s")
 
 
-def _bad_files(each: DataSet, bad: Sequence[Bad]) -> UsageError:
-    bad = sorted(bad, key=lambda one: one.name)
-    names = "".join(f"{one.name}\n" for one in bad)
-    each.place.write(BAD_FILES, names.encode(errors="surrogateescape"))
+def _refusal(source: str, bad: Sequence[Bad]) -> UsageError:
     shown = "".join(f"\n  {one.name}: {one.reason}" for one in bad[:TOLD_BAD])
     more = f"\n  and {len(bad) - TOLD_BAD} more" if len(bad) > TOLD_BAD else ""
-    files = f"{len(bad)} file{'s' if len(bad) > 1 else ''}"
-    without = f"--restart --exclude {each.place.url}/{BAD_FILES}"
-    hint = f"mend them and run again: what is there is kept; or leave them out: {without}"
-    return UsageError(f"{each.plan.source}: {files} cannot be packed:{shown}{more}", hint)
+    return UsageError(f"{source}: {len(bad)} file{'s' * (len(bad) > 1)} cannot be packed:{shown}{more}")
 
 
-def finish(each: DataSet) -> Outcome:
-    """The manifest. Raises DataError where shards are missing."""
+def finish(each: DataSet, hint: str = AGAIN) -> Outcome:
+    """The manifest. Raises DataError, with the hint, where shards are missing."""
     if not each.complete:
-        shards = _collected(each)
+        shards = _collected(each, hint)
         each.place.write(plan.SAMPLES, each.place.read(f"{UNFINISHED}/{plan.SAMPLES}") or b"")
         each.place.write(manifest.NAME, manifest.text(each.plan, shards).encode())
         # Again: a process of a run that was killed may have lived a little longer than that.
@@ -316,13 +335,12 @@ def outcome(where: Place, whole: Manifest) -> Outcome:
     return Outcome(where.url, whole.samples, *counts, whole.bytes)
 
 
-def _collected(each: DataSet) -> list[Shard]:
+def _collected(each: DataSet, hint: str) -> list[Shard]:
     names = [each.plan.shard(number) for number in range(len(each.plan.counts))]
     missing = sorted(set(names) - done(each.place))
     if missing:
         raise DataError(
-            f"{each.place.url}: {len(missing)} of {len(names)} shards are missing, first {missing[0]}",
-            "run the same command again: it makes the missing ones",
+            f"{each.place.url}: {len(missing)} of {len(names)} shards are missing, first {missing[0]}", hint
         )
     found = each.place.contents(f"{packing.DONE}/{name}.json" for name in names)
     shards = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucluster.data import manifest, plan, run
+from gpucluster.data import excluded, manifest, plan, run
 from gpucluster.data.places import Place, place
 from gpucluster.data.run import DataSet, Options, Outcome, Tell
 from gpucluster.data.source import SPLITS
@@ -21,7 +21,7 @@ def stage(options: Options, name: str, tell: Tell) -> list[Outcome]:
     if name == FINISH:
         return _finished(options)
     part, parts = _part(name)
-    run.pack_all(_unfinished(options.target), options.workers, tell, part, parts)
+    run.pack_all(_unfinished(options.target), options, tell, part, parts)
     return []
 
 
@@ -46,7 +46,10 @@ def _unfinished(target: str) -> Iterator[DataSet]:
 
 def _finished(options: Options) -> list[Outcome]:
     """Of all that the target has; what another run had finished before is in it too."""
+    target = place(options.target)
+    bad = excluded.merge(target)
     for each in _unfinished(options.target):
-        run.finish(each)
+        run.finish(each, run.without(target, bad) if bad else run.AGAIN)
+    run.tidy(options.target)
     there = [(each, manifest.load(each)) for each in _places(options.target)]
     return [run.outcome(each, found) for each, found in there if found]

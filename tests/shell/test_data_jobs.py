@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
 from gpucluster.remote import InProcessRemote
-from gpucluster.shard_array import request, submit
+from gpucluster.shard_array import request, submit, with_own_lists
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
@@ -134,12 +136,12 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "jobs"
 
 
-def run(images: Path, parts: int) -> dict[str, str]:
+def run(images: Path, parts: int, **given: Any) -> dict[str, str]:
     """options -> what the last job left."""
     config = loads(CONFIG)
     shared = config.storage[0].model_copy(update={"mount": str(images.parent)})
     config = config.model_copy(update={"storage": (shared,)})
-    options = Options(str(images), str(images.parent / "out"), {"": 7}, workers=1)
+    options = Options(str(images), str(images.parent / "out"), {"": 7}, workers=1, **given)
     done = submit(InProcessRemote(), request(options, parts, None, config))
     result = json.loads(Path(done.folder, "result.json").read_text())
     assert result["job_id"] == done.job_id == "3"
@@ -177,6 +179,29 @@ def test_the_last_job_says_which_file_stopped_a_part(images: Path, jobs: Path) -
     assert ended["reason"] == f"{images}: 1 file cannot be packed:"
     assert "  c1/4.jpg: it is empty" in ended["log"]
     assert "shards are missing" in ended["log"]
+
+
+def test_the_list_that_the_last_job_names_leaves_out_what_any_part_found(images: Path, jobs: Path) -> None:
+    for name in ("c1/4.jpg", "c0/3.jpg", "c2/8.jpg", "c0/12.jpg"):
+        (images / name).write_bytes(b"")
+    merged = f"{images.parent}/out/.unfinished/bad.txt"
+    assert f"leave them out: --restart --exclude {merged}\n" in run(images, 3)["log"]
+    (jobs.parent / "calls").write_text("")
+    for failed in jobs.parent.glob("failed-*"):
+        failed.unlink()
+    ended = run(images, 3, restart=True, exclude_from=(merged,))
+    assert ended["exit_code"] == 0, ended["log"]
+    assert "36 samples in 7 shards" in ended["log"]
+
+
+def test_lists_on_this_machine_go_along_and_others_are_for_the_jobs_to_read(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("a.jpg\n")
+    lists = (f"{tmp_path}/own.txt", "/fsx/out/.unfinished/bad.txt", "s3://bucket/raw/bad.txt")
+    given = with_own_lists(Options("/fsx/a", "/fsx/out", {"": 1}, exclude_from=lists))
+    assert (given.exclude, given.exclude_from) == (("a.jpg",), lists[1:])
+    assert request(given, 2, None, loads(CONFIG))
+    with pytest.raises(UsageError, match="--exclude: jobs of Test do not reach nowhere.txt"):
+        request(replace(given, exclude_from=("nowhere.txt",)), 2, None, loads(CONFIG))
 
 
 def test_a_plan_that_fails_stops_all(images: Path, jobs: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +161,15 @@ def test_denied_files_are_bad_ones(s3: PlayedS3, options: Options) -> None:
     s3.secret = ("raw/c1/3.jpg",)
     with pytest.raises(UsageError, match="1 file cannot be packed:\n  c1/3.jpg: .*: access denied"):
         shard(options, lambda text: None)
+
+
+def test_a_list_in_s3_leaves_files_out(s3: PlayedS3, options: Options) -> None:
+    s3.objects["raw/c1/3.jpg"] = b""
+    options = replace(options, target="s3://bucket/shards")
+    with pytest.raises(UsageError) as told:
+        shard(options, lambda text: None)
+    merged = "s3://bucket/shards/.unfinished/bad.txt"
+    assert str(told.value.hint).endswith(f"--restart --exclude {merged}")
+    done = shard(replace(options, restart=True, exclude_from=(merged,)), lambda text: None)
+    assert done[0].samples == 7
+    assert not [key for key in s3.objects if ".unfinished" in key]

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from gpucluster.data.places import UNFINISHED
 from gpucluster.data.records import FORMATS
 from gpucluster.data.run import Options
 from gpucluster.data.stages import stage
-from gpucluster.errors import DataError
+from gpucluster.errors import DataError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 Captured = pytest.CaptureFixture[str]
@@ -320,6 +321,64 @@ def test_bad_files_of_every_split_are_named(images: Path, tmp_path: Path, capsys
     assert said.count(": it is empty") == 2
 
 
+def test_one_list_leaves_out_the_bad_files_of_all_splits(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    """And what was left out before: the list of the next run takes the place of the one before."""
+    train, val = (sorted((images / split).rglob("*.JPEG")) for split in ("train", "val"))
+    target, own = tmp_path / "out", tmp_path / "own.txt"
+    own.write_text(f"# blurred\n{train[5].relative_to(images)}\n")
+    for path in (train[0], val[0]):
+        path.write_bytes(b"")
+    merged = f"{target}/{UNFINISHED}/bad.txt"
+    assert shard(images, target, "--shards", 3, "--exclude", own) == 2
+    assert f"mend the 2 bad files and run the same command again: what is there is kept; or leave them out: " \
+           f"--restart --exclude {merged}" in capsys.readouterr().err  # fmt: skip
+    train[1].write_bytes(b"")
+    assert shard(images, target, "--shards", 3, "--restart", "--exclude", merged) == 2
+    assert "mend the bad file" in capsys.readouterr().err
+    assert sorted(Path(merged).read_text().splitlines()) == sorted(
+        str(path.relative_to(images)) for path in (train[0], train[1], train[5], val[0])
+    )
+    own.write_text(f"{train[6].relative_to(images)}\n")
+    assert shard(images, target, "--shards", 3, "--restart", "--exclude", merged, "--exclude", own) == 0
+    assert [each["samples"] for each in answer(capsys)] == [43 - 4, 7 - 1]
+    assert verify(target) == 0
+    assert not (target / UNFINISHED).exists()
+
+
+def test_parts_name_their_bad_files_in_one_list(images: Path, tmp_path: Path) -> None:
+    for path in sorted((images / "train").rglob("*.JPEG"))[:20]:
+        path.write_bytes(b"")
+    target = tmp_path / "out"
+    options = Options(str(images), str(target), {"": 6}, workers=1)
+    stage(options, "plan", lambda text: None)
+    for name in ("0/2", "1/2"):
+        with pytest.raises(UsageError, match="files cannot be packed"):
+            stage(options, name, lambda text: None)
+    with pytest.raises(DataError, match="of 6 shards are missing") as told:
+        stage(options, "finish", lambda text: None)
+    merged = f"{target}/{UNFINISHED}/bad.txt"
+    assert f"mend the 20 bad files and run the same command again: what is there is kept; or leave them out: " \
+           f"--restart --exclude {merged}" == told.value.hint  # fmt: skip
+    options = replace(options, restart=True, exclude_from=(merged,))
+    for name in ("plan", "0/2", "1/2"):
+        stage(options, name, lambda text: None)
+    assert [each.samples for each in stage(options, "finish", lambda text: None)] == [43 - 20, 7]
+    assert not (target / UNFINISHED).exists()
+
+
+def test_mended_files_are_no_longer_listed(images: Path, tmp_path: Path) -> None:
+    bad = sorted((images / "val").rglob("*.JPEG"))
+    whole, options = bad[0].read_bytes(), Options(str(images / "val"), str(tmp_path / "out"), {"": 2}, workers=1)
+    for broken, mended in ((bad[0], bad[1]), (bad[1], bad[0])):
+        broken.write_bytes(b"")
+        mended.write_bytes(whole + b"\0" * (mended == bad[1]))
+        stage(options, "plan", lambda text: None)
+        with pytest.raises(UsageError, match="1 file cannot be packed"):
+            stage(options, "0/1", lambda text: None)
+        listed = (tmp_path / "out" / UNFINISHED / "bad.txt").read_text()
+        assert listed == f"{broken.relative_to(images / 'val')}\n"
+
+
 def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
     first = next((images / "val").rglob("*.JPEG"))
     first.write_bytes(b"raw")
@@ -339,7 +398,7 @@ def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
         (["src", "gs://a/b", "--shards", "1"], "error: gs://a/b: must be a path or s3://BUCKET/PREFIX"),
         (["src", "src/train/c0/0.JPEG/x", "--shards", "1"], "error: cannot write src/train/c0/0.JPEG/x"),
         (["src", "out", "--shards", "1", "--follow"], "error: --partition and --follow are for jobs"),
-        (["src", "out", "--shards", "1", "--exclude", "no.txt"], "error: Invalid value for '--exclude': cannot read"),
+        (["src", "out", "--shards", "1", "--exclude", "no.txt"], "error: --exclude: cannot read no.txt: no such"),
     ],
 )  # fmt: skip
 def test_slips_are_told_and_leave_nothing(
