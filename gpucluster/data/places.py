@@ -106,9 +106,13 @@ class Folder:
         if not self._path.is_dir():
             what = "is not a folder" if self._path.exists() else "no such folder"
             raise UsageError(f"{self.url}: {what}", "name a folder of images, a file list, or s3://BUCKET/PREFIX")
-        seen = {os.path.realpath(self._path)}
-        for folder, subfolders, names in os.walk(self._path, followlinks=True, onerror=_raise):
-            subfolders[:] = [each for each in sorted(subfolders) if _new(os.path.join(folder, each), seen)]
+        # by folder, where it and those above it really are: a link may lead back to one of them
+        above = {str(self._path): frozenset({os.path.realpath(self._path)})}
+        for folder, subfolders, names in os.walk(str(self._path), followlinks=True, onerror=_raise):
+            here = above.pop(folder)
+            real = {each: os.path.realpath(os.path.join(folder, each)) for each in sorted(subfolders)}
+            subfolders[:] = [each for each in real if real[each] not in here]
+            above |= {os.path.join(folder, each): here | {real[each]} for each in subfolders}
             relative = os.path.relpath(folder, self._path)
             yield from (name if relative == "." else f"{relative}/{name}" for name in names)
 
@@ -214,14 +218,6 @@ def scratch_folder() -> Path:
     if folder.stat().st_uid != os.getuid():
         raise DataError(f"{folder}: belongs to somebody else", "set TMPDIR to a folder of yours")
     return folder
-
-
-def _new(folder: str, seen: set[str]) -> bool:
-    """A link may lead back to where we came from."""
-    real = os.path.realpath(folder)
-    known = real in seen
-    seen.add(real)
-    return not known
 
 
 def _raise(error: OSError) -> None:

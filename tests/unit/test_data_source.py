@@ -58,6 +58,19 @@ def test_a_link_in_a_circle_ends(tmp_path: Path) -> None:
     assert sorted(source.read(url).splits[""]) == [("a/1.jpg", 0), ("b/2.jpg", 1)]
 
 
+def test_a_folder_that_is_linked_elsewhere_too_is_in_both_places(tmp_path: Path) -> None:
+    url = lay(tmp_path, "train/a/1.jpg", "train/a/deep/2.jpg", "train/b/3.jpg", "val/b/4.jpg")
+    (tmp_path / "val" / "a").symlink_to("../train/a")
+    (tmp_path / "train" / "b" / "again").symlink_to("../a")
+    (tmp_path / "train" / "a" / "across").symlink_to("../b")
+    found = {split: [name for name, _ in samples] for split, samples in source.read(url).splits.items()}
+    a, b = ["1.jpg", "across/3.jpg", "deep/2.jpg"], ["3.jpg", "again/1.jpg", "again/deep/2.jpg"]
+    assert sorted(found["train"]) == [f"train/a/{name}" for name in a] + [f"train/b/{name}" for name in b]
+    assert sorted(found["val"]) == [
+        "val/a/1.jpg", "val/a/across/3.jpg", "val/a/deep/2.jpg", "val/b/4.jpg",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "text", "samples", "classes"),
     [
