@@ -15,7 +15,7 @@ from gpucluster.data.places import UNFINISHED, Place, place, temporary, write_er
 from gpucluster.data.plan import Plan
 from gpucluster.data.records import Record
 from gpucluster.data.source import Sample
-from gpucluster.errors import GpuClusterError
+from gpucluster.errors import DataError, GpuClusterError
 
 DONE = f"{UNFINISHED}/done"
 """One small file for each shard that is there."""
@@ -143,7 +143,17 @@ class _Growing:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
-            raise write_error(f"{self._target.url}/{self._name}", error) from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> DataError:
+        """It names the disk that is full, which for S3 is one of this machine."""
+        name = f"{self._target.url}/{self._name}"
+        if self._path is None or not self._target.url.startswith("s3://"):
+            return write_error(name, error)
+        told = write_error(f"{self._path}, which is to be {name}", error)
+        if told.hint:
+            told.hint += "; TMPDIR names another disk"
+        return told
 
     def finish(self) -> File:
         self._write()

@@ -245,6 +245,26 @@ def test_jobs_get_the_role_of_s3_access_and_a_known_partition() -> None:
         request(options, 2, "tiran", config)
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_shards_grow_in_the_jobs_own_folder(made: bool, tmp_path: Path) -> None:
+    """Where the prolog has made one."""
+    told = tmp_path / "etc" / "scratch"
+    program = tmp_path / "lib" / "gpucluster" / "data" / "__main__.py"
+    for folder in (told.parent, program.parent, tmp_path / "disk" / "jobs" / ("7" if made else "8")):
+        folder.mkdir(parents=True)
+    told.write_text(f"{tmp_path}/disk\n")
+    program.write_text("import os; print(os.environ.get('TMPDIR'))\n")
+    (tmp_path / "environment.sh").touch()
+    script = (ROOT / "templates/job/shard.sbatch").read_text().replace("/etc/gpucluster/scratch", str(told))
+    (tmp_path / "shard.sbatch").write_text(script)
+    environment = {key: value for key, value in os.environ.items() if key != "TMPDIR"} | {"SLURM_JOB_ID": "7"}
+    command = ["bash", str(tmp_path / "shard.sbatch"), str(tmp_path), "plan"]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout == (f"{tmp_path}/disk/jobs/7\n" if made else "None\n")
+
+
 def test_the_jobs_script_lints() -> None:
     program = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
     done = subprocess.run([program, str(ROOT / "templates/job/shard.sbatch")], capture_output=True, text=True)

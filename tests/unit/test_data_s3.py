@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from botocore.exceptions import ClientError, IncompleteReadError, ReadTimeoutErr
 from gpucluster.data.places import place
 from gpucluster.data.run import Options, shard
 from gpucluster.data.stages import stage
-from gpucluster.errors import AwsError, UsageError
+from gpucluster.errors import AwsError, DataError, UsageError
 
 
 @dataclass
@@ -173,3 +174,19 @@ def test_a_list_in_s3_leaves_files_out(s3: PlayedS3, options: Options) -> None:
     done = shard(replace(options, restart=True, exclude_from=(merged,)), lambda text: None)
     assert done[0].samples == 7
     assert not [key for key in s3.objects if ".unfinished" in key]
+
+
+def test_a_full_disk_of_this_machine_is_named(
+    s3: PlayedS3, options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.FileIO):
+        def write(self, content: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("gpucluster.data.packing.FileIO", Full)
+    path = rf"{tmp_path}/gpucluster-shards-\d+/shards-000000.tar\..*"
+    said = rf"cannot write {path}.part, which is to be s3://bucket/shards/shards-000000.tar: no space left on device"
+    with pytest.raises(DataError, match=said) as told:
+        shard(replace(options, target="s3://bucket/shards"), lambda text: None)
+    assert "TMPDIR names another disk" in str(told.value.hint)
+    assert not list(tmp_path.rglob("*.part"))
