@@ -46,11 +46,11 @@ def begin(target: Place, names: Iterable[str]) -> None:
 
 def note(target: Place, part: int, names: Iterable[str]) -> None:
     """What a part could not pack, instead of what it could not when it ran before."""
-    file, names = f"{UNFINISHED}/bad-{part}.txt", list(names)
+    file, names = f"bad-{part}.txt", list(names)
     if names:
-        _write(target, file, names)
-    else:
-        target.remove([file])
+        _write(target, f"{UNFINISHED}/{file}", names)
+    elif file in target.sizes(UNFINISHED):
+        target.remove([f"{UNFINISHED}/{file}"])
 
 
 def merge(target: Place) -> int:

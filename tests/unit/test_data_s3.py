@@ -190,3 +190,12 @@ def test_a_full_disk_of_this_machine_is_named(
         shard(replace(options, target="s3://bucket/shards"), lambda text: None)
     assert "TMPDIR names another disk" in str(told.value.hint)
     assert not list(tmp_path.rglob("*.part"))
+
+
+def test_what_is_complete_is_not_written_to(s3: PlayedS3, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may only read it is told that it is complete."""
+    options = replace(options, target="s3://bucket/shards")
+    made = shard(options, lambda text: None)
+    for name in ("put_object", "delete_object", "upload_fileobj"):
+        monkeypatch.delattr(PlayedS3, name)
+    assert shard(options, lambda text: None) == made
