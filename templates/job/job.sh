@@ -111,9 +111,13 @@ finish() {
 }
 
 # Slurm has put it back into the queue, for a node that was lost or because somebody said so: it needs its secrets again.
+# It counts the run that is to come at once; the job's state is still that of the run that ends.
 runs_again() {
-  [ -n "$STOPPED" ] &&
-    [ -n "$(timeout 10 squeue --noheader --jobs="$SLURM_JOB_ID" --states=PENDING --format=%A 2>/dev/null)" ]
+  local restarts
+  [ -n "$STOPPED" ] || return 1
+  restarts=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null |
+    sed -nE "s/^JobId=$SLURM_JOB_ID .* Restarts=([0-9]+) .*/\1/p")
+  [ "${restarts:-0}" -gt "${SLURM_RESTART_COUNT:-0}" ]
 }
 
 # Which rank failed, and why; the launcher's own end where no rank says.

@@ -248,13 +248,20 @@ def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
     assert log.splitlines()[-1] == "error: lost the node train-2"
 
 
-@pytest.mark.parametrize(("queued", "kept"), [("7", True), ("", False)])
-def test_a_job_that_runs_again_finds_its_secrets_again(tmp_path, queued, kept):
+@pytest.mark.parametrize(
+    ("runs_before", "restarts", "kept"), [("", 0, False), ("", 1, True), ("1", 1, False), ("1", 2, True)]
+)
+def test_a_job_that_runs_again_finds_its_secrets_again(tmp_path, runs_before, restarts, kept):
     program = 'touch "$OUT/up"; sleep 60'
     job = prepare(tmp_path, {"TOKEN": "x"}, {"launcher": "srun", "command": ("bash", "-c", program)})
-    squeue = tmp_path / "stubs" / "squeue"
-    squeue.write_text(f'#!/usr/bin/env bash\n[[ " $* " != *" --states=PENDING "* ]] || echo "{queued}"\n')
-    squeue.chmod(0o755)
+    if runs_before:
+        job["env"]["SLURM_RESTART_COUNT"] = runs_before
+    shown = f"JobId={job['env']['SLURM_JOB_ID']} JobState=COMPLETING Requeue=1 Restarts={restarts} BatchFlag=1"
+    scontrol = tmp_path / "stubs" / "scontrol"
+    scontrol.write_text(
+        scontrol.read_text()
+        + f'[ "$*" != "--oneliner show job $SLURM_JOB_ID" ] || printf "JobId=9 Restarts=8 \\n{shown}\\n"\n'
+    )
     process = subprocess.Popen(**job)
     wait_for(lambda: (tmp_path / "up").exists())
     process.send_signal(signal.SIGTERM)
