@@ -59,9 +59,13 @@ class Extras:
 NO_EXTRAS = Extras()
 
 
-@cache
 def recipe(extras: Extras = NO_EXTRAS) -> str:
     """16 hex digits: of the same steps and versions the same everywhere."""
+    return _recipe(extras)
+
+
+@cache  # behind a function of its own: mypy takes any argument for right where a cached one is called
+def _recipe(extras: Extras) -> str:
     versions = (matrix.MACHINES, matrix.EFA, matrix.OFI_NCCL, matrix.ENROOT, matrix.PYXIS)
     return render.version({**_files("", "", extras), "versions": repr(versions)})
 

@@ -107,14 +107,14 @@ def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
     """A baked image that was deregistered since it was pinned: every launch from it would fail."""
     from gpucluster import aws
     from gpucluster.baking import pins
-    from gpucluster.baking.recipe import recipe
+    from gpucluster.baking.recipe import Extras, recipe
 
     entries = pins.read(config_file)
     if not any("gpucluster-image:" in name for name in entries):
         return
     cloud = aws.connect(config, config_file)
     account = cloud.client("sts").get_caller_identity()["Account"]
-    pinned = pins.current(entries, account=account, region=config.region, recipe=recipe(config.software.containers))
+    pinned = pins.current(entries, account=account, region=config.region, recipe=recipe(Extras.of(config)))
     filters = [{"Name": "image-id", "Values": pinned}, {"Name": "state", "Values": ["available"]}]
     there = cloud.client("ec2").describe_images(Filters=filters)["Images"] if pinned else []
     lost = sorted(set(pinned) - {image["ImageId"] for image in there})

@@ -71,8 +71,14 @@ def test_list_says_which_image_nodes_boot_from(
         place.ec2.deregister_image(ImageId=image_id)
 
 
-def test_up_refuses_a_pinned_image_that_is_gone(place: Place, stopped: str, file: Path) -> None:
-    baking = pins.Baking(ACCOUNT, "us-east-1", place.image_id, recipe.recipe())
+LUSTRE = "storage: [{mount: /fsx, type: fsx-lustre, capacity_gib: 1200}]\n"
+
+
+@pytest.mark.parametrize("more", ["", LUSTRE, "software: {containers: true}\n"])
+def test_up_refuses_a_pinned_image_that_is_gone(place: Place, stopped: str, file: Path, more: str) -> None:
+    file.write_text(file.read_text() + more)
+    wanted = recipe.recipe(recipe.Extras.of(load(file)))
+    baking = pins.Baking(ACCOUNT, "us-east-1", place.image_id, wanted)
     made = bake.create(place.ec2, stopped, baking)
     bake.wait_for(place.ec2, made)
     refuse_lost_images(file, load(file))  # no entry at all
