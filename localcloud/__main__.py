@@ -48,6 +48,7 @@ def _add_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--no-boot", action="store_true", help="the APIs alone: instances change state, nothing boots")
     up.add_argument("--image", type=Path, metavar="DIR", help="root file system that plays every machine image")
     up.add_argument("--wheels", type=Path, metavar="DIR", help="Python wheels that guests find at /opt/wheels")
+    up.add_argument("--while-pid", type=int, metavar="PID", help="end with this process, however that one ends")
     up.add_argument("--detach", action="store_true", help="return when the API answers")
     up.set_defaults(verb=verbs.up)
 

@@ -21,6 +21,7 @@ from localcloud.errors import LocalCloudError, UsageError
 from localcloud.machines import processes
 
 _START_TIMEOUT_S = 60.0
+_WATCH_S = 1.0
 _END_TIMEOUT_S = 60.0  # guests have 30 s to shut down
 
 
@@ -31,13 +32,17 @@ class Options:
     boot: bool = True
     image: Path | None = None
     wheels: Path | None = None
+    while_pid: int | None = None
+    """Of the process that it ends with."""
 
 
 def run(options: Options) -> None:
-    """Serve until SIGTERM or SIGINT; raises UsageError where it cannot start."""
+    """Serve until SIGTERM, SIGINT or the end of `while_pid`; raises UsageError where it cannot start."""
     directory = state.state_dir(options.name)
     refuse_second(options.name)
     stop = _stop_on_signals()
+    if options.while_pid is not None:
+        _stop_with(options.while_pid, stop)
     with contextlib.closing(ports.listen(options.port)) as listener:
         say_leftovers(directory)
         cloud = _record(options)
@@ -85,6 +90,17 @@ def _stop_on_signals() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def _stop_with(pid: int, stop: threading.Event) -> None:
+    started = processes.start_time(pid)
+
+    def watch() -> None:
+        while started is not None and not stop.wait(_WATCH_S) and processes.is_running(pid, started):
+            pass
+        stop.set()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def refuse_second(name: str) -> None:

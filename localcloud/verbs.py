@@ -13,6 +13,7 @@ from typing import Any
 
 from localcloud import daemon, state
 from localcloud.errors import LocalCloudError, UsageError
+from localcloud.machines import processes
 
 _LAST_PORT = 65534
 _RULE = (
@@ -37,6 +38,8 @@ def up(options: argparse.Namespace, arguments: list[str]) -> int:
         raise UsageError(f"--image {options.image}: no root file system there (it has no etc/os-release)")
     if options.wheels and not options.wheels.is_dir():
         raise UsageError(f"--wheels {options.wheels}: no such directory")
+    if options.while_pid is not None and processes.start_time(options.while_pid) is None:
+        raise UsageError(f"--while-pid {options.while_pid}: no such process")
     daemon.refuse_second(options.name)
     if not options.no_boot:
         _require_machines()
@@ -46,7 +49,10 @@ def up(options: argparse.Namespace, arguments: list[str]) -> int:
         daemon.say_leftovers(state.state_dir(options.name))
         print(daemon.ready_line(daemon.detach([a for a in arguments if a != "--detach"], options.name)))
         return 0
-    daemon.run(daemon.Options(options.name, options.port, not options.no_boot, options.image, options.wheels))
+    wanted = daemon.Options(
+        options.name, options.port, not options.no_boot, options.image, options.wheels, options.while_pid
+    )
+    daemon.run(wanted)
     return 0
 
 

@@ -53,7 +53,8 @@ def control_plane(
     tmp_path_factory: pytest.TempPathFactory, localcloud_command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> Iterator[ControlPlane]:
     environment = {**os.environ, "LOCALCLOUD_ROOT": str(tmp_path_factory.mktemp("localcloud"))}
-    up = localcloud_command(environment, "up", "--no-boot", "--detach", "--port", str(two_free_ports()[0]))
+    words = ("--port", str(two_free_ports()[0]), "--while-pid", str(os.getpid()))
+    up = localcloud_command(environment, "up", "--no-boot", "--detach", *words)
     assert up.returncode == 0, up.stderr
     started = json.loads(up.stdout)
     yield ControlPlane(started["endpoint_url"], Path(started["state_dir"]), environment)

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,6 +120,21 @@ def test_ctrl_c_in_the_foreground_ends_it_cleanly(environment: dict[str, str], p
     assert not (Path(started["state_dir"]) / "cloud.json").exists()
 
 
+def test_it_ends_with_the_process_that_it_was_started_for(environment: dict[str, str], ports: tuple[int, int]) -> None:
+    with subprocess.Popen(["sleep", "60"]) as patron:
+        words = ("--port", str(ports[0]), "--while-pid", str(patron.pid))
+        up = _run(environment, "up", "--no-boot", "--detach", *words)
+        assert up.returncode == 0, up.stderr
+        started = json.loads(up.stdout)
+        assert _alive(started["pid"])
+        patron.kill()
+    deadline = time.monotonic() + 30
+    while _alive(started["pid"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert not (Path(started["state_dir"]) / "cloud.json").exists()
+
+
 def test_a_verb_that_needs_a_cloud_says_how_to_start_one(environment: dict[str, str]) -> None:
     listed = _run(environment, "fault", "list", "--name", "nobody")
     assert listed.returncode == 2
@@ -130,6 +146,7 @@ def test_a_verb_that_needs_a_cloud_says_how_to_start_one(environment: dict[str, 
     [
         (["up", "--no-boot", "--port", "65535"], "--port must be 1 to 65534"),
         (["up", "--image", "/nowhere"], "--image /nowhere: no root file system there"),
+        (["up", "--no-boot", "--while-pid", "4194305"], "--while-pid 4194305: no such process"),
         (["up", "--no-boot", "--wheels", "/nowhere"], "--wheels /nowhere: no such directory"),
         (["fault", "add", "death"], "no local cloud named 'default' runs"),
     ],

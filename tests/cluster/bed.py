@@ -86,7 +86,9 @@ class Bed:
 
     def open_cloud(self) -> None:
         wheels = ["--wheels", str(WHEELS)] if WHEELS.is_dir() else []
-        done = self.localcloud("up", "--detach", "--port", str(self.port), *wheels)
+        # a run of tests that is killed ends its clouds too
+        ends_with = ["--while-pid", str(os.getpid())]
+        done = self.localcloud("up", "--detach", "--port", str(self.port), *ends_with, *wheels)
         assert done.returncode == 0, done.stderr
 
     def up(self) -> dict[str, Any]:
