@@ -39,6 +39,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_place_among_workers if hasattr(config, "workerinput") else _place)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    options = config.option
+    if getattr(options, "numprocesses", None) and (options.dist != "loadgroup" or options.loadscopereorder):
+        raise pytest.UsageError("with --numprocesses (-n): add --dist=loadgroup --no-loadscope-reorder")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Without groups each worker would boot every cluster."""
     lost = [item for item in session.items if not item.nodeid.endswith(f"@{_group(item)}")]
