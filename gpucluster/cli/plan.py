@@ -12,6 +12,7 @@ import click
 from gpucluster import plan
 from gpucluster.cli.context import CliContext
 from gpucluster.config import ClusterConfig
+from gpucluster.errors import GpuClusterError
 from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def command(context: CliContext, as_json: bool) -> int:
     """Show what `up` would create: nodes, zone, price by the hour. Works without AWS.
 
     With AWS credentials it also says whether the cluster is there, what `up` would change of it and what each change
-    does, which zones offer every instance type, and what of the file AWS would refuse: quotas, images, networks.
+    does, which zones offer every instance type, and what of the file AWS would refuse: quotas, images, networks. It
+    ends with the exit code of an `up` that would be refused.
     """
     config = context.load()
     lines = plan.lines(config)
@@ -40,7 +42,11 @@ def command(context: CliContext, as_json: bool) -> int:
         click.echo(json.dumps(_json(config, lines, cloud)))
     else:
         _print(config, lines, cloud)
-    return 0
+    refusal = _refusal(context, config, cloud)
+    if refusal is None:
+        return 0
+    click.echo(f"`up` would be refused, for {refusal.message}", err=True)
+    return refusal.exit_code
 
 
 def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
@@ -56,6 +62,24 @@ def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
         comparison = _comparison(context, config)
     checks = online.ask(config, cloud)
     return {"stack_status": cloud.stack_status(), "zones": zones, "comparison": comparison, "checks": checks}
+
+
+def _refusal(context: CliContext, config: ClusterConfig, cloud: dict[str, Any] | None) -> GpuClusterError | None:
+    """What `up` would raise before it touches anything."""
+    from gpucluster import aws, online
+    from gpucluster.cli import changes
+    from gpucluster.cli.up import refuse_lost_images
+
+    if cloud is None:
+        return None
+    try:
+        online.refuse(cloud["checks"])
+        with aws.aws_errors():
+            refuse_lost_images(context.config_path, config)
+        changes.refuse_loss(cloud["comparison"])
+    except GpuClusterError as error:
+        return error
+    return None
 
 
 def _comparison(context: CliContext, config: ClusterConfig) -> Comparison:

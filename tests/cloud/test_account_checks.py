@@ -246,7 +246,10 @@ def test_up_is_refused_with_3_where_the_quota_is_too_small(
     assert (done.returncode, done.stdout) == (3, "")
     said = "p4d on demand: at least 96 vCPUs are needed, and the account may have 0 [quota-on-demand]"
     assert said in done.stderr and "--quota-code L-417A185B --desired-value 96" in done.stderr
-    plan = json.loads(up(file, "plan", "--json").stdout)
+    planned = up(file, "plan", "--json")
+    assert planned.returncode == 3
+    assert "`up` would be refused, for " in planned.stderr
+    plan = json.loads(planned.stdout)
     assert {check["validator"]: check["level"] for check in plan["checks"]} == {
         "quota-on-demand": "error",
         "quota-on-demand-for-all": "warning",
@@ -260,5 +263,7 @@ def test_up_is_refused_with_2_where_the_file_names_what_is_not_there(control_pla
     done = up(file, "up")
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: software.image: the account sees no ami-0123456789abcdef0 in us-east-1 [image-exists]" in done.stderr
+    assert up(file, "plan").returncode == 2
     file.write_text(json.dumps({**json.loads(file.read_text()), "silence": ["image-exists"]}))
-    assert "image-exists" not in up(file, "plan").stderr
+    silenced = up(file, "plan")
+    assert "image-exists" not in silenced.stderr and silenced.returncode == 0
