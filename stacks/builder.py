@@ -15,6 +15,7 @@ from gpucluster.baking import recipe
 from gpucluster.config import ClusterConfig
 from gpucluster.instances import InstanceType
 from stacks import encryption, roles
+from stacks.acknowledged import BUILDER_ROWS, acknowledge
 from stacks.bundle import Bundle, Parameters
 from stacks.images import machine_image, root_device
 
@@ -72,6 +73,7 @@ class ImageBuilder(cdk.Stack):
         bundle.wait_until_live(self.instance)
         cdk.CfnOutput(self, "InstanceId", value=self.instance.instance_id)
         cdk.CfnOutput(self, "BaseImage", value=base_id)
+        acknowledge(self, config.name, BUILDER_ROWS)
 
     def _role(self, config: ClusterConfig, bundle: Bundle, parameters: Parameters) -> iam.Role:
         role = roles.node_role(self, "Role")

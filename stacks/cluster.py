@@ -13,7 +13,7 @@ from gpucluster import render
 from gpucluster.config import ClusterConfig
 from stacks import encryption, record, roles
 from stacks.accounting import Accounting
-from stacks.acknowledged import acknowledge
+from stacks.acknowledged import acknowledge, rows
 from stacks.budget import Budget
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
@@ -87,7 +87,7 @@ class GpuCluster(cdk.Stack):
         self.way_in = self._way_in()
         self._outputs()
         record.tell_policies(self)
-        acknowledge(self, config)
+        acknowledge(self, config.name, rows(config))
 
     def _warn_of_what_comes_later(self) -> None:
         for notice in self._config.not_built():
