@@ -33,7 +33,7 @@ def test_a_cluster_without_internet_boots_from_a_baked_image(empty_cloud: Bed) -
     empty_cloud.config.write_text(re.sub("ami-[0-9a-f]+", made["image_id"], text))
     empty_cloud.up()
     # By Slurm alone: a job would have its Python environment built first.
-    show = "cat /etc/gpucluster/baked /etc/machine-id; grep -o ' /fsx ' /proc/mounts"
+    show = 'cat /etc/gpucluster/baked /etc/machine-id; grep -o " /fsx " /proc/mounts'
     said = empty_cloud.ssh(f"srun --nodes=2 --ntasks-per-node=1 bash -c '{show}'", timeout_s=300).splitlines()
     assert sum(f"recipe={made['recipe']} base={made['base']}" in line for line in said) == 2, said
     assert len({line for line in said if re.fullmatch("[0-9a-f]{32}", line)}) == 2, said  # each machine has its own
