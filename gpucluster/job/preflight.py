@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.job import staging
 from gpucluster.job.spec import JobSpec
 
 PROGRAMS = (
@@ -48,9 +49,16 @@ def expected(spec: JobSpec, config: ClusterConfig) -> dict[str, object]:
         "gpus": spec.gpus_per_node or 0,
         "efa": spec.efa,
         "efa_interfaces": efa_interfaces(config, spec.partition or ""),
-        "mounts": [storage.mount for storage in config.storage if not isinstance(storage, BeegfsRam)],
+        "mounts": mounts(spec, config),
         "published": published(spec, config),
     }
+
+
+def mounts(spec: JobSpec, config: ClusterConfig) -> list[str]:
+    """What every node has of the cluster's storage; of what is made for jobs, that which is made for this one."""
+    others = {each.mount for each in config.lustre_with_jobs} - set(staging.uses(spec, config))
+    found = (storage.mount for storage in config.storage if not isinstance(storage, BeegfsRam))
+    return [mount for mount in found if mount not in others]
 
 
 def published(spec: JobSpec, config: ClusterConfig) -> dict[str, object] | None:

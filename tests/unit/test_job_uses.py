@@ -11,7 +11,7 @@ from gpucluster import shard_array
 from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
-from gpucluster.job import SbatchRequest, load, staging
+from gpucluster.job import SbatchRequest, load, preflight, staging
 
 FOLDER = "/home/ubuntu/jobs/train-20261121-120000-4f1a"
 CLUSTER = """
@@ -34,6 +34,18 @@ storage:
 CONFIG = loads(CLUSTER.replace("EXPORT", "s3://bucket-of-mine/ram"))
 STAYS = loads(CLUSTER.replace("EXPORT", "s3://bucket-of-mine/ram").replace("lifetime: jobs", "lifetime: cluster"))
 BACK = loads(CLUSTER.replace("EXPORT", "/fsx/results/ram").replace("source: /fsx/data, ", ""))
+
+
+@pytest.mark.parametrize(
+    ("config", "command", "mounts"),
+    [
+        (CONFIG, ("python", "train.py"), []),
+        (CONFIG, ("python", "train.py", "/fsx/data"), ["/fsx"]),
+        (STAYS, ("python", "train.py"), ["/fsx"]),
+    ],
+)
+def test_a_node_is_to_have_what_is_made_for_the_job(config: Any, command: tuple[str, ...], mounts: list[str]) -> None:
+    assert preflight.mounts(load(config, flags={"command": command}), config) == mounts
 
 
 def script(config: Any = CONFIG, **keys: Any) -> str:
