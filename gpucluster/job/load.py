@@ -18,7 +18,10 @@ from gpucluster.job.spec import Channel, JobSpec
 
 
 def load(config: ClusterConfig, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
-    """The file's keys, with the flags over them. `flags` maps keys of JobSpec; Raises JobSpecError."""
+    """The file's keys, with the flags over them: of variables, metrics and channels, those of the same name.
+
+    `flags` maps keys of JobSpec. Raises JobSpecError.
+    """
     document = _read(path) if path else Document("the command line")
     return loads(config, document, dict(flags or {}))
 
@@ -29,11 +32,21 @@ def loads(config: ClusterConfig, document: Document, flags: dict[str, Any]) -> J
     if document.data is not None and not isinstance(document.data, dict):
         problems.append(document.notice(Finding((), "must be a section of `key: value` lines")))
     findings = list(conflicts(given))
-    spec, faults = _validate(canonical(given) | flags, config)
+    spec, faults = _validate(_over(canonical(given), flags), config)
     problems += [_notice(document, given, flags, finding) for finding in (*findings, *faults)]
     if problems or spec is None:
         raise JobSpecError(sorted(problems, key=lambda notice: (notice.line, notice.column)))
     return spec
+
+
+_BY_NAME = ("env", "metrics", "channels")
+"""Of these a flag gives one entry: the file's others stay."""
+
+
+def _over(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    both = {key: (given.get(key), flags.get(key)) for key in _BY_NAME}
+    pairs = ((key, old, new) for key, (old, new) in both.items() if isinstance(old, dict) and isinstance(new, dict))
+    return given | flags | {key: old | new for key, old, new in pairs}
 
 
 def _validate(data: dict[str, Any], config: ClusterConfig) -> tuple[JobSpec | None, list[Finding]]:
@@ -66,7 +79,8 @@ def _finding(fault: Any) -> Finding:
 def _notice(document: Document, given: Mapping[str, Any], flags: Mapping[str, Any], finding: Finding) -> Notice:
     """A flag's fault is the command line's; an alias's fault is shown where the alias stands."""
     key, *rest = finding.path or ("",)
-    if key in flags or not document.lines:
+    by_flag = key in flags and not (key in _BY_NAME and rest and rest[0] not in flags[key])
+    if by_flag or not document.lines:
         subject = key_of((flag_of(str(key)), *rest)) if key else ""
         return Notice("error", "command line", 0, 0, subject, finding.message, hint=finding.hint)
     if key and key not in given:

@@ -66,14 +66,16 @@ def settings(launchers: Sequence[str], variants: Sequence[Variant], nodes: Seque
 
 def flags(given: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
     """Of the job, as `submit` takes them. A run that lost a node is none: it is not begun again."""
-    return {**given, "launcher": setting.launcher, "nodes": setting.nodes, "requeue": False}
+    env = {**given.get("env", {}), **dict(setting.variant.env)}
+    own = {"launcher": setting.launcher, "nodes": setting.nodes, "requeue": False}
+    return {**given, **own, **({"env": env} if env else {})}
 
 
 def as_run(spec: JobSpec, setting: Setting, seed: int) -> JobSpec:
     """The completed spec with what the variant and the seed add."""
     name = f"{(spec.name or 'bench')[:40]}-{setting.launcher}-{setting.nodes}"
     command = tuple(word.replace("{seed}", str(seed)) for word in (*spec.command, *setting.variant.options))
-    env = {SEED: str(seed), **spec.env, **dict(setting.variant.env)}
+    env = {SEED: str(seed), **spec.env}
     return spec.model_copy(update={"name": name, "command": command, "env": env})
 
 

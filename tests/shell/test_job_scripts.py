@@ -58,6 +58,16 @@ def test_arguments_and_environment_arrive_byte_for_byte(run_job, tmp_path, launc
             assert environment["HOROVOD_GLOO_IFACE"] == "ens5"
 
 
+def test_a_path_of_ones_own_goes_before_the_jobs(run_job, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "tool").write_text('#!/usr/bin/env bash\necho "found by $RANK, and $(command -v sed)"\n')
+    (mine / "tool").chmod(0o755)
+    code, result, log, _ = run_job(launcher="srun", command=("tool",), env={"PATH": str(mine)})
+    assert (code, result["exit_code"]) == (0, 0), log
+    assert sum(line.partition("] ")[2].startswith("found by ") for line in log.splitlines()) == 4
+
+
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_every_line_is_labelled_with_rank_and_node(run_job, launcher):
     code, result, log, _ = run_job(launcher=launcher, command=("bash", "-c", "echo out; echo err >&2; printf 'no end'"))

@@ -130,6 +130,7 @@ def test_time_refused(time):
         ({"name": "a b"}, "--name: must be up to 64 letters"),
         ({"name": "-x"}, "--name: must be up to 64 letters"),
         ({"env": {"1A": "x"}}, "--env.1A: must be a variable's name"),
+        ({"env": {"CONTAINER_IMAGE": "x"}}, "--env.CONTAINER_IMAGE: CONTAINER_IMAGE cannot be set"),
         ({"env": {"A": "x\0"}}, "--env.A: must not contain a NUL"),
         ({"env": {"A": True}}, "--env.A: must be text, got true"),
         ({"command": ()}, "command: must have at least one entry"),
@@ -169,6 +170,22 @@ def test_a_command_in_one_line(tmp_path):
 def test_flags_go_before_the_file(tmp_path):
     got = from_file(tmp_path, "command: [a]\nnodes: 3\nname: from-file\n", nodes=2)
     assert (got.nodes, got.name) == (2, "from-file")
+
+
+def test_a_flag_with_a_name_leaves_the_others_of_the_file(tmp_path):
+    text = "command: [a]\nenvs: {A: '1', B: '2'}\nmetrics: {loss: 'l (.*)'}\nchannels: {train: {source: /home/a}}\n"
+    flags = {"env": {"A": "3"}, "metrics": {"accuracy": "a (.*)"}, "channels": {"val": {"source": "/home/b"}}}
+    got = from_file(tmp_path, text, **flags)
+    assert got.env == {"A": "3", "B": "2"}
+    assert (list(got.metrics), list(got.channels)) == (["loss", "accuracy"], ["train", "val"])
+
+
+def test_a_wrong_name_is_blamed_on_who_wrote_it(tmp_path):
+    with pytest.raises(JobSpecError) as caught:
+        from_file(tmp_path, "command: [a]\nenv: {RANK: '1'}\n", env={"WORLD_SIZE": "1"})
+    told = caught.value.render()
+    assert "command line: error: --env.WORLD_SIZE: WORLD_SIZE cannot be set" in told
+    assert f"{tmp_path}/job.yaml:2:13: error: env.RANK: RANK cannot be set" in told
 
 
 def test_places_in_the_file(tmp_path):
