@@ -94,6 +94,16 @@ def _join(backend: str, world: World) -> None:
         dist.init_process_group(backend)
 
 
+def _refuse_another_size(size: int) -> None:
+    """A Horovod that does not find its launcher starts each rank as a world of its own. Elastic jobs have no fixed size.
+
+    Raises RuntimeError.
+    """
+    wanted = os.environ.get("WORLD_SIZE")
+    if wanted and size != int(wanted) and os.environ.get("HOROVOD_ELASTIC") != "1":
+        raise RuntimeError(f"Horovod sees {size} ranks, and the job has {wanted}: each would train alone")
+
+
 class Horovod:
     def __init__(self, hvd: Any) -> None:
         self._hvd = hvd
@@ -104,6 +114,7 @@ class Horovod:
     def run(cls, train: Callable[[Ranks], Result]) -> Result:
         hvd = importlib.import_module("horovod.torch")
         hvd.init()
+        _refuse_another_size(hvd.size())
         result = train(cls(hvd))
         hvd.shutdown()
         return result

@@ -52,23 +52,33 @@ def failed_imports(names: list[str]) -> Iterator[str]:
             yield f"import {name}: {type(error).__name__}: {error}"
 
 
-def horovod_parts(names: list[str]) -> str:
+def horovod_parts(names: list[str]) -> dict[str, bool]:
     """What this Horovod was built with. Empty where there is none."""
     module = next((sys.modules[name] for name in names if name in ("horovod.torch", "horovod.tensorflow.keras")), None)
-    if module is None:
-        return ""
-    parts = {part: getattr(module, f"{part}_built")() for part in ("gloo", "mpi", "nccl")}
-    return "horovod: " + ", ".join(part if built else f"no {part}" for part, built in parts.items())
+    return {part: bool(getattr(module, f"{part}_built")()) for part in ("gloo", "mpi", "nccl")} if module else {}
+
+
+def missing_parts(parts: dict[str, bool]) -> Iterator[str]:
+    """Without MPI each rank that mpirun starts would be a world of its own, and train alone. NCCL is for GPUs."""
+    for part in ("gloo", "mpi"):
+        if not parts.get(part, True):
+            yield f"horovod: built without {part}"
+
+
+def told(parts: dict[str, bool]) -> str:
+    return "horovod: " + ", ".join(part if built else f"no {part}" for part, built in parts.items()) if parts else ""
 
 
 def main(path: str) -> int:
     lock = Path(path).read_text(encoding="utf-8")
     wanted, names = pins(lock), imports(lock)
     problems = [*wrong_versions(wanted), *failed_imports(names)]
+    parts = horovod_parts(names) if not problems else {}
+    problems += missing_parts(parts)
     if problems:
         print("error: " + "; ".join(problems), file=sys.stderr)
         return 1
-    print(" ".join(f"{name}=={version(name)}" for name in SHOWN if name in wanted), horovod_parts(names))
+    print(" ".join(f"{name}=={version(name)}" for name in SHOWN if name in wanted), told(parts))
     return 0
 
 

@@ -43,6 +43,10 @@ make() {
     link_libraries "$folder"
     # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write.
     "$folder/bin/python" "$BUNDLE/environments/verify.py" "$lock"
+    if [ -n "${WITHOUT_NCCL:-}" ]; then
+        say "not stored: the nodes of another cluster may have that CUDA, and would restore a Horovod without NCCL"
+        return
+    fi
     store "$1" "$folder"
 }
 
@@ -105,6 +109,7 @@ install_lock() {
     if ! wants_horovod "$lock"; then return; fi
     "${pip[@]}" "setuptools<81" wheel "cmake<4"
     compiler "$1/bin/python"
+    mpi_compiler
     built=$(mktemp -d)
     use_cuda "$1" "$lock" "$built"
     horovod_wheel "$1/bin/python" "$lock" "$built" || true
@@ -126,6 +131,14 @@ print(sysconfig.get_path("include") + "/Python.h", sysconfig.get_python_version(
     if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
 }
 
+# mpi_compiler: EFA's Open MPI is not on the PATH, and has its headers with it. Without MPI each rank that mpirun starts
+# would train alone.
+mpi_compiler() {
+    if [ -x /opt/amazon/openmpi/bin/mpicxx ]; then PATH=/opt/amazon/openmpi/bin:$PATH; fi
+    mpi_compiles || install_packages libopenmpi-dev
+    mpi_compiles || fail "Horovod cannot be built with MPI here: mpicxx finds no mpi.h"
+}
+
 # use_cuda FOLDER LOCK SCRATCH: on a node with GPUs, Horovod goes through NCCL: the environment's own, which its framework loads
 # too, compiled by the CUDA that the framework was built for. Without that CUDA it goes over the network, and says so.
 use_cuda() {
@@ -136,6 +149,7 @@ use_cuda() {
     nccl=$(compgen -G "$1/lib/python3.11/site-packages/nvidia/nccl" || true)
     if [ -z "$home" ] || [ -z "$nccl" ]; then
         say "warning: no compiler of CUDA ${major:-?} or no NCCL here: Horovod of ${2##*/} is built without NCCL"
+        WITHOUT_NCCL=1
         return
     fi
     ln -s "$nccl/lib/libnccl.so.2" "$3/libnccl.so"

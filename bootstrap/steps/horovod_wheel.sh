@@ -3,7 +3,7 @@
 horovod_wheel() {
     local python=$1 lock=$2 out=$3 scratch with_mpi=0 with without
     scratch=$(mktemp -d)
-    if command -v mpicxx >/dev/null; then with_mpi=1; fi
+    if mpi_compiles; then with_mpi=1; fi
     cxx17_wrapper >"$scratch/cxx17"
     chmod +x "$scratch/cxx17"
     # MAKEFLAGS replaces Horovod's own -j8, which needs more memory than a small node has.
@@ -17,6 +17,11 @@ horovod_wheel() {
         "$python" -m pip wheel --no-deps --no-build-isolation --no-cache-dir --no-binary horovod -w "$out" \
         "$(grep '^horovod==' "$lock")"
     rm -rf "$scratch"
+}
+
+# Debian has Open MPI's headers in another package than its compiler.
+mpi_compiles() {
+    mpicxx -x c++ -E -include mpi.h /dev/null >/dev/null 2>&1
 }
 
 # horovod_framework LOCK: what Horovod is built against.

@@ -127,6 +127,42 @@ def test_mxnet_finds_its_libraries_beside_itself(machine: Machine) -> None:
     assert (packages / "mxnet/libquadmath.so.0").read_text() == "numpy.libs/libquadmath-96.so.0.0.0"
 
 
+@pytest.mark.parametrize(
+    ("amazons", "headers", "package", "says"),
+    [
+        (True, "amazon", "", "with {root}/amazon/openmpi/bin/mpicxx"),
+        (False, "there", "", "with {root}/bin/mpicxx"),
+        (False, "installed", "libopenmpi-dev", "with {root}/bin/mpicxx"),
+        (False, "nowhere", "libopenmpi-dev", "Horovod cannot be built with MPI here: mpicxx finds no mpi.h"),
+    ],
+)
+def test_horovod_is_compiled_with_mpi(machine: Machine, amazons: bool, headers: str, package: str, says: str) -> None:
+    machine.command("mpicxx", '[ -e "$ROOT/mpi.h" ]')
+    if amazons:
+        own = machine.root / "amazon/openmpi/bin/mpicxx"
+        own.parent.mkdir(parents=True)
+        own.write_text("#!/bin/sh\n")
+        own.chmod(0o755)
+    if headers == "there":
+        (machine.root / "mpi.h").touch()
+    text = (machine.root / "bundle/steps/environment.sh").read_text()
+    machine.step("environment", text.replace("/opt/amazon", f"{machine.root}/amazon"))
+    installs = 'install_packages() { echo "installs $*"; [ "$HEADERS" != installed ] || touch "$ROOT/mpi.h"; }'
+    script = f"HEADERS={headers}\n{installs}\nmpi_compiler\necho with $(command -v mpicxx)"
+    done = machine.run(script, "runner", "packages", "horovod_wheel", "environment")
+    assert ("installs libopenmpi-dev" in done.stdout) == bool(package), done.stdout + done.stderr
+    assert says.format(root=machine.root) in done.stdout + done.stderr
+    assert (done.returncode == 0) == (headers != "nowhere")
+
+
+def test_a_horovod_without_nccl_is_for_this_cluster_alone(machine: Machine) -> None:
+    done = build(machine, "install_lock() { WITHOUT_NCCL=1; }")
+    done.check_returncode()
+    assert "not stored: the nodes of another cluster may have that CUDA" in done.stdout
+    assert (machine.root / "envs/torch/complete").exists()
+    assert not list((machine.root / "s3").iterdir())
+
+
 def test_the_newest_compiler_of_the_frameworks_cuda_is_taken(machine: Machine) -> None:
     for version in ("12.6", "12.10", "13.0"):
         nvcc = machine.root / f"cuda/cuda-{version}/bin/nvcc"
