@@ -95,7 +95,7 @@ def _join(backend: str, world: World) -> None:
 
 
 def _refuse_another_size(size: int) -> None:
-    """A Horovod that does not find its launcher starts each rank as a world of its own. Elastic jobs have no fixed size.
+    """A Horovod that does not find its launcher makes each rank a world of its own. Elastic jobs have no fixed size.
 
     Raises RuntimeError.
     """

@@ -12,7 +12,7 @@ from gpucluster.errors import CloudError
 
 WAITING = {"Delay": 5, "MaxAttempts": 720}
 """An hour: the first image of a disk is a copy of all of it."""
-_TAGS = ("gpucluster:recipe", "gpucluster:base")
+_TAGS = ("gpucluster:recipe", "gpucluster:base", "gpucluster:parts")
 
 Image = Mapping[str, Any]
 
@@ -24,19 +24,24 @@ def made(ec2: Any) -> list[Image]:
 
 
 def find(ec2: Any, baking: Baking) -> Image | None:
-    """The image of this baking, in whatever cluster it was built, unless its making failed."""
-    ours = (image for image in made(ec2) if tags(image) == _values(baking))
+    """The newest image of this baking, in whatever cluster it was built, unless its making failed."""
+    ours = (image for image in made(ec2) if _fits(tags(image), baking))
     return next((image for image in ours if image["State"] in ("available", "pending")), None)
 
 
 def tags(image: Image) -> tuple[str, ...]:
-    """Recipe and base."""
+    """Recipe, base, and the parts that its builder had."""
     found = {tag["Key"]: tag["Value"] for tag in image.get("Tags", [])}
     return tuple(found.get(key, "") for key in _TAGS)
 
 
 def _values(baking: Baking) -> tuple[str, ...]:
-    return (baking.recipe, baking.base)
+    return (baking.recipe, baking.base, baking.parts)
+
+
+def _fits(got: tuple[str, ...], baking: Baking) -> bool:
+    wanted = _values(baking)
+    return got == wanted if baking.parts else got[:2] == wanted[:2]
 
 
 def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], *, tell: Callable[[str], None]) -> str:
@@ -68,7 +73,7 @@ def create(ec2: Any, instance_id: str, baking: Baking) -> str:
     own = [{"Key": key, "Value": value} for key, value in zip(_TAGS, _values(baking), strict=True)]
     made = ec2.create_image(
         InstanceId=instance_id,
-        Name=f"gpucluster-{baking.recipe}-{baking.base}",
+        Name=f"gpucluster-{baking.recipe}-{baking.base}-{baking.parts}",
         Description=f"{baking.base} with what GpuCluster's nodes install",
         TagSpecifications=[{"ResourceType": kind, "Tags": own} for kind in ("image", "snapshot")],
     )

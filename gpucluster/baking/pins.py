@@ -31,6 +31,8 @@ class Baking:
     base: str
     """An AMI's id."""
     recipe: str
+    parts: str = ""
+    """Of its builder, as `recipe.parts` names them; empty: any will do. Not in the key: a base has one image pinned."""
 
     @property
     def key(self) -> str:

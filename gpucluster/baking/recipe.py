@@ -59,6 +59,18 @@ class Extras:
 NO_EXTRAS = Extras()
 
 
+def parts(machine: InstanceType) -> str:
+    """What a plain image gets on such a builder, not on every other: `open-efa-nvswitch-gdrcopy`, `cpu`."""
+    row = matrix.machine(machine)
+    has = {
+        row.kernel_module if row else "cpu": True,
+        "efa": machine.efa_interfaces > 0,
+        "nvswitch": matrix.has_nvswitch(machine),
+        "gdrcopy": matrix.uses_gdrcopy(machine),
+    }
+    return "-".join(name for name, there in has.items() if there)
+
+
 def recipe(extras: Extras = NO_EXTRAS) -> str:
     """16 hex digits: of the same steps and versions the same everywhere."""
     return _recipe(extras)

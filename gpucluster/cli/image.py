@@ -44,8 +44,8 @@ def build(
     """Install on an instance what nodes install at boot, make an AMI of it, and pin it in cdk.context.json.
 
     Compute nodes boot from it after the next `up` or `cdk deploy`, as long as steps and base image are the same. Where
-    the account has that image already, nothing is built. GPU drivers and EFA are installed only where the instance type
-    has them (`--on`); a Deep Learning AMI brings them.
+    the account has that image already, made on any type unless `--on` is given, nothing is built. GPU drivers and EFA
+    are installed only where the instance type has them (`--on`); a Deep Learning AMI brings them.
 
     The last line on stdout is a JSON object: image_id, base, recipe, built, pinned_in, seconds.
     """
@@ -63,7 +63,7 @@ def build(
         start_local_cloud(context.config_path, config, port=port, image=image, wheels=wheels, tell=tell)
     with aws_errors():
         baking = _baking(context, config, wanted)
-        image_id, built = _found_or_built(context, config, baking, wanted, on)
+        image_id, built = _found_or_built(context, config, baking, wanted, on, any_type=machine is None)
     file = pins.pin(context.config_path, baking, image_id)
     click.echo(_next_words(image_id, file), err=True)
     result = {"image_id": image_id, "base": baking.base, "recipe": baking.recipe, "built": built}
@@ -97,13 +97,14 @@ def list_(context: CliContext, as_json: bool) -> int:
 def _row(image: Any, pinned: set[str], wanted: str) -> dict[str, str]:
     from gpucluster.baking.bake import tags
 
-    recipe_, base = tags(image)
+    recipe_, base, parts = tags(image)
     used = "pinned" if image["ImageId"] in pinned else "not pinned"
     return {
         "image_id": image["ImageId"],
         "state": image["State"],
         "base": base,
         "recipe": recipe_,
+        "parts": parts,
         "made": str(image["CreationDate"])[:19],
         "use": used if recipe_ == wanted else "other steps",
     }
@@ -149,17 +150,20 @@ def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
 
 
 def _found_or_built(
-    context: CliContext, config: ClusterConfig, baking: Baking, image: str, machine: str
+    context: CliContext, config: ClusterConfig, baking: Baking, image: str, machine: str, *, any_type: bool
 ) -> tuple[str, bool]:
     """The AMI, and whether it was made now."""
     from gpucluster.baking import bake
+    from gpucluster.baking.recipe import parts
     from gpucluster.cli.up import stopwatch
+    from gpucluster.instances import INSTANCE_TYPES
 
     tell, ec2 = stopwatch(), _cloud(context, config).client("ec2")
-    there = bake.find(ec2, baking)
+    here = dataclasses.replace(baking, parts=parts(INSTANCE_TYPES[machine]))
+    there = bake.find(ec2, baking if any_type else here)
     if there is None:
         deployment = _deployment(context, config, image, machine)
-        return bake.build(deployment, baking, os.environ, tell=tell), True
+        return bake.build(deployment, here, os.environ, tell=tell), True
     tell(f"{there['ImageId']} is of these steps and this base already")
     bake.wait_for(ec2, there["ImageId"])
     return str(there["ImageId"]), False

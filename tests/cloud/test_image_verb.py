@@ -49,6 +49,12 @@ def test_an_image_is_found_again_by_recipe_and_base(place: Place, stopped: str) 
     assert (bake.find(place.ec2, baking) or {})["ImageId"] == made
     assert bake.find(place.ec2, dataclasses.replace(baking, recipe="00ab")) is None
     assert bake.find(place.ec2, dataclasses.replace(baking, base="ami-1")) is None
+    with_a_driver = dataclasses.replace(baking, parts="open-efa")
+    assert bake.find(place.ec2, with_a_driver) is None
+    other = bake.create(place.ec2, stopped, with_a_driver)
+    bake.wait_for(place.ec2, other)
+    assert (bake.find(place.ec2, with_a_driver) or {})["ImageId"] == other
+    place.ec2.deregister_image(ImageId=other)
     place.ec2.deregister_image(ImageId=made)
     assert bake.find(place.ec2, baking) is None
 

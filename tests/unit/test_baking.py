@@ -38,6 +38,19 @@ def test_a_recipe_is_no_clusters_and_changes_with_its_base_in_nothing() -> None:
     assert recipe.recipe() != recipe.render.version({"image.sh": one["image.sh"]})
 
 
+@pytest.mark.parametrize(
+    ("machine", "parts"),
+    [
+        ("m6i.large", "cpu"),
+        ("p3.16xlarge", "proprietary"),
+        ("g5.12xlarge", "open-efa"),
+        ("p4d.24xlarge", "open-efa-nvswitch-gdrcopy"),
+    ],
+)
+def test_what_a_builder_has_is_a_word(machine: str, parts: str) -> None:
+    assert recipe.parts(INSTANCE_TYPES[machine]) == parts
+
+
 def test_every_step_that_is_baked_is_in_the_bundle_and_defined() -> None:
     files = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"])
     text = "\n".join(files.values())
