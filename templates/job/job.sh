@@ -25,8 +25,8 @@ run_job() {
   if declare -F make_ram >/dev/null; then make_ram; fi
   if declare -F prepare_channels >/dev/null; then prepare_channels; fi
   make_containers
-  watch_nccl
   full_preflight
+  watch_nccl # not before: the reports of the all-reduce above are not the job's
   launch >&"$OUTPUT" 2>&1 {OUTPUT}>&- &
   LAUNCHER_PID=$!
   start_nccl_watcher

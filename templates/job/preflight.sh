@@ -52,9 +52,9 @@ full_preflight() {
   settle "$code"
 }
 
-# `timed SECONDS FUNCTION FILE`: its output goes to the file; it is ended at its limit and when the job is.
+# `timed SECONDS FUNCTION FILE`: its output goes to the file; it is ended at its limit, which is status 124, and when the job is.
 timed() {
-  local code=0 timer
+  local code=0 timer began=$SECONDS
   "$2" >"$3" 2>&1 {OUTPUT}>&- &
   LAUNCHER_PID=$!
   # one process, which leaves no other behind when it is not needed any more
@@ -64,6 +64,7 @@ timed() {
   LAUNCHER_PID=''
   kill "$timer" 2>/dev/null || true
   [ -z "$STOPPED" ] || exit 143
+  ((SECONDS - began < $1)) || return 124
   return "$code"
 }
 

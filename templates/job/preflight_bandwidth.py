@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FAILED = 3
+TIMED_OUT = 124
 SLOW, BROKEN = 0.7, 0.25
 """Of the published figure: below, the nodes are worth a look; below, this is not the network that was paid for."""
 SIZE = 2**30
@@ -44,6 +45,8 @@ def failure(text: str, code: int) -> tuple[str, str]:
     if match:
         return match[2], f"an all-reduce in the job's framework failed on rank {match[1]} ({match[2]}): {match[3]}"
     last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
+    if code == TIMED_OUT:
+        return "", f"an all-reduce in the job's framework did not end in its five minutes: {last}"
     return "", f"an all-reduce in the job's framework failed with exit code {code}: {last}"
 
 

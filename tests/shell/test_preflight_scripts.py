@@ -236,6 +236,27 @@ def test_full_says_which_rank_failed_and_does_not_start_the_job(run):
     assert result["reason"].endswith("failed on rank 3 (train-2): RuntimeError: NCCL error: unhandled system error")
 
 
+def test_full_says_that_an_all_reduce_hung(run):
+    def write(folder):
+        pretended("import time\nprint('waiting for the others', flush=True)\ntime.sleep(50)")(folder)
+        script = folder / "preflight.sh"
+        script.write_text(script.read_text().replace("timed 300", "timed 3"))
+
+    code, result, log, _ = run(preflight="full", change=write)
+    assert code == 1 and "started" not in log, log
+    assert "an all-reduce in the job's framework did not end in its five minutes: " in result["reason"]
+
+
+def test_what_nccl_says_of_the_all_reduce_is_not_the_jobs(run):
+    report = "NCCL INFO Using network AWS Libfabric"
+    said = f"open(os.environ.get('NCCL_DEBUG_FILE', '/dev/null'), 'w').write('{report}')"
+    own = "echo 'h:1:1 [0] NCCL INFO Using network Socket' >${NCCL_DEBUG_FILE:-/dev/null}; sleep 3"
+    change = pretended(said + TOLD)
+    code, result, log, _ = run(preflight="full", change=change, command=("bash", "-c", own))
+    assert code == 0, log
+    assert result["nccl"]["networks"] == {"Socket": 4}
+
+
 def test_full_without_a_framework_goes_on(run):
     code, result, log, _ = run(launcher="horovodrun", preflight="full")
     assert code == 0, log
