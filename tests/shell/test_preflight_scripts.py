@@ -248,8 +248,9 @@ def test_full_says_that_an_all_reduce_hung(run):
 
 
 def test_what_nccl_says_of_the_all_reduce_is_not_the_jobs(run):
-    report = "NCCL INFO Using network AWS Libfabric"
-    said = f"open(os.environ.get('NCCL_DEBUG_FILE', '/dev/null'), 'w').write('{report}')"
+    report = "h:1:1 [0] NCCL INFO Using network AWS Libfabric"
+    file = "os.environ.get('NCCL_DEBUG_FILE', '/dev/null').replace('%p', 'all-reduce')"
+    said = f"open({file}, 'w').write('{report}')"
     own = "echo 'h:1:1 [0] NCCL INFO Using network Socket' >${NCCL_DEBUG_FILE:-/dev/null}; sleep 3"
     change = pretended(said + TOLD)
     code, result, log, _ = run(preflight="full", change=change, command=("bash", "-c", own))
