@@ -249,7 +249,7 @@ def test_full_says_that_an_all_reduce_hung(run):
 
 def test_what_nccl_says_of_the_all_reduce_is_not_the_jobs(run):
     report = "h:1:1 [0] NCCL INFO Using network AWS Libfabric"
-    file = "os.environ.get('NCCL_DEBUG_FILE', '/dev/null').replace('%p', 'all-reduce')"
+    file = "os.environ.get('NCCL_DEBUG_FILE', '/dev/null').replace('%p', '!')"
     said = f"open({file}, 'w').write('{report}')"
     own = "echo 'h:1:1 [0] NCCL INFO Using network Socket' >${NCCL_DEBUG_FILE:-/dev/null}; sleep 3"
     change = pretended(said + TOLD)
