@@ -112,7 +112,7 @@ def _channels(
     callback=_pairs,
     help="What finds a value in a line of the log; result.json then has it; repeatable.",
 )
-@click.option("--signal", help="Sent to the ranks before the time limit: USR1@120.")
+@click.option("--signal", help="Sent to the ranks' programs before the time limit: USR1@120.")
 @click.option("--sbatch-args", multiple=True, metavar="OPTION", help="One more option of sbatch; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Print the script to stdout and stop. Needs no cluster.")
 @click.option(

@@ -57,6 +57,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     yield from _horovodrun(spec)
     yield from _servers(spec, config)
     yield from _container(spec, config)
+    yield from _signal(spec)
     yield from channels.check(spec, config)
     yield from staging.check(spec, config)
 
@@ -176,6 +177,12 @@ def _container(spec: JobSpec, config: ClusterConfig) -> Findings:
             f"the nodes of {spec.partition} have no pyxis",
             "write software: {containers: true} in cluster.yaml, or name an image that has it",
         )
+
+
+def _signal(spec: JobSpec) -> Findings:
+    limited = spec.time or any(option.startswith(("--time", "-t")) for option in spec.sbatch_args)
+    if spec.signal and not limited:
+        yield Finding(("signal",), "is sent before the time limit, and the job has none", "add a time, such as 2:00:00")
 
 
 def _name(command: tuple[str, ...]) -> str:

@@ -190,6 +190,7 @@ def _programs(spec: JobSpec, launcher: Launcher, *more: str) -> dict[str, str]:
     names = (
         *more,
         *EVERY_JOB,
+        *(["signal-ranks.sh"] if spec.signal else []),
         *container.PROGRAMS,
         *preflight.programs(spec),
         *channels.programs(spec),

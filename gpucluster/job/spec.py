@@ -121,7 +121,7 @@ VariableName = Annotated[
 Command = Annotated[tuple[Word, ...], BeforeValidator(_command), Field(min_length=1)]
 TimeLimit = Annotated[str, BeforeValidator(_time)]
 Signal = Annotated[
-    str, _matching(r"(B:)?([A-Z]+[0-9]*|[0-9]{1,2})(@[0-9]{1,5})?", "sbatch's [B:]NAME[@seconds], such as USR1@120")
+    str, _matching(r"USR[12](@[0-9]{1,5})?", "USR1 or USR2, and @seconds before the limit, such as USR1@120")
 ]
 # sbatch splits #SBATCH lines by rules of its own; an option without blanks and quotes means the same to it as to us.
 SbatchOption = Annotated[
@@ -231,7 +231,7 @@ class JobSpec(BaseModel):
     requeue: bool = True
     exclusive: bool = True
     signal: Signal | None = None
-    """What Slurm sends to the ranks before the time limit."""
+    """What the ranks' programs are sent before the time limit."""
     sbatch_args: tuple[SbatchOption, ...] = ()
     channels: dict[ChannelName, Channel] = {}
     exports: tuple[SharedPath, ...] = ()

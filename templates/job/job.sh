@@ -37,6 +37,18 @@ run_job() {
   exit "$EXIT_CODE"
 }
 
+# Slurm tells this script alone, as `signal` of the job asks for. Of the job's other processes only the ranks' programs
+# hear of it.
+signal_ranks() {
+  local node
+  [ -n "$LAUNCHER_PID" ] || return 0
+  echo "[launcher] the ranks get SIG$1: the time limit is near"
+  for node in "${NODES[@]}"; do
+    srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist="$node" --cpu-bind=none --input=none --quiet \
+      bash "$GPUCLUSTER_JOB_DIR/signal-ranks.sh" "$1" {OUTPUT}>&- &
+  done
+}
+
 find_nodes() {
   mapfile -t NODES < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   [ "${#NODES[@]}" -eq "$NUM_NODES" ] || give_up "the job has ${#NODES[@]} nodes (${NODES[*]:-none}), expected $NUM_NODES"

@@ -245,6 +245,34 @@ def test_a_cancelled_job_ends_every_rank_and_says_so(tmp_path, launcher):
         assert not alive(path.read_text().strip()), path.name
 
 
+# On a node of their own the ranks of each node get it once; here both nodes' processes are found for either.
+CHECKPOINTS = """
+import os, signal, time
+def handle(number, frame):
+    open(os.environ["OUT"] + "/got" + os.environ["RANK"], "w").write(signal.Signals(number).name)
+signal.signal(signal.SIGUSR1, handle)
+open(os.environ["OUT"] + "/up" + os.environ["RANK"], "w")
+while not os.path.exists(os.environ["OUT"] + "/got" + os.environ["RANK"]): time.sleep(0.05)
+time.sleep(1)
+"""
+IN_BASH = """
+trap 'echo SIGUSR1 >"$OUT/got$RANK"' USR1; touch "$OUT/up$RANK"
+until [ -e "$OUT/got$RANK" ]; do sleep 0.1 & wait $! || true; done; sleep 1
+"""
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "mpirun", "srun"])
+@pytest.mark.parametrize("command", [("python", "-c", CHECKPOINTS), ("bash", "-c", IN_BASH)], ids=["python", "bash"])
+def test_the_programs_of_all_ranks_get_the_signal_and_nothing_else_does(tmp_path, launcher, command):
+    wanted = {"launcher": launcher, "command": command, "signal": "USR1@60", "time": "1:00:00"}
+    process = subprocess.Popen(**prepare(tmp_path, {}, wanted))
+    wait_for(lambda: len(list(tmp_path.glob("up*"))) == 4)
+    process.send_signal(signal.SIGUSR1)  # what Slurm does for B:USR1
+    assert process.wait(30) == 0, (tmp_path / "job" / "log.txt").read_text()
+    assert [(tmp_path / f"got{rank}").read_text().strip() for rank in range(4)] == ["SIGUSR1"] * 4
+    assert "[launcher] the ranks get SIGUSR1: the time limit is near" in (tmp_path / "job" / "log.txt").read_text()
+
+
 def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
     program = 'echo "srun: error: Node failure on train-2" >&2; touch "$OUT/up"; exec sleep 60'
     job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",)})

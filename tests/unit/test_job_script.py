@@ -128,6 +128,7 @@ def test_launchers_and_their_files_are_there():
         "job.sh",
         "network.sh",
         "rank.sh",
+        "signal-ranks.sh",
         "metrics.py",
         ram.PROGRAM,
         *container.PROGRAMS,

@@ -137,7 +137,9 @@ def test_time_refused(time):
         ({"command": "a && b"}, "command: needs a shell for '&&' | write a list: [bash, -c, '…']"),
         ({"sbatch_args": ("--a b",)}, "--sbatch-args[0]: must be one option of sbatch"),
         ({"sbatch_args": ("--a\n#SBATCH --b",)}, "--sbatch-args[0]: must be one option of sbatch"),
-        ({"signal": "USR1 120"}, "--signal: must be sbatch's [B:]NAME[@seconds]"),
+        ({"signal": "USR1 120", "time": "1:00:00"}, "--signal: must be USR1 or USR2, and @seconds before the limit"),
+        ({"signal": "TERM@9", "time": "1:00:00"}, "--signal: must be USR1 or USR2, and @seconds before the limit"),
+        ({"signal": "USR1@9"}, "--signal: is sent before the time limit, and the job has none | add a time, such as"),
     ],
 )
 def test_refused(flags, message):
