@@ -99,12 +99,13 @@ await() {
   done
 }
 
-# scancel and the time limit. Slurm kills what is left KillWait (30 s by default) after this.
+# scancel and the time limit. Ranks have 5 s to end (rank.sh), the launcher has 7, and Slurm kills what is left after 10
+# (KillWait in slurm.conf): the time between is for the result.
 stop() {
   STOPPED=1
   [ -n "$LAUNCHER_PID" ] || exit 143
   kill -TERM "$LAUNCHER_PID" 2>/dev/null || true
-  (sleep 10; kill -KILL "$LAUNCHER_PID" 2>/dev/null) >/dev/null 2>&1 {OUTPUT}>&- &
+  (sleep 7; kill -KILL "$LAUNCHER_PID" 2>/dev/null) >/dev/null 2>&1 {OUTPUT}>&- &
 }
 
 finish() {

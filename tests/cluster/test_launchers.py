@@ -62,3 +62,19 @@ def test_a_rank_that_fails_ends_a_job_of_horovodrun_over_mpi(cluster: Bed) -> No
     for node in (first, second):
         left = "ssh", node, "pgrep -af '[s]leep 299|[p]rted' || true"
         wait_for(f"no process left on {node}", lambda left=left: not cluster.ssh(*left).strip(), 30)
+
+
+UNTIL_TOLD = """
+trap 'echo told; exit 0' USR1
+for second in {1..170}; do sleep 1 & wait $!; done
+exit 9
+"""
+
+
+def test_the_ranks_are_told_that_the_time_limit_is_near(cluster: Bed) -> None:
+    """Of mpirun's ranks those on the first node are no step of Slurm's."""
+    limit = ("--time", "0:03:00", "--signal", "USR1@120")
+    ranks = ("--nodes", "2", "--gpus-per-node", "2", "--launcher", "mpirun")
+    job = cluster.submit(*ranks, *limit, "--follow", "--", "bash", "-c", UNTIL_TOLD)
+    assert job.exit_code == 0, job.told + "\n".join(job.log)
+    assert sorted(line.split()[0] for line in job.log if line.endswith("] told")) == ["[0", "[1", "[2", "[3"]
