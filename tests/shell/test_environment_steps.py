@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,21 @@ def test_the_newest_compiler_of_the_frameworks_cuda_is_taken(machine: Machine) -
     script = "CUDA_ROOT=$ROOT/cuda; cuda_home 12; cuda_home 13; cuda_home 11; echo none"
     found = machine.run(script, "environment").stdout.splitlines()
     assert [line.rpartition("-")[2] for line in found] == ["12.10", "13.0", "none"]
+
+
+@pytest.mark.parametrize(
+    ("mpi", "says"), [(True, "horovod: gloo, mpi, no nccl"), (False, "error: horovod: built without mpi")]
+)
+def test_an_environment_whose_horovod_lacks_mpi_is_not_good(tmp_path: Path, mpi: bool, says: str) -> None:
+    package = tmp_path / "horovod"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    built = {"gloo": True, "mpi": mpi, "nccl": False}
+    text = "\n".join(f"def {part}_built(): return {there}" for part, there in built.items())
+    (package / "torch.py").write_text(text)
+    (tmp_path / "lock.txt").write_text("# imports: horovod.torch\n")
+    verify = STEPS.parent / "environments/verify.py"
+    argv = [sys.executable, str(verify), str(tmp_path / "lock.txt")]
+    done = subprocess.run(argv, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == mpi
+    assert says in done.stdout + done.stderr
