@@ -92,6 +92,7 @@ class Deployment:
         """False where the stack was as it should be already. Raises DeployError."""
         self.let_finish()
         self._end_failed_rollback()
+        self._unprotect_failed_creation()
         self._start_head()
         self._bootstrap(inherited)
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
@@ -126,6 +127,12 @@ class Deployment:
         self.tell(f"the last update could not be undone: leaving {' '.join(stuck)} as it is, undoing the rest")
         self.clients.cloudformation.continue_update_rollback(StackName=self.name, ResourcesToSkip=stuck)
         self.let_finish()
+
+    def _unprotect_failed_creation(self) -> None:
+        """What is left of it is deleted before the next attempt, which protects anew. Nobody ever had that cluster."""
+        if self.status() in stack.NEVER_LIVE and self.protected():
+            self.tell(f"{self.name} never came up: what is left of the last attempt is deleted")
+            self.lift_protection()
 
     def _end_replaced_heads(self) -> None:
         """Those that CloudFormation has done with and could not terminate: head_node.termination_protection."""

@@ -10,6 +10,8 @@ from typing import Any
 
 BOOTSTRAP_STACK = "CDKToolkit"
 NOTHING_LEFT = ("CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
+NEVER_LIVE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+"""After a creation that failed: the CDK command line deletes what is left before it creates the stack anew."""
 CANCELLED = "cancelled"
 """In the reason of a resource that failed only because another one had: `Resource creation cancelled`."""
 

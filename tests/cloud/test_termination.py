@@ -170,3 +170,21 @@ def test_up_starts_a_stopped_head_and_ends_one_that_was_replaced(cluster: Cluste
     (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
     assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
     _kept_and_removed(cluster.cloud, volume, database)
+
+
+def test_a_first_deployment_that_failed_is_tried_again_though_it_is_protected(cluster: Cluster) -> None:
+    """Nothing was ever live: the CDK command line deletes what is left, which the protection must not refuse."""
+    with Head(cluster.cloud, NAME, "FAILURE", "step=slurm line=42: no"):
+        failed = cluster.gpucluster("up")
+    assert failed.returncode == 3 and "step=slurm line=42: no" in failed.stderr, failed.stderr
+    assert cluster.status() == "ROLLBACK_FAILED", "head node and database are protected too"
+    (left,), (empty,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
+    with Head(cluster.cloud, NAME):
+        up = cluster.gpucluster("up")
+    assert up.returncode == 0, up.stderr
+    assert f"lifting the termination protection of {NAME}" in up.stderr
+    _kept_and_removed(cluster.cloud, left, empty)
+    assert cluster.protected() == (True, True, True)
+    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
+    assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
+    _kept_and_removed(cluster.cloud, volume, database)
