@@ -7,11 +7,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from gpucluster import cdk, stack, updates
+from gpucluster.budget_stop import BudgetStop
 from gpucluster.errors import DeployError
 
 Tell = Callable[[str], None]
@@ -20,8 +22,6 @@ WHO: Mapping[Role, str] = {"head": "the head node", "image": "the builder"}
 READY: Mapping[Role, str] = {"head": "when Slurm is up", "image": "when all is installed"}
 
 HEARTBEAT_S = 5.0
-BUDGETS_STOP = "BudgetStopLaunchesPolicy"
-"""How the stack calls the policy of budget.at_limit: stop-launches."""
 WAIT_CONDITION = "AWS::CloudFormation::WaitCondition"
 _HEAD_SAID = re.compile(r"received failed message: '(.*)' for uniqueId", re.DOTALL)
 _BOOT_STEP = re.compile(r"step=\S+ status=\S+.*")
@@ -35,6 +35,7 @@ _QUIET = re.compile(
 class Clients:
     """The boto3 clients that this takes."""
 
+    budgets: Any
     cloudformation: Any
     ec2: Any
     fsx: Any
@@ -88,13 +89,20 @@ class Deployment:
         every = ({tag["Key"]: tag["Value"] for tag in each["Tags"]} for page in pages for each in page["FileSystems"])
         return {tags.get("Name", "") for tags in every if tags.get("gpucluster:cluster") == self.name}
 
-    def up(self, inherited: Mapping[str, str]) -> bool:
-        """False where the stack was as it should be already. Raises DeployError."""
+    def up(self, inherited: Mapping[str, str], *, launches_again: bool = False) -> bool:
+        """False where the stack was as it should be already. Raises DeployError.
+
+        `launches_again`: where AWS Budgets has stopped launches, that is taken back.
+        """
         self.let_finish()
         self._end_failed_rollback()
         self._unprotect_failed_creation()
         self._start_head()
         self._bootstrap(inherited)
+        with self._budget_stop().taken_back() if launches_again else nullcontext():
+            return self._deploy(inherited)
+
+    def _deploy(self, inherited: Mapping[str, str]) -> bool:
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
         options = ("--require-approval", "never", "--progress", "events")
         try:
@@ -114,7 +122,7 @@ class Deployment:
             return
         self._end_nodes()
         self._remove_records()
-        self._take_back_the_budgets_stop()
+        self._budget_stop().detach()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force")
 
@@ -257,12 +265,9 @@ class Deployment:
             if changes:
                 self.clients.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
 
-    def _take_back_the_budgets_stop(self) -> None:
-        """The policy that AWS Budgets attached when the budget was spent: attached, neither it nor the role can go."""
-        policies = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::IAM::ManagedPolicy", BUDGETS_STOP)
-        for policy in policies:
-            for role in self.clients.iam.list_entities_for_policy(PolicyArn=policy)["PolicyRoles"]:
-                self.clients.iam.detach_role_policy(RoleName=role["RoleName"], PolicyArn=policy)
+    def _budget_stop(self) -> BudgetStop:
+        clients = self.clients
+        return BudgetStop(self.name, clients.cloudformation, clients.iam, clients.budgets, clients.sts, tell=self.tell)
 
     def _console(self) -> str:
         """Of the head node, of the new one where it is being replaced; empty as long as there is none."""

@@ -40,6 +40,10 @@ class Comparison:
     def may_stop_the_head(self) -> bool:
         return not self.known or self.any(*_HEAD)
 
+    @property
+    def launches_again(self) -> bool:
+        return any(change.outcome.launches_again for change in self.changes)
+
     def any(self, *effects: Effect) -> bool:
         return any(change.effect in effects for change in self.changes)
 

@@ -60,7 +60,7 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
                 click.echo(line, err=True)
             changes.refuse_loss(comparison)
             with changes.nodes_out_of_service(comparison, context.config_path, deployment, tell, drain=drain):
-                changed = deployment.up(os.environ)
+                changed = deployment.up(os.environ, launches_again=comparison.launches_again)
             outputs = deployment.outputs()
     except KeyboardInterrupt:
         return interrupted(deployment)
@@ -138,6 +138,7 @@ def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[s
         state_folder=local_cloud.state_folder(config_file),
         aws=local_cloud.environment(record, region=config.region),
         clients=Clients(
+            budgets=cloud.client("budgets"),
             cloudformation=cloud.client("cloudformation"),
             ec2=cloud.client("ec2"),
             fsx=cloud.client("fsx"),

@@ -36,14 +36,16 @@ class Outcome:
     drains: tuple[Drain, ...] = ()
     while_there: str = ""
     """Of a refusal that holds only while the file system of this name is there."""
+    launches_again: bool = False
+    """Of a change of the budget: where AWS Budgets has stopped launches, `up` takes that back."""
 
 
 def nothing(happens: str) -> Outcome:
     return Outcome(Effect.NOTHING, happens)
 
 
-def in_place(happens: str) -> Outcome:
-    return Outcome(Effect.IN_PLACE, happens)
+def in_place(happens: str, *, launches_again: bool = False) -> Outcome:
+    return Outcome(Effect.IN_PLACE, happens, launches_again=launches_again)
 
 
 def new_nodes(happens: str) -> Outcome:

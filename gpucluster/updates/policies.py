@@ -29,7 +29,6 @@ _IDLE = in_place("counts for nodes that run as well")
 _RELINK = "take the entry away and `up`; then add it with the new place, and `up`"
 _EMPTY = refused("FSx would make a new, empty file system", NEW_MOUNT)
 _UNLINKED = in_place("not linked in the next file system; what is in its folder now keeps the one that is there")
-_BUDGET = in_place("AWS Budgets is told")
 
 POLICIES: Mapping[str, Outcome | Rule] = {
     "name": refused("another name is another cluster", "keep the name; `down` deletes the cluster that has it"),
@@ -102,10 +101,10 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "monitoring.log_days": in_place("older log lines go"),
     "monitoring.dashboard": in_place("the dashboard is made or deleted"),
     "monitoring.alarm_email": in_place("AWS asks the address to confirm"),
-    "budget": added_or_removed(_BUDGET, _BUDGET),
-    "budget.monthly_usd": _BUDGET,
-    "budget.email": _BUDGET,
-    "budget.at_limit": _BUDGET,
+    "budget": rules.budget,
+    "budget.monthly_usd": rules.budget,
+    "budget.email": rules.budget,
+    "budget.at_limit": rules.budget,
     "security.kms_key_arn": refused("a disk cannot change its key: volume and file systems would be new", NEW_CLUSTER),
     "security.permissions_boundary_arn": in_place("roles keep their names; calls are held to it at once"),
     "silence": nothing("findings only"),

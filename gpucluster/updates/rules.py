@@ -269,3 +269,16 @@ _EARLIER_RECORDS: dict[Any, str] = {
     "rds": "earlier records stay in the database's last snapshot",
     "off": "of jobs that ended before there is no record",
 }
+
+
+def budget(difference: Difference, step: Step) -> Outcome:
+    """What AWS Budgets did at the limit stays done, and its policy attached, unless `up` takes it back."""
+    before, told = step.old.budget, "AWS Budgets is told"
+    if before is None or before.at_limit != "stop-launches":
+        return in_place(told)
+    if difference.key == "budget.monthly_usd" and difference.new < difference.old:
+        return in_place(told)
+    again = f"{told}; where it has stopped launches, nodes can start again"
+    if difference.key == "budget.email":  # the new budget begins as if nothing had happened, and learns what is spent
+        again = f"{again}, until it stops them anew"
+    return in_place(again, launches_again=True)

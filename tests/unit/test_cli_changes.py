@@ -139,7 +139,8 @@ def test_the_clusters_file_systems_are_told_by_their_tags() -> None:
     pages[1]["FileSystems"].append(system(Name="d-burst", gpucluster_cluster="d"))
     fsx = Mock()
     fsx.get_paginator("describe_file_systems").paginate.return_value = pages
-    clients = Clients(cloudformation=None, ec2=None, fsx=fsx, iam=None, rds=None, route53=None, sts=None)
+    others = ("budgets", "cloudformation", "ec2", "iam", "rds", "route53", "sts")
+    clients = Clients(fsx=fsx, **dict.fromkeys(others))
     deployment = RealDeployment("c", "us-east-1", Path("x"), Path("x"), {}, clients, tell=lambda line: None)
     assert deployment.file_systems() == {"c-burst"}
 

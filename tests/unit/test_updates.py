@@ -133,6 +133,36 @@ def test_what_is_protected_or_would_be_deleted_is_refused(text: str, old: str, n
     assert change.effect is Effect.REFUSED and words in change.line()
 
 
+STOPS = "budget: {monthly_usd: 90000, email: a@example.com, at_limit: stop-launches}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [
+        ("90000", "95000", True),
+        ("90000", "80000", False),
+        ("a@", "b@", True),
+        (", at_limit: stop-launches", "", True),
+        (STOPS, "", True),
+        (STOPS, STOPS, False),
+    ],
+    ids=["more money", "less money", "another address", "only told", "no budget", "the same"],
+)
+def test_which_changes_of_a_budget_bring_launches_back(old: str, new: str, again: bool) -> None:
+    """Only AWS Budgets knows whether it has stopped them."""
+    text = f"{SMALL}{STOPS}\n"
+    found = changed(old, new, text)
+    assert any(change.outcome.launches_again for change in found) is again
+    assert any("where it has stopped launches" in change.line() for change in found) is again
+    assert all(change.effect is Effect.IN_PLACE for change in found)
+
+
+def test_a_budget_that_never_stopped_launches_brings_none_back() -> None:
+    for old in (SMALL, SMALL + STOPS.replace("stop-launches", "tell")):
+        (change,) = changes(old, SMALL + STOPS)
+        assert not change.outcome.launches_again
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_change_does(case: str) -> None:
     old, new, effect, words = CASES[case]

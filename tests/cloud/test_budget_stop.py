@@ -1,0 +1,103 @@
+"""Launches that AWS Budgets has stopped: which changes of cluster.yaml bring them back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucluster import local_cloud, stack
+from tests.cloud.played_head import Head
+
+ROOT = Path(__file__).resolve().parents[2]
+ACCOUNT = "123456789012"
+NAME = "Spent"
+CLUSTER = f"""
+name: {NAME}
+region: us-east-1
+head_node: {{instance_type: m6i.large, volume_gib: 20, on_delete: delete}}
+partitions: [{{name: train, instance_types: [g5.12xlarge], max_nodes: 2}}]
+"""
+BUDGET = "budget: {{monthly_usd: {usd}, email: {email}, at_limit: {at_limit}}}\n"
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@dataclass
+class Cluster:
+    file: Path
+    cloud: Any
+
+    def describe(self, *, usd: int = 90000, email: str = "a@b.example", at_limit: str = "stop-launches") -> None:
+        self.file.write_text(CLUSTER + BUDGET.format(usd=usd, email=email, at_limit=at_limit))
+
+    def gpucluster(self, *arguments: str) -> str:
+        """What it said."""
+        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self.file), *arguments]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def action(self) -> dict[str, Any]:
+        found: list[dict[str, Any]]
+        found = self.cloud.client("budgets").describe_budget_actions_for_account(AccountId=ACCOUNT)["Actions"]
+        (ours,) = (each for each in found if each["BudgetName"].startswith(f"gpucluster-{NAME}-"))
+        return ours
+
+    def spend(self) -> None:
+        action = self.action()
+        which = {"AccountId": ACCOUNT, "BudgetName": action["BudgetName"], "ActionId": action["ActionId"]}
+        self.cloud.client("budgets").execute_budget_action(**which, ExecutionType="APPROVE_BUDGET_ACTION")
+        assert self.stopped()
+
+    def stopped(self) -> bool:
+        cloudformation, iam = self.cloud.client("cloudformation"), self.cloud.client("iam")
+        roles = stack.physical_ids(cloudformation, NAME, "AWS::IAM::Role", "HeadRole")
+        attached = [
+            each for role in roles for each in iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+        ]
+        return any("BudgetStopLaunches" in each["PolicyName"] for each in attached)
+
+
+@pytest.fixture
+def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path / "cluster.yaml", control_plane)
+    found.describe()
+    local_cloud.write(found.file, NAME, local_cloud.Record(control_plane.endpoint_url, "default", started=False))
+    yield found
+    if stack.status(control_plane.client("cloudformation"), NAME):
+        found.gpucluster("down", "--yes")
+
+
+def test_a_change_of_the_budget_brings_launches_back_and_the_brake_stays(cluster: Cluster) -> None:
+    with Head(cluster.cloud, NAME):
+        cluster.gpucluster("up")
+        cluster.spend()
+        cluster.describe(usd=80000)
+        assert "where it has stopped launches" not in cluster.gpucluster("up")
+        assert cluster.stopped(), "less money is no reason to go on"
+
+        cluster.describe(usd=95000)
+        assert "where it has stopped launches, nodes can start again" in cluster.gpucluster("up")
+        assert not cluster.stopped()
+        assert cluster.action()["Status"] == "STANDBY", "it acts again at the new limit"
+
+        cluster.spend()
+        cluster.describe(usd=95000, email="c@d.example")
+        cluster.gpucluster("up")
+        assert not cluster.stopped()
+
+        cluster.spend()
+        cluster.describe(usd=95000, email="c@d.example", at_limit="tell")
+        cluster.gpucluster("up")
+        assert not cluster.stopped()
+        cloudformation = cluster.cloud.client("cloudformation")
+        assert stack.status(cloudformation, NAME) == "UPDATE_COMPLETE"
+        assert "AWS::IAM::ManagedPolicy" not in [
+            event.type for event in stack.events(cloudformation, NAME) if event.status == "DELETE_FAILED"
+        ]
