@@ -11,7 +11,7 @@ from gpucluster.config import ClusterConfig
 from gpucluster.updates.difference import Difference, differences, plain
 from gpucluster.updates.outcome import Drain, Effect, Outcome, in_place
 from gpucluster.updates.policies import POLICIES
-from gpucluster.updates.rules import Rule, Step, by_rule, every_partition
+from gpucluster.updates.rules import Rule, Step, by_rule, every_partition, moved_servers
 
 LiveNode = tuple[str, int | None]
 """Partition and number; None: launched, and not named yet."""
@@ -47,9 +47,9 @@ class Change:
 def compare(
     old: ClusterConfig, new: ClusterConfig, policies: Mapping[str, Outcome | Rule] = POLICIES
 ) -> tuple[Change, ...]:
-    """In the order of the file. `old` is what was deployed."""
+    """In the order of the file, and then what it does not say itself. `old` is what was deployed."""
     step = Step(old, new)
-    found = differences(plain(old), plain(new))
+    found = [*differences(plain(old), plain(new)), *moved_servers(step)]
     return tuple(Change(each, by_rule(each, step, policies[each.key])) for each in found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +69,37 @@ def internet(difference: Difference, step: Step) -> Outcome:
 
 
 def removed_partition(difference: Difference, step: Step) -> Outcome:
-    name = partition_of(difference)
-    return drain("its nodes go; jobs that wait for it are refused by Slurm", Drain(name))
+    name, what = partition_of(difference), "its nodes go; jobs that wait for it are refused by Slurm"
+    drains = _in_group_of(name, step)
+    if len(drains) > 1:
+        what += "; its placement group goes, which the parameter servers share"
+    return drain(what, *drains)
+
+
+def _in_group_of(name: str, step: Step) -> tuple[Drain, ...]:
+    """The partition's own nodes, and the parameter servers where these share its placement group."""
+    shares = _shares(step.old) and _first_group(step.old) == name
+    return tuple(map(Drain, [name, PARAMETER_SERVERS][: 1 + shares]))
+
+
+def _shares(config: ClusterConfig) -> bool:
+    return config.parameter_servers is not None and config.parameter_servers.placement_group == "shared"
+
+
+def _first_group(config: ClusterConfig) -> str | None:
+    """The partition whose placement group is the shared one; None where no partition has one of its own."""
+    bought = ("on-demand", "spot")  # a reservation decides itself where its nodes are
+    own = (each.name for each in config.partitions if each.placement_group == "cluster" and each.purchase in bought)
+    return next(own, None)
+
+
+def moved_servers(step: Step) -> Iterator[Difference]:
+    """What the file does not say itself: that `shared` stands for another group than before."""
+    if _shares(step.old) and _shares(step.new):
+        key = "parameter_servers.placement_group"
+        before, after = (f"shared with {_first_group(config) or 'nobody'}" for config in (step.old, step.new))
+        if before != after:
+            yield Difference(key, key, (), before, after)
 
 
 def most_nodes(difference: Difference, step: Step) -> Outcome:
@@ -137,12 +166,7 @@ def placement_group(difference: Difference, step: Step) -> Outcome:
     """A group that the stack made cannot be deleted while an instance is in it."""
     if difference.old != "cluster":
         return new_nodes(f"new nodes are placed so; {REPLACED_AS_FREE}")
-    name = partition_of(difference)
-    servers = step.old.parameter_servers
-    shares = servers is not None and servers.placement_group == "shared"
-    return drain(
-        "its placement group is deleted, and must be empty", *map(Drain, [name, PARAMETER_SERVERS][: 1 + shares])
-    )
+    return drain("its placement group is deleted, and must be empty", *_in_group_of(partition_of(difference), step))
 
 
 def removed_storage(difference: Difference, step: Step) -> Outcome:

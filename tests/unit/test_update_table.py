@@ -53,7 +53,8 @@ s3_access: [{uri: "s3://my-bucket/in"}]
 budget: {monthly_usd: 900000, email: a@example.com}
 """
 )
-BASES = {"small": SMALL, "full": FULL}
+SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
+BASES = {"small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
 DATA = (
@@ -105,10 +106,16 @@ def in_full(old: str, new: str, effect: Effect, told: str, because: str = "", *,
     return Row("full", old, new, effect, told, because, back)
 
 
+def in_shared(old: str, new: str, effect: Effect, told: str, because: str = "", *, back: bool = False) -> Row:
+    return Row("shared", old, new, effect, told, because, back)
+
+
 NOTHING, IN_PLACE, NEW_NODES, DRAIN = Effect.NOTHING, Effect.IN_PLACE, Effect.NEW_NODES, Effect.DRAIN
 HEAD_RESTARTS, HEAD_REPLACED, REFUSED = Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED, Effect.REFUSED
 
 TRAIN, SPARE = "[p4d.24xlarge], max_nodes: 4", "[g5.12xlarge], max_nodes: 4"
+TRAIN_ENTRY = f"  - {{name: train, instance_types: {TRAIN}}}\n"
+FIRST = TRAIN_ENTRY.replace("train", "first")
 PLAIN = "- {mount: /plain, type: fsx-lustre, capacity_gib: 2400"
 BURST = FULL[FULL.index("  - {mount: /burst") : FULL.index("  - {mount: /ram")]
 THE_HEADS = "it is the head node's: CloudFormation knows of no file system"
@@ -175,6 +182,10 @@ ROWS: dict[str, Row] = {
     "parameter_servers.placement_group": in_full(
         "max_nodes: 4, placement_group: none}\nstorage", "max_nodes: 4}\nstorage", NEW_NODES, "none -> shared"
     ),
+    "parameter_servers.placement_group shared": in_shared(
+        "partitions:\n", f"partitions:\n{FIRST}", NEW_NODES, "shared with train -> shared with first: new nodes"
+    ),
+    "partitions[] shared": in_shared(TRAIN_ENTRY, "", DRAIN, "partitions[train]: removed: its nodes go"),
     "storage[]": in_small("software:", "storage: [{mount: /efs, type: efs}]\nsoftware:", IN_PLACE, "[/efs]: added"),
     "storage[] let go": in_full("- {mount: /efs, type: efs}", "", DRAIN, "storage[/efs]: removed"),
     "storage[] deleted": in_full(PLAIN + "}", "", REFUSED, "all data in /plain would be deleted"),
@@ -415,6 +426,31 @@ def test_a_wrong_policy_is_found(row: str, template_of: TemplateOf) -> None:
     effect, words = WRONG[row]
     old, new = map(template_of, ROWS[row].texts())
     assert words in (complaint(effect, "", old, new) or "")
+
+
+def test_a_group_that_goes_is_drained_of_all_who_launch_into_it(template_of: TemplateOf) -> None:
+    """By the deployed template: whose launch templates name it."""
+    for row in ("partitions[] shared", "partitions[].placement_group"):
+        texts = ROWS[row].texts()
+        old, new = map(template_of, texts)
+        gone = {name for name, fate in of_types(fates(old, new), old, new, LAUNCH[1]).items() if fate == REMOVED}
+        users = {partition_of(each) for each in launch_templates(old) if gone & set(named(each))}
+        drained = updates.drains(updates.compare(*map(config.loads, texts)), config.loads(texts[0]))
+        assert gone and users == set(drained), row
+
+
+def launch_templates(template: Template) -> list[Template]:
+    return [each["Properties"] for each in template["Resources"].values() if each["Type"] == LAUNCH[0]]
+
+
+def partition_of(launch_template: Template) -> str:
+    """By the tags of what is launched from it."""
+    (tags,) = (
+        each["Tags"]
+        for each in launch_template["LaunchTemplateData"]["TagSpecifications"]
+        if each["ResourceType"] == "instance"
+    )
+    return next(str(tag["Value"]) for tag in tags if tag["Key"] == "gpucluster:partition")
 
 
 def test_a_deletion_policy_is_never_the_only_change_of_a_resource(template_of: TemplateOf) -> None:

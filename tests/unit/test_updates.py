@@ -117,6 +117,45 @@ CASES = {
 }
 
 
+SHARED = SMALL.replace(
+    "  - {name: cpu", "  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 2}\n  - {name: cpu"
+)
+SHARED += "parameter_servers: {instance_type: m5.4xlarge, max_nodes: 4}\n"
+TRAIN, BIG = (line + "\n" for line in SHARED.splitlines() if "train" in line or "big" in line)
+NO_GROUP = "max_nodes: {}, placement_group: none"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "drained", "moved"),
+    [
+        (TRAIN, "", {"train": 0, "ps": 0}, "train -> shared with big"),
+        (BIG, "", {"big": 0}, ""),
+        (TRAIN + BIG, "", {"train": 0, "big": 0, "ps": 0}, "train -> shared with cpu"),
+        (TRAIN + BIG, BIG + TRAIN, {}, "train -> shared with big"),
+        (TRAIN, BIG.replace("big", "new") + TRAIN, {}, "train -> shared with new"),
+        (TRAIN, TRAIN.replace("max_nodes: 4", NO_GROUP.format(4)), {"train": 0, "ps": 0}, "train -> shared with big"),
+        (BIG, BIG.replace("max_nodes: 2", NO_GROUP.format(2)), {"big": 0}, ""),
+    ],
+    ids=["owner", "other", "two", "order", "another first", "no group", "no group of the other"],
+)
+def test_parameter_servers_are_in_the_first_partitions_group(
+    old: str, new: str, drained: dict[str, int], moved: str
+) -> None:
+    """It cannot be deleted while they are in it; where it stays they move as they are replaced."""
+    found = changed(old, new, SHARED)
+    assert updates.drains(found, config.loads(SHARED)) == drained
+    told = [change for change in found if change.difference.key == "parameter_servers.placement_group"]
+    assert [change.effect for change in told] == ([Effect.NEW_NODES] if moved else [])
+    assert all(f"shared with {moved}: new nodes" in change.line() for change in told), [each.line() for each in told]
+
+
+def test_parameter_servers_with_a_place_of_their_own_stay_when_a_partition_goes() -> None:
+    text = SHARED.replace("m5.4xlarge,", "m5.4xlarge, placement_group: none,")
+    found = changes(text, text.replace(TRAIN, ""))
+    assert updates.drains(found, config.loads(text)) == {"train": 0}
+    assert all(change.difference.key.startswith("partitions") for change in found)
+
+
 PROTECTED = SMALL.replace("region:", "head_node: {termination_protection: true}\nregion:")
 DELETED = SMALL.replace("region:", "head_node: {on_delete: delete}\nregion:")
 
