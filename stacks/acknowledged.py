@@ -13,9 +13,8 @@ import aws_cdk as cdk
 from constructs import IConstruct
 
 from gpucluster import watching
-from gpucluster.config import ClusterConfig
+from gpucluster.config import ClusterConfig, construct_ids
 from stacks.storage import fsx_jobs
-from stacks.storage.mounts import construct_id
 
 
 class Row(NamedTuple):
@@ -104,10 +103,10 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:subnet/{config.network.subnet_id}"
         yield Row(HEAD, f"IAM5[Resource::{shared}]", "a subnet that is shared is in its owner's account")
     for system in config.lustre_with_jobs:
-        yield from _of_file_system(f"Storage/{construct_id(system.mount)}/HeadPolicy/Resource", config)
+        yield from _of_file_system(f"Storage/{construct_ids.of_mount(system.mount)}/HeadPolicy/Resource", config)
     for storage in config.storage:
         if storage.type == "beegfs-ram":
-            yield Row(f"Storage/{construct_id(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
+            yield Row(f"Storage/{construct_ids.of_mount(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
     if config.software.cache:
         prefix = config.software.cache.removeprefix("s3://").rstrip("/")
         kept = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"

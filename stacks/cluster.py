@@ -11,6 +11,7 @@ from constructs import Construct, IDependable
 
 from gpucluster import render
 from gpucluster.config import ClusterConfig
+from gpucluster.config.construct_ids import pascal
 from stacks import encryption, record, roles
 from stacks.accounting import Accounting
 from stacks.acknowledged import acknowledge, rows
@@ -21,7 +22,7 @@ from stacks.head import HeadNode, generation
 from stacks.images import machine_image
 from stacks.monitoring import Monitoring
 from stacks.network import Network
-from stacks.partitions import Partitions, pascal
+from stacks.partitions import Partitions
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
 from stacks.storage.s3_access import grant_environment_cache

@@ -14,6 +14,7 @@ from constructs import Construct
 from gpucluster import config as configuration
 from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config.construct_ids import pascal
 from gpucluster.instances import EfaMode, InstanceType, efa_layout
 from stacks.encryption import key_arn
 from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image
@@ -23,11 +24,6 @@ from stacks.purchase import Purchase
 Template = ec2.CfnLaunchTemplate
 OF_NODES = ("cluster", "role", "partition")
 """Tags, less their prefix."""
-
-
-def pascal(name: str) -> str:
-    """`gpu-large` and `p4d.24xlarge` as construct ids."""
-    return "".join(part[:1].upper() + part[1:] for part in name.replace(".", "-").split("-"))
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpucluster.config import models
+from gpucluster.config import construct_ids, models
 from stacks.context import Context
 from stacks.monitoring.metrics import FileSystem
 from stacks.storage.beegfs import BeegfsRam
 from stacks.storage.efs import Efs
 from stacks.storage.fsx import FsxLustre
-from stacks.storage.mounts import construct_id
 from stacks.storage.s3_access import JobRole
 
 
@@ -26,11 +25,11 @@ class Storage(Construct):
         for storage in context.config.storage:
             self._make(context, storage)
         if context.config.s3_access:
-            self.jobs = JobRole(self, "Jobs", context=context, access=context.config.s3_access)
+            self.jobs = JobRole(self, construct_ids.JOB_ROLE, context=context, access=context.config.s3_access)
 
     def _make(self, context: Context, storage: models.Storage) -> None:
         """`head-nfs` is the head's volume, which is made whether or not it is listed."""
-        id_ = construct_id(storage.mount)
+        id_ = construct_ids.of_mount(storage.mount)
         if isinstance(storage, models.FsxLustre):
             system = FsxLustre(self, id_, context=context, storage=storage).file_system
             if system:  # one that lives with jobs has another id each time

@@ -11,12 +11,12 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpucluster.config import lustre, lustre_requests, models
+from gpucluster.config import construct_ids, lustre, lustre_requests, models
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.storage import firewall
 from stacks.storage.fsx_jobs import HeadPolicy
-from stacks.storage.mounts import announce, construct_id, deletion_policy, keep_network, tag
+from stacks.storage.mounts import announce, deletion_policy, keep_network, tag
 
 LUSTRE = (firewall.Ports("tcp", 988), firewall.Ports("tcp", 1018, 1023))
 
@@ -175,7 +175,7 @@ class FsxLustre(Construct):
         """
         association = Association(
             self,
-            construct_id("repository" + repository.path),
+            construct_ids.of_repository(repository.path),
             file_system_id=file_system.ref,
             file_system_path=lustre.linked_path(repository),
             data_repository_path=repository.s3,

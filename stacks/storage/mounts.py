@@ -8,22 +8,17 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
+from gpucluster.config import construct_ids
 from gpucluster.config.models import Storage
 from gpucluster.render import storage_parameter
 from stacks.context import Context
 from stacks.network import Network
-from stacks.partitions import pascal
-
-
-def construct_id(mount: str) -> str:
-    """`/fsx` as `Fsx`, `/data/fsx` as `DataFsx`."""
-    return pascal(mount.strip("/").replace("/", "-")) or "Root"
 
 
 def announce(context: Context, storage: Storage, known: Mapping[str, Any]) -> None:
     """What a node needs to mount it. SSM takes 4 KB."""
     value = {"type": storage.type, "mount": storage.mount, **known}
-    context.parameters.add(f"Storage{construct_id(storage.mount)}", storage_parameter(storage.mount), value)
+    context.parameters.add(f"Storage{construct_ids.of_mount(storage.mount)}", storage_parameter(storage.mount), value)
 
 
 def tag(scope: Construct, context: Context, name: str) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from test_stacks_roles import actions, flat, resources, statements
 
+from gpucluster.config import loads
+from gpucluster.errors import ConfigError
+
 Template = dict[str, Any]
 Found = dict[str, Any]
 
@@ -397,3 +400,30 @@ def test_a_cluster_without_storage_has_none(template: Template) -> None:
     assert not [id_ for id_ in template["Resources"] if id_.startswith("StorageJobs")]
     names = [found["Properties"]["Name"] for _, found in of_type(template, "AWS::SSM::Parameter")]
     assert not [name for name in names if "/storage/" in name or name.endswith("/jobs")]
+
+
+TWINS = {
+    "mounts": "storage: [{mount: /scratch1, type: efs}, {mount: /scratch-1, type: efs}]",
+    "capitals": "storage: [{mount: /fsx, type: efs}, {mount: /Fsx, type: efs}]",
+    "alarms": "storage: [{mount: /fsx, type: fsx-lustre}, {mount: /fsX, type: fsx-lustre}]",
+    "role of jobs": "storage: [{mount: /jobs, type: efs}]\ns3_access: [{uri: s3://my-bucket}]",
+    "links": "storage: [{mount: /fsx, type: fsx-lustre, data_repositories: "
+    "[{path: /in/21k, s3: s3://a-bucket}, {path: /in-21k, s3: s3://b-bucket}]}]",
+}
+
+
+@pytest.mark.parametrize("more", TWINS.values(), ids=TWINS)
+def test_what_would_have_one_id_twice_is_refused_before(template_of: Callable[[str], Template], more: str) -> None:
+    rules = ["mounts-have-own-names", "fsx-links-have-own-names"]
+    with pytest.raises(ConfigError) as refused:
+        loads(CLUSTER + more)
+    (problem,) = [each for each in refused.value.problems if each.level == "error"]
+    assert problem.validator in rules
+    with pytest.raises(RuntimeError, match="already a Construct with name"):
+        template_of(f"{CLUSTER}{more}\nsilence: {json.dumps(rules)}")
+
+
+def test_mounts_called_as_cdk_calls_its_own(template_of: Callable[[str], Template]) -> None:
+    mounts = ("/default", "/resource", "/group", "/jobs", "/home-disk")
+    template = template_of(CLUSTER + f"storage: {json.dumps([{'mount': each, 'type': 'efs'} for each in mounts])}")
+    assert len(list(of_type(template, "AWS::EFS::FileSystem"))) == len(mounts)

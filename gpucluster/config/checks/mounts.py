@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from gpucluster.config import construct_ids
+from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import BeegfsRam, ClusterConfig, Efs, FsxLustre, HeadNfs
+from gpucluster.config.models import BeegfsRam, ClusterConfig, Efs, FsxLustre, HeadNfs, Storage
 from gpucluster.config.validators import Findings, validator
 
 MOUNTS = "Mounts"
+
+DISK_ALARMS = ("/root-disk", "/home-disk")
+"""The head node's alarms are <cluster>-root-disk-full and -home-disk-full, those of Lustre <cluster>-<mount>-full."""
 
 
 @validator("mount-unique", section=MOUNTS, each=ClusterConfig, source="man mount.8: a second mount hides the first")
@@ -44,18 +49,32 @@ def mounts_apart(config: ClusterConfig) -> Findings:
     "mounts-have-own-names",
     section=MOUNTS,
     each=ClusterConfig,
-    source="https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html: Name; "
+    source=f"{LOGICAL_IDS}: logical ids are alphanumeric and unique; "
+    "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html: Name; "
     "error ParameterAlreadyExists",
 )
 def mounts_have_own_names(config: ClusterConfig) -> Findings:
-    """No two mounts differ only in / and -: the parameter that tells nodes of one is called after its path."""
+    """Mounts differ in more than case and . / -: parameters, alarms and ids in the template are called after them."""
     first: dict[str, str] = {}
     for index, storage in enumerate(config.storage):
-        name = storage.mount.strip("/").replace("/", "-")
-        if first.setdefault(name, storage.mount) != storage.mount:
-            yield Finding(
-                ("storage", index, "mount"), f"{storage.mount} is too like {first[name]}: both are called {name}"
-            )
+        if isinstance(storage, HeadNfs):  # nothing is called after it: the head node's volume is there in any case
+            continue
+        place, mount = ("storage", index, "mount"), storage.mount
+        name = construct_ids.of_mount(mount).lower()  # an alarm's id keeps capitals at the beginning of a part alone
+        if first.setdefault(name, mount) != mount:
+            yield Finding(place, f"{mount} is too like {first[name]}: both are called {name}")
+        taken = _name_taken(config, storage)
+        if taken:
+            yield Finding(place, f"{mount} is called as {taken}", "name it otherwise")
+
+
+def _name_taken(config: ClusterConfig, storage: Storage) -> str | None:
+    """By what stands beside the file systems, or among their alarms."""
+    if config.s3_access and construct_ids.of_mount(storage.mount) == construct_ids.JOB_ROLE:
+        return "the role of jobs is, which s3_access makes"
+    if isinstance(storage, FsxLustre) and storage.mount in DISK_ALARMS:
+        return "the head node's disk is, of which there is an alarm"
+    return None
 
 
 @validator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucluster.config.construct_ids import pascal
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
 from gpucluster.config.validators import Findings, validator
@@ -73,7 +74,7 @@ def partition_name_distinct(config: ClusterConfig) -> Findings:
     """Partitions' names differ in more than hyphens: ids in the template have none."""
     first: dict[str, str] = {}
     for index, name in _partition_names(config):
-        other = first.setdefault(_logical_id(name), name)
+        other = first.setdefault(pascal(name), name)
         if other != name:
             yield Finding(
                 ("partitions", index, "name"), f"{name!r} and {other!r} differ in hyphens only: their ids collide"
@@ -84,10 +85,6 @@ def _partition_names(config: ClusterConfig) -> list[tuple[int, str]]:
     """Of those whose name was not refused."""
     named = ((index, partition.__dict__.get("name")) for index, partition in enumerate(config.partitions))
     return [(index, name) for index, name in named if name is not None]
-
-
-def _logical_id(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in name.split("-"))
 
 
 @validator(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gpucluster.config import construct_ids
 from gpucluster.config.checks import s3
 from gpucluster.config.checks.fsx_sizes import FSX
+from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, DataRepository, FsxLustre
 from gpucluster.config.validators import Findings, validator
@@ -33,6 +35,25 @@ def fsx_links_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Fi
                     f"{later.rstrip('/') or '/'} overlaps {earlier.rstrip('/') or '/'}",
                     "directories must lie apart",
                 )
+
+
+@validator(
+    "fsx-links-have-own-names",
+    section=FSX,
+    each=FsxLustre,
+    source=f"{LOGICAL_IDS}: logical ids are alphanumeric and unique",
+)
+def links_have_own_names(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """Linked paths differ in the template's ids too, which lack . / - and begin each part with a capital."""
+    if storage.lifetime == "jobs":  # the head node links them, and the template does not name them
+        return
+    first: dict[str, str] = {}
+    for index, repository in enumerate(storage.data_repositories):
+        id_ = construct_ids.of_repository(repository.path)
+        other = first.setdefault(id_, repository.path)
+        if other.rstrip("/") != repository.path.rstrip("/"):
+            place = (*path, "data_repositories", index, "path")
+            yield Finding(place, f"{repository.path} is too like {other}: both are called {id_}")
 
 
 @validator("fsx-links-count", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: a maximum of 8")

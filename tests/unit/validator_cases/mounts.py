@@ -3,6 +3,12 @@ from __future__ import annotations
 from validator_cases.case import Case, Keys, cluster, storage
 
 EFS: Keys = {"mount": "/data", "type": "efs"}
+ACCESS: Keys = {"s3_access": [{"uri": "s3://bucket/a"}]}
+
+
+def efs(*mounts: str) -> Keys:
+    return cluster(storage=[{**EFS, "mount": mount} for mount in mounts])
+
 
 CASES: dict[str, Case | list[Case]] = {
     "mount-unique": Case(
@@ -25,12 +31,42 @@ CASES: dict[str, Case | list[Case]] = {
             passes=cluster(storage=[{**EFS, "mount": "/homes"}]),
         ),
     ],
-    "mounts-have-own-names": Case(
-        fails=cluster(storage=[{**EFS, "mount": "/a/b"}, {**EFS, "mount": "/a-b"}]),
-        key="storage[1].mount",
-        says="/a-b is too like /a/b: both are called a-b",
-        passes=cluster(storage=[{**EFS, "mount": "/a/b"}, {**EFS, "mount": "/a-c"}]),
-    ),
+    "mounts-have-own-names": [
+        *(
+            Case(
+                fails=efs(first, second),
+                key="storage[1].mount",
+                says=f"{second} is too like {first}: both are called {both}",
+                passes=efs(first, second + "-more"),
+            )
+            for first, second, both in (
+                ("/a/b", "/a-b", "ab"),
+                ("/a.b", "/a-b", "ab"),
+                ("/scratch1", "/scratch-1", "scratch1"),
+                ("/fsx", "/Fsx", "fsx"),
+                ("/fsx", "/fsX", "fsx"),
+            )
+        ),
+        Case(
+            fails={**efs("/jobs"), **ACCESS},
+            key="storage[0].mount",
+            says="/jobs is called as the role of jobs is, which s3_access makes",
+            passes=efs("/jobs"),
+        ),
+        Case(
+            fails=storage("fsx-lustre", mount="/root-disk"),
+            key="storage[0].mount",
+            says="/root-disk is called as the head node's disk is, of which there is an alarm",
+            passes=storage("efs", mount="/root-disk"),
+        ),
+        Case(
+            fails=efs("/data/a", "/data-a", "/data.a"),
+            key="storage[1].mount",
+            says="/data-a is too like /data/a: both are called dataa",
+            passes=cluster(storage=[{"mount": "/home", "type": "head-nfs"}, {**EFS, "mount": "/Home"}]),
+            times=2,
+        ),
+    ],
     "home-not-in-memory": Case(
         fails={**storage("beegfs-ram", mount="/home", partition="train", gib_per_node=150, scope="job")},
         key="storage[0].mount",

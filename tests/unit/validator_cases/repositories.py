@@ -3,6 +3,8 @@ from __future__ import annotations
 from validator_cases.case import Case, Keys, storage
 
 LINK: Keys = {"path": "/a", "s3": "s3://bucket/a", "import": ["new"]}
+OTHER: Keys = {**LINK, "s3": "s3://bucket/b"}
+OF_JOBS: Keys = {"lifetime": "jobs", "deployment": "scratch-2"}
 
 
 def linked(*links: Keys, **keys: object) -> Keys:
@@ -33,6 +35,19 @@ CASES: dict[str, Case | list[Case]] = {
             says="/b overlaps /",
             passes=linked({**LINK, "path": "/"}),
         ),
+    ],
+    "fsx-links-have-own-names": [
+        Case(
+            fails=linked({**LINK, "path": first}, {**OTHER, "path": second}),
+            key="storage[0].data_repositories[1].path",
+            says=f"{second} is too like {first}: both are called {both}",
+            passes=passes,
+        )
+        for first, second, both, passes in (
+            ("/imagenet/21k", "/imagenet-21k", "RepositoryImagenet21k", linked(LINK)),
+            ("/a.b/", "/A-b", "RepositoryAB", linked({**LINK, "path": "/a.b"}, {**OTHER, "path": "/ab"})),
+            ("/a.b", "/a-b", "RepositoryAB", linked({**LINK, "path": "/a.b"}, {**OTHER, "path": "/a-b"}, **OF_JOBS)),
+        )
     ],
     "fsx-linked-has-no-backups": Case(
         fails=linked(LINK, backup_days=7),
