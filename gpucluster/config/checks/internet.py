@@ -13,6 +13,7 @@ PACKAGES_HINT = "name an AMI that has it: image: ami-…; `gpucluster image buil
 OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eusc-")
 
 CROSS_REGION = "https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html"
+GATEWAY_ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html"
 INTERFACE_ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html"
 
 
@@ -85,4 +86,24 @@ def internet_none_own_endpoints(network: Network, path: Path, config: ClusterCon
             (*path, "internet"),
             "'none' makes no endpoints in an existing VPC: it must have them",
             f"interface endpoints with private DNS for {', '.join(services)}, and a gateway endpoint for s3",
+        )
+
+
+@validator(
+    "internet-none-environments",
+    section=SECTION,
+    each=ClusterConfig,
+    level="warning",
+    source=f"{GATEWAY_ENDPOINTS}: without a NAT device a private subnet reaches S3, and no package index; "
+    "https://pip.pypa.io/en/stable/cli/pip_install/: --index-url, default https://pypi.org/simple",
+)
+def internet_none_environments(config: ClusterConfig) -> Findings:
+    """Without internet the frameworks' environments come from software.cache: nodes reach no package index."""
+    software = config.software
+    if config.network.internet == "none" and software.frameworks and software.cache is None:
+        yield Finding(
+            ("network", "internet"),
+            f"'none' reaches no package index: {' and '.join(software.frameworks)} cannot be installed from one",
+            "set software.cache and build them once in a cluster with internet (`gpucluster env build`), "
+            "or take an image with all wheels in /opt/wheels",
         )

@@ -18,7 +18,7 @@ def existing(**keys: Any) -> dict[str, Any]:
 
 def closed(**keys: Any) -> dict[str, Any]:
     """Without internet, and with an image for it."""
-    return cluster(software={"image": BAKED}, **{"network": {"internet": "none"}, **keys})
+    return cluster(**{"software": {"image": BAKED}, "network": {"internet": "none"}, **keys})
 
 
 CASES = {
@@ -125,6 +125,26 @@ CASES = {
         says="'none' makes no endpoints in an existing VPC: it must have them",
         passes=closed(),
     ),
+    "internet-none-environments": [
+        Case(
+            fails=closed(),
+            key="network.internet",
+            says="'none' reaches no package index: torch and horovod cannot be installed from one",
+            passes=closed(software={"image": BAKED, "cache": "s3://bucket/environments"}),
+        ),
+        Case(
+            fails=closed(software={"image": BAKED, "frameworks": ["torch"]}),
+            key="network.internet",
+            says="'none' reaches no package index: torch cannot be installed from one",
+            passes=closed(software={"image": BAKED, "frameworks": []}),
+        ),
+        Case(
+            fails=closed(),
+            key="network.internet",
+            says="'none' reaches no package index: torch and horovod cannot be installed from one",
+            passes=network(internet="nat"),
+        ),
+    ],
     "ssh-from-count": Case(
         fails=network(ssh_from=[f"93.184.{n}.0/24" for n in range(61)]),
         key="network.ssh_from",
