@@ -126,7 +126,7 @@ class Partition(Construct):
         self.own_group: ec2.CfnPlacementGroup | None = None
         self.named_group: str | None = None
         """Of the user's, made elsewhere."""
-        self._group = None if purchase.targeted else self._placement_group(placement_group)
+        self._group = self._placement_group(placement_group)
         self.templates = {each.name: self._template(each, efa) for each in instance_types}
 
     def describe(self) -> list[dict[str, str]]:
@@ -140,10 +140,12 @@ class Partition(Construct):
         """Its name."""
         if isinstance(wish, ec2.CfnPlacementGroup):
             return wish.ref
+        if wish == "none" or not self.purchase.takes_group(None if wish == "cluster" else wish):
+            return None
         if wish == "cluster":
             self.own_group = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster", tags=self._tags("cluster"))
             return self.own_group.ref
-        self.named_group = None if wish == "none" else wish
+        self.named_group = wish
         return self.named_group
 
     def _template(self, instance_type: InstanceType, efa: EfaMode) -> Template:

@@ -18,8 +18,15 @@ class Purchase:
 
     @property
     def targeted(self) -> str | None:
-        """The reservation that the nodes are launched into; it decides where they are, so no placement group may."""
+        """The reservation that the nodes are launched into."""
         return self.reservation_id if self.kind in ("reservation", "capacity-block") else None
+
+    def takes_group(self, name: str | None) -> bool:
+        """`name`: of a group of the user's; None for one of the stack's, in which nothing can have been reserved.
+
+        A reservation's instances are launched into the group that it was made in. A Capacity Block is in none.
+        """
+        return not self.targeted or (self.kind == "reservation" and name is not None)
 
     def market(self) -> Template.InstanceMarketOptionsProperty | None:
         if self.kind == "spot":

@@ -30,6 +30,7 @@ def cluster(purchase: str, *, type_: str = "p5.48xlarge", reservation: str | Non
 ON_DEMAND = cluster("on-demand")
 SPOT = cluster("spot", type_="g5.12xlarge")
 RESERVED = cluster("reservation", type_="p4d.24xlarge", reservation=RESERVATION)
+RESERVED_IN_GROUP = RESERVED.replace("placement_group: none", "placement_group: mine")
 BLOCK = cluster("capacity-block", reservation=RESERVATION)
 
 
@@ -51,9 +52,10 @@ TARGET = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
         (ON_DEMAND, None, None),
         (SPOT, {"MarketType": "spot", "SpotOptions": ONCE}, None),
         (RESERVED, None, TARGET),
+        (RESERVED_IN_GROUP, None, TARGET),
         (BLOCK, {"MarketType": "capacity-block"}, TARGET),
     ],
-    ids=["on-demand", "spot", "reservation", "capacity-block"],
+    ids=["on-demand", "spot", "reservation", "reservation in a group", "capacity-block"],
 )
 def test_how_nodes_are_bought(
     template_of: Callable[[str], Template], text: str, market: dict[str, Any] | None, reservation: dict[str, Any] | None
@@ -86,6 +88,30 @@ def test_ec2_knows_the_words(template_of: Callable[[str], Template]) -> None:
 @pytest.mark.parametrize("text", [RESERVED, BLOCK], ids=["reservation", "capacity-block"])
 def test_a_reservation_places_its_instances_itself(template_of: Callable[[str], Template], text: str) -> None:
     template = template_of(text)
+    assert "Placement" not in launch_data(template)
+    assert "AWS::EC2::PlacementGroup" not in {found["Type"] for found in template["Resources"].values()}
+
+
+def test_what_was_reserved_in_a_group_is_launched_into_it(template_of: Callable[[str], Template]) -> None:
+    template = template_of(RESERVED_IN_GROUP)
+    assert launch_data(template)["Placement"] == {"GroupName": "mine"}
+    assert "AWS::EC2::PlacementGroup" not in {found["Type"] for found in template["Resources"].values()}
+    used = [each for statement in allowing(template, "HeadRole", "ec2:RunInstances") for each in resources(statement)]
+    assert "placement-group/mine" in [each.rpartition(":")[2] for each in used]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RESERVED.replace("placement_group: none", "placement_group: cluster"),
+        BLOCK.replace("placement_group: none", "placement_group: mine"),
+    ],
+    ids=["reservation", "capacity-block"],
+)
+def test_a_group_that_cannot_hold_what_was_reserved_is_left_out(
+    template_of: Callable[[str], Template], text: str
+) -> None:
+    template = template_of(text + "silence: [reservation-without-placement-group]\n")
     assert "Placement" not in launch_data(template)
     assert "AWS::EC2::PlacementGroup" not in {found["Type"] for found in template["Resources"].values()}
 

@@ -49,14 +49,20 @@ def reservation_id_is_used(partition: Partition, path: Path, config: ClusterConf
     "a reservation is in the placement group that it was made in, or in none",
 )
 def reservation_without_placement_group(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """Reserved nodes are in no placement group: the reservation decides where they are."""
-    if partition.purchase in RESERVED and partition.placement_group != "none":
-        default = "" if "placement_group" in partition.model_fields_set else ", the default"
-        yield Finding(
-            (*path, "placement_group"),
-            f"must be none with purchase: {partition.purchase}, got {partition.placement_group!r}{default}",
-            "write placement_group: none: the reservation decides where its instances are",
-        )
+    """Reserved nodes are in the placement group that the reservation was made in, those of a Capacity Block in none."""
+    group = partition.placement_group
+    grouped = partition.purchase == "reservation"
+    if partition.purchase not in RESERVED or group == "none" or (grouped and group != "cluster"):
+        return
+    default = "" if "placement_group" in partition.model_fields_set else ", the default"
+    allowed = "none or the name of a group" if grouped else "none"
+    yield Finding(
+        (*path, "placement_group"),
+        f"must be {allowed} with purchase: {partition.purchase}, got {group!r}{default}",
+        "write placement_group: none, or the name of the group that the reservation was made in"
+        if grouped
+        else "write placement_group: none: the reservation decides where its instances are",
+    )
 
 
 @validator(

@@ -11,6 +11,8 @@ HELD = {"reservation_id": "cr-0123456789abcdef0", "placement_group": "none"}
 RESERVED = partition(purchase="reservation", **HELD)
 BLOCK = partition(purchase="capacity-block", **HELD)
 GROUPED = partition(placement_group="mine")
+RESERVED_IN_GROUP = partition(purchase="reservation", **{**HELD, "placement_group": "mine"})
+GROUP_ARN = "arn:aws:ec2:us-east-1:123456789012:placement-group/"
 
 
 def reservation(**keys: Any) -> Answers:
@@ -112,6 +114,29 @@ CASES: dict[str, Online | list[Online]] = {
         says="cr-0123456789abcdef0 holds 4 instances, got 8",
         fails=reservation(TotalInstanceCount=4),
         passes=reservation(TotalInstanceCount=8),
+    ),
+    "reservation-placement-group": [
+        Online(
+            RESERVED_IN_GROUP,
+            key="partitions[0].placement_group",
+            says="cr-0123456789abcdef0 was made in no placement group, got 'mine'",
+            fails=reservation(),
+            passes=reservation(PlacementGroupArn=GROUP_ARN + "mine"),
+        ),
+        Online(
+            RESERVED_IN_GROUP,
+            key="partitions[0].placement_group",
+            says="cr-0123456789abcdef0 was made in the placement group 'other', got 'mine'",
+            fails=reservation(PlacementGroupArn=GROUP_ARN + "other"),
+            passes=reservation(PlacementGroupArn=GROUP_ARN + "mine"),
+        ),
+    ],
+    "reservation-group-is-named": Online(
+        RESERVED,
+        key="partitions[0].placement_group",
+        says="cr-0123456789abcdef0 was made in the placement group 'mine', and nodes are launched into none",
+        fails=reservation(PlacementGroupArn=GROUP_ARN + "mine"),
+        passes=reservation(),
     ),
     "placement-group-exists": [
         Online(

@@ -27,16 +27,22 @@ CASES = {
     ),
     "reservation-without-placement-group": [
         Case(
-            fails=partition(**{**RESERVED, "placement_group": "my-group"}),
+            fails=partition(**{**BLOCK, "placement_group": "my-group"}),
             key="partitions[0].placement_group",
-            says="must be none with purchase: reservation, got 'my-group'",
-            passes=partition(**RESERVED),
+            says="must be none with purchase: capacity-block, got 'my-group'",
+            passes=partition(**BLOCK),
         ),
         Case(
             fails=partition(**{key: value for key, value in RESERVED.items() if key != "placement_group"}),
             key="partitions[0].placement_group",
-            says="must be none with purchase: reservation, got 'cluster', the default",
+            says="must be none or the name of a group with purchase: reservation, got 'cluster', the default",
             passes=partition(**RESERVED),
+        ),
+        Case(
+            fails=partition(**{**RESERVED, "placement_group": "cluster"}),
+            key="partitions[0].placement_group",
+            says="must be none or the name of a group with purchase: reservation, got 'cluster'",
+            passes=partition(**{**RESERVED, "placement_group": "my-group"}),
         ),
     ],
     "reservation-of-one-type": Case(

@@ -15,6 +15,7 @@ DESCRIBE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityR
 FAILS = "error ReservationCapacityExceeded of EC2 RunInstances"
 BLOCKS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html"
 GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html"
+IN_GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html"
 
 
 @validator(
@@ -184,6 +185,48 @@ def reservation_count(partition: Partition, path: Path, config: ClusterConfig, a
 
 
 @validator(
+    "reservation-placement-group",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    source=f"{IN_GROUPS}: a reservation cannot be moved into a group, nor out of it; {FAILS}",
+)
+def reservation_placement_group(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation was made in the placement group that the partition names."""
+    found, named = _reservation(account, partition), partition.placement_group
+    if found is None or partition.purchase != "reservation" or named in ("cluster", "none"):
+        return
+    group = _group_of(found)
+    if group != named:
+        where = f"the placement group {group!r}" if group else "no placement group"
+        yield Finding(
+            (*path, "placement_group"),
+            f"{partition.reservation_id} was made in {where}, got {named!r}",
+            f"write placement_group: {group or 'none'}",
+        )
+
+
+@validator(
+    "reservation-group-is-named",
+    section=RESERVATIONS,
+    each=Partition,
+    needs="aws",
+    level="warning",
+    source=f"{IN_GROUPS}: launch the instances into the placement group; {FAILS}",
+)
+def reservation_group_is_named(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The file names the placement group that a partition's reservation was made in."""
+    found = _reservation(account, partition)
+    group = _group_of(found) if found else None
+    if group and partition.purchase == "reservation" and partition.placement_group == "none":
+        yield Finding(
+            (*path, "placement_group"),
+            f"{partition.reservation_id} was made in the placement group {group!r}, and nodes are launched into none",
+            f"write placement_group: {group}",
+        )
+
+
+@validator(
     "placement-group-exists",
     section=RESERVATIONS,
     each=ClusterConfig,
@@ -239,6 +282,11 @@ def _reservation(account: Account, partition: Partition) -> Answer | None:
         raise
     found: list[Answer] = answer["CapacityReservations"]
     return found[0] if found else None
+
+
+def _group_of(reservation: Answer) -> str | None:
+    """The name of the placement group that it was made in."""
+    return str(reservation.get("PlacementGroupArn", "")).partition(":placement-group/")[2] or None
 
 
 def _named_groups(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
