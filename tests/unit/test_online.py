@@ -14,6 +14,7 @@ from gpucluster import online
 from gpucluster.config import loads
 from gpucluster.config.checks import every, findings
 from gpucluster.config.checks.online import images, quotas
+from gpucluster.config.checks.online.account import Refused
 from gpucluster.config.document import Finding, key_of
 from gpucluster.errors import ConfigError, Notice, QuotaError
 from gpucluster.instances import INSTANCE_TYPES
@@ -46,6 +47,28 @@ def test_what_is_not_answered_is_a_warning(name: str) -> None:
     assert [finding.level for finding in found] == ["warning"] * len(found)
     assert found and all(finding.message.startswith("could not be checked: ") for finding in found)
     assert all(finding.message.endswith(": AccessDenied") for finding in found)
+
+
+@pytest.mark.parametrize("name", ["s3-access-bucket-region", "node-bucket-region"])
+def test_another_region_is_an_error_without_internet_and_no_warning_beside_it(name: str) -> None:
+    case = CASES[name][0]
+    closed = {**case.cluster.get("software", {}), "image": "ami-0123456789abcdef0"}
+    assert said(name, {**case.cluster, "software": closed, "network": {"internet": "none"}}, case.fails) == []
+    assert said("internet-none-bucket-region", case.cluster, case.fails) == []
+
+
+def test_a_bucket_that_may_not_be_asked_for_keeps_no_other_from_being_looked_at() -> None:
+    class Guarded(Scripted):
+        def ask(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
+            if parameters.get("Bucket") == "theirs":
+                raise Refused("s3 HeadBucket", "403", "")
+            return super().ask(service, operation, **parameters)
+
+    (case, *_) = [each for each in CASES["node-bucket-exists"] if each.key == "storage[0].source"]
+    config = loads(json.dumps({**case.cluster, "software": {"cache": "s3://theirs"}}))
+    missing, refused = findings(every()["node-bucket-exists"], config, Guarded({"s3 head_bucket": "404"}))
+    assert (key_of(missing.path), missing.level) == ("storage[0].source", "error")
+    assert refused.message == "could not be checked: s3 HeadBucket: 403"
 
 
 @pytest.mark.parametrize("type_", INSTANCE_TYPES)

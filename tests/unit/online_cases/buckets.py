@@ -1,15 +1,29 @@
 from __future__ import annotations
 
+from typing import Any
+
 from validator_cases.case import cluster, storage
 
 from online_cases.case import Answers, Online
 
 LINKED = storage("fsx-lustre", data_repositories=[{"path": "/a", "s3": "s3://bucket/a", "import": ["new"]}])
 ACCESSED = cluster(s3_access=[{"uri": "s3://bucket/a"}])
+ACCESSED_ALL = {"s3_access": [{"uri": "s3://bucket", "access": "read-write"}]}
+CACHED = cluster(software={"cache": "s3://bucket/a"})
+CLOSED = {"network": {"internet": "none"}, "software": {"image": "ami-0123456789abcdef0"}}
+
+
+def in_memory(**keys: str) -> dict[str, Any]:
+    """What jobs read and write must be in s3_access, too, unless that is silenced."""
+    silence = ["beegfs-jobs-may-read", "beegfs-jobs-may-write"]
+    return {**storage("beegfs-ram", partition="train", gib_per_node=150, scope="job", **keys), "silence": silence}
 
 
 def bucket(region: str) -> Answers:
     return {"s3 head_bucket": {"BucketRegion": region}}
+
+
+HERE, ABROAD = bucket("us-east-1"), bucket("eu-west-1")
 
 
 def tags(*keys: str) -> Answers:
@@ -46,6 +60,36 @@ CASES: dict[str, Online | list[Online]] = {
         fails=bucket("eu-west-1"),
         passes=bucket("us-east-1"),
     ),
+    "node-bucket-exists": [
+        Online(keys, key=key, says="there is no bucket bucket", fails={"s3 head_bucket": "404"}, passes=HERE)
+        for keys, key in (
+            (CACHED, "software.cache"),
+            (in_memory(source="s3://bucket/a"), "storage[0].source"),
+            (in_memory(export="s3://bucket/a"), "storage[0].export"),
+        )
+    ],
+    "node-bucket-region": [
+        Online(keys, key=key, says="bucket is in eu-west-1, the cluster in us-east-1", fails=ABROAD, passes=HERE)
+        for keys, key in (
+            (CACHED, "software.cache"),
+            (in_memory(source="s3://bucket/a"), "storage[0].source"),
+            (in_memory(export="s3://bucket/a"), "storage[0].export"),
+        )
+    ],
+    "internet-none-bucket-region": [
+        Online(
+            {**keys, **CLOSED, "software": {**CLOSED["software"], **keys.get("software", {})}},
+            key=key,
+            says="bucket is in eu-west-1: with network.internet: none nodes reach buckets in us-east-1 alone",
+            fails=ABROAD,
+            passes=HERE,
+        )
+        for keys, key in (
+            (ACCESSED, "s3_access[0].uri"),
+            (CACHED, "software.cache"),
+            ({**in_memory(export="s3://bucket/a"), **ACCESSED_ALL}, "s3_access[0].uri"),
+        )
+    ],
     "budget-tag-active": Online(
         cluster(budget={"monthly_usd": 5000, "email": "a@example.org"}),
         key="budget",

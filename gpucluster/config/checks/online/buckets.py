@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpucluster.config.checks import s3
 from gpucluster.config.checks.online.account import Account, Refused
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, DataRepository, S3Access
+from gpucluster.config.models import BeegfsRam, ClusterConfig, DataRepository, S3Access
 from gpucluster.config.validators import Findings, validator
 
 BUCKETS = "Buckets (asks AWS)"
 HEAD = "https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadBucket.html"
+GATEWAY = "https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.html"
 
 
 @validator("fsx-link-bucket-exists", section=BUCKETS, each=DataRepository, needs="aws", source=f"{HEAD}: 404")
@@ -58,16 +61,89 @@ def access_bucket_exists(access: S3Access, path: Path, config: ClusterConfig, ac
     each=S3Access,
     needs="aws",
     level="warning",
-    source="https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.html: buckets in the same Region",
+    source=f"{GATEWAY}: buckets in the same Region",
 )
 def access_bucket_region(access: S3Access, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A bucket that jobs may use is in the cluster's region: from another, data pass the NAT gateway, and cost."""
     bucket, _ = s3.split(access.uri)
-    region = _region(account, bucket)
-    if region not in (None, config.region):
-        yield Finding(
-            (*path, "uri"), f"{bucket} is in {region}, the cluster in {config.region}", "replicate it, or train there"
-        )
+    if config.network.internet == "nat" and (region := _region(account, bucket)) not in (None, config.region):
+        yield _abroad((*path, "uri"), bucket, region, config)
+
+
+@validator("node-bucket-exists", section=BUCKETS, each=ClusterConfig, needs="aws", source=f"{HEAD}: 404")
+def node_bucket_exists(config: ClusterConfig, account: Account) -> Findings:
+    """The buckets of software.cache, and of source and export of a file system in memory, are there."""
+    for path, bucket, region in _regions(account, _of_nodes(config)):
+        if region is None:
+            yield Finding(path, f"there is no bucket {bucket}", f"aws s3 mb s3://{bucket} --region {config.region}")
+
+
+@validator(
+    "node-bucket-region",
+    section=BUCKETS,
+    each=ClusterConfig,
+    needs="aws",
+    level="warning",
+    source=f"{GATEWAY}: buckets in the same Region",
+)
+def node_bucket_region(config: ClusterConfig, account: Account) -> Findings:
+    """The buckets of software.cache, source and export are in the cluster's region: to another, data pass the NAT
+    gateway, and cost."""
+    if config.network.internet == "nat":
+        for path, bucket, region in _regions(account, _of_nodes(config)):
+            if region not in (None, config.region):
+                yield _abroad(path, bucket, region, config)
+
+
+@validator(
+    "internet-none-bucket-region",
+    section=BUCKETS,
+    each=ClusterConfig,
+    needs="aws",
+    source=f"{GATEWAY}: a gateway endpoint is for buckets in its own Region",
+)
+def internet_none_bucket_region(config: ClusterConfig, account: Account) -> Findings:
+    """With internet: none the buckets that jobs and nodes use are in the cluster's region: none else is reached."""
+    if config.network.internet != "none":
+        return
+    accessed = [(("s3_access", index, "uri"), access.uri) for index, access in enumerate(config.s3_access)]
+    for path, bucket, region in _regions(account, [*accessed, *_of_nodes(config)]):
+        if region not in (None, config.region):
+            yield Finding(
+                path,
+                f"{bucket} is in {region}: with network.internet: none nodes reach buckets in {config.region} alone",
+                "replicate it, or write internet: nat",
+            )
+
+
+def _abroad(path: Path, bucket: str, region: str | None, config: ClusterConfig) -> Finding:
+    return Finding(path, f"{bucket} is in {region}, the cluster in {config.region}", "replicate it, or train there")
+
+
+def _of_nodes(config: ClusterConfig) -> list[tuple[Path, str]]:
+    """Addresses of buckets that `s3_access` does not name already; not the links of FSx, which reaches S3 by itself."""
+    accessed = {s3.split(access.uri)[0] for access in config.s3_access}
+    named: list[tuple[Path, str | None]] = [(("software", "cache"), config.software.cache)]
+    for index, storage in enumerate(config.storage):
+        if isinstance(storage, BeegfsRam):
+            named += [(("storage", index, "source"), storage.source), (("storage", index, "export"), storage.export)]
+    in_s3 = [(path, uri) for path, uri in named if uri and uri.startswith("s3://")]
+    return [(path, uri) for path, uri in in_s3 if s3.split(uri)[0] not in accessed]
+
+
+def _regions(account: Account, named: list[tuple[Path, str]]) -> Iterator[tuple[Path, str, str | None]]:
+    """Of each bucket its region, as _region. Raises Refused when all others have been asked for."""
+    refused: Refused | None = None
+    for path, uri in named:
+        bucket, _ = s3.split(uri)
+        try:
+            region = _region(account, bucket)
+        except Refused as refusal:
+            refused = refusal
+            continue
+        yield path, bucket, region
+    if refused:
+        raise refused
 
 
 def _region(account: Account, bucket: str) -> str | None:
