@@ -132,6 +132,8 @@ _SYSTEM_DIRECTORIES = (
 )
 
 
+MOUNT_CHARACTERS = 100
+
 _path = _matching(r"(/[A-Za-z0-9._-]+)+", "an absolute path such as /fsx")
 
 
@@ -143,6 +145,19 @@ def _mount_path(value: str) -> str:
     parts = _path(value).split("/")
     if ".." in parts or "." in parts:
         raise refuse(f"must not contain . or .., got {value!r}")
+    return value
+
+
+@field(
+    "mount-length",
+    section="Mounts",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html: "
+    "GroupDescription, up to 255 characters; AWS::CloudWatch::Alarm AlarmName",
+)
+def _mount_length(value: str) -> str:
+    """mount has at most 100 characters: names, tags and descriptions hold it, beside the cluster's name."""
+    if len(value) > MOUNT_CHARACTERS:
+        raise refuse(f"must have at most {MOUNT_CHARACTERS} characters, got {len(value)}", "choose a shorter path")
     return value
 
 
@@ -171,7 +186,7 @@ EC2_IDS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
 VpcNetwork = Annotated[str, AfterValidator(_network), AfterValidator(_vpc_size)]
 SourceNetwork = Annotated[str, AfterValidator(_network), AfterValidator(_not_everyone)]
-MountPoint = Annotated[str, AfterValidator(_mount_path), AfterValidator(_own_directory)]
+MountPoint = Annotated[str, AfterValidator(_mount_path), AfterValidator(_mount_length), AfterValidator(_own_directory)]
 
 ClusterName = Annotated[
     str,

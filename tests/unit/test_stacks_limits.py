@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from gpucluster.config.fields import MOUNT_CHARACTERS
+
 Template = dict[str, Any]
 
 MAX_RESOURCES = 500
@@ -60,6 +62,29 @@ def test_every_parameter_fits(template_of: Callable[[str], Template]) -> None:
         if resource["Type"] == "AWS::SSM::Parameter"
     }
     assert max(parameters.values()) <= MAX_PARAMETER_BYTES, parameters
+
+
+LONGEST = {"GroupDescription": 255, "AlarmName": 255, "LogGroupName": 512}
+TAG_CHARACTERS = 256
+
+
+def test_the_longest_mount_fits_wherever_it_stands(template_of: Callable[[str], Template]) -> None:
+    name, mounts = "c" * 40, [f"/{letter * (MOUNT_CHARACTERS - 1)}" for letter in "abcd"]
+    link = {"path": "/a", "s3": "s3://bucket", "import": ["new"], "export": ["new", "changed", "deleted"]}
+    lustre = {"type": "fsx-lustre", "deployment": "scratch-2", "data_repositories": [link]}
+    ram = {"type": "beegfs-ram", "partition": "part-of-1x", "gib_per_node": 100, "scope": "job"}
+    kinds = [lustre, {**lustre, "lifetime": "jobs"}, {"type": "efs"}, ram]
+    storage = json.dumps([{"mount": mount, **kind} for mount, kind in zip(mounts, kinds, strict=True)])
+    text = partitions(1, "p4d.24xlarge", 4).replace("GpuCluster", name) + f"storage: {storage}\n"
+    held: Counter[str] = Counter()
+    for resource in template_of(text)["Resources"].values():
+        properties = resource.get("Properties", {})
+        tags = [tag for tag in properties.get("Tags", []) if isinstance(tag, dict)]
+        assert all(len(tag["Value"]) <= TAG_CHARACTERS for tag in tags if isinstance(tag["Value"], str)), tags
+        for key in LONGEST.keys() & properties.keys():
+            assert len(properties[key]) <= LONGEST[key], properties[key]
+            held[key] += any(mount.strip("/") in properties[key] for mount in mounts)
+    assert held == {"GroupDescription": 3, "AlarmName": 1, "LogGroupName": 2}
 
 
 def characters(value: Any) -> int:

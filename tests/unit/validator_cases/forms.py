@@ -59,6 +59,12 @@ CASES = {
         says="must not contain . or .., got '/a/../b'",
         passes=storage("efs", mount="/a/b"),
     ),
+    "mount-length": Case(
+        fails=storage("efs", mount="/" + "m" * 100),
+        key="storage[0].mount",
+        says="must have at most 100 characters, got 101",
+        passes=storage("efs", mount="/" + "m" * 99),
+    ),
     "mount-not-of-system": Case(
         fails=storage("efs", mount="/etc/shared"),
         key="storage[0].mount",
