@@ -152,6 +152,11 @@ class InstanceType:
     """On demand in PRICE_REGION on PRICES_AS_OF; None where that region does not sell it."""
 
     @property
+    def bare_metal(self) -> bool:
+        """g4dn.metal, m7i.metal-48xl."""
+        return self.name.partition(".")[2].startswith("metal")
+
+    @property
     def network_cards(self) -> int:
         return len(self.cards)
 

@@ -90,7 +90,7 @@ def partition_type_is_sold(partition: Partition, path: Path, config: ClusterConf
 def partition_type_boots_in_time(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """No instance type is bare metal: those may take longer to boot than Slurm waits."""
     for index, type_ in known_types(partition):
-        if type_.name.endswith(".metal"):
+        if type_.bare_metal:
             yield Finding(
                 (*path, "instance_types", index),
                 f"{type_.name} is bare metal: it may take 20 minutes to boot, and Slurm waits 15",
