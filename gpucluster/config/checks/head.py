@@ -14,6 +14,9 @@ XEN_FAMILIES = ("m4.", "p3.")
 
 MOST_SNAPSHOTS = 1000
 
+DEPLOYMENT_WAITS_S = 1800
+"""For a head node to say that its bundle is live; then the deployment fails and is rolled back."""
+
 
 @validator(
     "head-on-nitro",
@@ -46,6 +49,25 @@ def head_without_gpus(head: HeadNode, path: Path, config: ClusterConfig) -> Find
             (*path, "instance_type"),
             f"{head.instance_type} has GPUs that no job can use: the head node is not a Slurm node",
             "m6i.2xlarge is enough for most clusters",
+        )
+
+
+@validator(
+    "head-boots-in-time",
+    section=HEAD,
+    each=HeadNode,
+    level="warning",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-types.html: bare metal may take 20 minutes; "
+    "AWS::CloudFormation::WaitCondition Timeout",
+)
+def head_boots_in_time(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
+    """The head node is not bare metal: its boot and set-up may take longer than the deployment waits."""
+    if INSTANCE_TYPES[head.instance_type].bare_metal:
+        yield Finding(
+            (*path, "instance_type"),
+            f"{head.instance_type} is bare metal: it may take 20 minutes to boot, "
+            f"and the deployment waits {DEPLOYMENT_WAITS_S // 60} for Slurm",
+            "the largest size of the family that is no metal has as many cores",
         )
 
 

@@ -20,6 +20,15 @@ CASES: dict[str, Case | list[Case]] = {
         says="g5.xlarge has GPUs that no job can use: the head node is not a Slurm node",
         passes=head(instance_type="m6i.xlarge"),
     ),
+    "head-boots-in-time": [
+        Case(
+            fails=head(instance_type=metal),
+            key="head_node.instance_type",
+            says=f"{metal} is bare metal: it may take 20 minutes to boot, and the deployment waits 30 for Slurm",
+            passes=head(instance_type=other),
+        )
+        for metal, other in (("r6i.metal", "r6i.32xlarge"), ("m7i.metal-24xl", "m7i.24xlarge"))
+    ],
     "head-snapshot-count": Case(
         fails=head(snapshot_days=1001),
         key="head_node.snapshot_days",
