@@ -5,6 +5,9 @@ from __future__ import annotations
 JOB_ROLE = "Jobs"
 """Beside the file systems, with `s3_access`."""
 
+MAIN = ("Default", "Resource")
+"""What CDK calls the main one of those in one place, either of them; of both at once it makes an error."""
+
 
 def pascal(name: str) -> str:
     """`gpu-large` as `GpuLarge`, `p4d.24xlarge` as `P4d24xlarge`."""

@@ -424,6 +424,6 @@ def test_what_would_have_one_id_twice_is_refused_before(template_of: Callable[[s
 
 
 def test_mounts_called_as_cdk_calls_its_own(template_of: Callable[[str], Template]) -> None:
-    mounts = ("/default", "/resource", "/group", "/jobs", "/home-disk")
+    mounts = ("/default", "/group", "/jobs", "/home-disk")
     template = template_of(CLUSTER + f"storage: {json.dumps([{'mount': each, 'type': 'efs'} for each in mounts])}")
     assert len(list(of_type(template, "AWS::EFS::FileSystem"))) == len(mounts)

@@ -74,6 +74,9 @@ def _name_taken(config: ClusterConfig, storage: Storage) -> str | None:
         return "the role of jobs is, which s3_access makes"
     if isinstance(storage, FsxLustre) and storage.mount in DISK_ALARMS:
         return "the head node's disk is, of which there is an alarm"
+    ids = [construct_ids.of_mount(each.mount) for each in config.storage]
+    if set(construct_ids.MAIN) <= set(ids) and construct_ids.of_mount(storage.mount) == construct_ids.MAIN[-1]:
+        return "/default is to CDK: it takes one of these names"
     return None
 
 

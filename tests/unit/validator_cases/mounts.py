@@ -60,6 +60,12 @@ CASES: dict[str, Case | list[Case]] = {
             passes=storage("efs", mount="/root-disk"),
         ),
         Case(
+            fails=efs("/resource", "/default"),
+            key="storage[0].mount",
+            says="/resource is called as /default is to CDK: it takes one of these names",
+            passes=efs("/resource"),
+        ),
+        Case(
             fails=efs("/data/a", "/data-a", "/data.a"),
             key="storage[1].mount",
             says="/data-a is too like /data/a: both are called dataa",
