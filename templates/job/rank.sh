@@ -9,7 +9,7 @@ if [ -z "${RANK_PARENT:-}" ]; then
 fi
 [ "$RANK_PARENT" = "$PPID" ] && [ "$PPID" -ne 1 ] || exit 143
 unset RANK_PARENT
-trap : USR1 USR2 # `signal` of the job: for the program, which gets it below
+trap '' USR1 USR2 # for the program alone (signal-ranks.sh); and a trap would interrupt `wait`, which then tells of the signal
 
 # shellcheck source=templates/job/network.sh
 source "$GPUCLUSTER_JOB_DIR/network.sh"
@@ -37,12 +37,6 @@ stop() {
   kill -TERM -- "-$program" 2>/dev/null
   (sleep 5; kill -KILL -- "-$program" 2>/dev/null) >/dev/null 2>&1 {output}>&- &
   killer=$!
-}
-
-# To the program itself and, as Slurm does it, to nothing that it has started. Servers have nothing to do with it.
-# shellcheck disable=SC2317 # called by the trap
-pass() {
-  case ${GPUCLUSTER_LABEL:-} in '' | chief) [ -z "$program" ] || kill "-$1" "$program" 2>/dev/null ;; esac
 }
 
 await() {
@@ -133,9 +127,7 @@ exec -- "$@"'
 # A session of its own, so that it can be ended with all that it started; and it dies with this script.
 stopped='' program='' killer=''
 trap stop TERM INT
-trap 'pass USR1' USR1
-trap 'pass USR2' USR2
-setsid setpriv --pdeathsig KILL -- bash -c "$with_own_environment" bash "$@" >&"$output" 2>&1 {output}>&- </dev/null &
+setsid setpriv --pdeathsig KILL -- env --default-signal=USR1,USR2 bash -c "$with_own_environment" bash "$@" >&"$output" 2>&1 {output}>&- </dev/null &
 program=$!
 [ -z "$stopped" ] || stop
 await "$program"
