@@ -48,6 +48,13 @@ def test_one_program_trains_alike_under_torchrun_and_horovodrun(cluster: Bed) ->
     assert losses(ddp)[-1] < losses(ddp)[0] / 2
 
 
+def test_it_trains_where_srun_starts_the_ranks(cluster: Bed) -> None:
+    """The program fails by itself where ranks end with different weights."""
+    words = ("--launcher", "srun", *FOUR_RANKS, "--", "python", "train_torch.py", "resnet50")
+    found = losses(train(cluster, "resnet50-ddp", *words))
+    assert found[-1] < found[0] / 2
+
+
 def test_efficientnet_trains_with_horovod(cluster: Bed) -> None:
     train(cluster, "efficientnet-horovod", *FOUR_RANKS, "--", "python", "train_torch.py", "efficientnet-b0")
 
