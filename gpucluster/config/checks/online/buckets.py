@@ -65,9 +65,8 @@ def access_bucket_exists(access: S3Access, path: Path, config: ClusterConfig, ac
 )
 def access_bucket_region(access: S3Access, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A bucket that jobs may use is in the cluster's region: from another, data pass the NAT gateway, and cost."""
-    bucket, _ = s3.split(access.uri)
-    if config.network.internet == "nat" and (region := _region(account, bucket)) not in (None, config.region):
-        yield _abroad((*path, "uri"), bucket, region, config)
+    if config.network.internet == "nat":
+        yield from _abroad(account, [((*path, "uri"), access.uri)], config)
 
 
 @validator("node-bucket-exists", section=BUCKETS, each=ClusterConfig, needs="aws", source=f"{HEAD}: 404")
@@ -90,9 +89,7 @@ def node_bucket_region(config: ClusterConfig, account: Account) -> Findings:
     """The buckets of software.cache, source and export are in the cluster's region: to another, data pass the NAT
     gateway, and cost."""
     if config.network.internet == "nat":
-        for path, bucket, region in _regions(account, _of_nodes(config)):
-            if region not in (None, config.region):
-                yield _abroad(path, bucket, region, config)
+        yield from _abroad(account, _of_nodes(config), config)
 
 
 @validator(
@@ -107,17 +104,26 @@ def internet_none_bucket_region(config: ClusterConfig, account: Account) -> Find
     if config.network.internet != "none":
         return
     accessed = [(("s3_access", index, "uri"), access.uri) for index, access in enumerate(config.s3_access)]
-    for path, bucket, region in _regions(account, [*accessed, *_of_nodes(config)]):
+    for path, bucket, region in _elsewhere(account, [*accessed, *_of_nodes(config)], config):
+        yield Finding(
+            path,
+            f"{bucket} is in {region}: with network.internet: none nodes reach buckets in {config.region} alone",
+            "replicate it, or write internet: nat",
+        )
+
+
+def _abroad(account: Account, named: list[tuple[Path, str]], config: ClusterConfig) -> Findings:
+    for path, bucket, region in _elsewhere(account, named, config):
+        yield Finding(path, f"{bucket} is in {region}, the cluster in {config.region}", "replicate it, or train there")
+
+
+def _elsewhere(
+    account: Account, named: list[tuple[Path, str]], config: ClusterConfig
+) -> Iterator[tuple[Path, str, str]]:
+    """Those that are there, and in another region than the cluster."""
+    for path, bucket, region in _regions(account, named):
         if region not in (None, config.region):
-            yield Finding(
-                path,
-                f"{bucket} is in {region}: with network.internet: none nodes reach buckets in {config.region} alone",
-                "replicate it, or write internet: nat",
-            )
-
-
-def _abroad(path: Path, bucket: str, region: str | None, config: ClusterConfig) -> Finding:
-    return Finding(path, f"{bucket} is in {region}, the cluster in {config.region}", "replicate it, or train there")
+            yield path, bucket, str(region)
 
 
 def _of_nodes(config: ClusterConfig) -> list[tuple[Path, str]]:
