@@ -52,12 +52,19 @@ findable() {
 check_interfaces() {
     local found
     for _ in {1..5}; do
-        found=$(PATH=$AMAZON/efa/bin:$PATH fi_info -p efa -t FI_EP_RDM 2>/dev/null | grep -c '^provider: efa' || true)
-        if [ "$found" -eq "$EFA_INTERFACES" ]; then
+        found=$(efa_devices | wc -l)
+        if [ "$found" -ge "$EFA_INTERFACES" ]; then
             say "EFA interfaces $found"
             return
         fi
         sleep 3
     done
     fail "fi_info finds $found EFA interfaces, $INSTANCE_TYPE has $EFA_INTERFACES: this instance is broken, Slurm will replace it"
+}
+
+# libfabric lists a device once for each fabric (efa-direct and efa since 2.1) and kind of endpoint, under the domains
+# rdmap16s27-rdm and rdmap16s27-dgrm.
+efa_devices() {
+    { PATH=$AMAZON/efa/bin:$PATH fi_info -p efa -t FI_EP_RDM 2>/dev/null || true; } |
+        sed -nE 's/^ *domain: (.*)-(rdm|dgrm)$/\1/p' | sort -u
 }

@@ -79,6 +79,7 @@ def hardware(instance_type: str) -> Hardware:
         gpu_memory_mib=int(first["MemoryInfo"]["SizeInMiB"]) if first else 0,
         efa_interfaces=max_efa_interfaces(instance_type),
         instance_store_gb=_instance_store(entry),
+        instance_type=instance_type,
     )
 
 

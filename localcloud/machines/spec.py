@@ -37,6 +37,7 @@ class Hardware:
     gpu_memory_mib: int
     efa_interfaces: int
     instance_store_gb: tuple[int, ...] = ()  # of each NVMe disk of its own, 10^9 bytes
+    instance_type: str = ""
 
 
 @dataclass(frozen=True)

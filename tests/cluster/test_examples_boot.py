@@ -36,7 +36,8 @@ def nodes(bed: Bed) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("example_bed", ["p4d-fsx-smddp"], indirect=True)
 def test_p4d_nodes_have_eight_gpus_and_four_efa_interfaces(example_bed: Bed) -> None:
-    show = "echo $(hostname) $(nvidia-smi -L | wc -l) gpus $(fi_info -p efa -t FI_EP_RDM | grep -c domain:) efa"
+    efa = "fi_info -p efa -t FI_EP_RDM | grep domain: | sort -u | wc -l"
+    show = f"echo $(hostname) $(nvidia-smi -L | wc -l) gpus $({efa}) efa"
     said = submit_srun(
         example_bed, "--nodes", "2", "--ntasks-per-node", "1", "--gpus-per-node", "8", "--", "bash", "-c", show
     )

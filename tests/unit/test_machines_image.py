@@ -96,7 +96,7 @@ def test_sources_name_the_keyring_where_the_host_is_not_debian() -> None:
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     facts = {"vcpus": 48, "gpus": 2, "gpu_name": "NVIDIA A10G", "gpu_memory_mib": 23028, "efa_interfaces": 1}
-    (tmp_path / "hardware.json").write_text(json.dumps(facts))
+    (tmp_path / "hardware.json").write_text(json.dumps(facts | {"instance_type": "g5.12xlarge"}))
     return tmp_path
 
 
@@ -135,15 +135,33 @@ def test_nvidia_smi_table_names_each_gpu(run_dir: Path) -> None:
 
 
 def test_machine_without_gpus_has_none(run_dir: Path) -> None:
-    (run_dir / "hardware.json").write_text('{"gpus": 0, "gpu_name": null, "gpu_memory_mib": 0, "efa_interfaces": 0}')
+    facts = {"gpus": 0, "gpu_name": None, "gpu_memory_mib": 0, "efa_interfaces": 0, "instance_type": "m5.large"}
+    (run_dir / "hardware.json").write_text(json.dumps(facts))
     assert stand_in("usr/bin/nvidia-smi", "-L", LOCALCLOUD_RUN=str(run_dir))[:2] == (6, "No devices were found\n")
-    assert stand_in("usr/bin/fi_info", "-p", "efa", LOCALCLOUD_RUN=str(run_dir))[0] == 61
+    nothing = (61, "", "fi_getinfo: -61 (No data available)\n")
+    assert stand_in("usr/bin/fi_info", "-p", "efa", LOCALCLOUD_RUN=str(run_dir)) == nothing
 
 
-def test_fi_info_lists_the_efa_interfaces(run_dir: Path) -> None:
-    code, out, _ = stand_in("usr/bin/fi_info", "-p", "efa", "-t", "FI_EP_RDM", LOCALCLOUD_RUN=str(run_dir))
-    assert code == 0
-    assert out.count("provider: efa") == 1
+def test_fi_info_lists_each_interface_in_every_fabric_and_all_interfaces_of_a_fabric_together(run_dir: Path) -> None:
+    facts = {"efa_interfaces": 4, "instance_type": "p4d.24xlarge"}
+    (run_dir / "hardware.json").write_text(json.dumps(facts))
+    names = ["rdmap16s27", "rdmap32s27", "rdmap144s27", "rdmap160s27"]
+    kinds = [("efa-direct", "rdm", "FI_EP_RDM"), ("efa", "rdm", "FI_EP_RDM"), ("efa", "dgrm", "FI_EP_DGRAM")]
+    blocks = [
+        f"provider: efa\n    fabric: {fabric}\n    domain: {name}-{kind}\n    version: 206.0\n"
+        f"    type: {type_}\n    protocol: FI_PROTO_EFA\n"
+        for fabric, kind, type_ in kinds
+        for name in names
+    ]
+    own = {"LOCALCLOUD_RUN": str(run_dir)}
+    assert stand_in("usr/bin/fi_info", "-p", "efa", **own) == (0, "".join(blocks), "")
+    assert stand_in("usr/bin/fi_info", "-p", "efa", "-t", "FI_EP_RDM", **own) == (0, "".join(blocks[:8]), "")
+    assert stand_in("usr/bin/fi_info", "-p", "tcp", **own)[0] == 61
+
+
+def test_fi_info_says_its_version(run_dir: Path) -> None:
+    code, out, _ = stand_in("usr/bin/fi_info", "--version", LOCALCLOUD_RUN=str(run_dir))
+    assert code == 0 and out.splitlines()[1:] == ["libfabric: 2.6.0amzn1.0", "libfabric api: 2.6"]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from recorded import record
 
 from gpucluster.config import loads
 from gpucluster.job import load, preflight
@@ -143,14 +144,19 @@ def test_the_nodes_sum_over_tcp() -> None:
         pass  # the port is free for the launcher at once
 
 
-def test_an_efa_interface_counts_once() -> None:
-    text = "".join(
-        f"provider: efa\n    fabric: {fabric}\n    domain: rdmap{slot}s27-{kind}\n"
-        for slot in (16, 32)
-        for fabric, kind in (("efa", "rdm"), ("efa-direct", "rdm"), ("efa", "dgrm"))
-    )
-    assert PROBE.efa_interfaces((0, text)) == 2
-    assert PROBE.efa_interfaces((61, "fi_getinfo: -61 (No data available)")) == 0
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("p4d-4efa-libfabric1.11-rdm.txt", 4),
+        ("p4de-4efa-libfabric1.19-rdm.txt", 4),
+        ("efa-libfabric1.22.txt", 1),
+        ("efa-libfabric2.1.txt", 1),
+        ("efa-libfabric2.6.txt", 1),
+        ("no-data.txt", 0),
+    ],
+)
+def test_an_efa_interface_counts_once(name: str, count: int) -> None:
+    assert PROBE.efa_interfaces((0, record(f"fi_info/{name}"))) == count
 
 
 def test_gpus_as_nvidia_smi_lists_them() -> None:

@@ -8,6 +8,6 @@ fi
 modprobe -a lnet ksocklnd kefalnd
 lnetctl lnet configure
 lnetctl net add --net tcp --if host0
-fi_info -p efa -t FI_EP_RDM | sed -n 's/^ *domain: //p' | while read -r device; do
+fi_info -p efa -t FI_EP_RDM | sed -n 's/^ *domain: //p' | sort -u | while read -r device; do
     lnetctl net add --net efa --if "$device" --peer-credits 32
 done
