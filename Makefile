@@ -15,10 +15,14 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base nftables iproute2 e2fsprogs \
 	util-linux mount openssh-client ca-certificates g++ make cmake libopenmpi-dev openmpi-bin
 
-.PHONY: help setup system python node wheels image demo test check golden bench down clean
+# Files of tests/nightly to run, none, stale or all: CONTRIBUTING.md.
+NIGHTLY ?= none
+PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
+
+.PHONY: help setup system python node wheels image demo test test-all stamp lint check golden bench down clean
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: system python node wheels image ## everything that demo and test need, once
 
@@ -51,15 +55,23 @@ image: | system $(VENV)/.installed ## the root file system that local nodes boot
 demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 	@$(PYTHON) examples/demo
 
-test: ## every tier that this machine can run; CI=true makes a skipped tier fail
+test: ## every tier but nightly that this machine can run; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory setup
-	@python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
+	@$(PYTEST) --nightly=$(NIGHTLY)
 
-check: python node ## ruff, mypy, import-linter, shellcheck, cfn-lint, cdk-nag
+test-all: setup ## every tier; stamps the nightly tests that pass
+	@$(PYTEST) --nightly=all --stamp
+
+stamp: setup ## the nightly tests whose subjects have changed since they passed, and their stamps
+	@$(PYTEST) --nightly=stale --stamp tests/nightly || [ $$? = 5 ] # 5: every stamp fits
+
+lint: python ## ruff, mypy, import-linter
 	ruff check .
 	ruff format --check .
 	mypy
 	lint-imports
+
+check: lint node ## lint, shellcheck, cfn-lint, cdk-nag; make test runs the last three too
 	python -m pytest -q tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py tests/unit/test_stacks_nag.py
 
 GOLDEN_TESTS := tests/unit/test_render.py tests/unit/test_job_script.py tests/unit/test_stacks_snapshot.py tests/unit/test_config_files.py tests/unit/test_validators.py

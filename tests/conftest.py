@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.nightly_tier", "beds"]
+
 ROOT = Path(__file__).resolve().parents[1]
-TIERS = ("unit", "shell", "cloud", "cluster")
+TIERS = ("unit", "shell", "cloud", "cluster", "nightly")
 SHARED = ("cluster", "servers", "storage")
 """Fixtures of the whole session that boot nodes: the tests of one stay together, in their order."""
 
@@ -17,9 +19,9 @@ SHARED = ("cluster", "servers", "storage")
 @cache
 def missing(tier: str) -> str | None:
     """Why this machine cannot run a tier; None where it can."""
-    if tier in ("cloud", "cluster") and not (ROOT / "node_modules" / "aws-cdk").is_dir():
+    if tier in ("cloud", "cluster", "nightly") and not (ROOT / "node_modules" / "aws-cdk").is_dir():
         return "the CDK command line is not installed: make setup"
-    if tier == "cluster":
+    if tier in ("cluster", "nightly"):
         return _cannot_boot()
     return None
 
@@ -59,15 +61,23 @@ def _place(item: pytest.Item) -> int:
     return TIERS.index(_tier(item))
 
 
-def _place_among_workers(item: pytest.Item) -> tuple[int, int]:
-    """What takes longest first, so that no worker is left with it at the end."""
-    group = _group(item)
-    return -_place(item), SHARED.index(group) if group in SHARED else len(SHARED)
+def _place_among_workers(item: pytest.Item) -> tuple[int, int, int]:
+    """What takes longest first, so that no worker is left with it at the end.
+
+    Of those that share a cluster the nightly ones come last: each of the others counts on those before it.
+    """
+    group, place = _group(item), _place(item)
+    if group not in SHARED:
+        return -place, len(SHARED), 0
+    return -TIERS.index("cluster"), SHARED.index(group), place
 
 
 def _group(item: pytest.Item) -> str:
-    """Tests of a group run in one worker: those that share nodes, and otherwise those of a file."""
-    fixtures = getattr(item, "fixturenames", ())
+    """Tests of a group run in one worker: those that share nodes, and otherwise those of a file.
+
+    Where nothing boots, a fixture of the same name is another one.
+    """
+    fixtures = getattr(item, "fixturenames", ()) if _tier(item) in ("cluster", "nightly") else ()
     shared = next((each for each in SHARED if each in fixtures), None)
     if shared or "empty_cloud" not in fixtures:
         return shared or item.path.stem

@@ -1,101 +1,10 @@
-"""One cluster for the session: the default cluster.yaml, deployed by the CDK command line, booted on this machine."""
+"""The order of the tests that share a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from bed import ROOT, Bed
-
-
-@contextmanager
-def opened(bed: Bed) -> Iterator[Bed]:
-    """With its local cloud, which ends whatever happens."""
-    try:
-        bed.open_cloud()
-        yield bed
-    finally:
-        bed.close()
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    with opened(Bed.make(tmp_path_factory.mktemp("cluster"))) as bed:
-        bed.up()
-        yield bed
-
-
-@pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A second one, of examples/servers: GPU nodes and nodes for parameter servers, and nodes that SMDDP runs on."""
-    bed = Bed.make(tmp_path_factory.mktemp("servers"))
-    text = (ROOT / "examples" / "servers" / "cluster.yaml").read_text()
-    more = "  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 2}\n\nparameter_servers:"
-    text = text.replace("\nparameter_servers:", more).replace("frameworks: [", "frameworks: [torch, smddp, ")
-    bed.config.write_text(text)
-    with opened(bed):
-        bed.up()
-        yield bed
-
-
-STORAGE = """\
-  - {name: raid, instance_types: [g5.48xlarge], max_nodes: 1}
-
-storage:
-  - mount: /fsx
-    type: fsx-lustre
-    deployment: scratch-2
-    capacity_gib: 1200
-    data_repositories:
-      - {path: /data, s3: "s3://storage-tests/data", import: [new, changed, deleted]}
-      - {path: /results, s3: "s3://storage-tests/results", export: [new, changed, deleted]}
-      - {path: /kept, s3: "s3://storage-tests/kept"}
-  - mount: /burst
-    type: fsx-lustre
-    lifetime: jobs
-    idle_minutes: 0.05
-    deployment: scratch-2
-    capacity_gib: 1200
-    data_repositories:
-      - {path: /in, s3: "s3://storage-tests/burst/in", import: [new]}
-      - {path: /out, s3: "s3://storage-tests/burst/out"}
-  - {mount: /efs, type: efs, on_delete: delete}
-  - mount: /ram
-    type: beegfs-ram
-    partition: train
-    gib_per_node: 1
-    scope: job
-    source: s3://storage-tests/data/ram
-    export: s3://storage-tests/jobs/ram
-
-s3_access:
-  - {uri: "s3://storage-tests/data", access: read}
-  - {uri: "s3://storage-tests/jobs", access: read-write}
-
-silence: [beegfs-licence, beegfs-client-kernel, fsx-link-does-something]
-"""
-"""/data follows S3, S3 follows /results; what is in /kept goes to S3 when somebody says so."""
-
-
-@pytest.fixture(scope="session")
-def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A third one, with every kind of storage: nodes of `train` have one NVMe disk, the node of `raid` has two."""
-    bed = Bed.make(tmp_path_factory.mktemp("storage"))
-    bed.config.write_text(bed.config.read_text().rstrip() + "\n" + STORAGE)
-    with opened(bed):
-        bed.client("s3").create_bucket(Bucket="storage-tests")
-        bed.client("s3").put_object(Bucket="storage-tests", Key="data/ram/part-0", Body=bytes(2**20))
-        bed.up()
-        yield bed
-
-
-@pytest.fixture
-def empty_cloud(tmp_path: Path) -> Iterator[Bed]:
-    """A local cloud with nothing in it yet, for one test."""
-    with opened(Bed.make(tmp_path)) as bed:
-        yield bed
 
 
 @pytest.hookimpl(trylast=True)

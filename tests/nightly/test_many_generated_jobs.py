@@ -1,0 +1,42 @@
+"""Ten thousand jobs that nobody would write, others at each run: `SEED=N` repeats the run that printed it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.shell import generated_jobs
+from tests.shell.generated_jobs import BATCH, batches
+
+SUBJECTS = ["gpucluster/job/*.py", "gpucluster/launchers/*.py", "templates/job/*", "tests/shell/generated_jobs.py"]
+JOBS = 10_000
+
+
+@pytest.fixture
+def places() -> Iterator[list[Path]]:
+    with generated_jobs.places() as found:
+        yield found
+
+
+def test_words_and_variables_reach_what_starts_the_ranks(places: list[Path]) -> None:
+    chosen = int(os.environ.get("SEED", secrets.randbits(32)))
+    print(f"SEED={chosen}")  # pytest shows it where the test fails
+
+    @seed(chosen)
+    @settings(
+        max_examples=JOBS // BATCH,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(batch=batches)
+    def each(batch: list[dict]) -> None:
+        generated_jobs.check_all(places, batch)
+
+    each()

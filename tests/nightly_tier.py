@@ -1,0 +1,158 @@
+"""A pytest plugin: which files of tests/nightly a run takes, and stamps for those that passed.
+
+--nightly=none   none of them but those that the command line names; the default
+--nightly=stale  those whose stamp does not fit, see tests/stamps.py
+--nightly=all    all
+--stamp          write a stamp for each file of which every test passed in this run
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import stamps
+from tests.stamps import FOLDER, Verdict
+
+PARTS = ("keyword", "markexpr", "deselect", "lf")
+"""Options that take tests out of a file."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("nightly")
+    group.addoption("--nightly", choices=("none", "stale", "all"), default="none", help="files of tests/nightly to run")
+    group.addoption("--stamp", action="store_true", help="stamp the files of tests/nightly that pass")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if worker := getattr(config, "workerinput", None):
+        config.pluginmanager.register(Files(config.rootpath, worker["nightly"]), "nightly_files")
+        return
+    verdicts = {path.name: stamps.verdict(config.rootpath, path) for path in stamps.test_files(config.rootpath)}
+    names = [name for name, verdict in verdicts.items() if _runs(config, name, verdict)]
+    files = Files(config.rootpath, names)
+    config.pluginmanager.register(files, "nightly_files")
+    config.pluginmanager.register(Told(config.option.nightly, names, verdicts), "nightly_told")
+    if config.option.stamp:
+        _refuse_parts(config)
+        config.pluginmanager.register(Stamps(config.rootpath, files), "nightly_stamps")
+
+
+def _runs(config: pytest.Config, name: str, verdict: Verdict) -> bool:
+    wanted = config.option.nightly
+    return wanted == "all" or (wanted == "stale" and verdict.stale) or (wanted == "none" and _named(config, name))
+
+
+def _named(config: pytest.Config, name: str) -> bool:
+    folder = config.rootpath / FOLDER
+    given = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    return folder in given or folder / name in given
+
+
+def _refuse_parts(config: pytest.Config) -> None:
+    given = [name for name in PARTS if getattr(config.option, name, None)]
+    given += [argument for argument in config.args if "::" in argument]
+    if given:
+        raise pytest.UsageError(f"--stamp is for whole files of tests/nightly: leave out {', '.join(given)}")
+
+
+def file_of(nodeid: str) -> str | None:
+    """A test's file, by its name, where it is one of tests/nightly."""
+    path = Path(nodeid.partition("::")[0])
+    return path.name if path.parent == FOLDER else None
+
+
+class Files:
+    """In each process: only the files that run are collected, and their tests are counted."""
+
+    def __init__(self, root: Path, names: list[str]) -> None:
+        self.root = root
+        self.names = names
+        self.tests: Counter[str] = Counter()
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        is_ours = collection_path.parent == self.root / FOLDER and collection_path.match("test_*.py")
+        return True if is_ours and collection_path.name not in self.names else None
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        if name := file_of(item.nodeid):
+            self.tests[name] += 1
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["nightly"] = self.names
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["nightly"] = dict(self.tests)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Each worker collects all of them."""
+        self.tests |= Counter(getattr(node, "workeroutput", {}).get("nightly", {}))
+
+
+class Told:
+    """Which files run, which are left out, and why: before the run, and again after it."""
+
+    def __init__(self, wanted: str, names: list[str], verdicts: dict[str, Verdict]) -> None:
+        left_out = len(verdicts) - len(names)
+        if wanted == "stale":
+            self.lines = [f"{'run' if each.stale else 'left out'}: {name}: {each}" for name, each in verdicts.items()]
+        elif left_out:
+            self.lines = [f"{left_out} of {len(verdicts)} files left out: make test-all runs them"]
+        else:
+            self.lines = []
+
+    def pytest_report_header(self) -> list[str]:
+        return [f"nightly tier: {line}" for line in self.lines]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.lines:
+            terminalreporter.section("nightly tier")
+            terminalreporter.write("".join(f"{line}\n" for line in self.lines))
+
+
+class Stamps:
+    """What became of each test, and what its file proved when the run began."""
+
+    def __init__(self, root: Path, files: Files) -> None:
+        self.root = root
+        self.files = files
+        self.subjects = {name: self._subjects(name) for name in files.names}
+        self.passed: defaultdict[str, set[str]] = defaultdict(set)
+        self.not_passed: dict[str, str] = {}
+        self.seconds: Counter[str] = Counter()
+
+    def _subjects(self, name: str) -> dict[str, str]:
+        try:
+            return stamps.fingerprint(self.root, self.root / FOLDER / name)
+        except stamps.SubjectsError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not (name := file_of(report.nodeid)):
+            return
+        self.seconds[name] += report.duration  # type: ignore[assignment]
+        if not report.passed or hasattr(report, "wasxfail"):
+            self.not_passed.setdefault(name, report.nodeid)
+        elif report.when == "call":
+            self.passed[name].add(report.nodeid)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.section("stamps of the nightly tier")
+        terminalreporter.write("".join(f"{name}: {self._stamped(name)}\n" for name in self.subjects))
+
+    def _stamped(self, name: str) -> str:
+        path = self.root / FOLDER / name
+        if name in self.not_passed:
+            return f"no stamp: {self.not_passed[name]} did not pass"
+        if not self.passed[name] or len(self.passed[name]) != self.files.tests[name]:
+            return f"no stamp: {len(self.passed[name])} of its {self.files.tests[name]} tests ran"
+        if self._subjects(name) != self.subjects[name]:
+            return "no stamp: what it proves was changed while it ran"
+        return str(stamps.write(self.root, path, self.subjects[name], self.seconds[name]))

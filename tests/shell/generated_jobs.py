@@ -1,0 +1,166 @@
+"""Jobs that nobody would write, for tests: do the words and variables that were given reach what starts the ranks?
+
+Each script is run by bash, in one process. job.sh is real but for what needs a cluster; whatever the launcher's lines
+execute writes down its arguments and environment instead.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from gpucluster.config import loads
+from gpucluster.job import SbatchRequest, load
+from gpucluster.job.reserved import refusal
+from gpucluster.launchers import LAUNCHERS
+
+CONFIG = loads(
+    """
+name: Test
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
+  - {name: p4d, instance_types: [p4d.24xlarge], max_nodes: 4}
+parameter_servers: {instance_type: m5.4xlarge}
+software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow], containers: true}
+"""
+)
+BATCH = 5
+FRAGMENTS = (
+    "", " ", "a b", "'", '"', "'\"'", "\n", "\n\n#SBATCH --x", "\\", "\\n", "$", "$()", "$(touch x)", "${HOME}", "`id`",
+    "$'\\n'", "!", "!!", "*", "?", "[a]", "{a,b}", "~", "#", ";", "&", "|", ">", "<", "(", ")", "=", "a=b", "-", "--",
+    "--flag=1", "-e", "%s", "%", "\t", "\r", "\x01", "\x1b[0m", "\x7f", "ünï", "日本", "🜚", "\u202e", "\ufeff",
+    "e\u0301", "/data/my files/it's", "EOF", "\nEOF\n", "{{ x }}", "{% x %}", ")\n", "C:\\x\\", "\\'", "x" * 300,
+)  # fmt: skip
+PLAUSIBLE = ("LOG", "NODE", "OUTPUT", "REASON", "END", "HOME", "LABEL", "STEPS", "LEADER", "HELD", "CDPATH")
+"""Of the user's, and some of job.sh's too."""
+
+texts = st.one_of(
+    st.sampled_from(FRAGMENTS),
+    st.lists(st.sampled_from(FRAGMENTS), max_size=6).map("".join),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=12),
+)
+huge = st.builds(
+    lambda text, size: (text * size)[: size // 4], texts.filter(bool), st.sampled_from([5_000, 60_000, 120_000])
+)
+words = st.integers(0, 199).flatmap(lambda number: texts if number else huge)
+names = st.one_of(
+    st.sampled_from(PLAUSIBLE),
+    # a job that sets PATH finds its programs there
+    st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,8}\Z").filter(lambda name: name != "PATH" and not refusal(name)),
+)
+jobs = st.fixed_dictionaries(
+    {
+        "command": st.lists(words, min_size=1, max_size=5).map(tuple),
+        "launcher": st.sampled_from(sorted(LAUNCHERS)),
+        "nodes": st.integers(1, 4),
+        "gpus_per_node": st.integers(1, 4),
+        "env": st.dictionaries(names, words, max_size=3),
+        "exclusive": st.booleans(),
+        "requeue": st.booleans(),
+    }
+)
+
+# job.sh for no cluster: every node is train-1 … train-4, and nothing is started in the background.
+NO_CLUSTER = r"""
+source "$GPUCLUSTER_JOB_DIR/real-job.sh"
+address_of() { echo "10.0.0.${1#train-}"; }
+interface_of() { echo ens5; }
+run_job() {
+  local node
+  NODES=() SERVER_NODES=()
+  for ((node = 1; node <= NUM_NODES; node++)); do NODES+=("train-$node"); done
+  for ((node = 1; node <= ${NUM_SERVER_NODES:-0}; node++)); do SERVER_NODES+=("ps-$node"); done
+  WORLD_SIZE=$((NUM_NODES * RANKS_PER_NODE))
+  export MASTER_ADDR=10.0.0.1 MASTER_PORT=20077 WORLD_SIZE
+  # of jobs whose processes have roles: one after the other
+  leashed() { srun "$@"; }
+  leading() { srun "$@"; }
+  open_leash() { :; }
+  supervise() { :; }
+  hold_ports() { :; }
+  endpoints() { ENDPOINTS='"10.0.0.1:20078"'; }
+  launch
+}
+"""
+# One file for each process that is started: the number of arguments, these, the environment; all end with \0.
+PROBE = r"""#!/bin/sh
+[ ! -e "$GPUCLUSTER_JOB_DIR/env.sh" ] || . "$GPUCLUSTER_JOB_DIR/env.sh"
+{ printf '%s\0' $# "$@"; exec env --null; } >"$PROBED/$$"
+"""
+
+
+batches = st.lists(jobs, min_size=BATCH, max_size=BATCH)
+
+
+@contextmanager
+def places() -> Iterator[list[Path]]:
+    """A folder for each job of a batch, in memory where there is room; its name is no friend of shells."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="it's a $(job)", dir=memory if memory.is_dir() else None) as folder:
+        yield [prepared(Path(folder, str(number))) for number in range(BATCH)]
+
+
+def prepared(place: Path) -> Path:
+    """bin/ has the probes, each launcher's folder the files that its jobs share, probed/ what the probes saw."""
+    for name in ("bin", "probed"):
+        (place / name).mkdir(parents=True)
+    for name in ("srun", "horovodrun", "mpirun", "torchrun"):
+        (place / "bin" / name).write_text(PROBE)
+        (place / "bin" / name).chmod(0o755)
+    for launcher in LAUNCHERS:
+        for name, text in request(place, {"launcher": launcher, "command": ("x",)}).files().items():
+            path = place / launcher / ("real-job.sh" if name == "job.sh" else name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (place / launcher / "job.sh").write_text(NO_CLUSTER)
+    return place
+
+
+def request(place: Path, flags: dict) -> SbatchRequest:
+    """smddp is choosy about its nodes."""
+    launcher = flags["launcher"]
+    fitting = {"partition": "p4d", "gpus_per_node": 8} if launcher == "smddp" else {}
+    spec = load(CONFIG, flags=flags | {"preflight": "off"} | fitting)
+    return SbatchRequest.from_spec(spec, CONFIG, str(place / launcher))
+
+
+def run(place: Path, flags: dict) -> list[tuple[list[str], dict[str, str]]]:
+    """Arguments and environment of every process that the script starts."""
+    folder, asked = place / flags["launcher"], request(place, flags)
+    (folder / "job.sbatch").write_text(asked.materialize(), newline="")
+    (folder / "env.sh").write_text(asked.environment_file(), newline="")
+    told = {"PATH": f"{place / 'bin'}:{os.environ['PATH']}", "PROBED": str(place / "probed"), "SLURM_JOB_ID": "77"}
+    told |= {"SLURM_CPUS_ON_NODE": "48", "SLURM_JOB_NODELIST": "train-[1-4]"}
+    done = subprocess.run(["bash", folder / "job.sbatch"], env=told, capture_output=True, check=False)
+    seen = list(probed(place / "probed"))
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+    return seen
+
+
+def probed(folder: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
+    for path in folder.iterdir():
+        count, *rest = path.read_bytes().decode().split("\0")
+        arguments, environment = rest[: int(count)], rest[int(count) : -1]
+        yield arguments, dict(pair.split("=", 1) for pair in environment)  # type: ignore[misc]
+        path.unlink()
+
+
+def check(place: Path, flags: dict) -> None:
+    seen = run(place, flags)
+    command, env = list(flags["command"]), flags["env"]
+    assert any(arguments[-len(command) :] == command for arguments, _ in seen)
+    for _, environment in seen:
+        assert {name: environment.get(name) for name in env} == env
+
+
+def check_all(places: list[Path], batch: list[dict]) -> None:
+    with ThreadPoolExecutor(BATCH) as pool:
+        list(pool.map(check, places, batch))

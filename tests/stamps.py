@@ -1,0 +1,129 @@
+"""Stamps: what a file of tests/nightly proves, and whether that has changed since the file passed.
+
+A test file names its subjects, as patterns of paths from the root of the repository:
+
+    SUBJECTS = ["bootstrap/environments/*.txt", "bootstrap/steps/python_env.sh"]
+
+Its stamp, tests/nightly/stamps/NAME.json, has a hash for each pattern and one for the test file itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import subprocess
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+FOLDER = Path("tests", "nightly")
+
+
+class SubjectsError(Exception):
+    """A test file of which nobody can say what it proves."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    passed: str  # UTC
+    commit: str
+    seconds: int
+    subjects: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"passed {self.passed} at {self.commit} in {self.seconds} s"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    stale: bool
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+def test_files(root: Path) -> list[Path]:
+    return sorted((root / FOLDER).glob("test_*.py"))
+
+
+def stamp_file(test_file: Path) -> Path:
+    return test_file.parent / "stamps" / f"{test_file.stem}.json"
+
+
+def subjects(test_file: Path) -> list[str]:
+    """Read, not imported: a tier that is left out costs nothing."""
+    for statement in ast.parse(test_file.read_text()).body:
+        if isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == ["SUBJECTS"]:
+            return _patterns(test_file, statement.value)
+    raise SubjectsError(f"{test_file.name}: no SUBJECTS: name the files that it proves, as a list of patterns")
+
+
+def _patterns(test_file: Path, value: ast.expr) -> list[str]:
+    try:
+        found = ast.literal_eval(value)
+    except ValueError:
+        found = None
+    if isinstance(found, list) and found and all(isinstance(each, str) for each in found):
+        return found
+    raise SubjectsError(f"{test_file.name}: SUBJECTS must be a list of patterns, written out, got {ast.unparse(value)}")
+
+
+def fingerprint(root: Path, test_file: Path) -> dict[str, str]:
+    """A hash of the paths and contents behind each pattern. A pattern's * matches slashes too."""
+    tracked = _files(root)
+    patterns = [test_file.relative_to(root).as_posix(), *subjects(test_file)]
+    return {pattern: _hash(root, test_file, pattern, tracked) for pattern in patterns}
+
+
+def _files(root: Path) -> list[str]:
+    argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
+    return sorted({name for name in names if name and (root / name).is_file()})
+
+
+def _hash(root: Path, test_file: Path, pattern: str, tracked: list[str]) -> str:
+    found = [name for name in tracked if fnmatchcase(name, pattern)]
+    if not found:
+        raise SubjectsError(f"{test_file.name}: SUBJECTS: no file matches {pattern!r}")
+    digest = hashlib.sha256()
+    for name in found:
+        digest.update(f"{name}\0{hashlib.sha256((root / name).read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def read(test_file: Path) -> Stamp | None:
+    path = stamp_file(test_file)
+    return Stamp(**json.loads(path.read_text())) if path.is_file() else None
+
+
+def write(root: Path, test_file: Path, subjects: dict[str, str], seconds: float) -> Stamp:
+    stamp = Stamp(datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), _commit(root), round(seconds), subjects)
+    path = stamp_file(test_file)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(asdict(stamp), indent=1) + "\n")
+    return stamp
+
+
+def _commit(root: Path) -> str:
+    argv = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "no commit"
+
+
+def verdict(root: Path, test_file: Path) -> Verdict:
+    """A file whose subjects cannot be told is run: it may not be left out for that."""
+    try:
+        now = fingerprint(root, test_file)
+    except SubjectsError as error:
+        return Verdict(True, str(error))
+    stamp = read(test_file)
+    if stamp is None:
+        return Verdict(True, "it has no stamp")
+    if changed := [pattern for pattern in now if stamp.subjects.get(pattern) != now[pattern]]:
+        return Verdict(True, f"changed since it {stamp}: {', '.join(changed)}")
+    if gone := stamp.subjects.keys() - now:
+        return Verdict(True, f"no longer among its subjects: {', '.join(sorted(gone))}")
+    return Verdict(False, str(stamp))
