@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from bed import Bed, wait_for
-from conftest import opened
+from beds import opened
 
 CLUSTER = """\
 name: Ram
