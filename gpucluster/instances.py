@@ -127,10 +127,12 @@ c5n.18xlarge         72         192     0  -            0    1   1x15        0  
 
 EfaMode = Literal["efa-only", "combined", "off"]
 
-# The device index of every EFA interface that is not the primary one. On cards other than card 0, AWS's guide says
-# 0 (or 1 for an ordinary interface); ParallelCluster 3.16 launches efa-only with 1, and with 0 only where the card
-# holds a single interface. This follows ParallelCluster.
-EFA_DEVICE_INDEX = 1
+# The device index of an EFA interface beside the primary one on card 0, and of one on a further card. EC2's user guide,
+# "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" (2026): card 0 holds the primary
+# interface at 0 and efa-only at 1; on a further card efa-only has 0, and 1 is for an ordinary interface. EC2 takes 1
+# there too, where the card holds more than one; older guides and ParallelCluster launch so.
+BESIDE_PRIMARY = 1
+FURTHER_CARD = 0
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def efa_layout(instance_type: InstanceType, mode: EfaMode = "efa-only") -> tuple
     if mode == "combined":
         return _combined(instance_type)
     efa = tuple(
-        NetworkInterface(card, EFA_DEVICE_INDEX if instance_type.cards[card] > 1 else 0, "efa-only")
+        NetworkInterface(card, FURTHER_CARD if card else BESIDE_PRIMARY, "efa-only")
         for card in instance_type.efa_cards
         if card > 0 or instance_type.cards[card] > 1
     )
@@ -207,11 +209,7 @@ def efa_layout(instance_type: InstanceType, mode: EfaMode = "efa-only") -> tuple
 
 def _combined(instance_type: InstanceType) -> tuple[NetworkInterface, ...]:
     primary = NetworkInterface(0, 0, "efa" if 0 in instance_type.efa_cards else "interface")
-    others = (card for card in instance_type.efa_cards if card > 0)
-    return (
-        primary,
-        *(NetworkInterface(card, EFA_DEVICE_INDEX if instance_type.cards[card] > 1 else 0, "efa") for card in others),
-    )
+    return (primary, *(NetworkInterface(card, FURTHER_CARD, "efa") for card in instance_type.efa_cards if card > 0))
 
 
 def find(name: str) -> InstanceType | None:

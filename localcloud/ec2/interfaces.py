@@ -57,10 +57,7 @@ def _check_types(instance_type: str, network: dict[str, Any], nics: list[Nic]) -
 def _check_efa(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> None:
     wanted, allowed = sum(kind(nic) != "interface" for nic in nics), catalogue.max_efa_interfaces(instance_type)
     if wanted and not allowed:
-        raise Ec2Error(
-            "InvalidParameterCombination",
-            f"EFA interfaces are not supported on {instance_type}. Specify an instance type that supports EFA.",
-        )
+        raise Ec2Error("UnsupportedOperation", f"EFA interfaces are not supported on {instance_type}")
     if wanted > allowed:
         raise Ec2Error(
             "AttachmentLimitExceeded",
@@ -85,12 +82,30 @@ def _check_cards(instance_type: str, network: dict[str, Any], nics: list[Nic]) -
                 f"Interface count {wanted} exceeds the limit of {most} for network card {index} of {instance_type}.",
             )
         for nic in nics:
-            offered = cards[index].get("InterfaceTypes", TYPES)
-            if card(nic) == index and kind(nic) not in offered:
-                raise Ec2Error(
-                    "InvalidParameterCombination",
-                    f"Network card {index} of {instance_type} does not support interface type {kind(nic)}.",
-                )
+            if card(nic) == index:
+                _check_device_index(device(nic), index, most)
+        _check_efa_of_card(index, cards[index], [kind(nic) for nic in nics if card(nic) == index])
+
+
+def _check_device_index(number: int, card_index: int, most: int) -> None:
+    """EC2's words, as eksctl-io/eksctl#7520 has them."""
+    if number >= most:
+        raise Ec2Error(
+            "InvalidParameterValue",
+            f"The specified number '{number}' for the device index exceeds the maximum number of network interfaces "
+            f"supported by the network card at network card index {card_index}. The maximum devices for this network "
+            f"card is {most}. Specify a number from 0 to {most - 1}, and try again.",
+        )
+
+
+def _check_efa_of_card(index: int, entry: dict[str, Any], kinds: list[str]) -> None:
+    """A card takes one EFA interface; card 0 of a p6-b300 none."""
+    limit = int("efa-only" in entry.get("InterfaceTypes", TYPES))
+    wanted = sum(each != "interface" for each in kinds)
+    if wanted > limit:
+        raise Ec2Error(
+            "AttachmentLimitExceeded", f"{wanted} EFA interfaces exceed the limit of {limit} on network card {index}."
+        )
 
 
 def _check_primary(instance_type: str, network: dict[str, Any], nics: list[Nic]) -> None:

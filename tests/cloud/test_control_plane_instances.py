@@ -91,7 +91,7 @@ def test_efa_only_interfaces_take_no_address(place: Place) -> None:
         (lambda p: {"SecurityGroupIds": ["sg-00000000000000000"]}, "InvalidGroup.NotFound"),
         (lambda p: {"IamInstanceProfile": {"Name": "nobody"}}, "InvalidParameterValue"),
         (lambda p: {"KeyName": "nobody"}, "InvalidKeyPair.NotFound"),
-        (lambda p: {"NetworkInterfaces": p.efa(1)}, "InvalidParameterCombination"),
+        (lambda p: {"NetworkInterfaces": p.efa(1)}, "UnsupportedOperation"),
         (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(5)}, "AttachmentLimitExceeded"),
         (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(8)}, "AttachmentLimitExceeded"),
         (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(4), "SecurityGroupIds": [p.group_id]},

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES as CATALOGUE
 
-from gpucluster.instances import EFA_DEVICE_INDEX, INSTANCE_TYPES, EfaMode, InstanceType, efa_layout, near_misses
+from gpucluster.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout, near_misses
+from localcloud.ec2 import interfaces
+from localcloud.ec2.errors import Ec2Error
 
 TYPES = list(INSTANCE_TYPES.values())
 DESCRIBED = [type_ for type_ in TYPES if type_.name in CATALOGUE]
@@ -106,28 +108,70 @@ def layout(name: str, mode: EfaMode = "efa-only") -> list[tuple[int, int, str]]:
 
 
 def test_p4d_has_a_primary_interface_and_four_efa_only() -> None:
-    others = [(card, EFA_DEVICE_INDEX, "efa-only") for card in (1, 2, 3)]
+    others = [(card, 0, "efa-only") for card in (1, 2, 3)]
     assert layout("p4d.24xlarge") == [(0, 0, "interface"), (0, 1, "efa-only"), *others]
+
+
+def test_p5_is_launched_as_the_guide_launches_it() -> None:
+    """EC2's user guide, efa-acc-inst-types, its run-instances example with 32 EFA interfaces."""
+    others = [(card, 0, "efa-only") for card in range(1, 32)]
+    assert layout("p5.48xlarge") == [(0, 0, "interface"), (0, 1, "efa-only"), *others]
+
+
+@pytest.mark.parametrize("type_", DESCRIBED, ids=by_name)
+@pytest.mark.parametrize("mode", ["efa-only", "combined", "off"])
+def test_the_local_cloud_takes_every_layout(type_: InstanceType, mode: EfaMode) -> None:
+    interfaces.check(
+        type_.name, nics(*((i.network_card_index, i.device_index, i.interface_type) for i in efa_layout(type_, mode)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("type_", "wanted", "code", "words"),
+    [
+        ("p5.48xlarge", [(0, 0, "interface"), (2, 2, "efa")], "InvalidParameterValue",
+         "The specified number '2' for the device index exceeds the maximum number of network interfaces supported by "
+         "the network card at network card index 2. The maximum devices for this network card is 2. Specify a number "
+         "from 0 to 1, and try again."),
+        ("m5.2xlarge", [(0, 0, "efa")], "UnsupportedOperation", "EFA interfaces are not supported on m5.2xlarge"),
+        ("p4d.24xlarge", [(0, 0, "efa"), (0, 1, "efa")], "AttachmentLimitExceeded", "limit of 1 on network card 0"),
+        ("p6-b300.48xlarge", [(0, 0, "interface"), (0, 1, "efa-only")], "AttachmentLimitExceeded",
+         "limit of 0 on network card 0"),
+    ],
+)  # fmt: skip
+def test_layouts_that_ec2_refuses(type_: str, wanted: list[tuple[int, int, str]], code: str, words: str) -> None:
+    with pytest.raises(Ec2Error) as refused:
+        interfaces.check(type_, nics(*wanted))
+    assert code in str(refused.value) and words in str(refused.value)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_ec2_takes_both_device_indexes_on_a_further_card(index: int) -> None:
+    interfaces.check("p5.48xlarge", nics((0, 0, "interface"), (1, index, "efa-only")))
+
+
+def nics(*wanted: tuple[int, int, str]) -> list[dict[str, Any]]:
+    return [dict(zip(("NetworkCardIndex", "DeviceIndex", "InterfaceType"), each, strict=True)) for each in wanted]
 
 
 def test_p4d_combined_has_four_interfaces() -> None:
     assert layout("p4d.24xlarge", "combined") == [
         (0, 0, "efa"),
-        *((card, EFA_DEVICE_INDEX, "efa") for card in (1, 2, 3)),
+        *((card, 0, "efa") for card in (1, 2, 3)),
     ]
 
 
 def test_p5_uses_its_32_cards_and_one_address() -> None:
-    interfaces = layout("p5.48xlarge")
-    assert len(interfaces) == 33
-    assert {card for card, _, kind in interfaces if kind == "efa-only"} == set(range(32))
-    assert [kind for _, _, kind in interfaces].count("interface") == 1
+    found = layout("p5.48xlarge")
+    assert len(found) == 33
+    assert {card for card, _, kind in found if kind == "efa-only"} == set(range(32))
+    assert [kind for _, _, kind in found].count("interface") == 1
 
 
 def test_card_0_of_p6_b300_has_no_efa() -> None:
-    interfaces = layout("p6-b300.48xlarge")
-    assert [entry for entry in interfaces if entry[0] == 0] == [(0, 0, "interface")]
-    assert {card for card, _, kind in interfaces if kind == "efa-only"} == set(range(1, 17))
+    found = layout("p6-b300.48xlarge")
+    assert [entry for entry in found if entry[0] == 0] == [(0, 0, "interface")]
+    assert {card for card, _, kind in found if kind == "efa-only"} == set(range(1, 17))
 
 
 def test_a_single_card_holds_both() -> None:
