@@ -9,6 +9,7 @@ from pathlib import Path
 from localcloud import verbs
 from localcloud.errors import LocalCloudError
 from localcloud.faults import KINDS
+from localcloud.pace.figures import TABLES as PACES
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,6 +38,10 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(verb=verbs.status)
     _add_image(commands.add_parser("image", help="the root file system that instances boot"))
     _add_fault(commands.add_parser("fault", help="bad days on demand"), named)
+    pace = commands.add_parser("pace", help="show the pace, or change it", parents=[named])
+    pace.add_argument("pace", nargs="?", choices=(*PACES, "off"))
+    _add_pace_scale(pace)
+    pace.set_defaults(verb=verbs.pace)
     doctor = commands.add_parser("doctor", help="what this machine can and cannot do")
     doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(verb=verbs.doctor)
@@ -49,8 +54,15 @@ def _add_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--image", type=Path, metavar="DIR", help="root file system that plays every machine image")
     up.add_argument("--wheels", type=Path, metavar="DIR", help="Python wheels that guests find at /opt/wheels")
     up.add_argument("--while-pid", type=int, metavar="PID", help="end with this process, however that one ends")
+    up.add_argument("--pace", choices=PACES, default="", help="as slow and forgetful as AWS is (default: quick)")
+    _add_pace_scale(up)
     up.add_argument("--detach", action="store_true", help="return when the API answers")
     up.set_defaults(verb=verbs.up)
+
+
+def _add_pace_scale(parser: argparse.ArgumentParser) -> None:
+    words = "how long a second of that pace lasts: 0.1 is ten times as quick (default: %(default)s)"
+    parser.add_argument("--pace-scale", type=float, default=1.0, metavar="SECONDS", help=words)
 
 
 def _add_image(image: argparse.ArgumentParser) -> None:

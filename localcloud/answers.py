@@ -46,7 +46,8 @@ def throttled(call: Call) -> Response:
         return error(call, "RequestLimitExceeded", "Request limit exceeded.", status=503)
     if call.service == "s3":
         return error(call, "SlowDown", "Please reduce your request rate.", status=503)
-    return error(call, "ThrottlingException", "Rate exceeded", status=400)
+    code = "Throttling" if call.service == "route53" or call.form.get("Action") else "ThrottlingException"
+    return error(call, code, "Rate exceeded", status=400)
 
 
 def error_code(status: int, body: bytes) -> str | None:

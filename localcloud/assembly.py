@@ -9,7 +9,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from websockets.sync.server import Server
 from werkzeug.serving import BaseWSGIServer
 
-from localcloud import authority, clients, runtime, server, services, state, truststore, tunnel
+from localcloud import authority, authorization, clients, runtime, server, services, state, truststore, tunnel
 from localcloud.api_log import ApiLog
 from localcloud.ec2 import service as ec2
 from localcloud.errors import UsageError
@@ -18,6 +18,8 @@ from localcloud.filesystems.contents import Contents
 from localcloud.machines.spec import Hypervisor
 from localcloud.metadata import CloudMetadata
 from localcloud.no_boot import NoBoot
+from localcloud.pace.clock import Clock
+from localcloud.pace.hooks import Pace
 from localcloud.roles import Sessions
 from localcloud.routes import Routes
 from localcloud.ssh_keys import PushedKeys
@@ -47,6 +49,9 @@ class RunningCloud:
         tunnel_address = f"127.0.0.1:{tunnel_port}"
         running = runtime.Runtime(self._hypervisor, Faults(), Sessions(), PushedKeys(), tunnel_address)
         running.contents = self._contents
+        running.pace = Pace(authorization.policies_of)
+        if cloud.pace:
+            running.pace.begin(cloud.pace, Clock(cloud.pace_scale))
         runtime.install(running)
         ec2.install()
         services.install()

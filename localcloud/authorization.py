@@ -15,6 +15,7 @@ from localcloud import permissions, resources, roles
 from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
 from localcloud.roles import Session
+from localcloud.runtime import current
 
 ALWAYS_ALLOWED = ("sts:GetCallerIdentity",)
 
@@ -50,7 +51,7 @@ def judge(call: Call, session: Session | None) -> Verdict:
     if session is None or not call.action:
         return Verdict()
     user_arn = f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/{session.role_name}/{session.instance_id}"
-    policies, boundary = _policies(session.role_name)
+    policies, boundary = current().pace.policies(session.role_name, policies_of(session.role_name))
     common = _common_keys(call, session, user_arn)
     needed = tuple(check for check in resources.checks(call) if check.action not in ALWAYS_ALLOWED)
     for check in needed:
@@ -76,7 +77,7 @@ def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
     }
 
 
-def _policies(role_name: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def policies_of(role_name: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """The role's inline and managed policies, and its permissions boundary."""
     iam = roles.iam()
     role = next((role for role in iam.roles.values() if role.name == role_name), None)

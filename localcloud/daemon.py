@@ -34,6 +34,8 @@ class Options:
     wheels: Path | None = None
     while_pid: int | None = None
     """Of the process that it ends with."""
+    pace: str = ""
+    pace_scale: float = 1.0
 
 
 def run(options: Options) -> None:
@@ -62,6 +64,8 @@ def _record(options: Options) -> state.Cloud:
         port=options.port,
         endpoint_url=f"http://127.0.0.1:{options.port}",
         boot=options.boot,
+        pace=options.pace,
+        pace_scale=options.pace_scale,
     )
 
 

@@ -13,6 +13,7 @@ from localcloud import state
 from localcloud.api_log import ApiLog
 from localcloud.ec2 import lifecycle
 from localcloud.faults import FaultError, parse
+from localcloud.pace.clock import Clock
 from localcloud.runtime import current
 
 
@@ -30,6 +31,9 @@ class Routes:
             ("POST", "/_localcloud/faults"): self._add_fault,
             ("DELETE", "/_localcloud/faults"): self._clear_faults,
             ("POST", "/_localcloud/kill"): self._kill,
+            ("GET", "/_localcloud/pace"): self._pace,
+            ("POST", "/_localcloud/pace"): self._begin_pace,
+            ("DELETE", "/_localcloud/pace"): self._end_pace,
         }
         handler = routes.get((request.method, request.path))
         if handler is None:
@@ -83,6 +87,19 @@ class Routes:
             raise ValueError(f"no instance {instance_id} runs in this cloud")
         lifecycle.end_by_itself(instance_id, "Server.InternalError", hard=True)
         return _json({"killed": instance_id})
+
+    def _pace(self, request: Request) -> Response:
+        return _json(current().pace.described())
+
+    def _begin_pace(self, request: Request) -> Response:
+        """Instances that run already keep their state; buckets are full."""
+        wanted = request.get_json(force=True)
+        current().pace.begin(wanted["pace"], Clock(float(wanted.get("scale", 1.0))))
+        return self._pace(request)
+
+    def _end_pace(self, request: Request) -> Response:
+        current().pace.end()
+        return self._pace(request)
 
 
 def _interrupt(instance_id: str) -> None:

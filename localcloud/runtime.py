@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from localcloud.pace.hooks import Pace
+
 if TYPE_CHECKING:
     from localcloud.faults import Faults
     from localcloud.filesystems.contents import Contents
@@ -23,6 +25,7 @@ class Runtime:
     tunnel_address: str  # host:port where the Instance Connect Endpoint's websocket answers
     # moto's backends are plain dictionaries: whoever touches them, a request or a guest's metadata, holds this
     lock: threading.RLock = field(default_factory=threading.RLock)
+    pace: Pace = field(default_factory=Pace)
     contents: Contents | None = None  # of FSx's and EFS's file systems; None where no machine boots, which could look
 
 

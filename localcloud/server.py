@@ -47,7 +47,7 @@ class Application:
             with current().lock:
                 parameters.seed(call.region)
                 verdict = authorization.judge(call, session)
-            response = self._answer(call, session, verdict, environ)
+            response = current().pace.answer(call, lambda: self._answer(call, session, verdict, environ))
         except NotImplementedError as error:
             message = f"the local cloud does not know this call: {error or f'{call.service}:{call.action}'}"
             response = answers.error(call, "InvalidAction", message, status=400)

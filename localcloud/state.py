@@ -22,6 +22,8 @@ class Cloud:
     port: int
     endpoint_url: str
     boot: bool
+    pace: str = ""  # of which table in localcloud/pace, as it starts; "": none
+    pace_scale: float = 1.0
 
     def alive(self) -> bool:
         return processes.is_running(self.pid, self.start_time)

@@ -40,6 +40,8 @@ def up(options: argparse.Namespace, arguments: list[str]) -> int:
         raise UsageError(f"--wheels {options.wheels}: no such directory")
     if options.while_pid is not None and processes.start_time(options.while_pid) is None:
         raise UsageError(f"--while-pid {options.while_pid}: no such process")
+    if options.pace_scale <= 0:
+        raise UsageError(f"--pace-scale must be greater than 0, got {options.pace_scale:g}")
     daemon.refuse_second(options.name)
     if not options.no_boot:
         _require_machines()
@@ -50,8 +52,9 @@ def up(options: argparse.Namespace, arguments: list[str]) -> int:
         print(daemon.ready_line(daemon.detach([a for a in arguments if a != "--detach"], options.name)))
         return 0
     wanted = daemon.Options(
-        options.name, options.port, not options.no_boot, options.image, options.wheels, options.while_pid
-    )
+        options.name, options.port, not options.no_boot, options.image, options.wheels, options.while_pid,
+        options.pace, options.pace_scale,
+    )  # fmt: skip
     daemon.run(wanted)
     return 0
 
@@ -121,6 +124,19 @@ def fault_list(options: argparse.Namespace, _: list[str]) -> int:
 def fault_clear(options: argparse.Namespace, _: list[str]) -> int:
     query = f"?id={urllib.parse.quote(options.id)}" if options.id else ""
     print(json.dumps(_call(_running(options.name), "DELETE", f"faults{query}")))
+    return 0
+
+
+def pace(options: argparse.Namespace, _: list[str]) -> int:
+    """Show the pace, or change it."""
+    cloud = _running(options.name)
+    if options.pace is None:
+        answer = _call(cloud, "GET", "pace")
+    elif options.pace == "off":
+        answer = _call(cloud, "DELETE", "pace")
+    else:
+        answer = _call(cloud, "POST", "pace", {"pace": options.pace, "scale": options.pace_scale})
+    print(json.dumps(answer))
     return 0
 
 

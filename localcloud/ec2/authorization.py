@@ -23,6 +23,7 @@ from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import kept, launch, placement, reservations
 from localcloud.resources import Check, Keys, of_key
+from localcloud.runtime import current
 
 _KINDS = {
     "i": "instance", "vol": "volume", "eni": "network-interface", "sg": "security-group", "subnet": "subnet",
@@ -67,7 +68,8 @@ def arn(backend: EC2Backend, resource_id: str) -> str:
 
 def _resource_tags(backend: EC2Backend, resource_id: str) -> Keys:
     ours = _kept_tags(kept.find(backend, resource_id))
-    return ours | _tag_keys({tag["key"]: tag["value"] for tag in backend.describe_tags({"resource-id": [resource_id]})})
+    tags = current().pace.tags_in_policies(resource_id, dict(backend.tags.get(resource_id, {})))
+    return ours | _tag_keys(tags)
 
 
 def _kept_tags(record: kept.Record | None) -> Keys:

@@ -143,13 +143,19 @@ def _instance_profile(backend: EC2Backend, chosen: dict[str, str]) -> InstancePr
             iam_instance_profile_name=chosen.get("Name"),
         )
     except ServiceException as error:
-        key, value = next(iter(chosen.items()))
-        raise Ec2Error(
-            "InvalidParameterValue",
-            f"Value ({value}) for parameter iamInstanceProfile.{key.lower()} is invalid. "
-            f"Invalid IAM Instance Profile {key.lower()}",
-        ) from error
+        raise _invalid_profile(chosen) from error
+    if not current().pace.knows_profile(profile.name):
+        raise _invalid_profile(chosen)
     return profile
+
+
+def _invalid_profile(chosen: dict[str, str]) -> Ec2Error:
+    key, value = next(iter(chosen.items()))
+    return Ec2Error(
+        "InvalidParameterValue",
+        f"Value ({value}) for parameter iamInstanceProfile.{key.lower()} is invalid. "
+        f"Invalid IAM Instance Profile {key.lower()}",
+    )
 
 
 def _check_groups(backend: EC2Backend, nics: list[interfaces.Nic], subnet: Subnet) -> None:

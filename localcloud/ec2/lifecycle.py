@@ -27,7 +27,7 @@ def refresh(backend: EC2Backend) -> None:
     for instance in backend.all_instances():
         if instance.state == "terminated":
             continue
-        state = current().hypervisor.state(instance.id)
+        state = current().pace.state(instance.id, instance.instance_type, current().hypervisor.state(instance.id))
         if state == "terminated":
             _finish(backend, instance)
         elif state == "stopped" and instance.state != "stopped":

@@ -21,6 +21,7 @@ def on(instance: Instance) -> None:
     runtime = current()
     fault = runtime.faults.boot_fault(instance.id, instance.instance_type, tags)
     runtime.hypervisor.start(spec.of(instance), fault)
+    runtime.pace.starting(instance.id, instance.instance_type)
     for device, block in instance.get_block_device_mapping:
         if device != instance.root_device_name:
             block_devices.attach(instance.id, block.volume_id, int(block.size or 8), device)

@@ -6,7 +6,7 @@ from typing import Any
 
 import moto.ec2.urls
 
-from localcloud.ec2 import catalogue, interfaces, lifecycle
+from localcloud.ec2 import catalogue, interfaces, lifecycle, shown
 from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.connect import ConnectEndpointActions
 from localcloud.ec2.fleet import FleetActions
@@ -45,4 +45,5 @@ class Ec2(
 def install() -> None:
     catalogue.install()
     interfaces.install()
+    shown.install()
     moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch

@@ -1,0 +1,66 @@
+"""What Describe calls show of tags and instances: tags found by id, and nothing that EC2 does not know yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.instances import InstanceBackend, Reservation
+from moto.ec2.models.tags import TagBackend
+from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
+
+from localcloud.runtime import current
+
+_WILD = "*?["
+_describe_tags = TagBackend.describe_tags
+_describe_instances = InstanceBackend.describe_instances
+
+Tag = dict[str, str]
+
+
+def install() -> None:
+    TaggedEC2Resource.get_tags = _tags_of  # type: ignore[method-assign, assignment]
+    TagBackend.describe_tags = _shown_tags  # type: ignore[method-assign, assignment]
+    InstanceBackend.describe_instances = _shown_reservations  # type: ignore[method-assign, assignment]
+
+
+def _tags_of(resource: Any) -> list[Tag]:
+    return _of_id(resource.ec2_backend, resource.id) if resource.id else []
+
+
+def _of_id(backend: EC2Backend, resource_id: str) -> list[Tag]:
+    held = backend.tags.get(resource_id)
+    tags = current().pace.tags(resource_id, held or {})
+    kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource_id), "")
+    return [
+        {"resource_id": resource_id, "key": key, "value": value, "resource_type": kind} for key, value in tags.items()
+    ]
+
+
+def _shown_tags(backend: Any, filters: dict[str, list[str]] | None = None) -> list[Tag]:
+    """moto compares every tag of the account with each pattern."""
+    ids = (filters or {}).get("resource-id")
+    if not ids or any(character in each for each in ids for character in _WILD):
+        return _describe_tags(backend, filters)
+    found = [tag for resource_id in dict.fromkeys(ids) for tag in _of_id(backend, resource_id)]
+    others = {name: values for name, values in (filters or {}).items() if name != "resource-id"}
+    return [tag for tag in found if tag in _among(found, others)] if others else found
+
+
+def _among(tags: list[Tag], filters: dict[str, list[str]]) -> list[Tag]:
+    """Those that moto's filters let through."""
+    few = TagBackend()
+    for tag in tags:
+        few.tags[tag["resource_id"]][tag["key"]] = tag["value"]
+    return _describe_tags(few, filters)
+
+
+def _shown_reservations(backend: Any, filters: Any = None) -> list[Reservation]:
+    """Without the instances that EC2 does not know yet."""
+    shown = []
+    for reservation in _describe_instances(backend, filters):
+        reservation.instances = [each for each in reservation.instances if current().pace.knows(each.id)]
+        if reservation.instances:
+            shown.append(reservation)
+    return shown
