@@ -8,12 +8,15 @@ from typing import Any
 
 import moto.rds.urls
 from moto.core.responses import ActionResult
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.rds.exceptions import RDSClientError
 from moto.rds.models import DBInstance, RDSBackend
 from moto.rds.responses import RDSResponse
 
 from localcloud.databases import hosts
 
+# Two of those that cfn-lint 1.58 lists for AWS::RDS::DBInstance EngineVersion.
+MARIADB_VERSIONS = ("10.11.18", "10.11.19")
 # Of the account in its region, on AWS; one for all of them here.
 _LABEL = "c" + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(11))
 
@@ -45,6 +48,19 @@ class Rds(RDSResponse):
             backend.databases[name] = database
             hosts.end(database, lambda: _forget(backend, name))
         return result
+
+    def describe_orderable_db_instance_options(self) -> ActionResult:
+        """moto knows no instances of MariaDB. Every class and version that is asked for is offered in every zone."""
+        if self.params.get("Engine") != "mariadb":
+            return super().describe_orderable_db_instance_options()
+        zones = [{"Name": zone.name} for zone in RegionsAndZonesBackend.zones[self.region]]
+        option = {
+            "Engine": "mariadb",
+            "DBInstanceClass": self.params.get("DBInstanceClass", "db.t4g.small"),
+            "AvailabilityZones": zones,
+        }
+        versions = [self.params["EngineVersion"]] if "EngineVersion" in self.params else MARIADB_VERSIONS
+        return ActionResult({"OrderableDBInstanceOptions": [{**option, "EngineVersion": each} for each in versions]})
 
     def modify_db_subnet_group(self) -> ActionResult:
         """moto forgets a group when it changes it."""

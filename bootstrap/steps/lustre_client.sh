@@ -8,8 +8,9 @@ step_lustre_client() {
 lustre_client() {
     local kernel
     kernel=$(uname -r)
-    if ! command -v mount.lustre >/dev/null || ! modprobe lustre 2>/dev/null; then install_lustre "$kernel"; fi
+    # First: what is installed next must fit the kernel that runs, and the next boot must find that kernel.
     hold_kernel
+    if ! command -v mount.lustre >/dev/null || ! modprobe lustre 2>/dev/null; then install_lustre "$kernel"; fi
     modprobe lustre || fail "kernel $kernel does not load Lustre's module: dmesg says why; another image may suit"
     say "Lustre client $(lustre_version), kernel $kernel"
 }

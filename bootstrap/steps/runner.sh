@@ -44,6 +44,20 @@ run_step() {
     say "step=$name status=ok seconds=$(seconds_since "$began")"
 }
 
+# try_step NAME NOTE: a step without which this machine still serves the cluster. A failure is written to the file NOTE, and
+# the boot continues; a success removes it. (Not `if run_step`: bash would ignore errexit in all that the condition runs.)
+try_step() {
+    local name=$1 note=$2 status
+    set +e
+    (
+        report_failure() { put_file "$note" 0644 root:root <<<"$1"; }
+        run_step "$name"
+    )
+    status=$?
+    set -e
+    if [ "$status" -eq 0 ]; then rm -f "$note"; fi
+}
+
 # seconds_since MICROSECONDS
 seconds_since() {
     local now=${EPOCHREALTIME/./}

@@ -1,6 +1,7 @@
 # Mounts the cluster's file systems on FSx and EFS. Where they are only Parameter Store knows: the head node asks, and lays
 # the answer on /home, where compute nodes read it.
 readonly STORAGE=/home/gpucluster/storage.json
+readonly LUSTRE_MISSING=/var/lib/gpucluster/lustre.missing # on the head node: why it has no Lustre client
 
 step_storage_mounts() {
     local file lines='' mounts
@@ -13,6 +14,10 @@ step_storage_mounts() {
     # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT
     while IFS=$'\t' read -r -u 3 mount type DNS_NAME lustre_name _ VERSION for_everybody; do
         if [ -z "$mount" ] || [ "$mount" = /home ]; then continue; fi
+        if [ "$type" = fsx-lustre ] && [ -e "$LUSTRE_MISSING" ]; then
+            say "$mount is not mounted here: $(<"$LUSTRE_MISSING")"
+            continue
+        fi
         mount_storage "$mount" "$type" "$lustre_name"
         if [ "$ROLE" = head ]; then open_to_everybody "$mount" "$for_everybody"; fi
     done 3<<<"$lines"

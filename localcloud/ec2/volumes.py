@@ -12,6 +12,10 @@ from localcloud.ec2.errors import Ec2Error
 
 
 class VolumeActions(EC2Response):
+    def get_ebs_default_kms_key_id(self) -> ActionResult:
+        """The answer of an account that never chose another key, as the AWS CLI's reference shows it."""
+        return ActionResult({"KmsKeyId": "alias/aws/ebs"})
+
     def attach_volume(self) -> ActionResult:
         volume = self.ec2_backend.get_volume(self._get_param("VolumeId"))
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))

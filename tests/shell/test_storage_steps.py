@@ -196,6 +196,26 @@ def test_a_kernel_without_a_client_ends_the_boot_with_the_reason(node: Node, nam
     assert why in verdict(node.run("lustre_client"))
 
 
+@pytest.mark.parametrize("name", CLIENT_REFUSED)
+def test_a_head_without_a_client_serves_without_lustre_and_says_why(head: Node, name: str) -> None:
+    """Compute nodes learn of the file system all the same: each says for itself whether its kernel has a client."""
+    commands, why = CLIENT_REFUSED[name]
+    for command, body in commands.items():
+        head.machine.command(command, body)
+    head.has(fsx())
+    note = head.root / "var/lib/gpucluster/lustre.missing"
+    done = head.run("storage_mounts", header='try_step lustre_client "$LUSTRE_MISSING"')
+    assert done.returncode == 0, done.stdout
+    assert "REPORTED" not in done.stdout and not head.asked("mount")
+    assert note.read_text().startswith("step=lustre_client line=") and why in note.read_text()
+    assert json.loads((head.root / "home/gpucluster/storage.json").read_text())["mounts"]
+
+    for command in commands:
+        head.machine.command(command)
+    assert head.run("storage_mounts", header='try_step lustre_client "$LUSTRE_MISSING"').returncode == 0
+    assert not note.exists() and head.asked("mount")
+
+
 def test_a_mount_is_tried_again_until_it_works(node: Node) -> None:
     node.machine.command(
         "mount", '[ "$(grep -c "^mount -t" "$ROOT/calls")" -ge 3 ] && touch "$ROOT/mounted/$(tr / _ <<<${!#})"'

@@ -46,6 +46,19 @@ def test_what_is_mounted_and_what_does_not_answer() -> None:
     }
 
 
+def test_why_the_head_has_no_lustre_client_is_told() -> None:
+    reason = "step=lustre_client line=14: FSx has no Lustre client for kernel 7.0.0-1014-aws of noble"
+    told = TOLD.replace("10.0.0.9@tcp:/abc /fsx lustre rw 0 0\n", "").replace(
+        "/fsx 1288490188800 1073741824000", "/ 1 1"
+    )
+    found = {
+        each.path: each.words()
+        for each in mounted.parse(f"{told}missing fsx-lustre {reason}\n", mounted.expected(CONFIG))
+    }
+    assert found["/fsx"] == f"not mounted ({reason})"
+    assert found["/gone"] == "not mounted"
+
+
 def test_the_command_answers_on_any_machine() -> None:
     """A path without a mount of its own is not taken for one."""
     told = subprocess.run(mounted.argv(["/", "/proc", "/nowhere"]), capture_output=True, text=True, check=False).stdout

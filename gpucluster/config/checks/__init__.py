@@ -52,8 +52,10 @@ OFFLINE = (
 ONLINE: tuple[str, ...] = (
     "online.buckets",
     "online.costs",
+    "online.databases",
     "online.images",
     "online.keys",
+    "online.kernels",
     "online.network",
     "online.quotas",
     "online.reservations",

@@ -8,11 +8,17 @@ from validator_cases.case import cluster
 from online_cases.case import Answers, Online
 
 KEYED = cluster(security={"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"})
+OWN_KEY = "arn:aws:kms:us-east-1:123456789012:key/0ea3fef3-80a7-4778-9d8c-1c0c6EXAMPLE"
 BOUNDED = cluster(security={"permissions_boundary_arn": "arn:aws:iam::123456789012:policy/boundary"})
 
 
 def key(**keys: Any) -> Answers:
     return {"kms describe_key": {"KeyMetadata": {"KeyId": "1234abcd-12ab-34cd-56ef-1234567890ab", **keys}}}
+
+
+def ebs_default(name: str) -> Answers:
+    """Both forms as in the examples of the AWS CLI's reference, get-ebs-default-kms-key-id."""
+    return {"ec2 get_ebs_default_kms_key_id": {"KmsKeyId": name}}
 
 
 def policy(service: str) -> Answers:
@@ -28,6 +34,13 @@ CASES: dict[str, Online | list[Online]] = {
         says="there is no key 1234abcd-12ab-34cd-56ef-1234567890ab",
         fails={"kms describe_key": "NotFoundException"},
         passes=key(),
+    ),
+    "ebs-default-key": Online(
+        cluster(),
+        key="security.kms_key_arn",
+        says=f"the account encrypts disks with {OWN_KEY}, and nodes' roles have no rights on that key",
+        fails={**key(KeyManager="CUSTOMER"), **ebs_default(OWN_KEY)},
+        passes=ebs_default("alias/aws/ebs"),
     ),
     "kms-key-enabled": Online(
         KEYED,

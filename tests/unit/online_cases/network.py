@@ -65,7 +65,30 @@ def endpoints(*more: str) -> Answers:
     return {"ec2 describe_vpc_endpoints": {"VpcEndpoints": found}}
 
 
+def services(*without: str) -> Answers:
+    """All that is asked for, `without` in another zone alone. As EC2's reference has it, a ServiceDetail."""
+    names = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
+    return {
+        "ec2 describe_vpc_endpoint_services": {
+            "ServiceDetails": [
+                {
+                    "ServiceName": f"com.amazonaws.us-east-1.{name}",
+                    "AvailabilityZones": ["us-east-1b"] if name in without else ["us-east-1a", "us-east-1b"],
+                }
+                for name in names
+            ]
+        }
+    }
+
+
 CASES: dict[str, Online | list[Online]] = {
+    "endpoint-services-in-zone": Online(
+        cluster(network={"internet": "none"}, software={"image": "ami-0123456789abcdef0"}),
+        key="network.internet",
+        says="us-east-1a has no endpoints of com.amazonaws.us-east-1.logs",
+        fails=services("logs"),
+        passes=services(),
+    ),
     "vpc-exists": Online(
         THERE,
         key="network.vpc_id",

@@ -33,7 +33,7 @@ ROOT_VOLUME_GIB = 100
 def image_exists(config: ClusterConfig, account: Account) -> Findings:
     """Each AMI is there, available, and the account may launch it."""
     for path, ami in _amis(config):
-        image = _describe(account, ami)
+        image = describe_image(account, ami)
         if image is None:
             yield Finding(
                 path, f"the account sees no {ami} in {config.region}", "each region has ids of its own; is it shared?"
@@ -51,7 +51,7 @@ def image_exists(config: ClusterConfig, account: Account) -> Findings:
 )
 def image_published(config: ClusterConfig, account: Account) -> Findings:
     """The region has the Deep Learning AMI."""
-    for path, image in _images(config):
+    for path, image in amis_of(config):
         if image not in PUBLIC_PARAMETERS:
             continue
         try:
@@ -121,14 +121,14 @@ def image_root_size(config: ClusterConfig, account: Account) -> Findings:
 def image_lasts(config: ClusterConfig, account: Account) -> Findings:
     """No AMI is deprecated: it gets no corrections, and its owner may withdraw it."""
     for path, ami in _amis(config):
-        image = _describe(account, ami)
+        image = describe_image(account, ami)
         if image and image.get("DeprecationTime") and image.get("DeprecationTime", "") < _now():
             yield Finding(path, f"{ami} is deprecated since {image['DeprecationTime'][:10]}", "take its successor")
 
 
 def _where(config: ClusterConfig, account: Account, fault: Callable[[Answer], str | None]) -> Iterator[Finding]:
     for path, ami in _amis(config):
-        image = _describe(account, ami)
+        image = describe_image(account, ami)
         text = fault(image) if image else None
         if text:
             yield Finding(path, f"{ami} {text}", f"aws ec2 describe-images --image-ids {ami}")
@@ -160,7 +160,7 @@ def _too_large(image: Answer) -> str | None:
     return None
 
 
-def _describe(account: Account, ami: str) -> Answer | None:
+def describe_image(account: Account, ami: str) -> Answer | None:
     """None where the account does not see it."""
     try:
         found = account.ask("ec2", "describe_images", ImageIds=[ami], IncludeDeprecated=True)["Images"]
@@ -171,7 +171,7 @@ def _describe(account: Account, ami: str) -> Answer | None:
     return found[0] if found else None
 
 
-def _images(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+def amis_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
     """Each once, at the first place that names it."""
     seen: dict[str, Path] = {config.software.image: ("software", "image")}
     if config.head_node.image:
@@ -183,7 +183,7 @@ def _images(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
 
 
 def _amis(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
-    yield from ((path, image) for path, image in _images(config) if image.startswith("ami-"))
+    yield from ((path, image) for path, image in amis_of(config) if image.startswith("ami-"))
 
 
 def _now() -> str:

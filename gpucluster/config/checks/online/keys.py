@@ -15,6 +15,9 @@ METADATA = "https://docs.aws.amazon.com/kms/latest/APIReference/API_KeyMetadata.
 LOGS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html: key policy"
 ALARMS = "https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html: CloudWatch alarms and encrypted topics"
 
+AWS_EBS_KEY = "alias/aws/ebs"
+"""What GetEbsDefaultKmsKeyId answers where nobody has changed the default; the ARN of a key otherwise."""
+
 
 @validator(
     "kms-key-exists", section=KEYS, each=Security, needs="aws", source="error NotFoundException of KMS DescribeKey"
@@ -85,6 +88,36 @@ def kms_key_admits_alarms(security: Security, path: Path, config: ClusterConfig,
     """With alarm_email the KMS key's policy lets CloudWatch use it: alarms would not reach the topic."""
     if config.monitoring.alarm_email:
         yield from _not_admitted(security, path, account, "cloudwatch.amazonaws.com")
+
+
+@validator(
+    "ebs-default-key",
+    section=KEYS,
+    each=Security,
+    needs="aws",
+    source="https://github.com/aws/karpenter-provider-aws/issues/1407: Client.InternalError: Client error on launch; "
+    "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetEbsDefaultKmsKeyId.html",
+)
+def ebs_default_key(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """Without kms_key_arn, the account's default EBS key is AWS's own: the head node's role may use no other.
+
+    Templates encrypt disks and name no key then. EC2 takes the account's default, and an instance that was launched by
+    a role without rights on that key terminates as it starts.
+    """
+    if security.kms_key_arn:
+        return
+    key = account.ask("ec2", "get_ebs_default_kms_key_id")["KmsKeyId"]
+    if not key.endswith(AWS_EBS_KEY) and not _managed_by_aws(account, key):
+        yield Finding(
+            (*path, "kms_key_arn"),
+            f"the account encrypts disks with {key}, and nodes' roles have no rights on that key",
+            f"write security: {{kms_key_arn: <the key's ARN>}} (aws kms describe-key --key-id {key})",
+        )
+
+
+def _managed_by_aws(account: Account, key: str) -> bool:
+    described: Answer = account.ask("kms", "describe_key", KeyId=key)["KeyMetadata"]
+    return described.get("KeyManager") == "AWS"
 
 
 @validator(

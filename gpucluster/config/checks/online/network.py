@@ -188,6 +188,35 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
         )
 
 
+@validator(
+    "endpoint-services-in-zone",
+    section=NETWORK,
+    each=Network,
+    needs="aws",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ServiceDetail.html: AvailabilityZones; "
+    "error InvalidParameter of EC2 CreateVpcEndpoint: the VPC endpoint service does not support the zone of the subnet",
+)
+def endpoint_services_in_zone(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """With internet: none, AWS offers the endpoints that the stack makes in the cluster's zone.
+
+    Route 53's service is in us-east-1, whatever the cluster's region: that one is not asked about.
+    """
+    place = zone(account, config)
+    if network.internet != "none" or network.vpc_id or not place:
+        return
+    names = [name for name in needed_services(config) if config.region in name and not name.endswith(".s3")]
+    answer = account.ask("ec2", "describe_vpc_endpoint_services", ServiceNames=names)
+    elsewhere = [
+        each["ServiceName"] for each in answer["ServiceDetails"] if place not in each.get("AvailabilityZones", [place])
+    ]
+    if elsewhere:
+        yield Finding(
+            (*path, "internet"),
+            f"{place} has no endpoints of {', '.join(sorted(elsewhere))}",
+            "choose another availability_zone, or internet: nat",
+        )
+
+
 def needed_services(config: ClusterConfig) -> list[str]:
     """What stacks/endpoints.py makes in a new VPC."""
     names = [

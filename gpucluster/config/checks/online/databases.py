@@ -1,0 +1,47 @@
+"""Is the accounting database's instance class offered where the stack makes it?"""
+
+from __future__ import annotations
+
+from gpucluster.config.checks.online.account import Account, zone, zones
+from gpucluster.config.document import Finding
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.validators import Findings, validator
+
+DATABASES = "Accounting database (asks AWS)"
+ENGINE, ENGINE_VERSION, INSTANCE_CLASS = "mariadb", "10.11", "db.t4g.small"
+"""What stacks/accounting.py makes."""
+
+
+@validator(
+    "accounting-class-in-zones",
+    section=DATABASES,
+    each=ClusterConfig,
+    needs="aws",
+    source="https://docs.aws.amazon.com/AmazonRDS/latest/APIReference/API_DescribeOrderableDBInstanceOptions.html; "
+    "error InvalidVPCNetworkStateFault of RDS CreateDBInstance: the zone is unavailable",
+)
+def accounting_class_in_zones(config: ClusterConfig, account: Account) -> Findings:
+    """With accounting: rds, RDS offers the database's instance class in the cluster's zone and in a second one.
+
+    The second is the first other zone of the region: RDS requires subnets in two.
+    """
+    mine = zone(account, config)
+    if config.accounting != "rds" or not mine:
+        return
+    second = next((each for each in zones(account) if each != mine), mine)
+    offered = _offered(account)
+    missing = [each for each in (mine, second) if each not in offered]
+    if missing:
+        yield Finding(
+            ("accounting",),
+            f"RDS offers no {INSTANCE_CLASS} with {ENGINE} {ENGINE_VERSION} in {' or '.join(missing)}",
+            "write accounting: local, or choose another region",
+        )
+
+
+def _offered(account: Account) -> set[str]:
+    """The zones that have it."""
+    answer = account.ask("rds", "describe_orderable_db_instance_options", Engine=ENGINE, DBInstanceClass=INSTANCE_CLASS)
+    options = answer["OrderableDBInstanceOptions"]
+    fitting = [each for each in options if each["EngineVersion"].startswith(ENGINE_VERSION)]
+    return {place["Name"] for each in fitting for place in each["AvailabilityZones"]}
