@@ -17,6 +17,8 @@ readonly OLDER_TORCH='^torch==(2\.4\.1|2\.7\.1)$'
 
 # shellcheck source=steps/horovod_wheel.sh
 source "$HERE/steps/horovod_wheel.sh"
+# shellcheck source=steps/interpreter.sh
+source "$HERE/steps/interpreter.sh"
 
 # complete OUT LOCK: whether OUT alone can install the lock.
 complete() {
@@ -40,6 +42,12 @@ collect() {
     if pins "$lock" | grep -q '^horovod==' && ! compgen -G "$own/horovod-*.whl" >/dev/null; then
         build_horovod "$out" "$lock" "$own"
     fi
+}
+
+# collect_uv OUT: what makes the environments' Python 3.11.
+collect_uv() {
+    local pip=("$PYTHON" -m pip download --quiet --no-deps --dest "$1")
+    PIP_FIND_LINKS='' "${pip[@]}" --no-index --find-links "$1" "$UV" >/dev/null 2>&1 || "${pip[@]}" "$UV"
 }
 
 # stand_ins OUT LOCK
@@ -71,6 +79,7 @@ main() {
     mkdir -p "$out"
     # One Horovod lay among what is shared once.
     rm -f "$out"/horovod-*.whl
+    collect_uv "$out" >&2
     # Torch first: the older ones are made of its wheel; then the Horovod that is theirs as well.
     for lock in "$HERE"/environments/{torch,horovod,*}.txt; do
         if complete "$out" "$lock"; then continue; fi

@@ -11,6 +11,7 @@ source "$BUNDLE/steps/runner.sh"
 source "$BUNDLE/steps/packages.sh"
 source "$BUNDLE/steps/horovod_wheel.sh"
 source "$BUNDLE/steps/python_env.sh"
+source "$BUNDLE/steps/interpreter.sh"
 source "$BUNDLE/steps/environment.sh"
 
 # In a process of its own: errexit does not hold inside a condition.

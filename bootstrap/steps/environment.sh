@@ -50,18 +50,6 @@ make() {
     store "$1" "$folder"
 }
 
-# python_3_11 FOLDER: its path; where the machine has none, one inside the folder, so that it travels with it.
-python_3_11() {
-    local scratch
-    if command -v python3.11; then return; fi
-    scratch=$(mktemp -d)
-    virtualenv --quiet "$scratch"
-    "$scratch/bin/python" -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1" >&2
-    UV_PYTHON_INSTALL_DIR=$1/interpreter "$scratch/bin/uv" python install --no-bin 3.11 >&2
-    rm -rf "$scratch"
-    echo "$1"/interpreter/cpython-3.11*/bin/python3.11
-}
-
 # store CACHE FOLDER: the environment is good without it.
 store() {
     local uri
@@ -111,13 +99,24 @@ install_lock() {
     compiler "$1/bin/python"
     mpi_compiler
     built=$(mktemp -d)
-    use_cuda "$1" "$lock" "$built"
-    horovod_wheel "$1/bin/python" "$lock" "$built" || true
-    if ! compgen -G "$built/horovod-*.whl" >/dev/null; then
-        fail "Horovod cannot be built here: leave it out of software.frameworks, or give this image's pip its wheel"
+    use_cuda "$1" "$lock"
+    if ! horovod_wheel "$1/bin/python" "$lock" "$built" 2>&1 | tee "$built/log"; then
+        fail "Horovod cannot be compiled here: $(compile_error "$built/log")"
     fi
     "${pip[@]}" --no-deps "$built"/horovod-*.whl
     rm -rf "$built"
+}
+
+# compile_error LOG: the first error of a compiler or linker, from which others follow; else CMake's; else the last line.
+compile_error() {
+    local found error='error: *$|error: [^s]|undefined reference to|ld: cannot find|(nvcc|ptxas) fatal'
+    found=$(grep -m 1 -A 1 -E "$error" "$1" || grep -m 1 -A 1 'CMake Error' "$1" || last_error "$1")
+    # CMake breaks its lines, and indents what a compiler printed.
+    case $found in
+    *"CMake Error"* | "        "*) ;;
+    *) found=${found%%$'\n'*} ;;
+    esac
+    echo "$found" | paste -sd' ' | sed -E 's/ +/ /g; s/^ //'
 }
 
 # compiler PYTHON: what compiles an extension for PYTHON. One that came with its interpreter has its headers.
@@ -139,24 +138,41 @@ mpi_compiler() {
     mpi_compiles || fail "Horovod cannot be built with MPI here: mpicxx finds no mpi.h"
 }
 
-# use_cuda FOLDER LOCK SCRATCH: on a node with GPUs, Horovod goes through NCCL: the environment's own, which its framework loads
-# too, compiled by the CUDA that the framework was built for. Without that CUDA it goes over the network, and says so.
+# use_cuda FOLDER LOCK: where the framework was built with CUDA, Horovod goes through NCCL: the environment's own, which its framework
+# loads too, compiled by the CUDA that the framework was built for. Without that CUDA it goes over the network, and says so.
 use_cuda() {
     local major home nccl
-    if ! command -v nvidia-smi >/dev/null || ! nvidia-smi --list-gpus >/dev/null 2>&1; then return; fi
     major=$(cuda_major "$1" "$2")
-    home=$(cuda_home "$major")
+    home=$(cuda_home "${major:-none}")
     nccl=$(compgen -G "$1/lib/python3.11/site-packages/nvidia/nccl" || true)
     if [ -z "$home" ] || [ -z "$nccl" ]; then
-        say "warning: no compiler of CUDA ${major:-?} or no NCCL here: Horovod of ${2##*/} is built without NCCL"
-        WITHOUT_NCCL=1
+        without_nccl "$1" "$2" "$major"
         return
     fi
-    ln -s "$nccl/lib/libnccl.so.2" "$3/libnccl.so"
-    export HOROVOD_GPU=CUDA HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_CUDA_HOME=$home HOROVOD_NCCL_LINK=SHARED
-    export HOROVOD_NCCL_INCLUDE=$nccl/include HOROVOD_NCCL_LIB=$3
+    ln -sfn libnccl.so.2 "$nccl/lib/libnccl.so"
+    # CUDA_HOME is for torch, which takes /usr/local/cuda otherwise. The folder of NCCL becomes Horovod's RUNPATH: TensorFlow loads
+    # no NCCL of its own accord.
+    export HOROVOD_GPU=CUDA HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED
+    export HOROVOD_CUDA_HOME=$home CUDA_HOME=$home HOROVOD_NCCL_HOME=$nccl
     HOROVOD_BUILD_CUDA_CC_LIST=$("$home/bin/nvcc" --list-gpu-arch | sed -n 's/^compute_//p' | awk '$1 >= 70' | paste -sd,)
     export HOROVOD_BUILD_CUDA_CC_LIST
+}
+
+# without_nccl FOLDER LOCK MAJOR: torch finds another CUDA by itself, and Horovod would be compiled with that one by halves.
+without_nccl() {
+    local other='' why="its framework was built without CUDA"
+    if [ -n "$3" ]; then why="no compiler of CUDA $3 is here"; fi
+    if [ -n "$3" ] && [ "$(horovod_framework "$2")" = torch ]; then
+        other=$("$1/bin/python" -c 'from torch.utils.cpp_extension import CUDA_HOME; print(CUDA_HOME or "")')
+    fi
+    if [ -n "$other" ]; then
+        fail "Horovod cannot be compiled here: torch was built for CUDA $3, and $other is another one; install cuda-toolkit-$3 on the image"
+    fi
+    say "Horovod of ${2##*/} is built without NCCL: $why"
+    if [ "$(gpus_of "$(basename "$2" .txt)" "$BUNDLE/environments")" = 1 ]; then
+        say "warning: GPUs of this cluster will reduce over the network, through the hosts' memory"
+        WITHOUT_NCCL=1
+    fi
 }
 
 # cuda_major FOLDER LOCK: of the CUDA that the framework was built for.

@@ -6,7 +6,7 @@ step_python_env() {
     local path lock name
     node_program
     put_directory "$ENVIRONMENTS/.log" 0755 root:root
-    for path in "$BUNDLE"/environments/* "$BUNDLE"/steps/{runner,packages,horovod_wheel,python_env,environment}.sh \
+    for path in "$BUNDLE"/environments/* "$BUNDLE"/steps/{runner,packages,horovod_wheel,python_env,interpreter,environment}.sh \
         "$BUNDLE"/gpucluster_node/{__init__,environment_cache}.py; do
         put_file "$ENVIRONMENTS/.recipe/${path#"$BUNDLE"/}" 0644 root:root <"$path"
     done
@@ -25,12 +25,16 @@ wanted() {
 
 # environment_key LOCK: of everything that decides what comes out: what is asked for, the system, and whether there are GPUs.
 environment_key() {
-    local name gpus
-    name=$(basename "$1" .txt)
-    gpus=$(awk -v name="$name" '$1 == name { print $3 }' "${1%/*}/places")
+    local gpus
+    gpus=$(gpus_of "$(basename "$1" .txt)" "${1%/*}")
     {
         cat "$1"
         sed -nE 's/^(ID|VERSION_ID)=//p' /etc/os-release
         echo "$(uname -m) gpus=$gpus"
     } | sha256sum | cut -c1-16
+}
+
+# gpus_of NAME FOLDER: 1 where the environment is made on nodes with GPUs, else 0; nothing where this cluster has no such environment.
+gpus_of() {
+    awk -v name="$1" '$1 == name { print $3 }' "$2/places"
 }

@@ -34,14 +34,18 @@ HOST_CERTIFICATES = Path("/usr/local/share/ca-certificates")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_VARIABLE = "LOCALCLOUD_DEBIAN_MIRROR"
 SUITE = "trixie"
-# Python 3.11 comes from Debian 12: the wheels that jobs need are built for it.
+# No Python 3.11 is installed: uv takes it from an archive that the image keeps, made of Debian 12's packages.
 PYTHON_SUITE = "bookworm"
-PYTHON_PACKAGES = ("python3.11", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib")
-PIN_FILE = "etc/apt/preferences.d/python3.11"
-PINS = (
-    f"Package: *\nPin: release n={PYTHON_SUITE}\nPin-Priority: 50\n\n"
-    f"Package: {' '.join(PYTHON_PACKAGES)}\nPin: release n={PYTHON_SUITE}\nPin-Priority: 990\n"
+PYTHON_PACKAGES = (
+    "python3.11-minimal",
+    "libpython3.11-minimal",
+    "libpython3.11-stdlib",
+    "libpython3.11-dev",
+    "python3-distutils",
 )
+MAKE_PYTHON = HERE / "python_archive.sh"
+PIN_FILE = "etc/apt/preferences.d/python3.11"
+PINS = f"Package: *\nPin: release n={PYTHON_SUITE}\nPin-Priority: 50\n"
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
 
 
@@ -107,9 +111,10 @@ def _pip_index() -> str | None:
 def fingerprint(host: Host, *, plain: bool = False) -> str:
     """16 hex digits over everything that decides what the image holds."""
     digest = hashlib.sha256()
-    for text in (PINS, *EXCLUDED, *sources(host), *host.apt_options, host.pip_index or "", "plain" if plain else ""):
+    python = (PINS, *PYTHON_PACKAGES)
+    for text in (*python, *EXCLUDED, *sources(host), *host.apt_options, host.pip_index or "", "plain" if plain else ""):
         digest.update(text.encode() + b"\0")
-    own = (PACKAGE_LIST, SOFTWARE_LIST, CUSTOMIZE, *((MAKE_PLAIN,) if plain else ()))
+    own = (PACKAGE_LIST, SOFTWARE_LIST, MAKE_PYTHON, CUSTOMIZE, *((MAKE_PLAIN,) if plain else ()))
     for path in (*_guest_files(), *own, *host.certificates):
         digest.update(f"{path.name}\0{os.access(path, os.X_OK)}\0".encode())
         digest.update(path.read_bytes())
@@ -201,6 +206,7 @@ def mmdebstrap_argv(root: Path, host: Host, host_files: Path, *, plain: bool = F
         f'--setup-hook=mkdir -p "$1/etc/apt/preferences.d" && cp \'{host_files / PIN_FILE}\' "$1/{PIN_FILE}"',
         f"--customize-hook={_copy(GUEST_FILES)}",
         f"--customize-hook={_copy(host_files)}",
+        f"--customize-hook='{MAKE_PYTHON}' \"$1\" {PYTHON_SUITE} {' '.join(PYTHON_PACKAGES)}",
         f"--customize-hook='{CUSTOMIZE}' \"$1\"",
         *([strip] if plain else []),
         SUITE,
@@ -210,7 +216,7 @@ def mmdebstrap_argv(root: Path, host: Host, host_files: Path, *, plain: bool = F
 
 
 def sources(host: Host) -> list[str]:
-    """apt's lines, for building and later in the guest, which has Debian's keyring at the same place."""
+    """apt's lines. The guest keeps those of its own suite, and has Debian's keyring at the same place."""
     signed = "" if host.debian else f"[signed-by={KEYRING}] "
     return [f"deb {signed}{host.mirror} {suite} main" for suite in (SUITE, f"{SUITE}-updates", PYTHON_SUITE)]
 

@@ -18,7 +18,6 @@ done >Packages
 # Nothing else is there to be had, whatever network the machine is in.
 rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var/lib/apt/lists/*
 echo "deb [trusted=yes] file:/$repository ./" >"$root/etc/apt/sources.list"
-rm -f "$root/etc/apt/preferences.d/python3.11"
 
 # What plays NVIDIA's and EFA's software on the ordinary image.
 rm -rf "$root/usr/local/cuda" "$root/opt/amazon" "$root/usr/lib/systemd/system/nvidia-fabricmanager.service"

@@ -27,6 +27,7 @@ def machine(tmp_path: Path) -> Machine:
         text = (STEPS / f"{name}.sh").read_text()
         machine.step(name, text.replace("/home/gpucluster/envs", f"{tmp_path}/envs"))
     machine.command("python3.11")
+    machine.step("interpreter", 'python_3_11() { echo "$ROOT/bin/python3.11"; }')
     # makes what an environment consists of here: a python that says how it is called
     body = 'for last; do :; done; mkdir -p "$last/bin"; cp "${0%/*}/python3.11" "$last/bin/python"'
     machine.command("virtualenv", body)
@@ -43,7 +44,7 @@ cache() {
 
 
 def build(machine: Machine, also: str = "") -> subprocess.CompletedProcess[str]:
-    sources = ("runner", "packages", "horovod_wheel", "python_env", "environment")
+    sources = ("runner", "packages", "horovod_wheel", "python_env", "interpreter", "environment")
     return machine.run(f"{BUCKET}\n{also}\nbuild_environment torch", *sources)
 
 

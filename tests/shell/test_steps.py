@@ -267,10 +267,3 @@ def test_the_metadata_guard_can_start_before_the_network(machine: Machine) -> No
     unit = machine.run(up, "imds_guard").stdout.partition("imds-guard.service")[2].splitlines()
     assert "DefaultDependencies=no" in unit
     assert "WantedBy=sysinit.target" in unit
-
-
-@pytest.mark.parametrize("standard", ["-std=c++14", "-std=gnu++14", "-std=c++17"])
-def test_horovods_compiler_knows_cstdint_and_cxx17(machine: Machine, standard: str) -> None:
-    machine.command("g++")
-    machine.run(f'cxx17_wrapper >"$ROOT/cxx"; bash "$ROOT/cxx" {standard} -g a.cc', "horovod_wheel").check_returncode()
-    assert machine.calls() == ["g++ -include cstdint -DOMPI_SKIP_MPICXX -std=c++17 a.cc"]

@@ -66,7 +66,7 @@ def test_fingerprint_changes_with_whatever_goes_in(tmp_path: Path) -> None:
 def test_package_list_has_words_only() -> None:
     words = image.packages("# none\na b  # note\n\nc\n")
     assert words == ["a", "b", "c"]
-    assert {"cloud-init", "python3.11"} <= set(image.packages(image.PACKAGE_LIST.read_text()))
+    assert {"cloud-init", "python3"} <= set(image.packages(image.PACKAGE_LIST.read_text()))
     assert {"slurmd", "openmpi-bin"} <= set(image.packages(image.SOFTWARE_LIST.read_text()))
 
 
@@ -81,8 +81,11 @@ def test_a_plain_image_is_another_one_and_keeps_its_software_for_its_nodes() -> 
     assert not [word for word in ordinary if "plain.sh" in word]
 
 
-def test_mmdebstrap_reads_python_from_the_older_suite_only() -> None:
+def test_python_3_11_is_what_uv_finds_and_not_installed() -> None:
     argv = image.mmdebstrap_argv(Path("/target"), image.Host(mirror="http://m/debian"), Path("/files"))
+    assert "python3.11" not in next(word for word in argv if word.startswith("--include="))
+    (hook,) = (word for word in argv if "python_archive.sh" in word)
+    assert "bookworm python3.11-minimal" in hook
     assert argv[-3:] == [f"deb http://m/debian {suite} main" for suite in ("trixie", "trixie-updates", "bookworm")]
     assert "Pin-Priority: 50\n" in image.PINS
 
