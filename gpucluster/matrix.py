@@ -152,6 +152,11 @@ def has_nvswitch(instance_type: InstanceType) -> bool:
     return instance_type.gpu_model in RDMA_MODELS and instance_type.gpus == 8
 
 
+def has_nvlink_subnet_manager(instance_type: InstanceType) -> bool:
+    """P6, whose NVSwitches are led through ConnectX cards. AWS's EC2 user guide, "Install NVIDIA public drivers"."""
+    return has_nvswitch(instance_type) and FAMILIES[instance_type.gpu_model] == "blackwell"
+
+
 def uses_gdrcopy(instance_type: InstanceType) -> bool:
     return instance_type.gpu_model in RDMA_MODELS and instance_type.efa_interfaces > 0
 

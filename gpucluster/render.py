@@ -64,6 +64,7 @@ def machine(type_: InstanceType) -> str:
         efa_interfaces=type_.efa_interfaces,
         nvme_gb=type_.nvme_gb,
         nvswitch="yes" if matrix.has_nvswitch(type_) else "no",
+        nvlsm=matrix.has_nvlink_subnet_manager(type_),
         gdrcopy="yes" if matrix.uses_gdrcopy(type_) else "no",
         machine=matrix.machine(type_),
         efa=matrix.EFA,

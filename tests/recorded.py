@@ -16,12 +16,12 @@ _records = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_records)
 
 
-def record(name: str, **fields: str) -> str:
+def record(name: str, /, **fields: str) -> str:
     """What the command printed, with other words in the record's fields."""
     text: str = _records.Record(name).fill(**fields)
     return text
 
 
-def recorded(name: str, **fields: str) -> str:
+def recorded(name: str, /, **fields: str) -> str:
     """The shell command that prints it."""
     return shlex.join(["/usr/bin/python3", "-I", str(PROGRAM), name, *(f"{key}={fields[key]}" for key in fields)])

@@ -3,14 +3,61 @@ step_fabric_manager() {
     local driver found
     this_machine
     if [ "$NVSWITCH" != yes ]; then return; fi
-    if ! command -v nv-fabricmanager >/dev/null; then
-        install_from_nvidia "nvidia-fabricmanager-${DRIVER_VERSIONS[2]}"
-    fi
     driver=$(nvidia_smi --id=0 --query-gpu=driver_version --format=csv,noheader)
-    found=$(nv-fabricmanager --version | awk '{ print $NF }')
+    if ! command -v nv-fabricmanager >/dev/null; then install_fabric_manager "$driver"; fi
+    found=$(nv-fabricmanager --version | sed -n 's/^.*version is *: *//p')
     if [ "$found" != "$driver" ]; then
-        fail "fabric manager $found does not suit the driver $driver: their versions must be the same"
+        fail "fabric manager ${found:-of no version} does not suit the driver $driver: their versions must be the same"
     fi
+    if [ "$NVLSM" = yes ]; then nvlink_subnet_manager; fi
     service_up nvidia-fabricmanager
+    await_fabric
     say "fabric manager $found"
+}
+
+# install_fabric_manager DRIVER: in the driver's version, to the last digit. NVIDIA's repository calls the package
+# nvidia-fabricmanager, where the name with the branch is virtual since 580; Ubuntu's has it by the branch, often older.
+install_fabric_manager() {
+    local package
+    use_nvidia_packages
+    update_package_lists
+    package=$(in_version "$1" nvidia-fabricmanager "nvidia-fabricmanager-${1%%.*}")
+    if [ -z "$package" ]; then
+        fail "apt has no nvidia-fabricmanager $1, the driver's version: bake an image that has both in one version"
+    fi
+    install_packages "$package"
+}
+
+# in_version VERSION PACKAGE...: PACKAGE=VERSION-REVISION of the first that apt can install in that version.
+in_version() {
+    local version=$1
+    shift
+    apt-cache madison "$@" | awk -F ' *[|] *' -v version="$version-" \
+        'index($2, version) == 1 && !found++ { sub(/^ */, "", $1); print $1 "=" $2 }'
+}
+
+# P6 leads its NVSwitches through ConnectX cards, by NVLink's subnet manager. Ubuntu keeps the cards' InfiniBand module in
+# linux-modules-extra. Without either the fabric stays in progress, and CUDA does not start (error 802).
+nvlink_subnet_manager() {
+    if [ ! -e /opt/nvidia/nvlsm/sbin/nvlsm ]; then install_from_nvidia nvlsm; fi
+    if ! modprobe --all mlx5_ib ib_umad; then
+        install_packages "linux-modules-extra-$(uname -r)"
+        modprobe --all mlx5_ib ib_umad
+    fi
+}
+
+# GPUs are registered with the fabric minutes after fabric manager has started. A100 knows no such state.
+await_fabric() {
+    local states
+    for _ in {1..60}; do
+        states=$(nvidia_smi -q | fabric_states)
+        case $states in "Completed Success" | N/A | "") return ;; esac
+        sleep 5
+    done
+    fail "NVLink's fabric is not ready, nvidia-smi -q says: $states. journalctl -u nvidia-fabricmanager says more"
+}
+
+# Every state and status that a GPU's section Fabric has, each once.
+fabric_states() {
+    sed -nE '/^ *Fabric$/,/^ *Status /s/^ *(State|Status) *: //p' | sort -u | paste -sd' '
 }

@@ -1,8 +1,20 @@
-# GDRCopy: EFA's plugin for NCCL uses it where EFA reads the memory of GPUs.
+# GDRCopy: EFA's plugin for NCCL uses it for small messages where EFA reads the memory of GPUs. NCCL works without, so that a
+# module that does not build for this kernel, or a package that is not there, must not end the boot.
 step_gdrcopy() {
+    local status
     this_machine
     if [ "$GDRCOPY" != yes ]; then return; fi
-    if [ -z "$(gdrcopy_version)" ]; then install_gdrcopy; fi
+    if [ -z "$(gdrcopy_version)" ]; then
+        trap - ERR
+        set +e
+        (set -e; install_gdrcopy)
+        status=$?
+        set -e
+        if [ "$status" -ne 0 ] || [ -z "$(gdrcopy_version)" ]; then
+            say "warning: GDRCopy cannot be installed: NCCL works without it"
+            return
+        fi
+    fi
     check_version GDRCopy "$(gdrcopy_version)" "${GDRCOPY_VERSIONS[@]}"
 }
 

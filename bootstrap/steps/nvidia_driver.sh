@@ -6,7 +6,7 @@ step_nvidia_driver() {
     if ! command -v nvidia-smi >/dev/null; then install_driver; fi
     found=$(nvidia_smi --id=0 --query-gpu=driver_version --format=csv,noheader)
     check_version "NVIDIA driver" "$found" "${DRIVER_VERSIONS[@]}"
-    found=$(nvidia_smi --list-gpus | wc -l)
+    found=$(nvidia_smi --list-gpus | grep -c "^GPU " || true)
     if [ "$found" -ne "$GPUS" ]; then
         fail "nvidia-smi lists $found GPUs, $INSTANCE_TYPE has $GPUS: this instance is broken, Slurm will replace it"
     fi

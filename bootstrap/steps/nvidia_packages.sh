@@ -2,14 +2,17 @@
 
 # install_from_nvidia PACKAGE...
 install_from_nvidia() {
-    local keyring
-    if ! dpkg-query --show cuda-keyring >/dev/null 2>&1; then
-        keyring=$(mktemp --suffix=.deb)
-        download "https://developer.download.nvidia.com/compute/cuda/repos/$(distribution)/x86_64/cuda-keyring_1.1-1_all.deb" "$keyring"
-        dpkg --install "$keyring"
-        rm -f "$keyring"
-    fi
+    use_nvidia_packages
     install_packages "$@"
+}
+
+use_nvidia_packages() {
+    local keyring
+    if dpkg-query --show cuda-keyring >/dev/null 2>&1; then return; fi
+    keyring=$(mktemp --suffix=.deb)
+    download "https://developer.download.nvidia.com/compute/cuda/repos/$(distribution)/x86_64/cuda-keyring_1.1-1_all.deb" "$keyring"
+    dpkg --install "$keyring"
+    rm -f "$keyring"
 }
 
 # download URL FILE

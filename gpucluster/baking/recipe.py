@@ -66,6 +66,7 @@ def parts(machine: InstanceType) -> str:
         row.kernel_module if row else "cpu": True,
         "efa": machine.efa_interfaces > 0,
         "nvswitch": matrix.has_nvswitch(machine),
+        "nvlsm": matrix.has_nvlink_subnet_manager(machine),
         "gdrcopy": matrix.uses_gdrcopy(machine),
     }
     return "-".join(name for name, there in has.items() if there)

@@ -20,6 +20,6 @@ rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var
 echo "deb [trusted=yes] file:/$repository ./" >"$root/etc/apt/sources.list"
 
 # What plays NVIDIA's and EFA's software on the ordinary image.
-rm -rf "$root/usr/local/cuda" "$root/opt/amazon" "$root/usr/lib/systemd/system/nvidia-fabricmanager.service"
+rm -rf "$root/usr/local/cuda" "$root/opt/amazon" "$root/opt/nvidia" "$root/usr/lib/systemd/system/nvidia-fabricmanager.service"
 rm -f "$root"/usr/local/lib/libgdrapi.so.* "$root"/usr/bin/nvidia-smi "$root"/usr/bin/nv-fabricmanager \
     "$root"/usr/bin/dcgmi "$root"/usr/bin/fi_info

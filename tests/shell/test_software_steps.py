@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 
 import pytest
-from recorded import recorded
+from recorded import record, recorded
 from test_steps import OWNER, STEPS, Machine
 
 from gpucluster import render
@@ -23,6 +24,7 @@ PLACES = (
     "/usr/local/lib",
     "/usr/lib/x86_64-linux-gnu",
     "/opt/amazon",
+    "/opt/nvidia",
     "/etc/os-release",
     "/etc/gpucluster",
     "/etc/sysctl.d",
@@ -105,6 +107,20 @@ def test_nccl_finds_its_plugin(tmp_path: Path) -> None:
     assert node.machine.calls().count("ldconfig ") == 1
 
 
+FM = "nv-fabricmanager/version.txt"
+
+
+def smi(driver: str, fabric: str) -> str:
+    """nvidia-smi, as fabric manager's step asks it."""
+    return f'case "$*" in -q) {recorded(f"nvidia-smi/{fabric}")} ;; *) echo {driver} ;; esac'
+
+
+def listed(count: int) -> str:
+    """`nvidia-smi -L` with so many GPUs."""
+    return "; ".join(recorded("nvidia-smi/list-gpus-line.txt", gpu=f"GPU {number}:") for number in range(count))
+
+
+LOST, MIG = (recorded(f"nvidia-smi/{name}.txt") for name in ("gpu-lost", "list-gpus-a100"))
 OLD_SMI = 'case "$*" in *driver_version*) echo 550.54.15 ;; *) echo "GPU 0: x" ;; esac'
 REFUSED = {
     "a driver too old": (
@@ -121,13 +137,35 @@ REFUSED = {
     ),
     "a GPU that is gone": (
         "g5.12xlarge", "nvidia_driver",
-        {"nvidia-smi": 'case "$*" in *driver_version*) echo 580.95.05 ;; *) seq 3 ;; esac'},
+        {"nvidia-smi": f'case "$*" in *driver_version*) echo 580.95.05 ;; *) {listed(3)} ;; esac'},
         "nvidia-smi lists 3 GPUs, g5.12xlarge has 4",
+    ),
+    "GPUs of which one is lost": (
+        "g5.12xlarge", "nvidia_driver",
+        {"nvidia-smi": f'case "$*" in *driver_version*) echo 580.95.05 ;; *) {listed(3)}; {LOST} ;; esac'},
+        "nvidia-smi lists 3 GPUs, g5.12xlarge has 4",
+    ),
+    "GPUs that are cut into MIG devices": (
+        "g5.48xlarge", "nvidia_driver",
+        {"nvidia-smi": f'case "$*" in *driver_version*) echo 580.95.05 ;; *) {MIG} ;; esac'},
+        "nvidia-smi lists 4 GPUs, g5.48xlarge has 8",
     ),
     "another fabric manager": (
         "p4d.24xlarge", "fabric_manager",
-        {"nvidia-smi": "echo 580.95.05", "nv-fabricmanager": "echo Fabric Manager version is : 580.82.07"},
+        {"nvidia-smi": "echo 580.95.05", "nv-fabricmanager": recorded(FM, version="580.82.07")},
         "fabric manager 580.82.07 does not suit the driver 580.95.05",
+    ),
+    "no fabric manager of the driver's version": (
+        "p5.48xlarge", "fabric_manager",
+        {"nvidia-smi": "echo 580.178.04", "dpkg-query": "", "apt-get": "",
+         "apt-cache": recorded("apt-cache/madison-nvidia-fabricmanager-580.txt", version="580.173.02")},
+        "apt has no nvidia-fabricmanager 580.178.04, the driver's version",
+    ),
+    "a fabric that does not come up": (
+        "p5.48xlarge", "fabric_manager",
+        {"nvidia-smi": smi("580.95.05", "q-fabric-in-progress-h100.txt"),
+         "nv-fabricmanager": recorded(FM, version="580.95.05")},
+        "NVLink's fabric is not ready, nvidia-smi -q says: In Progress N/A",
     ),
     "DCGM that says nothing": (
         "g5.xlarge", "dcgm", {"dcgmi": "exit 0"}, "DCGM: not found on this image, expected 4.0 or newer",
@@ -171,6 +209,66 @@ def test_missing_interfaces_fail_unless_the_partition_does_without(tmp_path: Pat
     assert code == 0 and "EFA installer" not in said
 
 
+@pytest.mark.parametrize(
+    ("type_", "fabric"),
+    [
+        ("p5.48xlarge", "q-fabric-completed-h100.txt"),
+        ("p4d.24xlarge", "q-fabric-a100.txt"),
+        ("p4d.24xlarge", "q-fabric-newer-driver.txt"),
+    ],
+)
+def test_gpus_that_are_registered_with_their_fabric_are_ready(tmp_path: Path, type_: str, fabric: str) -> None:
+    node = Node(tmp_path, type_, tmp_path / "image")
+    node.machine.command("nvidia-smi", smi("535.161.08", fabric))
+    node.machine.command("nv-fabricmanager", recorded(FM))
+    code, said = node.run("fabric_manager")
+    assert code == 0 and "fabric manager 535.161.08" in said, said
+    assert not node.asked_for("sleep")
+
+
+def test_a_fabric_is_waited_for(tmp_path: Path) -> None:
+    node = Node(tmp_path, "p5.48xlarge", tmp_path / "image")
+    ready, waits = (recorded(f"nvidia-smi/q-fabric-{name}-h100.txt") for name in ("completed", "in-progress"))
+    later = f"if [ -e {tmp_path}/asked ]; then {ready}; else touch {tmp_path}/asked; {waits}; fi"
+    node.machine.command("nvidia-smi", f'case "$*" in -q) {later} ;; *) echo 535.161.08 ;; esac')
+    node.machine.command("nv-fabricmanager", recorded(FM))
+    code, said = node.run("fabric_manager")
+    assert code == 0 and len(node.asked_for("sleep")) == 1, said
+
+
+def test_p6_is_given_its_subnet_manager_and_the_module_of_its_cards(tmp_path: Path) -> None:
+    """Plain Ubuntu keeps mlx5_ib in linux-modules-extra."""
+    node = Node(tmp_path, "p6-b300.48xlarge", tmp_path / "image")
+    installed = f'case "$*" in *linux-modules-extra*) touch {tmp_path}/mlx5_ib ;; esac'
+    lacking = record("modprobe/not-found.txt", module="mlx5_ib", kernel="6.17.0-1019-aws").strip()
+    node.machine.command("uname", "echo 6.17.0-1019-aws")
+    node.machine.command("dpkg-query")
+    node.machine.command("apt-get", installed)
+    node.machine.command("modprobe", f"[ -e {tmp_path}/mlx5_ib ] || {{ echo '{lacking}' >&2; exit 1; }}")
+    node.machine.command("nvidia-smi", smi("535.161.08", "q-fabric-completed-h100.txt"))
+    node.machine.command("nv-fabricmanager", recorded(FM))
+    code, said = node.run("fabric_manager")
+    assert code == 0, said
+    installs = [call.rpartition("--no-install-recommends ")[2] for call in node.asked_for("apt-get")]
+    assert installs == ["nvlsm", "linux-modules-extra-6.17.0-1019-aws"]
+    assert node.asked_for("modprobe") == ["modprobe --all mlx5_ib ib_umad"] * 2
+
+
+@pytest.mark.parametrize("broken", ["curl", "apt-get"])
+def test_a_node_boots_without_gdrcopy_where_it_cannot_be_installed(tmp_path: Path, broken: str) -> None:
+    """Its kernel module need not build for the newest kernel, and NCCL works without."""
+    node = Node(tmp_path, "p4d.24xlarge", tmp_path / "image")
+    (tmp_path / "image/etc").mkdir(parents=True)
+    (tmp_path / "image/etc/os-release").write_text('ID=ubuntu\nVERSION_ID="24.04"\n')
+    node.machine.command("curl", 'while [ "$1" != -o ]; do shift; done; : >"$2"')
+    node.machine.command("apt-get", INSTALLED)
+    node.machine.command(broken, 'case "$*" in *update*) ;; *) exit 100 ;; esac')
+    code, said = node.run(
+        "gdrcopy", "gdrcopy", header=f"export IMAGE={tmp_path}/image BIN={node.machine.bin} CUDA=13.0"
+    )
+    assert code == 0 and said.count("warning: GDRCopy cannot be installed: NCCL works without it") == 2, said
+
+
 def test_a_type_that_the_cluster_file_does_not_name_is_refused(tmp_path: Path) -> None:
     node = Node(tmp_path, "g5.xlarge", GUEST_FILES)
     (tmp_path / "bundle/machines/g5.xlarge.sh").unlink()
@@ -183,7 +281,7 @@ KEYRING = f"{NVIDIA}/cuda/repos/ubuntu2404/x86_64/cuda-keyring_1.1-1_all.deb"
 PLAIN = {
     "nvidia_driver": ("g5.xlarge", [KEYRING], ["nvidia-open-580"]),
     "nvidia_driver, V100": ("p3dn.24xlarge", [KEYRING], ["cuda-drivers-580"]),
-    "fabric_manager": ("p5.48xlarge", [KEYRING], ["nvidia-fabricmanager-580"]),
+    "fabric_manager": ("p5.48xlarge", [KEYRING], ["nvidia-fabricmanager=580.95.05-1"]),
     "cuda": ("g5.xlarge", [KEYRING], ["cuda-toolkit-13-0"]),
     "cuda, V100": ("p3dn.24xlarge", [KEYRING], ["cuda-toolkit-12-8"]),
     "nccl": ("g5.xlarge", [KEYRING], ["libnccl2=2.28.9-1+cuda13.0", "libnccl-dev=2.28.9-1+cuda13.0"]),
@@ -202,9 +300,9 @@ PLAIN = {
 INSTALLED = """
 mkdir -p "$IMAGE"/usr/local/cuda/bin "$IMAGE"/usr/local/lib "$IMAGE"/usr/lib/x86_64-linux-gnu
 program() { printf '#!/bin/sh\\n%s\\n' "$2" >"$1"; chmod +x "$1"; }
-program "$BIN/nvidia-smi" 'case "$*" in *driver_version*) echo 580.95.05 ;; *) seq $GPU_COUNT ;; esac'
-program "$BIN/nv-fabricmanager" 'echo Fabric Manager version is : 580.95.05'
-program "$BIN/dcgmi" 'echo; echo "dcgmi  version: 4.4.1"'
+program "$BIN/nvidia-smi" "case \\"\\$*\\" in *driver_version*) echo 580.95.05 ;; *) $NVIDIA_SMI ;; esac"
+program "$BIN/nv-fabricmanager" "$NV_FABRICMANAGER"
+program "$BIN/dcgmi" "$DCGMI"
 program "$IMAGE/usr/local/cuda/bin/nvcc" "echo Cuda compilation tools, release $CUDA, V$CUDA.1"
 touch "$IMAGE"/usr/lib/x86_64-linux-gnu/libnccl.so.2.28.9 "$IMAGE"/usr/local/lib/libgdrapi.so.2.5
 """
@@ -227,7 +325,12 @@ def test_a_plain_image_is_given_what_the_matrix_says_once(tmp_path: Path, case: 
     (tmp_path / "image/etc/os-release").write_text('ID=ubuntu\nVERSION_ID="24.04"\n')
     (tmp_path / "image/opt/amazon/ofi-nccl/lib").mkdir(parents=True)
     count, cuda = INSTANCE_TYPES[type_].gpus, "12.8" if "V100" in case else "13.0"
-    settings = f"export IMAGE={tmp_path}/image BIN={node.machine.bin} CUDA={cuda} GPU_COUNT={count}"
+    printed = {"NV_FABRICMANAGER": recorded(FM, version="580.95.05"), "DCGMI": recorded("dcgmi/version.txt"),
+               "NVIDIA_SMI": listed(count)}  # fmt: skip
+    settings = f"export IMAGE={tmp_path}/image BIN={node.machine.bin} CUDA={cuda} " + " ".join(
+        f"{name}={shlex.quote(text)}" for name, text in printed.items()
+    )
+    node.machine.command("apt-cache", recorded("apt-cache/madison-nvidia-fabricmanager-580.txt"))
     node.machine.command("dpkg-query", "exit 1")
     node.machine.command("dpkg")
     node.machine.command("curl", 'while [ "$1" != -o ]; do shift; done; : >"$2"')
@@ -235,7 +338,7 @@ def test_a_plain_image_is_given_what_the_matrix_says_once(tmp_path: Path, case: 
     node.machine.command("fi_info", recorded("fi_info/efa-libfabric2.6.txt"))
     node.machine.command("apt-get", INSTALLED)
     if step == "fabric_manager":
-        node.machine.command("nvidia-smi", "echo 580.95.05")
+        node.machine.command("nvidia-smi", smi("580.95.05", "q-fabric-completed-h100.txt"))
     code, said = node.run(step, header=settings)
     assert code == 0, said
     assert [url for call in node.asked_for("curl") for url in call.split() if url.startswith("https:")] == urls

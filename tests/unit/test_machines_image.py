@@ -128,8 +128,10 @@ def test_nvidia_smi_answers_queries(run_dir: Path, form: str, lines: list[str]) 
 
 
 def test_nvidia_smi_refuses_what_it_does_not_know(run_dir: Path) -> None:
-    code, _, err = stand_in("usr/bin/nvidia-smi", "--query-gpu=colour", LOCALCLOUD_RUN=str(run_dir))
-    assert code == 1 and "colour" in err
+    said = stand_in("usr/bin/nvidia-smi", "--query-gpu=colour", "--format=csv", LOCALCLOUD_RUN=str(run_dir))
+    assert said == (2, 'Field "colour" is not a valid field to query.\n\n', "")
+    code, out, _ = stand_in("usr/bin/nvidia-smi", "nvlink", "--status", LOCALCLOUD_RUN=str(run_dir))
+    assert (code, out) == (97, "")
 
 
 def test_nvidia_smi_table_names_each_gpu(run_dir: Path) -> None:

@@ -1,8 +1,9 @@
+#!/usr/bin/python3 -I
 """Recorded output of the real commands, in /usr/share/records: what a stand-in prints is chosen there and filled in.
 
 A record is a text file: lines `# key: value` (command, version, source …), the line `# output:`, and then what the
-command printed. `# field: NAME = TEXT` says which words of the output differ from machine to machine.
-As a command, for stand-ins that are shell scripts: records.py COMMAND/FILE [NAME=VALUE…].
+command printed. `# field: NAME = TEXT` says which words of the output differ from machine to machine; a TEXT in quotes
+keeps its width. As a command, for stand-ins that are shell scripts: records.py COMMAND/FILE [NAME=VALUE…].
 """
 
 import os
@@ -10,6 +11,7 @@ import sys
 
 FOLDER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../share/records")
 END_OF_HEADER = "# output:\n"
+NOT_PLAYED = 97
 
 
 class Record:
@@ -29,13 +31,33 @@ class Record:
             found[-1] += line
         return found
 
-    def fill(self, text: str | None = None, **values: object) -> str:
+    def fill(self, text: str | None = None, /, **values: object) -> str:
         """The output, or a part of it, with other words in its fields."""
         text = self.text if text is None else text
         for name, value in values.items():
-            text = text.replace(self.fields[name], str(value))
+            text = text.replace(self.fields[name].strip('"'), fitted(str(value), self.fields[name]))
         return text
 
 
+def fitted(value: str, field: str) -> str:
+    """A quoted field has a width, and its blanks stand where they stood."""
+    inside = field.strip('"')
+    if inside == field:
+        return value
+    return value.rjust(len(inside)) if inside.startswith(" ") else value.ljust(len(inside))[: len(inside)]
+
+
+def say(record: str, /, **values: object) -> None:
+    print(Record(record).fill(**values), end="")
+
+
+def not_played(what: str) -> int:
+    """For what the real command does and the stand-in does not: no word of the real one, and a status of our own."""
+    print(f"localcloud: not played here: {what}", file=sys.stderr)
+    return NOT_PLAYED
+
+
 if __name__ == "__main__":
-    sys.stdout.write(Record(sys.argv[1]).fill(**dict(argument.split("=", 1) for argument in sys.argv[2:])))
+    if sys.argv[1] == "--not-played":
+        sys.exit(not_played(" ".join(sys.argv[2:])))
+    say(sys.argv[1], **dict(argument.split("=", 1) for argument in sys.argv[2:]))
