@@ -262,6 +262,7 @@ def _slurm(config: ClusterConfig) -> dict[str, str]:
         "always_on": [partition["always_on"] for partition in partitions if partition["always_on"]],
         # Where a partition sets its own this is never used, but power saving is off without it.
         "suspend_time_s": max(partition["suspend_time_s"] for partition in partitions),
+        "resume_timeout_s": max(partition["resume_timeout_s"] for partition in partitions),
     }
     names = [
         "slurm.conf",
@@ -294,7 +295,15 @@ def _slurm_partition(config: ClusterConfig, name: str, partition: Partition | Pa
         "gpu_model": model,
         "gpu_files": gpu_files(types[0].gpus),
         "suspend_time_s": int(_idle_minutes(partition) * 60),
+        "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types),
+        "suspend_timeout_s": _suspend_timeout_s(partition, types),
     }
+
+
+def _suspend_timeout_s(partition: Partition | ParameterServers, types: tuple[InstanceType, ...]) -> int | None:
+    """Where a node's next instance needs the place of the one before: in a reservation. None where EC2 has others."""
+    reserved = isinstance(partition, Partition) and partition.purchase in ("reservation", "capacity-block")
+    return max(instance_type.ends_within_s for instance_type in types) if reserved else None
 
 
 def _memory_mib(config: ClusterConfig, partition: str, types: tuple[InstanceType, ...]) -> int:

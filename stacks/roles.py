@@ -76,7 +76,8 @@ def grant_head(
     names = {"ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "gpucluster:node"]}}
     allow(role, ["ec2:CreateTags"], [_ec2(role, "instance/*")], {"StringEquals": ours, **names})
     allow(role, ["route53:ListResourceRecordSets"], [network.zone.hosted_zone_arn])
-    addresses = {"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A"]}}
+    # SOA: how long resolvers remember that a node's name was not there.
+    addresses = {"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "SOA"]}}
     allow(role, ["route53:ChangeResourceRecordSets"], [network.zone.hosted_zone_arn], addresses)
     allow(role, ["ssm:PutParameter"], [host_key.parameter_arn])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from functools import cache
 from typing import Any
 
@@ -10,18 +12,54 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 AWS_ERRORS = (ClientError, BotoCoreError)
+ATTEMPTS = {"route53": 10}
+"""Of a call, where five are too few. Route 53 answers an account five calls a second, and a zone one batch at a time:
+PriorRequestNotComplete, Throttling."""
+CONNECTIONS = 40
+"""More than threads that resume has."""
+LONGEST_MESSAGE = 300
+_THROTTLED = re.compile("RequestLimitExceeded|Throttl|TooManyRequests|SlowDown|PriorRequestNotComplete")
+_making = threading.Lock()
+
+
+def client(service: str, attempts: int = 0) -> Any:
+    """attempts: of a call; 0 for as many as suit the service. Threads may share a client, but not boto3's session."""
+    with _making:
+        return _client(service, attempts or ATTEMPTS.get(service, 5))
 
 
 @cache
-def client(service: str) -> Any:
-    config = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 5})
+def _client(service: str, attempts: int) -> Any:
+    retries = {"mode": "standard", "total_max_attempts": attempts}
+    config = Config(connect_timeout=5, read_timeout=60, retries=retries, max_pool_connections=CONNECTIONS)
     return boto3.client(service, config=config)
 
 
-def error_code(error: Exception) -> str:
+def error_code(error: BaseException) -> str:
     """EC2's word for what went wrong, such as InsufficientInstanceCapacity."""
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
-def error_message(error: Exception) -> str:
+def error_message(error: BaseException) -> str:
     return str(error.response["Error"].get("Message", "")) if isinstance(error, ClientError) else str(error)
+
+
+def brief(error: BaseException) -> str:
+    """Code and message for a node's reason, which people read in a table. A refused permission comes with up to 2,000
+    characters of code: whoever wants them decoded finds them in the log."""
+    message = error_message(error).partition(" Encoded authorization failure message:")[0]
+    if len(message) > LONGEST_MESSAGE:
+        message = message[: LONGEST_MESSAGE - 1] + "…"
+    return f"{error_code(error)}: {message}"
+
+
+def is_throttled(error: Exception) -> bool:
+    """AWS would have answered at a quieter time: this says nothing of what was asked for."""
+    return _THROTTLED.search(error_code(error)) is not None
+
+
+def http_status(error: Exception) -> int | None:
+    """None where nobody answered."""
+    if not isinstance(error, ClientError):
+        return None
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any
 
+from gpucluster_node.aws import AWS_ERRORS, error_code
 from gpucluster_node.batches import batches
 
+log = logging.getLogger("dns")
 TTL_S = 10
 """Short: a node that comes back has another address."""
 CHANGES_PER_CALL = 500
 """Route 53 takes 1000 changes a call, and an UPSERT counts as two."""
+REMOVE_ATTEMPTS = 5
 
 Change = dict[str, Any]
 
@@ -29,12 +35,79 @@ def apply(route53: Any, hosted_zone_id: str, changes: list[Change]) -> None:
         route53.change_resource_record_sets(HostedZoneId=hosted_zone_id, ChangeBatch={"Changes": list(batch)})
 
 
+class Writer:
+    """Addresses that several threads have at one time, in one call: Route 53 takes five a second of an account, and one
+    at a time of a zone."""
+
+    def __init__(self, write: Callable[[Mapping[str, str]], None]) -> None:
+        self._write = write
+        self._waiting: list[tuple[Mapping[str, str], Future[None]]] = []
+        self._adding, self._writing = threading.Lock(), threading.Lock()
+
+    def put(self, addresses: Mapping[str, str]) -> None:
+        """node -> IPv4 address; returns when they are written, by whichever thread."""
+        done: Future[None] = Future()
+        with self._adding:
+            self._waiting.append((addresses, done))
+        with self._writing:
+            self._write_all()
+        done.result()
+
+    def _write_all(self) -> None:
+        with self._adding:
+            taken, self._waiting = self._waiting, []
+        together = {node: address for addresses, _ in taken for node, address in addresses.items()}
+        try:
+            if together:
+                self._write(together)
+        except AWS_ERRORS as error:
+            for _, done in taken:
+                done.set_exception(error)
+        else:
+            for _, done in taken:
+                done.set_result(None)
+
+
 def remove(route53: Any, hosted_zone_id: str, wanted: Callable[[str], bool]) -> None:
-    """Delete the A records whose name `wanted` accepts. A deletion must repeat the record as it is."""
-    found = [record for record in _records(route53, hosted_zone_id) if record["Type"] == "A" and wanted(record["Name"])]
-    apply(route53, hosted_zone_id, [{"Action": "DELETE", "ResourceRecordSet": record} for record in found])
+    """Delete the A records whose name `wanted` accepts.
+
+    A deletion must repeat the record as it is, and Route 53 does a batch as a whole or not at all. Where a record has
+    changed since it was read, the others are tried again. The changed one belongs to an instance that has come since.
+    """
+    records = _addresses(route53, hosted_zone_id, wanted)
+    for attempt in range(1, REMOVE_ATTEMPTS + 1):
+        try:
+            apply(route53, hosted_zone_id, [{"Action": "DELETE", "ResourceRecordSet": record} for record in records])
+            return
+        except AWS_ERRORS as error:
+            if error_code(error) != "InvalidChangeBatch" or attempt == REMOVE_ATTEMPTS:
+                raise
+            log.info("records have changed meanwhile: %s", error)
+        now = _addresses(route53, hosted_zone_id, wanted)
+        records = [record for record in records if record in now]
+
+
+def _addresses(route53: Any, hosted_zone_id: str, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
+    return [record for record in _records(route53, hosted_zone_id) if record["Type"] == "A" and wanted(record["Name"])]
 
 
 def _records(route53: Any, hosted_zone_id: str) -> Iterator[dict[str, Any]]:
     for page in route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=hosted_zone_id):
         yield from page["ResourceRecordSets"]
+
+
+def shorten_negative_answers(route53: Any, hosted_zone_id: str) -> None:
+    """Make resolvers forget soon that a name was not there: somebody may have asked for a node that was off.
+
+    They remember it for as long as the zone's SOA record says. Route 53 says 900 s, and a VPC's resolver was seen to
+    keep to 300 (aws/aws-app-mesh-roadmap#221). CloudFormation cannot say otherwise: the record is there before it could
+    make one. openshift/hypershift#1337 lowers it in the same way.
+    """
+    records = _records(route53, hosted_zone_id)
+    soa = next((record for record in records if record["Type"] == "SOA"), None)
+    if soa is None:
+        return
+    *kept, _ = soa["ResourceRecords"][0]["Value"].split()
+    wanted = {**soa, "TTL": TTL_S, "ResourceRecords": [{"Value": " ".join([*kept, str(TTL_S)])}]}
+    if wanted != soa:
+        apply(route53, hosted_zone_id, [{"Action": "UPSERT", "ResourceRecordSet": wanted}])

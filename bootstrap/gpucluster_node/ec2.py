@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +13,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from gpucluster_node.aws import error_code
+from gpucluster_node.aws import error_code, error_message
 from gpucluster_node.batches import batches
 from gpucluster_node.fleet import Fleet, LaunchTemplate
+from gpucluster_node.rates import TokenBucket
 
+log = logging.getLogger("ec2")
 CLUSTER_TAG = "gpucluster:cluster"
 ROLE_TAG = "gpucluster:role"
 NODE_TAG = "gpucluster:node"
@@ -22,9 +26,22 @@ FAILURE_TAG = "gpucluster:boot-failure"
 TEMPLATE_TAGS = ("aws:ec2launchtemplate:id", "aws:ec2launchtemplate:version")
 """EC2 sets them itself."""
 LIVE_STATES = ("pending", "running", "stopping", "stopped")
+ENDING_STATES = ("shutting-down",)
+PAGE_SIZE = 1000
+"""DescribeInstances gives that many at most; without a number it may run out of time where there are many."""
 TERMINATE_BATCH = 500
+TAG_CALLS = TokenBucket(100, 10)
+"""CreateTags: 100 at once, 10 more a second for an account in a region (EC2's guide, ec2-api-throttling). A call tags
+up to 1,000 instances, but all alike, and each node has a name of its own."""
 TAG_ATTEMPTS = 10
 """EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait five minutes for their name."""
+_NOT_YET = {
+    "InvalidInstanceID.NotFound": TAG_ATTEMPTS,
+    "UnauthorizedOperation": 4,
+    "RequestLimitExceeded": TAG_ATTEMPTS,
+}
+"""Code -> how often a call is made. NotFound comes even after DescribeInstances knew the instance
+(aws/aws-sdk-ruby#1198). The head may tag what has its cluster's tags, and IAM may see those later than the instance."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +56,13 @@ class Instance:
     """Id and version of the launch template that it was launched from."""
 
 
-def run_request(template: LaunchTemplate, count: int, token: str) -> dict[str, Any]:
-    """All of them or none. The template says everything else, at the version that this deployment made."""
+def run_request(template: LaunchTemplate, least: int, most: int, token: str) -> dict[str, Any]:
+    """EC2 launches as many as it can, or nothing where that is fewer than `least`. The template says everything else,
+    at the version that this deployment made."""
     return {
         "LaunchTemplate": {"LaunchTemplateId": template.launch_template_id, "Version": template.version},
-        "MinCount": count,
-        "MaxCount": count,
+        "MinCount": least,
+        "MaxCount": most,
         "ClientToken": token,
     }
 
@@ -60,37 +78,39 @@ def tag_request(fleet: Fleet, instance_id: str, node: str) -> dict[str, Any]:
     return {"Resources": [instance_id], "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
 
-def describe_request(fleet: Fleet, nodes: Sequence[str] = ()) -> dict[str, Any]:
+def describe_request(fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> dict[str, Any]:
     """This cluster's compute instances that are not ended; of those nodes only, where any are named."""
     filters = {
         f"tag:{CLUSTER_TAG}": [fleet.cluster],
         f"tag:{ROLE_TAG}": ["compute"],
-        "instance-state-name": list(LIVE_STATES),
+        "instance-state-name": list(states),
     }
     if nodes:
         filters[f"tag:{NODE_TAG}"] = list(nodes)
     return {"Filters": [{"Name": name, "Values": values} for name, values in filters.items()]}
 
 
-def launch(ec2: Any, template: LaunchTemplate, count: int, token: str) -> list[Instance]:
-    response = ec2.run_instances(**run_request(template, count, token))
+def launch(ec2: Any, template: LaunchTemplate, least: int, most: int, token: str) -> list[Instance]:
+    response = ec2.run_instances(**run_request(template, least, most, token))
     return [_instance(each) for each in sorted(response["Instances"], key=lambda each: each.get("AmiLaunchIndex", 0))]
 
 
 def tag(ec2: Any, request: dict[str, Any]) -> None:
     """request: of `tag_request`."""
     for attempt in range(1, TAG_ATTEMPTS + 1):
+        TAG_CALLS.take()
         try:
             ec2.create_tags(**request)
             return
         except ClientError as error:
-            if error_code(error) != "InvalidInstanceID.NotFound" or attempt == TAG_ATTEMPTS:
+            if attempt >= _NOT_YET.get(error_code(error), 0):
                 raise
         time.sleep(attempt / 2)
 
 
-def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = ()) -> list[Instance]:
-    pages = ec2.get_paginator("describe_instances").paginate(**describe_request(fleet, nodes))
+def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> list[Instance]:
+    request = describe_request(fleet, nodes, states)
+    pages = ec2.get_paginator("describe_instances").paginate(**request, PaginationConfig={"PageSize": PAGE_SIZE})
     return [
         _instance(each) for page in pages for reservation in page["Reservations"] for each in reservation["Instances"]
     ]
@@ -98,7 +118,21 @@ def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = ()) -> list[Instance
 
 def terminate(ec2: Any, instance_ids: Iterable[str]) -> None:
     for batch in batches(instance_ids, TERMINATE_BATCH):
-        ec2.terminate_instances(InstanceIds=list(batch))
+        _terminate(ec2, batch)
+
+
+def _terminate(ec2: Any, instance_ids: list[str]) -> None:
+    """One id that EC2 does not know keeps all of a call from being ended. It names them."""
+    try:
+        ec2.terminate_instances(InstanceIds=instance_ids)
+    except ClientError as error:
+        unknown = set(re.findall(r"\bi-[0-9a-f]+", error_message(error)))
+        known = [each for each in instance_ids if each not in unknown]
+        if error_code(error) != "InvalidInstanceID.NotFound" or len(known) == len(instance_ids):
+            raise
+        log.warning("%s", error_message(error))
+        if known:
+            _terminate(ec2, known)
 
 
 def _instance(data: dict[str, Any]) -> Instance:

@@ -13,15 +13,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from gpucluster_node import ec2, fleet, outdated, retry, slurm
+from gpucluster_node import dns, ec2, fleet, in_flight, outdated, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("reconcile")
 INTERVAL_S = 5
 LAUNCH_GRACE = timedelta(seconds=90)
-"""How long a launch may take to show: longer than RunInstances with its retries."""
-GONE_GRACE = timedelta(seconds=8)
+"""From where no ResumeProgram has the node: it may not have begun, or be over, and EC2 tells of a launch later."""
+GONE_GRACE = timedelta(seconds=20)
+"""DescribeInstances may leave out an instance that it knew a moment ago (elifesciences/builder#88)."""
 ORPHAN_GRACE = timedelta(seconds=60)
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN")
 
@@ -59,18 +60,22 @@ def decide(
     seen: Seen,
     now: datetime,
     wanted: Mapping[str, Collection[outdated.Template]] | None = None,
+    launching: Collection[str] = (),
 ) -> list[Action]:
-    """now: in the head's time zone, as Slurm's times are. wanted: partition -> the templates that it launches from."""
+    """now: in the head's time zone, as Slurm's times are. wanted: partition -> the templates that it launches from.
+    launching: nodes that a ResumeProgram is at work on. Those are its own, and so are instances without a name."""
     seen.begin(now)
     newest = _newest(instances)
-    actions = [action for node in nodes if (action := _about_node(cluster, node, newest.get(node.name), seen))]
+    ours = [node for node in nodes if node.name not in launching]
+    actions = [action for node in ours if (action := _about_node(cluster, node, newest.get(node.name), seen))]
     told = {action.name for action in actions}
     actions += [
         Action("power_down_asap", node.name, "launched from an older template than the partition has now")
         for node in nodes
         if node.name not in told and _is_outdated(cluster, node, newest.get(node.name), wanted or {})
     ]
-    return actions + list(_orphans({node.name: node for node in nodes}, instances, newest, seen))
+    settled = [each for each in instances if not (launching and (each.node is None or each.node in launching))]
+    return actions + list(_orphans({node.name: node for node in nodes}, settled, newest, seen))
 
 
 def _newest(instances: Sequence[ec2.Instance]) -> dict[str, ec2.Instance]:
@@ -163,15 +168,24 @@ def _do(action: Action) -> None:
         slurm.set_state([action.name], action.verb)
 
 
+def prepare(cluster: fleet.Fleet) -> None:
+    """What is better done once, and no reason not to begin."""
+    try:
+        dns.shorten_negative_answers(client("route53"), fleet.hosted_zone_id(client("ssm"), cluster))
+    except AWS_ERRORS as error:
+        log.warning("the zone's SOA record stays as it is: %s", error)
+
+
 def main() -> None:
     start_logging()
     cluster, seen = fleet.load(), Seen()
+    prepare(cluster)
     templates = outdated.Wanted(lambda: client("ssm"))
     while True:
         try:
             instances = ec2.describe(client("ec2"), cluster)
             wanted = templates.of(cluster, outdated.partitions(cluster, instances))
-            act(decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted))
+            act(decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted, in_flight.nodes()))
         except (*AWS_ERRORS, slurm.SlurmError) as error:
             log.warning("skipped: %s", error)
         time.sleep(INTERVAL_S)

@@ -1,7 +1,8 @@
 """Slurm's ResumeProgram: launches the instances of nodes that jobs wait for.
 
 usage: resume HOSTLIST. Which job wants which nodes is in the file that SLURM_RESUME_FILE names. The nodes of a job are
-launched together or not at all. Nodes that could not be launched are set DOWN at once with EC2's code and message.
+launched together or not at all; jobs of one node share a call, which may serve some of them. Nodes that could not be
+launched are set DOWN at once with EC2's code and message. As long as a launch is under way, `in_flight` says so.
 """
 
 from __future__ import annotations
@@ -11,90 +12,141 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import dns, ec2, fleet, refusals, retry, slurm
-from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
+from gpucluster_node import dns, ec2, fleet, in_flight, launch, refusals, retry, slurm
+from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("resume")
+GROUPS_AT_ONCE = 64
+"""Most of them wait for their turn at EC2."""
+TAGS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are launched together or not at all."""
+    """Nodes that are launched with one call. job_id: of the job whose nodes come together or not at all; None: nodes of
+    several jobs of one node, or of none, as many as there is room for."""
 
     partition: str
     nodes: tuple[str, ...]
     job_id: int | None = None
 
 
-class LaunchRefused(Exception):
-    """No instance type of the partition could be launched; the message is EC2's."""
-
-
 def groups(cluster: fleet.Fleet, nodes: Sequence[str], jobs: Sequence[dict[str, Any]]) -> list[Group]:
-    """One for each job and partition; a node that no job waits for is one by itself."""
+    """One for each job and partition that wants several nodes; all the single nodes of a partition are one."""
     found: list[Group] = []
     left = dict.fromkeys(nodes)
     for job in jobs:
         wanted = [node for node in slurm.expand(job["nodes_resume"]) if node in left]
-        for node in wanted:
-            del left[node]
-        found += _by_partition(cluster, wanted, job["job_id"])
-    return found + [group for node in left for group in _by_partition(cluster, [node], None)]
+        of_job = (Group(name, members, job["job_id"]) for name, members in _by_partition(cluster, wanted))
+        for group in of_job:
+            if len(group.nodes) > 1:
+                found.append(group)
+                left = {node: None for node in left if node not in group.nodes}
+    return found + [Group(name, members) for name, members in _by_partition(cluster, list(left))]
 
 
-def _by_partition(cluster: fleet.Fleet, nodes: Sequence[str], job_id: int | None) -> Iterator[Group]:
+def _by_partition(cluster: fleet.Fleet, nodes: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     of = {node: partition.name for node in nodes if (partition := cluster.partition_of(node))}
     for name in dict.fromkeys(of.values()):
-        yield Group(name, tuple(node for node in nodes if of.get(node) == name), job_id)
+        yield name, tuple(node for node in nodes if of.get(node) == name)
 
 
-def launch(cluster: fleet.Fleet, group: Group, attempt: str) -> list[ec2.Instance]:
-    """The first instance type that has room wins. Raises LaunchRefused."""
-    said = []
-    for template in fleet.launch_templates(client("ssm"), cluster, group.partition):
-        token = ec2.client_token(attempt, group.nodes, template)
+class Resume:
+    """One run of the program: groups side by side, so that none waits for the refusals of another."""
+
+    def __init__(self, cluster: fleet.Fleet, launcher: launch.Launcher, record: in_flight.Record) -> None:
+        self._cluster, self._launcher, self._record = cluster, launcher, record
+        self._records = dns.Writer(self._write)
+        self._tags = ThreadPoolExecutor(TAGS_AT_ONCE)
+
+    def run(self, wanted: Sequence[Group]) -> None:
+        with self._tags, ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
+            list(pool.map(self.one, wanted))
+
+    def one(self, group: Group) -> None:
+        """Whatever goes wrong, nodes that will not come must not stay `powering up` until Slurm's timeout."""
+        left = list(group.nodes)
         try:
-            return ec2.launch(client("ec2"), template, len(group.nodes), token)
+            templates = fleet.launch_templates(client("ssm"), self._cluster, group.partition)
+            since = self._launcher.clock()
+            while left:
+                found = self._launcher.launch(left, templates, together=group.job_id is not None)
+                left = found.left
+                self._keep(group, found.instances)
+                if not self._launcher.wait_for_room(found, since):
+                    count(group.partition, found)
+                    self._refuse(left, found.why)
+                    return
+        except Exception as error:
+            self._refuse(left, brief(error))
+
+    def _keep(self, group: Group, instances: Mapping[str, ec2.Instance]) -> None:
+        """What cannot be made a node is ended, with all of its job's."""
+        try:
+            failed = self._assign(instances)
+        except Exception as error:
+            failed = dict.fromkeys(instances, brief(error))
+        if failed and group.job_id is not None:
+            failed = dict.fromkeys(instances, next(iter(failed.values())))
+        if failed:
+            self._end([instances[node] for node in failed])
+        for why in dict.fromkeys(failed.values()):
+            self._refuse([node for node in failed if failed[node] == why], why)
+        kept = [node for node in instances if node not in failed]
+        wanted_by = f"job {group.job_id}" if group.job_id is not None else "jobs of one node, or none"
+        for node in kept:
+            log.info("%s is %s at %s, wanted by %s", node, *_of(instances[node]), wanted_by)
+        self._record.done(kept)
+
+    def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
+        """Tell the zone and Slurm each node's address, and then each instance its node's name: its boot waits for that.
+        Returns the nodes whose instance could not be told, and why."""
+        addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
+        self._records.put(addresses)
+        slurm.set_addresses(addresses)
+        told = {
+            node: self._tags.submit(ec2.tag, client("ec2"), ec2.tag_request(self._cluster, instance.instance_id, node))
+            for node, instance in instances.items()
+        }
+        return {node: brief(error) for node, future in told.items() if (error := future.exception())}
+
+    def _write(self, addresses: Mapping[str, str]) -> None:
+        dns.apply(client("route53"), self._zone_id, dns.upsert(self._cluster.zone, addresses))
+
+    @cached_property
+    def _zone_id(self) -> str:
+        return fleet.hosted_zone_id(client("ssm"), self._cluster)
+
+    def _end(self, instances: Sequence[ec2.Instance]) -> None:
+        """What is not ended here has no name, and reconcile ends it."""
+        try:
+            ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
         except AWS_ERRORS as error:
-            refusals.record(group.partition, error_code(error))
-            said.append(f"{error_code(error)}: {error_message(error)} ({template.instance_type})")
-            log.warning("%s: %s", ",".join(group.nodes), said[-1])
-    raise LaunchRefused("; ".join(said))
+            log.error("%s could not be ended: %s", " ".join(each.instance_id for each in instances), error)
+
+    def _refuse(self, nodes: Sequence[str], why: str) -> None:
+        if not nodes:
+            return
+        log.error("%s set down: %s", ",".join(nodes), why)
+        slurm.set_down(nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
+        self._record.done(nodes)
 
 
-def assign(cluster: fleet.Fleet, nodes: Sequence[str], instances: Sequence[ec2.Instance]) -> None:
-    """Tell each instance its node's name, the zone its address, and Slurm too."""
-    addresses = {node: instance.private_ip or "" for node, instance in zip(nodes, instances, strict=True)}
-    for node, instance in zip(nodes, instances, strict=True):
-        ec2.tag(client("ec2"), ec2.tag_request(cluster, instance.instance_id, node))
-    zone_id = fleet.hosted_zone_id(client("ssm"), cluster)
-    dns.apply(client("route53"), zone_id, dns.upsert(cluster.zone, addresses))
-    slurm.set_addresses(addresses)
+def _of(instance: ec2.Instance) -> tuple[str, str | None]:
+    return instance.instance_id, instance.private_ip
 
 
-def resume(cluster: fleet.Fleet, group: Group, attempt: str) -> None:
-    instances = launch(cluster, group, attempt)
-    try:
-        assign(cluster, group.nodes, instances)
-    except Exception:
-        ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
-        raise
-    for node, instance in zip(group.nodes, instances, strict=True):
-        wanted_by = f"job {group.job_id}" if group.job_id else "nobody in particular"
-        log.info("%s is %s at %s, wanted by %s", node, instance.instance_id, instance.private_ip, wanted_by)
-
-
-def refuse(group: Group, error: Exception) -> None:
-    """Whatever went wrong, nodes that will not come must not stay `powering up` until Slurm's timeout."""
-    why = str(error) if isinstance(error, LaunchRefused) else f"{error_code(error)}: {error_message(error)}"
-    log.error("%s set down: %s", ",".join(group.nodes), why)
-    slurm.set_down(group.nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
+def count(partition: str, found: launch.Launched) -> None:
+    for _, error in found.errors:
+        refusals.record(partition, error_code(error))
 
 
 def waiting_jobs() -> list[dict[str, Any]]:
@@ -107,15 +159,15 @@ def waiting_jobs() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    jobs = waiting_jobs()
+    jobs, nodes = waiting_jobs(), slurm.expand(sys.argv[1])
     start_logging()
-    cluster = fleet.load()
-    attempt = f"{time.time_ns()}"
-    for group in groups(cluster, slurm.expand(sys.argv[1]), jobs):
-        try:
-            resume(cluster, group, attempt)
-        except Exception as error:
-            refuse(group, error)
+    record = in_flight.Record(nodes)
+    try:
+        cluster = fleet.load()
+        launcher = launch.Launcher(cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1))
+        Resume(cluster, launcher, record).run(groups(cluster, nodes, jobs))
+    finally:
+        record.close()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from gpucluster_node import dns, ec2, fleet, slurm
 from gpucluster_node.aws import client
@@ -15,9 +16,11 @@ FILTER_VALUES = 200
 """DescribeInstances takes that many values in a filter."""
 
 
-def suspend(cluster: fleet.Fleet, nodes: Sequence[str]) -> None:
+def suspend(cluster: fleet.Fleet, nodes: Sequence[str], asked_at: datetime) -> None:
+    """An instance that was launched later is the node's next one, should this program have taken so long."""
     for start in range(0, len(nodes), FILTER_VALUES):
-        instances = ec2.describe(client("ec2"), cluster, nodes[start : start + FILTER_VALUES])
+        found = ec2.describe(client("ec2"), cluster, nodes[start : start + FILTER_VALUES])
+        instances = [instance for instance in found if instance.launch_time <= asked_at]
         ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
         for instance in instances:
             log.info("%s ended: %s", instance.node, instance.instance_id)
@@ -26,8 +29,9 @@ def suspend(cluster: fleet.Fleet, nodes: Sequence[str]) -> None:
 
 
 def main() -> None:
+    asked_at = datetime.now(UTC)
     start_logging()
-    suspend(fleet.load(), slurm.expand(sys.argv[1]))
+    suspend(fleet.load(), slurm.expand(sys.argv[1]), asked_at)
 
 
 if __name__ == "__main__":

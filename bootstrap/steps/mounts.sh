@@ -19,7 +19,7 @@ note_of() {
     echo "${path//\//-}"
 }
 
-# Names and security groups may take some minutes to work after they were made. A node has 15 minutes for its boot.
+# Names and security groups may take some minutes to work after they were made. A node has 30 minutes for its boot.
 mount_patiently() {
     local mount=$1 type=$2 source=$3 options=$4 said pause
     for pause in 2 5 10 20 30 0; do

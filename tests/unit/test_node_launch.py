@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,21 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
-from gpucluster_node import aws, dns, ec2, fleet, release, resume, slurm, suspend, update
+from gpucluster_node import (
+    aws,
+    dns,
+    ec2,
+    fleet,
+    in_flight,
+    launch,
+    rates,
+    refusals,
+    release,
+    resume,
+    slurm,
+    suspend,
+    update,
+)
 
 CLUSTER = fleet.parse(
     {
@@ -51,7 +65,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
     """stubs(service): its Stubber, active; at the end nothing may be pending."""
     made: dict[str, tuple[Any, Stubber]] = {}
 
-    def client(service: str) -> Any:
+    def client(service: str, attempts: int = 0) -> Any:
         if service not in made:
             one = boto3.client(service, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
             made[service] = one, Stubber(one)
@@ -69,6 +83,13 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
         stubber.assert_no_pending_responses()
 
 
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nobody had called before."""
+    monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))
+    monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(100, 100))
+
+
 @pytest.fixture
 def scontrol(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The argument lists that would have been run."""
@@ -77,14 +98,22 @@ def scontrol(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return calls
 
 
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Partition and code of each refusal that the dashboard would show."""
+    found: list[tuple[str, str]] = []
+    monkeypatch.setattr(refusals, "record", lambda partition, code: found.append((partition, code)))
+    return found
+
+
 def parameter(stubs: Stubs, name: str, value: Any) -> None:
     answer = {"Parameter": {"Value": json.dumps(value)}}
     stubs("ssm").add_response("get_parameter", answer, {"Name": f"/gpucluster/c/{name}"})
 
 
-def run_instances(template: str, version: str, count: int) -> dict[str, Any]:
+def run_instances(template: str, version: str, count: int, least: int = 0) -> dict[str, Any]:
     launch_template = {"LaunchTemplateId": template, "Version": version}
-    return {"LaunchTemplate": launch_template, "MinCount": count, "MaxCount": count, "ClientToken": ANY}
+    return {"LaunchTemplate": launch_template, "MinCount": least or count, "MaxCount": count, "ClientToken": ANY}
 
 
 def instance(number: int, **tags: str) -> dict[str, Any]:
@@ -116,15 +145,26 @@ def expect_records(stubs: Stubs, action: str, records: dict[str, str]) -> None:
     stubs("route53").add_response("change_resource_record_sets", answer, given)
 
 
-def test_resume_launches_tags_names_and_tells_slurm(stubs: Stubs, scontrol: list[list[str]]) -> None:
+def resumed(group: resume.Group, folder: Path) -> None:
+    launcher = launch.Launcher(CLUSTER, "1", lambda: resume.client("ec2"), sleep=lambda seconds: None)
+    record = in_flight.Record(group.nodes, folder)
+    resume.Resume(CLUSTER, launcher, record).run([group])
+    assert in_flight.nodes(folder) == frozenset()
+    record.close()
+
+
+def test_resume_launches_names_tells_slurm_and_tags(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
     parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
     launched = {"Instances": [instance(2), instance(1)]}
     stubs("ec2").add_response("run_instances", launched, run_instances("lt-1", "3", 2))
-    expect_tags(stubs, 1, "train-1")
-    expect_tags(stubs, 2, "train-2")
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1", "train-2.c.internal": "10.0.0.2"})
-    resume.resume(CLUSTER, GROUP, "1")
+    expect_tags(stubs, 1, "train-1")
+    expect_tags(stubs, 2, "train-2")
+    resumed(GROUP, tmp_path)
     assert scontrol == [["scontrol", "update", "nodename=train-1,train-2", "nodeaddr=10.0.0.1,10.0.0.2"]]
 
 
@@ -139,6 +179,18 @@ def test_an_instance_that_ec2_does_not_know_yet_is_tagged_later(stubs: Stubs, mo
     ec2.tag(resume.client("ec2"), ec2.tag_request(CLUSTER, "i-1", "train-1"))
 
 
+def test_an_instance_whose_tags_iam_does_not_see_yet_is_tagged_later(
+    stubs: Stubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(ec2.time, "sleep", slept.append)
+    for _ in range(3):
+        stubs("ec2").add_client_error("create_tags", "UnauthorizedOperation", "You are not authorized")
+    expect_tags(stubs, 1, "train-1")
+    ec2.tag(resume.client("ec2"), ec2.tag_request(CLUSTER, "i-1", "train-1"))
+    assert sum(slept) == 3
+
+
 def test_tagging_gives_up_in_the_end(stubs: Stubs, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(ec2.time, "sleep", slept.append)
@@ -149,32 +201,177 @@ def test_tagging_gives_up_in_the_end(stubs: Stubs, monkeypatch: pytest.MonkeyPat
     assert 20 < sum(slept) < 30
 
 
+def tried(group: resume.Group, **options: Any) -> launch.Launched:
+    """Launched from both types."""
+    templates = [fleet.LaunchTemplate(each["instance_type"], each["launch_template_id"], "1") for each in TYPES]
+    options = {"sleep": lambda seconds: None} | options
+    launcher = launch.Launcher(CLUSTER, "1", lambda: resume.client("ec2"), **options)
+    return launcher.launch(group.nodes, templates, together=group.job_id is not None)
+
+
+def ids(found: launch.Launched) -> dict[str, str]:
+    return {node: each.instance_id for node, each in found.instances.items()}
+
+
 def test_the_next_type_is_tried_where_one_has_no_capacity(stubs: Stubs) -> None:
-    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
-    stubs("ec2").add_client_error("run_instances", *ICE, expected_params=run_instances("lt-1", "3", 2))
+    stubs("ec2").add_client_error(
+        "run_instances", *ICE, http_status_code=500, expected_params=run_instances("lt-1", "1", 2)
+    )
     launched = {"Instances": [instance(1), instance(2)]}
     stubs("ec2").add_response("run_instances", launched, run_instances("lt-2", "1", 2))
-    assert [each.instance_id for each in resume.launch(CLUSTER, GROUP, "1")] == ["i-1", "i-2"]
+    assert ids(tried(GROUP)) == {"train-1": "i-1", "train-2": "i-2"}
 
 
-def test_a_refused_launch_sets_the_nodes_down_with_ec2s_code(stubs: Stubs, scontrol: list[list[str]]) -> None:
+SINGLES = resume.Group("train", ("train-1", "train-2", "train-3", "train-4"))
+
+
+def test_single_nodes_take_what_there_is_and_the_rest_another_type(stubs: Stubs) -> None:
+    stubs("ec2").add_response("run_instances", {"Instances": [instance(1)]}, run_instances("lt-1", "1", 4, least=1))
+    stubs("ec2").add_client_error(
+        "run_instances", *ICE, http_status_code=500, expected_params=run_instances("lt-1", "1", 3, least=1)
+    )
+    others = {"Instances": [instance(number) for number in (2, 3, 4)]}
+    stubs("ec2").add_response("run_instances", others, run_instances("lt-2", "1", 3, least=1))
+    found = tried(SINGLES)
+    assert ids(found) == {"train-1": "i-1", "train-2": "i-2", "train-3": "i-3", "train-4": "i-4"}
+    assert [type(error).__name__ for _, error in found.errors] == ["ClientError"]
+
+
+def test_single_nodes_take_what_a_quota_leaves(stubs: Stubs) -> None:
+    """EC2 may hold MaxCount against the quota: then fewer are asked for."""
+    quota = ("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 192 allows")
+    for template in ("lt-1", "lt-2"):
+        count = 4 if template == "lt-1" else 2
+        stubs("ec2").add_client_error("run_instances", *quota, expected_params=run_instances(template, "1", count, 1))
+        if template == "lt-1":
+            two = {"Instances": [instance(1), instance(2)]}
+            stubs("ec2").add_response("run_instances", two, run_instances("lt-1", "1", 2, least=1))
+            stubs("ec2").add_client_error("run_instances", *quota, expected_params=run_instances("lt-1", "1", 2, 1))
+        stubs("ec2").add_client_error("run_instances", *quota, expected_params=run_instances(template, "1", 1, 1))
+    found = tried(SINGLES)
+    assert (list(found.instances), found.left) == (["train-1", "train-2"], ["train-3", "train-4"])
+
+
+def test_a_throttled_launch_waits_and_is_no_lack_of_capacity(stubs: Stubs) -> None:
+    slept: list[float] = []
+    tokens: list[str] = []
+    for _ in range(8):
+        stubs("ec2").add_client_error(
+            "run_instances", "RequestLimitExceeded", "Request limit exceeded.", http_status_code=503
+        )
+    stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]})
+    resume.client("ec2").meta.events.register(
+        "before-parameter-build", lambda params, **_: tokens.append(params["ClientToken"])
+    )
+    found = tried(GROUP, sleep=slept.append)
+    assert (len(found.instances), found.errors) == (2, [])
+    assert len(set(tokens)) == 1, "a repeated call must not launch twice"
+    assert len(slept) == 8
+    assert 60 < sum(slept) < 150
+
+
+def test_a_launch_throttled_for_too_long_is_given_up_without_asking_for_other_types(stubs: Stubs) -> None:
+    now = [0.0]
+    for _ in range(2):
+        stubs("ec2").add_client_error("run_instances", "RequestLimitExceeded", "Request limit exceeded.")
+
+    def sleep(seconds: float) -> None:
+        now[0] += launch.THROTTLED_S
+
+    found = tried(GROUP, clock=lambda: now[0], sleep=sleep)
+    assert (found.left, found.why) == (
+        ["train-1", "train-2"],
+        "RequestLimitExceeded: Request limit exceeded. (p4d.24xlarge)",
+    )
+
+
+def test_ec2s_own_faults_are_tried_again_with_the_same_token(stubs: Stubs) -> None:
+    stubs("ec2").add_client_error("run_instances", "InternalError", "An internal error", http_status_code=500)
+    stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]})
+    assert len(tried(GROUP).instances) == 2
+
+
+def test_full_while_own_instances_end_is_waited_for(stubs: Stubs) -> None:
+    full = ("ReservationCapacityExceeded", "The requested reservation does not have sufficient capacity")
+    for _ in TYPES:
+        stubs("ec2").add_client_error("run_instances", *full)
+    found = tried(GROUP)
+    slept: list[float] = []
+    launcher = launch.Launcher(CLUSTER, "1", lambda: resume.client("ec2"), clock=lambda: 0.0, sleep=slept.append)
+    expect_describe(stubs, instance(9), states=("shutting-down",))
+    assert launcher.wait_for_room(found, 0.0) is True
+    expect_describe(stubs, states=("shutting-down",))
+    assert launcher.wait_for_room(found, 0.0) is False, "nothing ends"
+    assert launcher.wait_for_room(found, -launch.ROOM_S) is False, "waited long enough"
+    assert launcher.wait_for_room(launch.Launched(left=["train-1"]), 0.0) is False, "another reason"
+    assert slept == [launch.LOOK_FOR_ROOM_S]
+
+
+def refusing_parameters(stubs: Stubs) -> None:
     parameter(stubs, "partitions/train", {"instance_types": TYPES[:1], "subnet_id": "subnet-1"})
-    stubs("ec2").add_client_error("run_instances", *ICE)
-    with pytest.raises(resume.LaunchRefused) as refused:
-        resume.launch(CLUSTER, GROUP, "1")
-    resume.refuse(GROUP, refused.value)
+
+
+def test_a_refused_launch_sets_the_nodes_down_with_ec2s_code(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, counted: list[tuple[str, str]]
+) -> None:
+    refusing_parameters(stubs)
+    stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    resumed(GROUP, tmp_path)
     reason = "reason=InsufficientInstanceCapacity: no p4d left (p4d.24xlarge); next try in 120 s"
     assert scontrol == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
+    assert counted == [("train", "InsufficientInstanceCapacity")]
 
 
-def test_instances_that_cannot_be_named_are_ended(stubs: Stubs, scontrol: list[list[str]]) -> None:
+def test_a_refused_permission_is_a_reason_that_can_be_read(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, counted: list[tuple[str, str]]
+) -> None:
+    refusing_parameters(stubs)
+    said = "You are not authorized to perform this operation. Encoded authorization failure message: " + "Vv" * 900
+    stubs("ec2").add_client_error("run_instances", "UnauthorizedOperation", said, http_status_code=403)
+    resumed(GROUP, tmp_path)
+    assert scontrol[0][-1] == (
+        "reason=UnauthorizedOperation: You are not authorized to perform this operation. (p4d.24xlarge); "
+        "next try in 120 s"
+    )
+
+
+def assigned(stubs: Stubs, **records: str) -> None:
     parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
     stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]})
-    stubs("ec2").add_client_error("create_tags", "UnauthorizedOperation", "no")
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1", "train-2.c.internal": "10.0.0.2"})
+
+
+def test_a_job_of_which_one_instance_cannot_be_named_is_ended(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
+    assigned(stubs)
+    expect_tags(stubs, 1, "train-1")
+    stubs("ec2").add_client_error("create_tags", "TagLimitExceeded", "no")
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1", "i-2"]})
-    with pytest.raises(Exception, match="UnauthorizedOperation"):
-        resume.resume(CLUSTER, GROUP, "1")
-    assert scontrol == []
+    resumed(GROUP, tmp_path)
+    reason = "reason=TagLimitExceeded: no; next try in 120 s"
+    assert scontrol[1:] == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
+
+
+def test_of_single_nodes_only_the_one_that_cannot_be_named_is_ended(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
+    assigned(stubs)
+    expect_tags(stubs, 1, "train-1")
+    stubs("ec2").add_client_error("create_tags", "TagLimitExceeded", "no")
+    stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-2"]})
+    resumed(resume.Group("train", ("train-1", "train-2")), tmp_path)
+    assert [call[2:4] for call in scontrol[1:]] == [["nodename=train-2", "state=down"]]
+
+
+def test_an_instance_that_ec2_does_not_know_yet_keeps_no_other_from_being_ended(stubs: Stubs) -> None:
+    said = "The instance IDs 'i-0a' do not exist"
+    stubs("ec2").add_client_error("terminate_instances", NOT_FOUND, said)
+    stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-0b", "i-0c"]})
+    ec2.terminate(resume.client("ec2"), ["i-0b", "i-0a", "i-0c"])
 
 
 def test_client_tokens_differ_by_attempt_group_and_template() -> None:
@@ -190,17 +387,19 @@ def test_client_tokens_differ_by_attempt_group_and_template() -> None:
     assert all(len(token) <= 64 for token in tokens)
 
 
-def test_groups_keep_a_jobs_nodes_together() -> None:
+def test_groups_keep_a_jobs_nodes_together_and_gather_single_ones() -> None:
     jobs = [
         {"job_id": 7, "nodes_resume": "train-[1-2]"},
         {"job_id": 8, "nodes_resume": "train-[2-3],ps-1"},
+        {"job_id": 9, "nodes_resume": "train-4"},
     ]
-    wanted = slurm.expand("train-[1-4],ps-1,gone-1")
+    wanted = slurm.expand("train-[1-4],ps-[1-3],gone-1")
+    jobs.append({"job_id": 10, "nodes_resume": "ps-[2-3]"})
     assert resume.groups(CLUSTER, wanted, jobs) == [
         resume.Group("train", ("train-1", "train-2"), 7),
-        resume.Group("train", ("train-3",), 8),
-        resume.Group("ps", ("ps-1",), 8),
-        resume.Group("train", ("train-4",), None),
+        resume.Group("ps", ("ps-2", "ps-3"), 10),
+        resume.Group("train", ("train-3", "train-4")),
+        resume.Group("ps", ("ps-1",)),
     ]
 
 
@@ -213,16 +412,21 @@ def test_waiting_jobs_reads_slurms_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert resume.waiting_jobs() == []
 
 
-def expect_describe(stubs: Stubs, *instances: dict[str, Any], nodes: tuple[str, ...] = ()) -> None:
+LIVE = ("pending", "running", "stopping", "stopped")
+
+
+def expect_describe(
+    stubs: Stubs, *instances: dict[str, Any], nodes: tuple[str, ...] = (), states: tuple[str, ...] = LIVE
+) -> None:
     filters = [
         {"Name": "tag:gpucluster:cluster", "Values": ["c"]},
         {"Name": "tag:gpucluster:role", "Values": ["compute"]},
-        {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
+        {"Name": "instance-state-name", "Values": list(states)},
     ]
     if nodes:
         filters.append({"Name": "tag:gpucluster:node", "Values": list(nodes)})
     answer = {"Reservations": [{"Instances": [each]} for each in instances]}
-    stubs("ec2").add_response("describe_instances", answer, {"Filters": filters})
+    stubs("ec2").add_response("describe_instances", answer, {"Filters": filters, "MaxResults": 1000})
 
 
 def record(name: str, ip: str, kind: str = "A") -> dict[str, Any]:
@@ -240,14 +444,22 @@ def test_suspend_ends_only_the_nodes_named_and_forgets_them(stubs: Stubs) -> Non
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     expect_listing(stubs, record("train-1.c.internal.", "10.0.0.1"), record("train-2.c.internal.", "10.0.0.2"))
     expect_records(stubs, "DELETE", {"train-1.c.internal.": "10.0.0.1"})
-    suspend.suspend(CLUSTER, ["train-1"])
+    suspend.suspend(CLUSTER, ["train-1"], LAUNCHED)
+
+
+def test_suspend_leaves_an_instance_that_was_launched_after_it_was_asked(stubs: Stubs) -> None:
+    later = instance(1, **{"gpucluster:node": "train-1"})
+    expect_describe(stubs, later, nodes=("train-1",))
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_listing(stubs)
+    suspend.suspend(CLUSTER, ["train-1"], LAUNCHED - timedelta(seconds=1))
 
 
 def test_suspend_of_nodes_without_instances_ends_nothing(stubs: Stubs) -> None:
     expect_describe(stubs, nodes=("train-1",))
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     expect_listing(stubs)
-    suspend.suspend(CLUSTER, ["train-1"])
+    suspend.suspend(CLUSTER, ["train-1"], LAUNCHED)
 
 
 def test_release_ends_everything_and_leaves_the_heads_record(stubs: Stubs) -> None:
@@ -257,6 +469,36 @@ def test_release_ends_everything_and_leaves_the_heads_record(stubs: Stubs) -> No
     expect_listing(stubs, record("head.c.internal.", "10.0.0.9"), record("ps-12.c.internal.", "10.0.0.2"))
     expect_records(stubs, "DELETE", {"ps-12.c.internal.": "10.0.0.2"})
     release.release(CLUSTER)
+
+
+def test_a_record_that_changed_meanwhile_is_left_and_the_others_go(stubs: Stubs) -> None:
+    """Recorded answer: Tried to delete resource record set ... but it was not found (of a whole batch)."""
+    before = [record("ps-1.c.internal.", "10.0.0.1"), record("ps-2.c.internal.", "10.0.0.2")]
+    expect_listing(stubs, *before)
+    said = "[Tried to delete resource record set [name='ps-1.c.internal.', type='A'] but it was not found]"
+    stubs("route53").add_client_error("change_resource_record_sets", "InvalidChangeBatch", said)
+    expect_listing(stubs, record("ps-1.c.internal.", "10.0.0.7"), before[1])
+    expect_records(stubs, "DELETE", {"ps-2.c.internal.": "10.0.0.2"})
+    dns.remove(release.client("route53"), "Z1", CLUSTER.is_node_record)
+
+
+SOA = {"Name": "c.internal.", "Type": "SOA"}
+NAME_SERVER = "ns-1536.awsdns-00.co.uk. awsdns-hostmaster.amazon.com. 1 7200 900 1209600"
+
+
+def soa(ttl_s: int, minimum_s: int) -> dict[str, Any]:
+    return {**SOA, "TTL": ttl_s, "ResourceRecords": [{"Value": f"{NAME_SERVER} {minimum_s}"}]}
+
+
+def test_that_a_name_is_not_there_is_soon_forgotten(stubs: Stubs) -> None:
+    expect_listing(stubs, record("ps-1.c.internal.", "10.0.0.1"), soa(900, 86400))
+    answer = {"ChangeInfo": {"Id": "x", "Status": "PENDING", "SubmittedAt": LAUNCHED}}
+    changes = {"Changes": [{"Action": "UPSERT", "ResourceRecordSet": soa(10, 10)}]}
+    given = {"HostedZoneId": "Z1", "ChangeBatch": changes}
+    stubs("route53").add_response("change_resource_record_sets", answer, given)
+    dns.shorten_negative_answers(release.client("route53"), "Z1")
+    expect_listing(stubs, soa(10, 10))
+    dns.shorten_negative_answers(release.client("route53"), "Z1")
 
 
 @pytest.mark.parametrize(

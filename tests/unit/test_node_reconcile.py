@@ -85,8 +85,9 @@ def test_a_node_that_answers_got_over_a_failed_boot() -> None:
     ("states", "after_s", "verbs"),
     [
         ("ALLOCATED+CLOUD", 0, []),
-        ("ALLOCATED+CLOUD", 10, ["down"]),
-        ("ALLOCATED+CLOUD+POWERING_UP", 10, []),
+        ("ALLOCATED+CLOUD", 15, []),
+        ("ALLOCATED+CLOUD", 25, ["down"]),
+        ("ALLOCATED+CLOUD+POWERING_UP", 25, []),
         ("ALLOCATED+CLOUD+POWERING_UP", 100, ["down"]),
     ],
 )

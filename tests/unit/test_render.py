@@ -127,11 +127,33 @@ def test_partitions_idle_times_and_always_on_nodes() -> None:
     )["slurm/slurm.conf"]
     assert lines(conf, "SuspendExcNodes=") == ["SuspendExcNodes=train-[1-2],big-1"]
     assert lines(conf, "SuspendTime=") == ["SuspendTime=600"]
+    up = "ResumeTimeout=1800 State=UP"
     assert lines(conf, "PartitionName=") == [
-        "PartitionName=train Nodes=train-[1-4] Default=YES MaxTime=INFINITE SuspendTime=300 State=UP",
-        "PartitionName=big Nodes=big-1 Default=NO MaxTime=INFINITE SuspendTime=600 State=UP",
-        "PartitionName=ps Nodes=ps-[1-2] Default=NO MaxTime=INFINITE SuspendTime=600 State=UP",
+        f"PartitionName=train Nodes=train-[1-4] Default=YES MaxTime=INFINITE SuspendTime=300 {up}",
+        f"PartitionName=big Nodes=big-1 Default=NO MaxTime=INFINITE SuspendTime=600 {up}",
+        f"PartitionName=ps Nodes=ps-[1-2] Default=NO MaxTime=INFINITE SuspendTime=600 {up}",
     ]
+
+
+RESERVED = ", purchase: reservation, reservation_id: cr-0123456789abcdef0, placement_group: none"
+
+
+@pytest.mark.parametrize(
+    ("types", "more", "times"),
+    [
+        ("g5.xlarge", "", "ResumeTimeout=1800 State=UP"),
+        ("m6i.32xlarge, m6i.metal", "", "ResumeTimeout=2700 State=UP"),
+        ("g4dn.12xlarge", RESERVED, "ResumeTimeout=1800 SuspendTimeout=600 State=UP"),
+        ("m6i.metal", RESERVED, "ResumeTimeout=2700 SuspendTimeout=1500 State=UP"),
+    ],
+)
+def test_how_long_nodes_take_to_come_and_to_go(types: str, more: str, times: str) -> None:
+    files = bundle(f"  - {{name: train, instance_types: [{types}], max_nodes: 2{more}}}")
+    (line,) = lines(files["slurm/slurm.conf"], "PartitionName=")
+    assert line.endswith(f"SuspendTime=600 {times}")
+    assert lines(files["slurm/image.conf"], "SuspendTimeout=") == ["SuspendTimeout=120"]
+    most = times.split()[0]
+    assert lines(files["slurm/slurm.conf"], "ResumeTimeout=") == [most], "the power programs may run for as long"
 
 
 def test_no_key_stands_in_two_slurm_files() -> None:
@@ -144,7 +166,7 @@ def test_no_key_stands_in_two_slurm_files() -> None:
         if "=" in line and not line.startswith(("#", "NodeName", "PartitionName"))
     ]
     assert len(keys) == len(set(keys))
-    assert not {"ProctrackType", "TaskPlugin", "JobAcctGatherType", "SlurmdParameters"} & set(
+    assert not {"ProctrackType", "TaskPlugin", "JobAcctGatherType", "SlurmdParameters", "SuspendTimeout"} & set(
         line.partition("=")[0] for line in files["slurm/slurm.conf"].splitlines()
     )
 

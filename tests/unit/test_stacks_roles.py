@@ -181,10 +181,10 @@ def test_nodes_read_this_clusters_bundles_parameters_and_key(template: Template,
     assert "s3://cdk-hnb659fds-assets-123456789012-us-east-1/GpuCluster/" in json.dumps(bundle)
 
 
-def test_records_of_nodes_alone_are_changed(template: Template) -> None:
+def test_records_of_nodes_and_of_the_zone_itself_are_changed(template: Template) -> None:
     statement = one(template, "HeadRole", "route53:ChangeResourceRecordSets")
     assert statement["Condition"] == {
-        "ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A"]}
+        "ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "SOA"]}
     }
     assert resources(statement)[0].rpartition("/")[2].startswith("${NetworkZone")
 

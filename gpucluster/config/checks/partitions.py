@@ -80,25 +80,6 @@ def partition_type_is_sold(partition: Partition, path: Path, config: ClusterConf
 
 
 @validator(
-    "partition-type-boots-in-time",
-    section=SECTION,
-    each=Partition,
-    level="warning",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-types.html: bare metal may take 20 minutes; "
-    "man slurm.conf.5: ResumeTimeout: a node that is not there in time is set DOWN",
-)
-def partition_type_boots_in_time(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """No instance type is bare metal: those may take longer to boot than Slurm waits."""
-    for index, type_ in known_types(partition):
-        if type_.bare_metal:
-            yield Finding(
-                (*path, "instance_types", index),
-                f"{type_.name} is bare metal: it may take 20 minutes to boot, and Slurm waits 15",
-                "the largest size of the family that is no metal has the same GPUs, or as many cores",
-            )
-
-
-@validator(
     "partition-types-same-gpus",
     section=SECTION,
     each=Partition,

@@ -26,20 +26,6 @@ CASES = {
             region="us-east-2", partitions=[{"name": "train", "instance_types": ["p5e.48xlarge"], "max_nodes": 8}]
         ),
     ),
-    "partition-type-boots-in-time": [
-        Case(
-            fails=partition(instance_types=["g4dn.metal"]),
-            key="partitions[0].instance_types[0]",
-            says="g4dn.metal is bare metal: it may take 20 minutes to boot, and Slurm waits 15",
-            passes=partition(instance_types=["g4dn.12xlarge"]),
-        ),
-        Case(
-            fails=partition(instance_types=["m7i.metal-48xl"]),
-            key="partitions[0].instance_types[0]",
-            says="m7i.metal-48xl is bare metal: it may take 20 minutes to boot, and Slurm waits 15",
-            passes=partition(instance_types=["m7i.48xlarge"]),
-        ),
-    ],
     "partition-types-same-gpus": Case(
         fails=partition(instance_types=["g5.12xlarge", "g5.48xlarge"]),
         key="partitions[0].instance_types[1]",

@@ -1,0 +1,74 @@
+"""Which nodes a running ResumeProgram still launches: a file per program, from it to whoever watches the nodes.
+
+The program holds a lock on its file for as long as it lives, however it ends: a file that nobody holds is stale. Locks
+and /run are gone after a boot.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+FOLDER = Path("/run/gpucluster/launching")
+
+
+class Record:
+    """The nodes of this process, shorter with each launch that ends. Any thread may call."""
+
+    def __init__(self, nodes: Iterable[str], folder: Path = FOLDER) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"{os.getpid()}.json"
+        self._nodes = set(nodes)
+        self._lock = threading.Lock()
+        self._held = self._write()
+
+    def done(self, nodes: Collection[str]) -> None:
+        """They are launched and have their name, or they are set DOWN."""
+        with self._lock:
+            self._nodes.difference_update(nodes)
+            before, self._held = self._held, self._write()
+            before.close()
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self._held.close()
+
+    def _write(self) -> IO[str]:
+        """Locked before it has its name: nobody ever sees it half written, or free."""
+        new = self._path.with_suffix(".new")
+        file = new.open("w")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        json.dump(sorted(self._nodes), file)
+        file.flush()
+        new.replace(self._path)
+        return file
+
+
+def nodes(folder: Path = FOLDER) -> frozenset[str]:
+    """Of all programs that are alive."""
+    return frozenset(node for path in sorted(folder.glob("*.json")) for node in _read(path))
+
+
+def _read(path: Path) -> list[str]:
+    with suppress(FileNotFoundError), path.open() as file:
+        if _is_held(file):
+            found: list[str] = json.load(file)
+            return found
+        if os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
+            return _read(path)  # replaced since it was opened
+        path.unlink()
+    return []
+
+
+def _is_held(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

@@ -1,0 +1,131 @@
+"""From nodes that are wanted to instances: RunInstances, one type of the partition after another."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpucluster_node import ec2, fleet, rates
+from gpucluster_node.aws import AWS_ERRORS, brief, error_code, http_status, is_throttled
+
+log = logging.getLogger("launch")
+CALLS = rates.TokenBucket(5, 2)
+"""RunInstances: 5 calls at once, 2 more a second for an account in a region (EC2's guide, ec2-api-throttling)."""
+MOST_AT_ONCE = 500
+THROTTLED_S = 600.0
+"""How long a call is repeated that EC2 throttles. It may be for long: after 1,000 instances at once EC2 launches two a
+second (the same guide). Slurm ends this program after 1,800 s."""
+FAULTS = 5
+"""How often a call is made that EC2 answers with a fault of its own, or not at all."""
+ROOM_S = 900.0
+"""How long a launch waits for room that the cluster's own ended instances still take. From shutting-down to terminated
+a g4dn takes five minutes and more (aws/karpenter-provider-aws#7019), bare metal over nineteen
+(hashicorp/packer-plugin-amazon#682)."""
+LOOK_FOR_ROOM_S = 15.0
+FULL = frozenset(
+    {
+        "InsufficientFreeAddressesInSubnet",
+        "InstanceLimitExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "ReservationCapacityExceeded",
+        "VcpuLimitExceeded",
+    }
+)
+"""Something of the customer's is used up: fewer instances may fit, and all of them once others have gone."""
+_FINAL = ("Insufficient", "Max", "Reservation", "Spot", "Unfulfillable", "Unsupported")
+"""Beginnings of codes for missing capacity. EC2 answers some as server errors, HTTP 500, which SDKs repeat."""
+
+
+@dataclass
+class Launched:
+    """instances: node -> instance. left: nodes that no type had room for. why: EC2's words, by type."""
+
+    instances: dict[str, ec2.Instance] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
+
+    @property
+    def why(self) -> str:
+        return "; ".join(f"{brief(error)} ({template.instance_type})" for template, error in self.errors)
+
+
+class Launcher:
+    """The launches of one ResumeProgram. Any thread may call."""
+
+    def __init__(
+        self,
+        cluster: fleet.Fleet,
+        attempt: str,
+        client: Callable[[], Any],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """attempt: differs between programs. client: gives EC2, and repeats nothing by itself."""
+        self._cluster, self._attempt, self._client = cluster, attempt, client
+        self.clock, self._sleep = clock, sleep
+        self._calls = itertools.count()
+
+    def launch(self, nodes: Sequence[str], templates: Sequence[fleet.LaunchTemplate], *, together: bool) -> Launched:
+        """The first type that has room wins. together: all nodes on one type, or none."""
+        found = Launched(left=list(nodes))
+        for template in templates:
+            error = self._on(template, found, together)
+            if error:
+                log.warning("%s: %s (%s)", ",".join(found.left), error, template.instance_type)
+                found.errors.append((template, error))
+            if not found.left or (error and is_throttled(error)):
+                break
+        return found
+
+    def _on(self, template: fleet.LaunchTemplate, found: Launched, together: bool) -> Exception | None:
+        """As many of those left as there is room for on one type; EC2's refusal of the others."""
+        size = len(found.left) if together else min(len(found.left), MOST_AT_ONCE)
+        while found.left:
+            nodes = found.left[:size]
+            try:
+                instances = self._run(template, nodes, len(nodes) if together else 1)
+            except AWS_ERRORS as caught:
+                error: Exception = caught
+                if together or size == 1 or error_code(error) not in FULL:
+                    return error
+                size //= 2
+                continue
+            found.instances.update(zip(nodes, instances, strict=False))
+            del found.left[: len(instances)]
+        return None
+
+    def _run(self, template: fleet.LaunchTemplate, nodes: Sequence[str], least: int) -> list[ec2.Instance]:
+        """A call that is repeated has the same token: EC2 launches once, whatever became of its answer."""
+        token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
+        give_up_at = self.clock() + THROTTLED_S
+        for failures in itertools.count(1):
+            CALLS.take()
+            try:
+                return ec2.launch(self._client(), template, least, len(nodes), token)
+            except AWS_ERRORS as error:
+                patient = self.clock() < give_up_at if is_throttled(error) else failures < FAULTS and _is_fault(error)
+                if not patient:
+                    raise
+                log.info("%s: again in a moment: %s", ",".join(nodes), brief(error))
+            self._sleep(rates.pause_s(failures))
+        raise AssertionError("endless")
+
+    def wait_for_room(self, found: Launched, since: float) -> bool:
+        """Waits a moment where what is used up is used by instances of this cluster that end: they count until they are
+        gone. False where nothing comes, or it has taken too long `since`."""
+        if not any(error_code(error) in FULL for _, error in found.errors) or self.clock() - since >= ROOM_S:
+            return False
+        if not ec2.describe(self._client(), self._cluster, states=ec2.ENDING_STATES):
+            return False
+        log.info("%s: waits for instances that end: %s", ",".join(found.left), found.why)
+        self._sleep(LOOK_FOR_ROOM_S)
+        return True
+
+
+def _is_fault(error: Exception) -> bool:
+    status = http_status(error)
+    return status is None or (status >= 500 and not error_code(error).startswith(_FINAL))

@@ -1,0 +1,322 @@
+"""The whole of resume beside reconcile, with EC2, Route 53 and Slurm in memory: many jobs, many nodes."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from gpucluster_node import aws, dns, ec2, fleet, in_flight, launch, rates, reconcile, refusals, resume, slurm
+
+BOOTSTRAP = Path(in_flight.__file__).parents[1]
+START = datetime(2026, 11, 22, 12, 0, 0)
+CLUSTER = fleet.Fleet(
+    "c",
+    "us-east-1",
+    "c.internal",
+    "/gpucluster/c/",
+    (
+        fleet.Partition("train", 0, 1000, ("a", "b", "c"), "on-demand", 8, 10, "compute"),
+        fleet.Partition("small", 0, 1000, ("a",), "spot", 1, 10, "compute"),
+    ),
+)
+
+
+class World:
+    """AWS's answers, and the calls that were made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls: Counter[str] = Counter()
+        self.launched: dict[str, dict[str, Any]] = {}
+        self.tags: dict[str, str] = {}
+        self.records: dict[str, str] = {}
+        self.down: dict[str, str] = {}
+        self.refused: tuple[str, ...] = ()
+        self.meanwhile: Callable[[str], None] = lambda action: None
+        self._lock = threading.Lock()
+
+    def _called(self, action: str) -> None:
+        with self._lock:
+            self.calls[action] += 1
+        self.meanwhile(action)
+
+    def run_instances(self, **request: Any) -> dict[str, Any]:
+        self._called("RunInstances")
+        if request["LaunchTemplate"]["LaunchTemplateId"] in self.refused:
+            error = {"Code": "InsufficientInstanceCapacity", "Message": "Insufficient capacity."}
+            raise ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 500}}, "RunInstances")
+        with self._lock:
+            made = [self._instance(index) for index in range(request["MaxCount"])]
+        return {"Instances": made}
+
+    def _instance(self, index: int) -> dict[str, Any]:
+        number = len(self.launched)
+        made = {
+            "InstanceId": f"i-{number:08x}",
+            "State": {"Name": "pending"},
+            "PrivateIpAddress": f"10.0.{number // 250}.{number % 250}",
+            "LaunchTime": START.replace(tzinfo=UTC),
+            "AmiLaunchIndex": index,
+        }
+        self.launched[made["InstanceId"]] = made
+        return made
+
+    def create_tags(self, Resources: list[str], Tags: list[dict[str, str]]) -> None:
+        self._called("CreateTags")
+        self.tags[Resources[0]] = next(tag["Value"] for tag in Tags if tag["Key"] == ec2.NODE_TAG)
+
+    def change_resource_record_sets(self, HostedZoneId: str, ChangeBatch: dict[str, Any]) -> None:
+        self._called("ChangeResourceRecordSets")
+        for change in ChangeBatch["Changes"]:
+            record = change["ResourceRecordSet"]
+            self.records[record["Name"]] = record["ResourceRecords"][0]["Value"]
+
+    def get_parameter(self, Name: str) -> dict[str, Any]:
+        types = [{"instance_type": each, "launch_template_id": f"lt-{each}", "version": 1} for each in "abc"]
+        return {"Parameter": {"Value": json.dumps({"instance_types": types, "hosted_zone_id": "Z1"})}}
+
+    def scontrol(self, argv: list[str]) -> str:
+        self._called("scontrol")
+        values = dict(each.partition("=")[::2] for each in argv[2:])
+        if values.get("state") == "down":
+            self.down |= dict.fromkeys(values["nodename"].split(","), values["reason"])
+        return ""
+
+    def instances(self) -> list[ec2.Instance]:
+        with self._lock:
+            known = list(self.launched.values())
+        tags = dict(self.tags)
+        return [
+            ec2._instance({**each, "Tags": [{"Key": ec2.NODE_TAG, "Value": tags[each["InstanceId"]]}]})
+            if each["InstanceId"] in tags
+            else ec2._instance(each)
+            for each in known
+        ]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    made = World(tmp_path)
+    monkeypatch.setattr(resume, "client", lambda service, attempts=0: made)
+    monkeypatch.setattr(slurm, "_run", made.scontrol)
+    monkeypatch.setattr(refusals, "record", lambda partition, code: None)
+    monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(1000, 1000))
+    monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(1000, 1000))
+    return made
+
+
+def run(world: World, jobs: dict[int, str]) -> None:
+    """jobs: id -> its nodes."""
+    nodes = slurm.expand(",".join(jobs.values()))
+    record = in_flight.Record(nodes, world.folder)
+    launcher = launch.Launcher(CLUSTER, "1", lambda: world)
+    wanted = [{"job_id": job_id, "nodes_resume": hostlist} for job_id, hostlist in jobs.items()]
+    resume.Resume(CLUSTER, launcher, record).run(resume.groups(CLUSTER, nodes, wanted))
+    record.close()
+    assert sorted(world.tags.values()) == sorted(node for node in nodes if node not in world.down)
+    assert len(world.launched) == len(world.tags), "an instance without a name"
+
+
+def test_an_array_of_64_is_one_launch(world: World) -> None:
+    run(world, {number: f"train-{number}" for number in range(1, 65)})
+    assert (world.calls["RunInstances"], world.calls["ChangeResourceRecordSets"]) == (1, 1)
+    assert len(world.records) == 64
+
+
+def test_a_job_of_1000_nodes_is_one_launch(world: World) -> None:
+    run(world, {1: "train-[1-1000]"})
+    assert (world.calls["RunInstances"], world.calls["ChangeResourceRecordSets"]) == (1, 2)
+    assert (world.calls["CreateTags"], world.calls["scontrol"]) == (1000, 10)
+
+
+def test_jobs_are_launched_side_by_side_and_their_addresses_written_together(world: World) -> None:
+    """Eight launches wait for one another: one after another they would wait for ever."""
+    together = threading.Barrier(8, timeout=20)
+
+    def meet(action: str) -> None:
+        if action == "RunInstances":
+            together.wait()
+
+    world.meanwhile = meet
+    run(world, {number: f"train-[{2 * number - 1}-{2 * number}]" for number in range(1, 65)})
+    assert world.calls["RunInstances"] == 64
+    assert world.calls["ChangeResourceRecordSets"] <= 64
+
+
+def test_addresses_that_come_while_a_call_is_made_go_with_the_next() -> None:
+    written: list[dict[str, str]] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def write(addresses: Mapping[str, str]) -> None:
+        written.append(dict(addresses))
+        begun.set()
+        assert go_on.wait(20)
+
+    writer = dns.Writer(write)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(writer.put, {"a": "1"})
+        assert begun.wait(20)
+        others = [pool.submit(writer.put, {name: "2"}) for name in "bcd"]
+        while len(writer._waiting) < 3:
+            time.sleep(0.001)
+        go_on.set()
+        assert [each.result() for each in (first, *others)] == [None] * 4
+    assert written == [{"a": "1"}, {"b": "2", "c": "2", "d": "2"}]
+
+
+def test_types_without_capacity_cost_one_call_each(world: World) -> None:
+    world.refused = ("lt-a", "lt-b")
+    run(world, {number: f"train-{number}" for number in range(1, 17)})
+    assert world.calls["RunInstances"] == 3
+
+
+def test_nodes_that_no_type_has_room_for_are_down_and_nothing_is_left(world: World) -> None:
+    world.refused = ("lt-a", "lt-b", "lt-c")
+    run(world, {1: "train-[1-4]", 2: "small-1", 3: "small-2"})
+    assert sorted(world.down) == ["small-1", "small-2", "train-1", "train-2", "train-3", "train-4"]
+    assert not world.launched
+
+
+def powering_up(nodes: list[str]) -> list[slurm.Node]:
+    states = frozenset({"ALLOCATED", "CLOUD", "NOT_RESPONDING", "POWERING_UP"})
+    return [slurm.Node(name, states) for name in nodes]
+
+
+@pytest.mark.parametrize("jobs", [16, 64])
+def test_reconcile_leaves_alone_what_resume_is_at_work_on(world: World, jobs: int) -> None:
+    """However long it takes: every look is five minutes after the one before."""
+    nodes = [f"train-{number}" for number in range(1, 2 * jobs + 1)]
+    seen, looks, lock = reconcile.Seen(), [START], threading.Lock()
+    done: list[reconcile.Action] = []
+
+    def look(action: str) -> None:
+        with lock:
+            looks.append(looks[-1] + timedelta(minutes=5))
+            instances, states = world.instances(), powering_up(nodes)
+            launching = in_flight.nodes(world.folder)
+            done.extend(reconcile.decide(CLUSTER, states, instances, seen, looks[-1], launching=launching))
+
+    world.meanwhile = look
+    run(world, {number: f"train-[{2 * number - 1}-{2 * number}]" for number in range(1, jobs + 1)})
+    look("after it")
+    assert len(looks) > 4 * jobs
+    assert done == []
+
+
+def test_what_a_killed_resume_was_at_work_on_is_taken_up(tmp_path: Path) -> None:
+    code = (
+        "import sys, time, pathlib; from gpucluster_node import in_flight;"
+        "record = in_flight.Record(['train-1', 'train-2', 'train-3'], pathlib.Path(sys.argv[1]));"
+        "record.done(['train-2']); print('ready', flush=True); time.sleep(60)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(BOOTSTRAP)}
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        assert in_flight.nodes(tmp_path) == {"train-1", "train-3"}
+        program.kill()
+    assert in_flight.nodes(tmp_path) == frozenset()
+    assert list(tmp_path.glob("*.json")) == [], "a stale file is removed"
+
+    seen, nodes = reconcile.Seen(), powering_up(["train-1"])
+    assert reconcile.decide(CLUSTER, nodes, [], seen, START) == []
+    (action,) = reconcile.decide(CLUSTER, nodes, [], seen, START + reconcile.LAUNCH_GRACE)
+    assert (action.verb, action.name) == ("down", "train-1")
+
+
+def test_several_programs_are_told_apart_and_one_ends(tmp_path: Path) -> None:
+    assert in_flight.nodes(tmp_path / "none") == frozenset()
+    record = in_flight.Record(["train-1", "train-2"], tmp_path)
+    (tmp_path / "1.json").write_text('["train-9"]')
+    assert in_flight.nodes(tmp_path) == {"train-1", "train-2"}
+    record.done(["train-1"])
+    assert in_flight.nodes(tmp_path) == {"train-2"}
+    record.close()
+    assert in_flight.nodes(tmp_path) == frozenset()
+
+
+def test_instances_without_a_name_are_ended_only_where_nobody_launches() -> None:
+    unnamed = [ec2.Instance("i-1", "pending", None, START.replace(tzinfo=UTC), None, None)]
+    for launching, ended in (({"train-7"}, []), (set(), ["i-1"])):
+        seen = reconcile.Seen()
+        reconcile.decide(CLUSTER, [], unnamed, seen, START, launching=launching)
+        later = reconcile.decide(CLUSTER, [], unnamed, seen, START + timedelta(hours=1), launching=launching)
+        assert [action.name for action in later] == ended
+
+
+def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
+    now, waits = [0.0], list[float]()
+    bucket = rates.TokenBucket(5, 2, lambda: now[0], waits.append)
+    for _ in range(9):
+        bucket.take()
+    assert waits == [0.5, 1.0, 1.5, 2.0]
+    now[0] = 100.0
+    bucket.take()
+    assert waits == [0.5, 1.0, 1.5, 2.0], "full again"
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """EC2 without capacity, as it answers over HTTP: status 500 (galaxyproject/cloudman#64)."""
+
+    asked = 0
+
+    def do_POST(self) -> None:
+        type(self).asked += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = (
+            b"<Response><Errors><Error><Code>InsufficientInstanceCapacity</Code><Message>Insufficient capacity."
+            b"</Message></Error></Errors><RequestID>r</RequestID></Response>"
+        )
+        self.send_response(500)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Refusing]]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "x",
+        }.items():
+            monkeypatch.setenv(name, value)
+        Refusing.asked = 0
+        yield Refusing
+        server.shutdown()
+        thread.join()
+
+
+def test_a_type_without_capacity_is_asked_for_once(refusing: type[Refusing]) -> None:
+    """boto3 repeats what a server answers with status 500, five times in its standard mode."""
+    made: list[Any] = []
+
+    def client() -> Any:
+        made.append(aws._client.__wrapped__("ec2", 1))
+        return made[-1]
+
+    templates = [fleet.LaunchTemplate("p4d.24xlarge", "lt-1", "1")]
+    found = launch.Launcher(CLUSTER, "1", client).launch(["train-1", "train-2"], templates, together=True)
+    assert found.why == "InsufficientInstanceCapacity: Insufficient capacity. (p4d.24xlarge)"
+    assert refusing.asked == 1
