@@ -19,7 +19,7 @@ APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base
 NIGHTLY ?= none
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup system python node wheels image demo test test-all stamp lint check golden bench down clean
+.PHONY: help setup system python node wheels image demo test test-all stamp lint check golden bench down clean test-gpu test-aws
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -64,6 +64,12 @@ test-all: setup ## every tier; stamps the nightly tests that pass
 
 stamp: setup ## the nightly tests whose subjects have changed since they passed, and their stamps
 	@$(PYTEST) --nightly=stale --stamp tests/nightly || [ $$? = 5 ] # 5: every stamp fits
+
+test-gpu: python ## a real NVIDIA GPU, without a cluster; GPU_PYTHON=… has torch, GPU_RECORDS=DIR keeps what tools print
+	@python -m pytest -rs tests/gpu
+
+test-aws: python node ## the smallest real proof on AWS: says what it costs, asks, deletes all; ARGS="--help"
+	@python examples/proof $(ARGS)
 
 lint: python ## ruff, mypy, import-linter
 	ruff check .

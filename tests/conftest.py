@@ -11,9 +11,15 @@ import pytest
 pytest_plugins = ["tests.nightly_tier", "beds"]
 
 ROOT = Path(__file__).resolve().parents[1]
-TIERS = ("unit", "shell", "cloud", "cluster", "nightly")
+TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu")
 SHARED = ("cluster", "servers", "storage")
 """Fixtures of the whole session that boot nodes: the tests of one stay together, in their order."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The tier `gpu` runs where the command line names it: `make test-gpu`. It needs nothing of `make test`."""
+    named = any("gpu" in Path(argument.partition("::")[0]).parts for argument in config.args)
+    return True if collection_path == ROOT / "tests" / "gpu" and not named else None
 
 
 @cache

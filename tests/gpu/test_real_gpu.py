@@ -1,0 +1,155 @@
+"""On a real GPU: NVIDIA's tools as the boot steps and the preflight read them, NCCL and Horovod as jobs start them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from gpu.conftest import gpus, output, python
+from shell.stubbed_jobs import finished, prepare
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = ROOT / "bootstrap" / "steps"
+QUERY = ("--query-gpu=index,ecc.errors.uncorrected.volatile.total", "--format=csv,noheader,nounits")
+"""As the preflight asks."""
+RANKS = 4
+"""At most, however many GPUs there are: the stubbed partition's nodes have four."""
+PROGRAMS = ROOT / "examples" / "proof" / "programs"
+
+
+def preflight(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "templates" / "job" / f"preflight_{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_preflight_counts_the_gpus_and_finds_no_memory_errors() -> None:
+    answer = output("nvidia-smi", *QUERY)
+    assert preflight("probe").gpus((0, answer)) == {"gpus": gpus(), "gpus_with_memory_errors": []}
+
+
+def test_the_judge_lets_this_machine_pass() -> None:
+    answer = output("nvidia-smi", *QUERY)
+    report = {
+        "node": "here",
+        "index": 0,
+        "errors": {},
+        "type": None,
+        "writable": True,
+        "mounts": [],
+        "efa_interfaces": 0,
+    }
+    report |= preflight("probe").gpus((0, answer)) | {"sum": 1.0, "clock_offset_s": 0.0, "clock_error_s": 0.0}
+    expected = {"gpus": gpus(), "efa": "auto", "efa_interfaces": {}, "mounts": []}
+    assert preflight("judge").judge(expected, [report], ["here"]).errors == []
+
+
+@pytest.mark.parametrize("more", [(), ("--query",), ("topo", "--matrix"), ("nvlink", "--status")])
+def test_the_tools_output_can_be_kept(more: tuple[str, ...]) -> None:
+    """With GPU_RECORDS these become records of what stand-ins print."""
+    assert output("nvidia-smi", *more)
+
+
+def _step(name: str, script: str) -> subprocess.CompletedProcess[str]:
+    """A boot step's own functions, on this machine."""
+    sources = "\n".join(f'source "{STEPS}/{each}.sh"' for each in ("runner", "nvidia_packages", "this_machine", name))
+    return subprocess.run(
+        ["bash", "-c", f"set -euo pipefail\n{sources}\n{script}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_driver_step_reads_the_driver_and_counts_the_gpus() -> None:
+    this_machine = f"this_machine() {{ GPUS={gpus()} INSTANCE_TYPE=here DRIVER_VERSIONS=('' '' 580); }}"
+    done = _step("nvidia_driver", f"{this_machine}\nstep_nvidia_driver")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"GPUs {gpus()}" in done.stdout
+
+
+def test_the_dcgm_step_reads_its_version() -> None:
+    output("dcgmi", "--version")
+    this_machine = f"this_machine() {{ GPUS={gpus()} DCGM_VERSIONS=('' '' 4) CUDA_VERSIONS=('' '' 13.0); }}"
+    done = _step("dcgm", f"{this_machine}\nstep_dcgm")
+    assert done.returncode == 0 and re.search(r"DCGM \d+\.\d+", done.stdout), done.stdout + done.stderr
+
+
+def _torch() -> str:
+    found = python()
+    if not found:
+        pytest.skip("no Python whose torch sees a GPU: GPU_PYTHON names one")
+    return found
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Any:
+    """job(**keys of the spec) -> (exit code, result, log, folder): one node, a rank for each GPU, real launchers."""
+
+    def start(**keys: Any) -> tuple[int, dict[str, Any], str, Path]:
+        ranks = min(gpus(), RANKS)
+        spec = {"nodes": 1, "gpus_per_node": ranks, "ntasks_per_node": ranks, "workdir": str(PROGRAMS)}
+        prepared = prepare(tmp_path, {}, {**spec, **keys})
+        stubs, interpreter = tmp_path / "stubs", _torch()
+        real = {
+            "python": f'exec {interpreter} "$@"',
+            "python3": f'exec {interpreter} "$@"',
+            "torchrun": f'exec {interpreter} -m torch.distributed.run "$@"',
+            "horovodrun": f'exec {Path(interpreter).parent}/horovodrun "$@"',
+            "scontrol": 'echo "train-1"',
+        }
+        for name, text in real.items():
+            (stubs / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
+            (stubs / name).chmod(0o755)
+        network = tmp_path / "job" / "network.sh"
+        network.write_text(network.read_text() + "\naddress_of() { echo 127.0.0.1; }\ninterface_of() { echo lo; }\n")
+        for program in PROGRAMS.iterdir():
+            (tmp_path / "job" / "code" / program.name).write_bytes(program.read_bytes())
+        prepared["env"] |= {"SLURM_JOB_NODELIST": "train-1", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+        process = subprocess.run(**prepared, timeout=500, check=False)
+        return finished(process.returncode, tmp_path / "job")
+
+    return start
+
+
+def test_torchrun_reduces_over_nccl_through_the_job_and_rank_wrappers(job: Any) -> None:
+    code, result, log, folder = job(
+        launcher="torchrun", command=("python", "all_reduce.py"), preflight="full",
+        metrics={"gb_per_s": r"bus bandwidth (\S+) GB/s"}, env={"NCCL_DEBUG": "INFO"},
+    )  # fmt: skip
+    assert code == 0, log
+    assert f"sum over {min(gpus(), RANKS)} ranks is right, on cuda" in log
+    assert "NCCL version" in log or result.get("nccl"), "NCCL reports itself with NCCL_DEBUG=INFO"
+    if records := os.environ.get("GPU_RECORDS"):
+        Path(records, "job-log.txt").write_text(log)
+        Path(records, "job-result.json").write_text(json.dumps(result, indent=2))
+
+
+def test_a_rank_that_dies_on_the_gpu_is_named(job: Any) -> None:
+    """The first rank asks for more memory than any GPU has."""
+    program = "import os, torch; assert int(os.environ['RANK']) or torch.empty(2**45, device='cuda') is None"
+    code, result, log, _ = job(launcher="torchrun", command=("python", "-c", program), preflight="off")
+    assert code != 0
+    assert result["failed_rank"] == 0, result
+    assert "OutOfMemoryError" in result["reason"], log
+
+
+def test_horovod_reduces_over_nccl(job: Any) -> None:
+    built = [_torch(), "-c", "import horovod.torch as hvd; raise SystemExit(not hvd.nccl_built())"]
+    if subprocess.run(built, capture_output=True, check=False, timeout=120).returncode:
+        pytest.skip("no Horovod with NCCL in that Python")
+    code, _, log, _ = job(launcher="horovodrun", command=("python", "horovod_sum.py"), preflight="off")
+    assert code == 0, log
+    assert "ranks is right, on cuda; NCCL built: " in log
