@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import moto.ec2.urls
+from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult
 
 from localcloud.ec2 import catalogue, interfaces, lifecycle, shown
 from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.connect import ConnectEndpointActions
+from localcloud.ec2.errors import http_status
 from localcloud.ec2.fleet import FleetActions
 from localcloud.ec2.groups import GroupActions
 from localcloud.ec2.images import ImageActions
@@ -40,6 +43,13 @@ class Ec2(
     def call_action(self) -> Any:
         lifecycle.refresh(self.ec2_backend)
         return super().call_action()
+
+    def serialized(self, action_result: ActionResult) -> Any:
+        """moto answers every error of EC2 with 400; SDKs repeat what a server answers with 500."""
+        status, headers, body = super().serialized(action_result)
+        if isinstance(action_result.result, ServiceException):
+            status = http_status(action_result.result.code)
+        return status, headers, body
 
 
 def install() -> None:

@@ -154,6 +154,8 @@ def test_a_failed_launch_does_not_burn_its_client_token(place: Place, own: Calla
     with pytest.raises(ClientError) as error:
         place.run(ClientToken="resume-2")
     assert code(error) == "InsufficientInstanceCapacity"
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500, "which SDKs repeat"
+    assert "or choosing us-east-1b, us-east-1c" in str(error.value)
     place.ec2.terminate_instances(InstanceIds=place.run(ClientToken="resume-2"))
 
 
