@@ -56,6 +56,7 @@ PENDING_REASONS = {
     "None": "the scheduler has not looked at it yet",
     "Resources": "it is next, and its nodes are busy or starting",
     "Priority": "other jobs are before it",
+    "DependencyNeverSatisfied": "it waits for a job that did not end as it wanted: it never starts, cancel it",
     "Dependency": "it waits for another job to end",
     "BeginTime": "its begin time has not come; after a node failure Slurm waits about two minutes",
     "JobHeldUser": "you hold it: `scontrol release` lets it go",

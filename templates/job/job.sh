@@ -146,9 +146,21 @@ explain() {
     echo "error: $(name_of "$rank") on $node exited with $code: $reason"
     return
   else
-    REASON="$GPUCLUSTER_LAUNCHER exited with $EXIT_CODE: $(this_run | sed -nE 's/^\[launcher\] +(.*[[:alnum:]].*)$/\1/p' | tail -n 1)"
+    REASON="$GPUCLUSTER_LAUNCHER exited with $EXIT_CODE: $(launcher_words)"
   fi
   echo "error: $REASON"
+}
+
+# The launcher's last line that says something. mpirun and torchrun end with a block of fields: who, where and how.
+launcher_words() {
+  this_run | sed -nE 's/^\[launcher\] +(.*[[:alnum:]].*)$/\1/p' | awk '
+    { last = $0; value = $0; sub(/^[^:]*: */, "", value) }
+    /^Process name: / { last = process = "process " value }
+    /^Exit code: / && process { last = process " exited with " value }
+    /^host +: / { host = value }
+    /^rank +: / { rank = "rank " value }
+    /^traceback +: / && rank { last = rank " on " host ": " value }
+    END { print last }'
 }
 
 # Ranks are numbers; a server, a scheduler, a chief is called so.
@@ -166,12 +178,21 @@ failures() {
       print tolower($5) ~ /connection (closed|reset|refused)|broken pipe|peer|horovodinternalerror|nccl|gloo|socket/, $0 }'
 }
 
+# slurmstepd says in the log why it ends a job. srun knows the node that was lost.
 stop_reason() {
-  local lost
+  local lost why
   lost=$(this_run | sed -nE 's/.*srun: error: Node failure on ([^ ]+).*/\1/p' | head -n 1)
+  why=$(this_run | sed -nE 's/.*slurmstepd: error: \*\*\* .* CANCELLED AT [^ ]+ DUE TO ([A-Z ]*[A-Z]).*/\1/p' | tail -n 1)
   if [ -n "$lost" ]; then
     echo "lost the node $lost"
-  elif [ "$(date +%s)" -ge "$((${SLURM_JOB_END_TIME:-9999999999} - 5))" ]; then
+    return
+  fi
+  case $why in
+    "NODE FAILURE") echo "lost a node" && return ;;
+    PREEMPTION) echo "preempted: a job that goes before it needs its nodes" && return ;;
+    "JOB REQUEUE") echo "put back into the queue" && return ;;
+  esac
+  if [ "$why" = "TIME LIMIT" ] || [ "$(date +%s)" -ge "$((${SLURM_JOB_END_TIME:-9999999999} - 5))" ]; then
     echo "stopped at its time limit"
   else
     echo "cancelled"

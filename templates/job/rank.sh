@@ -47,9 +47,13 @@ await() {
   done
 }
 
-# The exception's line of the last traceback; without one, the last line that is not blank. torch labels the lines itself.
+# The exception's line of the last traceback; without one, the last line that is not blank. torch labels the lines itself,
+# and its stack frames come after the sentence that counts: `what():`, or its watchdog's.
 last_words() {
   awk '{ sub(/^\[rank[0-9]+\]: ?/, ""); sub(/\004$/, "") }
+    /^frame #[0-9]+: / || /^Exception raised from / { next }
+    match($0, /Watchdog caught collective operation timeout: .*/) { last = exception = substr($0, RSTART); next }
+    sub(/^ *what\(\): +/, "") { last = exception = $0; next }
     /Traceback \(most recent call last\):$/ { inside = 1; next }
     inside && /^[^ \t]/ { exception = $0; inside = 0 }
     /[^ \t]/ { last = $0 }
