@@ -17,7 +17,8 @@ def test_a_rank_whose_watchdog_ends_it_says_which_operation_timed_out(run_job):
     assert result["failed_rank"] == 1
     assert result["reason"] == (
         "killed by SIGABRT, last line: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, "
-        "OpType=SCATTER, NumelIn=29360128, NumelOut=0, Timeout(ms)=1800000) ran for 1800043 milliseconds before timing out."
+        "OpType=SCATTER, NumelIn=29360128, NumelOut=0, Timeout(ms)=1800000) ran for 1800043 milliseconds before "
+        "timing out."
     )
 
 
