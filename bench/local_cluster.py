@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 PORT = 5830
-KEYS = {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
 
 
 class Cluster:
@@ -40,9 +39,10 @@ class Cluster:
         return self.run("ssh", "--", script)
 
     def client(self, service: str) -> Any:
-        import boto3
+        from gpucluster import aws
+        from gpucluster.config import load
 
-        return boto3.client(service, region_name="us-east-1", endpoint_url=f"http://127.0.0.1:{PORT}", **KEYS)
+        return aws.connect(load(self._file)).client(service)
 
 
 @contextmanager

@@ -27,8 +27,9 @@ class Record:
     localcloud_name: str
     started: bool
     """Whether `up --local` started that cloud: then `down` ends it."""
+    secret_access_key: str
+    """Each cloud has its own."""
     access_key_id: str = "localcloud"
-    secret_access_key: str = "localcloud"
 
 
 def state_folder(config_file: Path) -> Path:
@@ -46,12 +47,15 @@ def read(config_file: Path, cluster: str) -> Record | None:
     except FileNotFoundError:
         return None
     fields = json.loads(text)
-    return Record(**{key: fields[key] for key in Record.__dataclass_fields__ if key in fields})
+    known = {key: fields[key] for key in Record.__dataclass_fields__ if key in fields}
+    return Record(**{"secret_access_key": ""} | known)
 
 
 def write(config_file: Path, cluster: str, record: Record) -> None:
     path = record_path(config_file, cluster)
     path.parent.mkdir(exist_ok=True)
+    path.touch(mode=0o600)
+    path.chmod(0o600)  # it holds a secret
     path.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
 
 
@@ -92,6 +96,16 @@ def running_at(endpoint_url: str, *, timeout_s: float = 2.0) -> str | None:
             return name
     except (urllib.error.URLError, OSError, ValueError, KeyError):
         return None
+
+
+def secret_access_key(name: str) -> str:
+    """Of a local cloud that runs. Raises what its command line reports: only who started it may read the key."""
+    argv = [sys.executable, "-m", "localcloud", "env", "--name", name, "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise _reported(done.returncode, done.stderr.splitlines())
+    secret: str = json.loads(done.stdout)["AWS_SECRET_ACCESS_KEY"]
+    return secret
 
 
 def up_argv(*, name: str, port: int, image: Path | None, wheels: Path | None) -> list[str]:

@@ -21,7 +21,7 @@ def error(call: Call, code: str, message: str, *, status: int) -> Response:
         body = f"<Response><Errors><Error><Code>{code}</Code><Message>{text}</Message></Error></Errors></Response>"
     elif call.service == "s3":
         body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>"
-    elif call.form.get("Action") or call.service == "route53":
+    elif not in_json(call):
         kind = "Sender" if status < 500 else "Receiver"
         inner = f"<Type>{kind}</Type><Code>{code}</Code><Message>{text}</Message>"
         body = f"<ErrorResponse><Error>{inner}</Error><RequestId>localcloud</RequestId></ErrorResponse>"
@@ -29,6 +29,11 @@ def error(call: Call, code: str, message: str, *, status: int) -> Response:
         answer = json.dumps({"__type": code, "message": message, "Message": message})
         return Response(answer, status, {"x-amzn-ErrorType": code}, content_type=_JSON_TYPES[1])
     return Response(f'<?xml version="1.0" encoding="UTF-8"?>\n{body}', status, content_type="text/xml")
+
+
+def in_json(call: Call) -> bool:
+    """Whether the service answers in JSON."""
+    return call.service not in ("ec2", "s3", "route53") and not call.form.get("Action")
 
 
 def denied(call: Call, message: str) -> Response:

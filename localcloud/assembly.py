@@ -30,7 +30,9 @@ API_ADDRESS = ("169.254.169.251", 80)  # the API as guests see it
 class RunningCloud:
     """Everything that answers; `close` ends it all."""
 
-    def __init__(self, cloud: state.Cloud, listener: socket.socket, image: Path | None, wheels: Path | None) -> None:
+    def __init__(
+        self, cloud: state.Cloud, secret: str, listener: socket.socket, image: Path | None, wheels: Path | None
+    ) -> None:
         directory = state.state_dir(cloud.name)
         self._log = ApiLog(directory / "api.jsonl")
         self._servers: list[BaseWSGIServer] = []
@@ -38,13 +40,13 @@ class RunningCloud:
         self._contents = Contents(directory / "filesystems") if cloud.boot else None
         self._hypervisor = _hypervisor(cloud, directory, image, wheels)
         try:
-            self._serve(cloud, listener)
+            self._serve(cloud, secret, listener)
         except BaseException:
             self.close()
             raise
 
-    def _serve(self, cloud: state.Cloud, listener: socket.socket) -> None:
-        clients.configure(cloud.endpoint_url)
+    def _serve(self, cloud: state.Cloud, secret: str, listener: socket.socket) -> None:
+        clients.configure(cloud.endpoint_url, secret)
         tunnel_port = cloud.port + 1
         tunnel_address = f"127.0.0.1:{tunnel_port}"
         running = runtime.Runtime(self._hypervisor, Faults(), Sessions(), PushedKeys(), tunnel_address)
@@ -63,7 +65,7 @@ class RunningCloud:
                 f"port {tunnel_port} of 127.0.0.1, --port plus one, is in use; choose another --port"
             ) from error
         if cloud.boot:
-            inside = server.Application(moto_app, self._log, None)
+            inside = server.Application(moto_app, self._log, None, hosts=(API_ADDRESS[0], f"{API_ADDRESS[0]}:80"))
             self._servers.append(server.serve(inside, self._hypervisor.listen(*API_ADDRESS)))
             self._servers.append(truststore.serve(self._hypervisor.listen(*truststore.ENDPOINT)))
         outside = server.Application(moto_app, self._log, Routes(cloud, self._log))

@@ -1,7 +1,8 @@
-"""The permission check of a call signed with an instance's role credentials.
+"""The permission check of a call that was signed with another key than the cloud's own.
 
-Calls with any other key are the administrator's and pass. `localcloud.permissions` says how far policies are
-evaluated, `localcloud.resources` which resources and condition keys calls carry.
+Calls with that one are the administrator's and pass. Roles, whoever took them, and users are held to their policies.
+`localcloud.permissions` says how far policies are evaluated, `localcloud.resources` which resources and condition keys
+calls carry.
 """
 
 from __future__ import annotations
@@ -50,8 +51,11 @@ def judge(call: Call, session: Session | None) -> Verdict:
     """The caller holds the runtime's lock."""
     if session is None or not call.action:
         return Verdict()
-    user_arn = f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/{session.role_name}/{session.instance_id}"
-    policies, boundary = current().pace.policies(session.role_name, policies_of(session.role_name))
+    user_arn = session.arn
+    if session.user_name:
+        policies, boundary = _user_policies(session.user_name)
+    else:
+        policies, boundary = current().pace.policies(session.role_name, policies_of(session.role_name))
     common = _common_keys(call, session, user_arn)
     needed = tuple(check for check in resources.checks(call) if check.action not in ALWAYS_ALLOWED)
     for check in needed:
@@ -65,15 +69,17 @@ def judge(call: Call, session: Session | None) -> Verdict:
 
 
 def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
+    from_instance = session.instance_id.startswith("i-")
+    source = (f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance/{session.instance_id}",) if from_instance else ()
     return {
         "aws:RequestedRegion": (call.region,),
-        "aws:PrincipalArn": (f"arn:aws:iam::{ACCOUNT_ID}:role/{session.role_name}",),
+        "aws:PrincipalArn": (session.principal_arn,),
         "aws:PrincipalAccount": (ACCOUNT_ID,),
-        "aws:PrincipalType": ("AssumedRole",),
+        "aws:PrincipalType": ("User" if session.user_name else "AssumedRole",),
         "aws:ResourceAccount": (ACCOUNT_ID,),
         "aws:userid": (user_arn.rpartition("/")[2],),
         "aws:SecureTransport": ("true",),  # loopback and the VPC's own network stand for TLS here
-        "ec2:SourceInstanceARN": (f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance/{session.instance_id}",),
+        "ec2:SourceInstanceARN": source,
     }
 
 
@@ -88,6 +94,15 @@ def policies_of(role_name: str) -> tuple[list[dict[str, Any]], dict[str, Any] | 
     if not role.permissions_boundary_arn:
         return documents, None
     return documents, _document(_text_of(iam.managed_policies[role.permissions_boundary_arn]))
+
+
+def _user_policies(user_name: str) -> tuple[list[dict[str, Any]], None]:
+    """Its own and those of its groups."""
+    iam = roles.iam()
+    holders: list[Any] = [iam.get_user(user_name), *iam.get_groups_for_user(user_name)]
+    own = [text for holder in holders for text in holder.policies.values()]
+    managed = [text for holder in holders for text in _managed(holder)]
+    return [_document(text) for text in (*own, *managed)], None
 
 
 def _managed(role: Any) -> Iterator[str]:

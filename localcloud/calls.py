@@ -51,8 +51,10 @@ def _credential(environ: Environ) -> tuple[str, str, str]:
     header = str(environ.get("HTTP_AUTHORIZATION", ""))
     if found := _CREDENTIAL.search(header):
         return found[1], found[2], found[3].lower()
-    presigned = parse_qs(str(environ.get("QUERY_STRING", ""))).get("X-Amz-Credential", [""])[0]
-    parts = presigned.split("/")
+    query = _flat(str(environ.get("QUERY_STRING", "")))
+    if "AWSAccessKeyId" in query and "Signature" in query:  # the older presigned URLs, which S3 alone has
+        return query["AWSAccessKeyId"], "us-east-1", "s3"
+    parts = query.get("X-Amz-Credential", "").split("/")
     return (parts[0], parts[2], parts[3].lower()) if len(parts) == 5 else ("", "us-east-1", "")
 
 

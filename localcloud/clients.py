@@ -9,19 +9,25 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from localcloud.state import ACCESS_KEY_ID
+
 ACCOUNT_ID = "123456789012"
-ACCESS_KEY_ID = "localcloud"
-SECRET_ACCESS_KEY = "localcloud"
 
 _endpoint_url: str | None = None
+_secret = ""
 _lock = threading.Lock()  # boto3 may not create clients in two threads at once
 
 
-def configure(endpoint_url: str) -> None:
-    """Tell `client` where the API answers; the server does it once, as it starts."""
-    global _endpoint_url
-    _endpoint_url = endpoint_url
+def configure(endpoint_url: str, secret: str) -> None:
+    """Tell `client` where the API answers, and with which secret; the server does it once, as it starts."""
+    global _endpoint_url, _secret
+    _endpoint_url, _secret = endpoint_url, secret
     _client.cache_clear()
+
+
+def secret() -> str:
+    """The administrator's; empty before `configure`."""
+    return _secret
 
 
 def client(service: str, region: str = "us-east-1") -> Any:
@@ -39,6 +45,6 @@ def _client(service: str, region: str, endpoint_url: str) -> Any:
         region_name=region,
         endpoint_url=endpoint_url,
         aws_access_key_id=ACCESS_KEY_ID,
-        aws_secret_access_key=SECRET_ACCESS_KEY,
+        aws_secret_access_key=_secret,
         config=Config(retries={"max_attempts": 1}, s3={"addressing_style": "path"}, max_pool_connections=32),
     )

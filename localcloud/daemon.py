@@ -42,6 +42,7 @@ def run(options: Options) -> None:
     """Serve until SIGTERM, SIGINT or the end of `while_pid`; raises UsageError where it cannot start."""
     directory = state.state_dir(options.name)
     refuse_second(options.name)
+    state.own(directory)
     stop = _stop_on_signals()
     if options.while_pid is not None:
         _stop_with(options.while_pid, stop)
@@ -74,7 +75,8 @@ def _serve(options: Options, cloud: state.Cloud, listener: socket.socket, stop: 
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     from localcloud.assembly import RunningCloud
 
-    running = RunningCloud(cloud, listener, options.image, options.wheels)
+    secret = state.keep_secret(state.state_dir(cloud.name))
+    running = RunningCloud(cloud, secret, listener, options.image, options.wheels)
     try:
         print(ready_line(cloud), flush=True)
         stop.wait()
@@ -135,7 +137,7 @@ def say_leftovers(directory: Path) -> None:
 def detach(arguments: list[str], name: str) -> state.Cloud:
     """Run `python -m localcloud <arguments>` in the background; returns when its API answers."""
     directory = state.state_dir(name)
-    directory.mkdir(parents=True, exist_ok=True)
+    state.own(directory)
     log = directory / "server.log"
     with log.open("ab") as output:
         offset = output.tell()

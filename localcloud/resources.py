@@ -171,6 +171,13 @@ def _dynamodb(call: Call) -> Iterator[Check]:
 
 
 def _connect(call: Call) -> Iterator[Check]:
+    if call.action == "OpenTunnel":
+        endpoint = call.form.get("instanceConnectEndpointId", "")
+        names = ("remotePort", "privateIpAddress", "maxTunnelDuration")
+        told: Keys = {f"ec2-instance-connect:{name}": (call.form[name],) for name in names if name in call.form}
+        arn = f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance-connect-endpoint/{endpoint}"
+        yield Check("ec2-instance-connect:OpenTunnel", arn, told)
+        return
     body = _json(call)
     arn = f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance/{body.get('InstanceId')}"
     yield Check(f"ec2-instance-connect:{call.action}", arn, {"ec2:osuser": (str(body.get("InstanceOSUser")),)})

@@ -1,9 +1,10 @@
-"""Role credentials of instances: temporary keys that IAM, STS and the permission check know."""
+"""Who is not the administrator: instances with their role's credentials, sessions of roles, users with keys."""
 
 from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moto.iam.models import IAMBackend, InstanceProfile, Role, iam_backends
@@ -14,17 +15,37 @@ from localcloud.ec2 import lifecycle
 from localcloud.machines.spec import Credentials
 
 VALID = datetime.timedelta(hours=6)
+_ASSUMED_S = 3600
+_ANSWERED = ("AccessKeyId", "SecretAccessKey", "SessionToken")
 _RENEW_BEFORE = datetime.timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
 class Session:
-    """Who a temporary key stands for."""
+    """Who a key stands for."""
 
     instance_id: str
+    """Or the session's name, where no instance took the role; of a user empty."""
     role_name: str
     credentials: Credentials
-    until: datetime.datetime
+    until: datetime.datetime | None
+    user_name: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.instance_id or self.user_name
+
+    @property
+    def arn(self) -> str:
+        if self.user_name:
+            return self.principal_arn
+        return f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/{self.role_name}/{self.instance_id}"
+
+    @property
+    def principal_arn(self) -> str:
+        """As policies name it."""
+        kind = f"user/{self.user_name}" if self.user_name else f"role/{self.role_name}"
+        return f"arn:aws:iam::{ACCOUNT_ID}:{kind}"
 
 
 def iam() -> IAMBackend:
@@ -38,6 +59,22 @@ def profile_of(instance_id: str) -> InstanceProfile | None:
     return association.iam_instance_profile if association else None
 
 
+def secret_of_user(access_key_id: str) -> str | None:
+    """None where no user has such an active key."""
+    for user in iam().users.values():
+        for key in user.access_keys:
+            if key.access_key_id == access_key_id and key.status == "Active":
+                return str(key.secret_access_key)
+    return None
+
+
+def user_session(access_key_id: str) -> Session | None:
+    for user in iam().users.values():
+        if any(key.access_key_id == access_key_id for key in user.access_keys):
+            return Session("", "", Credentials("", access_key_id, "", "", ""), None, user.name)
+    return None
+
+
 class Sessions:
     """Live sessions by access key. Callers hold the runtime's lock."""
 
@@ -48,14 +85,18 @@ class Sessions:
     def of_key(self, access_key_id: str) -> Session | None:
         return self._by_key.get(access_key_id)
 
-    def assumed(self, caller: Session, role_arn: str, answer: str) -> None:
-        """Keep the session that STS has just answered `caller` with: a job's role is held to its policies, too."""
-        held = [re.search(rf"<{name}>([^<]+)</{name}>", answer) for name in ("AccessKeyId", "SecretAccessKey")]
-        if held[0] is None or held[1] is None:
+    def assumed(self, caller: Session | None, form: Mapping[str, str], answer: str) -> None:
+        """Keep the session that STS has just answered `caller` with: whoever takes a role is held to its policies."""
+        found = [re.search(rf"<{name}>([^<]+)</{name}>", answer) for name in _ANSWERED]
+        key, secret, token = (each[1] if each else "" for each in found)
+        if not key:
             return  # refused
-        name, until = role_arn.rpartition("/")[2], datetime.datetime.now(datetime.UTC) + VALID
-        credentials = Credentials(name, held[0][1], held[1][1], "", until.strftime("%Y-%m-%dT%H:%M:%SZ"))
-        self._by_key[held[0][1]] = Session(caller.instance_id, name, credentials, until)
+        name = form.get("RoleArn", "").rpartition("/")[2]
+        seconds = int(form.get("DurationSeconds") or _ASSUMED_S)
+        until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+        credentials = Credentials(name, key, secret, token, until.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        session_name = (caller.instance_id if caller else "") or form.get("RoleSessionName", "")
+        self._by_key[key] = Session(session_name, name, credentials, until)
 
     def credentials(self, instance_id: str) -> Credentials | None:
         """The instance's current credentials, renewed in good time; None without a role."""
@@ -65,7 +106,12 @@ class Sessions:
         role: Role = profile.roles[0]
         latest = self._latest.get(instance_id)
         now = datetime.datetime.now(datetime.UTC)
-        if latest is None or latest.role_name != role.name or latest.until - now < _RENEW_BEFORE:
+        if (
+            latest is None
+            or latest.role_name != role.name
+            or latest.until is None
+            or latest.until - now < _RENEW_BEFORE
+        ):
             latest = self._latest[instance_id] = _assume(role, instance_id, now)
             self._by_key[latest.credentials.access_key_id] = latest
         return latest.credentials

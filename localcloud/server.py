@@ -13,9 +13,21 @@ from werkzeug import Request, Response
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.test import run_wsgi_app
 
-from localcloud import answers, authorization, calls, dlm, parameters, reachability
+from localcloud import (
+    answers,
+    authorization,
+    calls,
+    credential_errors,
+    dlm,
+    doors,
+    keys,
+    parameters,
+    reachability,
+    signatures,
+)
 from localcloud.api_log import ApiLog
 from localcloud.clients import ACCOUNT_ID
+from localcloud.credential_errors import Refused
 from localcloud.roles import Session
 from localcloud.routes import Routes
 from localcloud.runtime import current
@@ -29,25 +41,34 @@ _LAUNCHES = ("RunInstances", "CreateFleet")
 class Application:
     """WSGI application of the whole cloud. Guests get a second one that hides the cloud's own routes."""
 
-    def __init__(self, moto_app: WsgiApp, log: ApiLog, routes: Routes | None) -> None:
+    def __init__(self, moto_app: WsgiApp, log: ApiLog, routes: Routes | None, hosts: tuple[str, ...] = ()) -> None:
+        """`hosts`: names of the server, where they are not those of loopback."""
         self._moto = moto_app
         self._log = log
         self._routes = routes
         self._inside = routes is None
+        self._hosts = hosts
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))
+        if refusal := doors.refuses(str(environ.get("HTTP_HOST", "")), environ.get("HTTP_ORIGIN"), self._hosts):
+            return Response(f"{refusal}\n", status=403)(environ, start_response)
         if path.startswith("/_localcloud/"):
             return self._own(Request(environ), path)(environ, start_response)
+        if path.startswith("/moto-api"):  # moto's own routes: they reset the cloud, and ask nobody who they are
+            return Response("not found\n", status=404)(environ, start_response)
         call = calls.identify(environ)
-        with current().lock:
-            session = current().sessions.of_key(call.access_key_id)
-        verdict = authorization.Verdict()
+        session, verdict = None, authorization.Verdict()
         try:
+            key = signatures.verify(signatures.received(environ), keys.held)
+            with current().lock:
+                session = keys.session_of(key)
             with current().lock:
                 parameters.seed(call.region)
                 verdict = authorization.judge(call, session)
             response = current().pace.answer(call, lambda: self._answer(call, session, verdict, environ))
+        except Refused as error:
+            response = credential_errors.answer(call, error)
         except NotImplementedError as error:
             message = f"the local cloud does not know this call: {error or f'{call.service}:{call.action}'}"
             response = answers.error(call, "InvalidAction", message, status=400)
@@ -62,6 +83,8 @@ class Application:
             from localcloud.cloudformation import waits
 
             return waits.handle(request)
+        if self._routes and not doors.is_owners(*_ends(request.environ)):
+            return Response("these routes are for the user who runs this cloud, and for root\n", status=403)
         return self._routes.answer(request) if self._routes else Response("not found\n", status=404)
 
     def _answer(
@@ -83,9 +106,10 @@ class Application:
         with current().lock:
             body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
             # not joined: of an answer to HEAD the length would become that of nothing
-            response = Response(list(body), status, headers)
-            if session and (call.service, call.action) == ("sts", "AssumeRole"):
-                current().sessions.assumed(session, call.form.get("RoleArn", ""), response.get_data(as_text=True))
+            kept = [(name, value) for name, value in headers if not name.lower().startswith("access-control-")]
+            response = Response(list(body), status, kept)
+            if (call.service, call.action) == ("sts", "AssumeRole"):
+                current().sessions.assumed(session, call.form, response.get_data(as_text=True))
             return response
 
     def _record(
@@ -98,7 +122,7 @@ class Application:
         self._log.add(
             service=call.service,
             action=call.action,
-            caller=session.instance_id if session else call.access_key_id,
+            caller=session.name if session else call.access_key_id,
             status=response.status_code,
             error=answers.error_code(response.status_code, body),
             instance_ids=answers.instance_ids(named + b"\n" + made),
@@ -110,6 +134,12 @@ def _judged(session: Session, verdict: authorization.Verdict) -> dict[str, Any]:
     """Of a role's call: who asked, and everything that had to be allowed."""
     checks = [{"action": check.action, "resource": check.resource, "keys": check.keys} for check in verdict.checks]
     return {"role": session.role_name, "checks": checks, "denied": verdict.denial is not None}
+
+
+def _ends(environ: Environ) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Of a request's connection: the client's and the server's."""
+    connection: socket.socket = environ["werkzeug.socket"]
+    return connection.getpeername(), connection.getsockname()
 
 
 def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:

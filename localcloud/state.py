@@ -8,7 +8,11 @@ import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from localcloud.errors import UsageError
 from localcloud.machines import processes
+
+ACCESS_KEY_ID = "localcloud"
+_SECRET = "secret-access-key"
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,33 @@ def state_dir(name: str) -> Path:
     return root() / name
 
 
-def write(directory: Path, cloud: Cloud) -> None:
+def own(directory: Path) -> None:
+    """Make the state directory, and shut it: a guest's disk below it may hold programs that run as root (setuid), and
+    nobody else may start them. Raises UsageError where it is somebody else's."""
     directory.mkdir(parents=True, exist_ok=True)
+    if (owner := directory.stat().st_uid) != os.geteuid():
+        raise UsageError(f"the state directory {directory} belongs to user {owner}; LOCALCLOUD_ROOT chooses another")
+    directory.chmod(0o700)
+
+
+def keep_secret(directory: Path) -> str:
+    """The secret key of the clouds of this directory; made once, so that a shell which has it can go on using it."""
+    path = directory / _SECRET
+    if not path.exists():
+        partial = directory / f"{_SECRET}.partial"
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(30) + "\n")
+        partial.replace(path)
+    return secret(directory)
+
+
+def secret(directory: Path) -> str:
+    """Raises OSError where no cloud was started, or by somebody else."""
+    return (directory / _SECRET).read_text().strip()
+
+
+def write(directory: Path, cloud: Cloud) -> None:
     partial = directory / "cloud.json.partial"
     partial.write_text(json.dumps(asdict(cloud), indent=2) + "\n")
     partial.replace(directory / "cloud.json")

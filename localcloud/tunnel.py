@@ -1,5 +1,7 @@
 """The websocket of EC2 Instance Connect Endpoints: a TCP connection into a VPC as binary frames.
 
+Its address is presigned. A request without a good signature, or of a role that may not open tunnels, gets 403.
+
 GET /openTunnel?instanceConnectEndpointId=&privateIpAddress=&remotePort=&maxTunnelDuration=… A request that is wrong
 is closed with 1008 and a reason; a machine that does not answer with 1011.
 """
@@ -11,11 +13,16 @@ import ipaddress
 import socket
 import threading
 from dataclasses import dataclass
+from http import HTTPStatus
 from urllib.parse import parse_qs, urlsplit
 
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 from websockets.sync.server import Server, ServerConnection, serve
 
+from localcloud import authorization, doors, keys, signatures
+from localcloud.calls import Call
+from localcloud.credential_errors import Refused
 from localcloud.ec2 import connect, lifecycle
 from localcloud.runtime import current
 
@@ -37,9 +44,31 @@ class Target:
 
 
 def start(host: str, port: int) -> Server:
-    server = serve(_handle, host, port, compression=None, max_size=None)
+    server = serve(_handle, host, port, compression=None, max_size=None, process_request=_admit)
     threading.Thread(target=server.serve_forever, name="tunnel", daemon=True).start()
     return server
+
+
+def _admit(connection: ServerConnection, request: Request) -> Response | None:
+    """None lets it in."""
+    headers = {name.lower(): value for name, value in request.headers.raw_items()}
+    reason = doors.refuses(headers.get("host", ""), headers.get("origin"))
+    try:
+        reason = reason or _denial(signatures.Received("GET", request.path, headers))
+    except Refused as error:
+        reason = f"the signature does not hold: {error.kind}"
+    return connection.respond(HTTPStatus.FORBIDDEN, f"{reason}\n") if reason else None
+
+
+def _denial(request: signatures.Received) -> str | None:
+    """Raises Refused."""
+    key = signatures.verify(request, keys.held)
+    query = request.query
+    region = query["X-Amz-Credential"].split("/")[2]
+    call = Call("ec2-instance-connect", region, "OpenTunnel", key, query)
+    with current().lock:
+        denial = authorization.judge(call, keys.session_of(key)).denial
+    return str(denial) if denial else None
 
 
 def target_of(url: str) -> Target:

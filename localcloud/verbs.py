@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import urllib.error
 import urllib.parse
@@ -84,6 +85,28 @@ def status(options: argparse.Namespace, _: list[str]) -> int:
     for instance in answer["instances"]:
         name = instance["tags"].get("Name", "")
         print(f"{instance['instance_id']}  {instance['state']:13} {instance['private_ip'] or '-':15} {name}".rstrip())
+    return 0
+
+
+def env(options: argparse.Namespace, _: list[str]) -> int:
+    """What a client needs; for `eval` of a shell."""
+    cloud = _running(options.name)
+    try:
+        secret = state.secret(state.state_dir(options.name))
+    except OSError as error:
+        raise UsageError(f"the secret key of local cloud {options.name!r} cannot be read: {error}") from error
+    variables = {
+        "AWS_ENDPOINT_URL": cloud.endpoint_url,
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",  # the name that the AWS CLI 1 knows
+        "AWS_ACCESS_KEY_ID": state.ACCESS_KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": secret,
+    }
+    if options.json:
+        print(json.dumps(variables))
+        return 0
+    print(f"export {' '.join(f'{name}={shlex.quote(value)}' for name, value in variables.items())}")
+    print("unset AWS_SESSION_TOKEN AWS_PROFILE")
     return 0
 
 
@@ -178,6 +201,13 @@ def _call(cloud: state.Cloud, method: str, route: str, body: dict[str, Any] | No
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
     except urllib.error.HTTPError as error:
-        raise UsageError(json.load(error)["error"]) from error
+        raise UsageError(_said(error)) from error
     except OSError as error:
         raise LocalCloudError(f"local cloud {cloud.name!r} (pid {cloud.pid}) does not answer: {error}") from error
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"the local cloud answered {error.code} {error.reason}"

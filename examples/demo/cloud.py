@@ -30,11 +30,9 @@ class LocalCloud:
 
     def environment(self) -> dict[str, str]:
         """What points the CDK command line at it."""
+        said = run(["python", "-m", "localcloud", "env", "--name", self.name, "--json"], echo=False)
         return {
-            "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_ACCESS_KEY_ID": "localcloud",
-            "AWS_SECRET_ACCESS_KEY": "localcloud",
-            "AWS_REGION": "us-east-1",
+            **json.loads(said.text),
             "NO_PROXY": "127.0.0.1,localhost",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
         }

@@ -176,7 +176,8 @@ def start_local_cloud(
         number = int(endpoint_url.rpartition(":")[2])
         found = folder if folder.is_dir() else None
         local_cloud.call(local_cloud.up_argv(name=name, port=number, image=image, wheels=found), tell=tell)
-    local_cloud.write(config_file, config.name, local_cloud.Record(endpoint_url, name, started))
+    secret = local_cloud.secret_access_key(name)
+    local_cloud.write(config_file, config.name, local_cloud.Record(endpoint_url, name, started, secret))
 
 
 def interrupted(deployment: Deployment) -> int:

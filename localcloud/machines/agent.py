@@ -80,7 +80,9 @@ def _listen(folder: Path) -> socket.socket:
         listener.bind(f"/proc/self/fd/{descriptor}/{SOCKET_NAME}")
     finally:
         os.close(descriptor)
-    (folder / SOCKET_NAME).chmod(0o666)  # users may ask too; who may have what, the answer decides
+    # Users of the guest may ask too. Nobody of this machine comes here: the state directory is shut, and
+    # `nspawn.is_inside` keeps out who finds the socket in /proc.
+    (folder / SOCKET_NAME).chmod(0o666)
     listener.listen(16)
     return listener
 

@@ -144,7 +144,9 @@ class NspawnHypervisor:
         machine.state = "terminated"
 
     def _answer(self, machine: Machine, request: Mapping[str, Any], peer: Peer) -> Mapping[str, object]:
-        """To a process of the guest."""
+        """To a process of the guest. Others of this machine may have the same user, and find the socket in /proc."""
+        if peer.uid and not nspawn.is_inside(peer.pid, machine.leader()):
+            raise shares.ShareError("only processes of this instance may ask")
         if request["op"] == "lustre":
             try:
                 return self._metadata.lustre(request, peer.uid)

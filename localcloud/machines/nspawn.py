@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# No --private-users: in a user namespace of its own a guest may not mount ext4 (EPERM from mount(2)), nor set up cards
+# of a network namespace that the host has made. docs/local-cloud.md says what keeps other users of the host out.
 # Docker and Debian's default plus what mount helpers, Slurm, MPI and network set-up in a guest need.
 CAPABILITIES = "CAP_NET_ADMIN,CAP_NET_RAW,CAP_SYS_NICE,CAP_IPC_LOCK,CAP_SYS_RESOURCE"
 REBOOT = 133  # nspawn's exit status, with --keep-unit, when the guest wants to start again
@@ -86,6 +88,14 @@ def leader(nspawn_pid: int) -> int | None:
         if _namespace_pid(pid) == 1:
             return pid
     return None
+
+
+def is_inside(pid: int, leader: int | None) -> bool:
+    """Whether a process is one of the guest with this init."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink(f"/proc/{leader}/ns/pid")
+    except OSError:
+        return False
 
 
 def _children(parent: int) -> list[int]:

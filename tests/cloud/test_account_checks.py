@@ -233,7 +233,7 @@ def file(control_plane: Any, tmp_path: Path) -> Path:
     found = tmp_path / "cluster.yaml"
     partition = {"name": "train", "instance_types": ["p4d.24xlarge"], "max_nodes": 2}
     found.write_text(json.dumps({"name": "Refused", "region": "us-east-1", "partitions": [partition]}))
-    record = local_cloud.Record(control_plane.endpoint_url, "default", started=False)
+    record = local_cloud.Record(control_plane.endpoint_url, "default", False, control_plane.secret)
     local_cloud.write(found, "Refused", record)
     return found
 

@@ -13,6 +13,8 @@ from botocore.exceptions import ClientError
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from tests import presigned
+
 ROLE_POLICY = {
     "Version": "2012-10-17",
     "Statement": [
@@ -292,7 +294,7 @@ def endpoint(control_plane: Any, network: dict[str, str]) -> Any:
     ],
 )
 def test_tunnels_are_refused_with_a_reason(
-    endpoint: Any, node: Any, changes: dict[str, str], close_code: int, reason: str
+    control_plane: Any, endpoint: Any, node: Any, changes: dict[str, str], close_code: int, reason: str
 ) -> None:
     asked = {
         "instanceConnectEndpointId": endpoint["InstanceConnectEndpointId"],
@@ -300,7 +302,10 @@ def test_tunnels_are_refused_with_a_reason(
     } | changes  # fmt: skip
     query = "&".join(f"{key}={value}" for key, value in asked.items())
     url = f"ws://{endpoint['DnsName']}/openTunnel?{query}"
-    with connect(url, proxy=None) as websocket, pytest.raises(ConnectionClosed) as closed:
+    with (
+        connect(presigned.tunnel(url, control_plane.secret), proxy=None) as websocket,
+        pytest.raises(ConnectionClosed) as closed,
+    ):
         websocket.recv(timeout=10)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == close_code

@@ -63,7 +63,7 @@ def argv(words: tuple[object, ...]) -> list[str]:
 
 
 def as_user(control_plane: Any, credentials: dict[str, str] | None) -> dict[str, Any]:
-    keys = credentials or {"AWS_ACCESS_KEY_ID": "localcloud", "AWS_SECRET_ACCESS_KEY": "localcloud"}
+    keys = credentials or {"AWS_ACCESS_KEY_ID": "localcloud", "AWS_SECRET_ACCESS_KEY": control_plane.secret}
     place = {"AWS_ENDPOINT_URL": control_plane.endpoint_url, "AWS_REGION": "us-east-1", "PYTHONPATH": str(ROOT)}
     return {"env": {**os.environ, **place, **keys}, "capture_output": True, "text": True, "cwd": ROOT}
 

@@ -29,7 +29,7 @@ class Deployed:
     control_plane: Any
 
     def cdk(self, verb: str, *options: str) -> str:
-        record = local_cloud.Record(self.control_plane.endpoint_url, "default", started=False)
+        record = local_cloud.Record(self.control_plane.endpoint_url, "default", False, self.control_plane.secret)
         argv = cdk.argv(verb, *options, config_file=self.file, assembly=self.file.parent / "cdk.out")
         environment = cdk.environment(local_cloud.environment(record, region="us-east-1"), os.environ)
         done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200, check=False)

@@ -28,14 +28,14 @@ class ControlPlane(Protocol):
 @pytest.fixture(scope="module")
 def bootstrapped(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> ControlPlane:
     folder = tmp_path_factory.mktemp("bootstrap") / "app"
-    done = cdk_project.project(folder, control_plane.endpoint_url, "Unused").bootstrap()
+    done = cdk_project.project(folder, control_plane.endpoint_url, control_plane.secret, "Unused").bootstrap()
     assert done.returncode == 0, done.stdout
     return control_plane
 
 
 @pytest.fixture
 def web(bootstrapped: ControlPlane, tmp_path: Path) -> Iterator[Project]:
-    yield cdk_project.project(tmp_path / "app", bootstrapped.endpoint_url, "ForeignWeb")
+    yield cdk_project.project(tmp_path / "app", bootstrapped.endpoint_url, bootstrapped.secret, "ForeignWeb")
     bootstrapped.client("cloudformation").delete_stack(StackName="ForeignWeb")
 
 

@@ -28,7 +28,7 @@ def file(control_plane: Any, tmp_path: Path) -> Path:
     path.write_text(
         "name: C\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.xlarge], max_nodes: 1}]\n"
     )
-    local_cloud.write(path, "C", local_cloud.Record(control_plane.endpoint_url, "default", started=False))
+    local_cloud.write(path, "C", local_cloud.Record(control_plane.endpoint_url, "default", False, control_plane.secret))
     return path
 
 

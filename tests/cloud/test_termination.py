@@ -109,7 +109,9 @@ def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
 
     found = Cluster(tmp_path / "cluster.yaml", control_plane)
     found.file.write_text(CLUSTER)
-    local_cloud.write(found.file, NAME, local_cloud.Record(control_plane.endpoint_url, "default", started=False))
+    local_cloud.write(
+        found.file, NAME, local_cloud.Record(control_plane.endpoint_url, "default", False, control_plane.secret)
+    )
     yield found
     if found.status():
         found.gpucluster("down", typed=f"y\n{NAME}\n")

@@ -45,7 +45,9 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
 ) -> None:
     file, cloudformation = tmp_path / "cluster.yaml", control_plane.client("cloudformation")
     file.write_text(CLUSTER)
-    local_cloud.write(file, NAME, local_cloud.Record(control_plane.endpoint_url, "default", started=False))
+    local_cloud.write(
+        file, NAME, local_cloud.Record(control_plane.endpoint_url, "default", False, control_plane.secret)
+    )
     with Head(control_plane, NAME):
         assert effects(said(gpucluster(file, "up"))) == {}
         deployed = updates.read(stack.template_metadata(cloudformation, NAME))

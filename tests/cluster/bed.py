@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -56,8 +57,15 @@ class Bed:
     def endpoint_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def secret(self) -> str:
+        """Of the cloud, once there is one."""
+        with contextlib.suppress(FileNotFoundError):
+            return state.secret(state.state_dir(self.name))
+        return ""
+
     def environment(self) -> dict[str, str]:
-        return {**cdk_project.environment(self.endpoint_url), "GPUCLUSTER_CONFIG": str(self.config)}
+        return {**cdk_project.environment(self.endpoint_url, self.secret), "GPUCLUSTER_CONFIG": str(self.config)}
 
     def start(self, verb: str, *arguments: str, cwd: Path = ROOT) -> subprocess.Popen[str]:
         """A verb in the background, in a process group of its own so that it can be interrupted as by Ctrl-C."""
@@ -107,7 +115,7 @@ class Bed:
             return json.load(answer)
 
     def client(self, service: str) -> Any:
-        keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+        keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": self.secret}
         return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, **keys)
 
     def instances(self, role: str) -> dict[str, dict[str, Any]]:

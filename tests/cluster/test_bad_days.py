@@ -29,15 +29,14 @@ def test_a_head_step_that_fails_fails_the_deploy_and_is_named(empty_cloud: Bed) 
     done = empty_cloud.gpucluster("up", "--local", "--port", str(empty_cloud.port), timeout_s=300)
     refused(done, 3, "step=munge", "line=", "boot.log")
     assert not empty_cloud.instances("head")
-    stacks = subprocess.run(
-        [sys.executable, "-c", _STACK_STATUS, empty_cloud.endpoint_url], capture_output=True, text=True, check=True
-    )
+    argv = [sys.executable, "-c", _STACK_STATUS, empty_cloud.endpoint_url, empty_cloud.secret]
+    stacks = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert stacks.stdout.strip() == "ROLLBACK_COMPLETE"
 
 
 _STACK_STATUS = """
 import boto3, sys
-keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": sys.argv[2]}
 client = boto3.client("cloudformation", region_name="us-east-1", endpoint_url=sys.argv[1], **keys)
 print(client.describe_stacks(StackName="GpuCluster")["Stacks"][0]["StackStatus"])
 """

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -18,7 +19,9 @@ import boto3
 import pytest
 from websockets.sync.client import connect
 
-from localcloud.machines import leftovers
+from localcloud import state
+from localcloud.machines import cgroups, leftovers, ownership
+from tests import presigned
 
 BOOT_TIMEOUT_S = 60
 IMAGE = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
@@ -31,6 +34,8 @@ echo "unreached: $(AWS_MAX_ATTEMPTS=1 aws logs describe-log-groups --region us-e
 for _ in $(seq 50); do disk=$(ls /dev/disk/by-id | grep -m1 Elastic_Block_Store) && break; sleep 0.2; done
 echo "disk: $disk"
 echo "mounted: $(mount.nfs4 a b 2>&1)"
+install --owner=root --mode=4755 /usr/bin/id /setuid-id
+setpriv --reuid=65534 --regid=65534 --clear-groups sleep 600 &
 echo user-data-done
 """
 ROLE = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*"}]}
@@ -56,10 +61,16 @@ class BootedCloud:
     def state_dir(self) -> Path:
         return Path(self.started["state_dir"])
 
+    @property
+    def id(self) -> str:
+        found = ownership.owner(self.state_dir)
+        assert found
+        return found
+
     def client(self, service: str) -> Any:
         return boto3.client(
             service, region_name="us-east-1", endpoint_url=self.started["endpoint_url"],
-            aws_access_key_id="localcloud", aws_secret_access_key="localcloud",
+            aws_access_key_id="localcloud", aws_secret_access_key=state.secret(self.state_dir),
         )  # fmt: skip
 
     def image_id(self) -> str:
@@ -132,14 +143,43 @@ def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud:
     endpoint = ec2.create_instance_connect_endpoint(SubnetId=subnet["SubnetId"])["InstanceConnectEndpoint"]
     query = f"instanceConnectEndpointId={endpoint['InstanceConnectEndpointId']}&remotePort=22"
     address = f"ws://{endpoint['DnsName']}/openTunnel?{query}&privateIpAddress={instance['PrivateIpAddress']}"
-    with connect(address, proxy=None) as websocket:
+    with connect(presigned.tunnel(address, state.secret(cloud.state_dir)), proxy=None) as websocket:
         assert websocket.recv(timeout=10).startswith(b"SSH-2.0-")
 
+    _nobody_on_this_machine_becomes_root(cloud, instance_id)
     ec2.terminate_instances(InstanceIds=[instance_id])
     deadline = time.monotonic() + 40
     while cloud.state(instance_id) != "terminated":
         assert time.monotonic() < deadline
         time.sleep(0.3)
+
+
+def _nobody_on_this_machine_becomes_root(cloud: BootedCloud, instance_id: str) -> None:
+    """A guest's disk holds a program that runs as root, and a process of the guest has the user's own number."""
+    machine = cloud.state_dir / "machines" / instance_id
+    assert (machine / "upper/setuid-id").stat().st_mode & stat.S_ISUID
+    for path in (machine / "upper/setuid-id", machine / "root/setuid-id"):
+        assert "Permission denied" in _as_nobody(str(path)), path
+    own = [pid for pid in cgroups.pids(f"lc-{cloud.id}/{instance_id}") if _runs_as_nobody(pid)]
+    assert own
+    for pid in own:
+        root = Path(f"/proc/{pid}/root")
+        assert "euid=0" not in _as_nobody(f"{root}/setuid-id")
+        asks = (
+            "import socket; s = socket.socket(socket.AF_UNIX); s.connect('{}'); s.sendall(b'{}\\n'); print(s.recv(999))"
+        )
+        said = _as_nobody("/usr/bin/python3", "-c", asks.format(root / "run/localcloud/host.sock", '{"op": "lustre"}'))
+        assert "ok" not in said and ("only processes of this instance" in said or "Permission denied" in said), said
+
+
+def _as_nobody(*words: str) -> str:
+    argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False, cwd="/")
+    return done.stdout + done.stderr
+
+
+def _runs_as_nobody(pid: int) -> bool:
+    return Path(f"/proc/{pid}").stat().st_uid == 65534
 
 
 def test_a_killed_cloud_is_cleaned_by_the_next_up(cloud: BootedCloud) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import boto3
 import pytest
 
+from localcloud import state
 from localcloud.machines import cgroups, doctor, leftovers, namespaces, nspawn, ownership
 from tests.ports import two_free_ports
 
@@ -55,7 +56,7 @@ class Cloud:
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_ENDPOINT_URL_S3": self.endpoint_url,
             "AWS_ACCESS_KEY_ID": "localcloud",
-            "AWS_SECRET_ACCESS_KEY": "localcloud",
+            "AWS_SECRET_ACCESS_KEY": state.secret(self.state_dir),
             "AWS_REGION": "us-east-1",
         }
 
@@ -66,7 +67,7 @@ class Cloud:
         )
 
     def client(self, service: str) -> Any:
-        keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": "localcloud"}
+        keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": state.secret(self.state_dir)}
         return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, **keys)
 
     def instances(self) -> list[dict[str, Any]]:

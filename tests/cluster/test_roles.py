@@ -24,7 +24,7 @@ Calls = list[dict[str, Any]]
 @pytest.fixture(scope="module")
 def life(cluster: Bed) -> tuple[Calls, list[dict[str, Any]]]:
     """All calls of the cluster's roles, and the events of its stack."""
-    clients.configure(cluster.endpoint_url)
+    clients.configure(cluster.endpoint_url, cluster.secret)
     cloudformation = clients.client("cloudformation")
     stack_id = cloudformation.describe_stacks(StackName="GpuCluster")["Stacks"][0]["StackId"]
     _fail_a_boot(cluster)

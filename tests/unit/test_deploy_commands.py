@@ -11,7 +11,7 @@ import pytest
 from gpucluster import cdk, local_cloud
 from gpucluster.errors import GpuClusterError, UsageError
 
-RECORD = local_cloud.Record("http://127.0.0.1:5999", "mine", started=True)
+RECORD = local_cloud.Record("http://127.0.0.1:5999", "mine", True, "secret")
 
 
 def test_cdk_runs_with_this_python_and_the_installed_node() -> None:

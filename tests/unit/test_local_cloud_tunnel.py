@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from moto.ec2.models import ec2_backends
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from localcloud import runtime, tunnel
+from localcloud import clients, roles, runtime, tunnel
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2.connect import endpoints
 from localcloud.faults import Faults
 from localcloud.no_boot import NoBoot
 from localcloud.roles import Sessions
 from localcloud.ssh_keys import PushedKeys
+from tests import presigned
+
+SECRET = "the cloud's own"
 
 
 class EchoMachines(NoBoot):
@@ -39,6 +45,8 @@ class EchoMachines(NoBoot):
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     runtime.install(runtime.Runtime(EchoMachines(), Faults(), Sessions(), PushedKeys(), ""))
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(clients, "_secret", SECRET)
     backend = ec2_backends[ACCOUNT_ID]["us-east-1"]
     vpc = backend.create_vpc("10.3.0.0/16")
     endpoints(backend)["eice-1"] = {"VpcId": vpc.id}
@@ -46,8 +54,13 @@ def url() -> Iterator[str]:
     query = "instanceConnectEndpointId=eice-1&privateIpAddress=10.3.0.4&remotePort=22"
     yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/openTunnel?{query}"
     server.shutdown()
+    monkeypatch.undo()
     del endpoints(backend)["eice-1"]
     backend.delete_vpc(vpc.id)
+
+
+def signed(url: str, secret: str = SECRET, **more: Any) -> str:
+    return presigned.tunnel(url, secret, **more)
 
 
 def test_a_tunnel_leads_into_the_vpc_of_its_endpoint(url: str) -> None:
@@ -66,7 +79,7 @@ def test_a_tunnel_leads_into_the_vpc_of_its_endpoint(url: str) -> None:
 
 def test_bytes_go_both_ways_unchanged(url: str) -> None:
     sent = bytes(range(256)) * 4096  # 1 MiB: many frames back
-    with connect(url, proxy=None) as websocket:
+    with connect(signed(url), proxy=None) as websocket:
         websocket.send(sent)
         received = b""
         while len(received) < len(sent):
@@ -78,14 +91,63 @@ def test_bytes_go_both_ways_unchanged(url: str) -> None:
 
 def test_a_tunnel_ends_after_its_duration(url: str) -> None:
     begun = time.monotonic()
-    with connect(url + "&maxTunnelDuration=1", proxy=None) as websocket, pytest.raises(ConnectionClosed) as closed:
+    with (
+        connect(signed(url + "&maxTunnelDuration=1"), proxy=None) as websocket,
+        pytest.raises(ConnectionClosed) as closed,
+    ):
         websocket.recv(timeout=10)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1000
     assert 0.9 < time.monotonic() - begun < 5
 
 
-def test_signature_parameters_are_ignored(url: str) -> None:
-    with connect(url + "&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=0", proxy=None) as websocket:
+def refused(url: str, **headers: str) -> str:
+    """With which words."""
+    with (
+        pytest.raises(InvalidStatus) as error,
+        connect(url, proxy=None, additional_headers=headers or None),
+    ):
+        pass
+    assert error.value.response.status_code == 403
+    return bytes(error.value.response.body or b"").decode()
+
+
+def test_a_tunnel_without_a_good_signature_is_refused(url: str) -> None:
+    assert "missing" in refused(url)
+    assert "unknown-key" in refused(signed(url, key="AKIAOTHER"))
+    assert "mismatch" in refused(signed(url, secret="wrong"))
+    assert "mismatch" in refused(signed(url).replace("10.3.0.4", "10.3.0.5"))
+
+
+def test_a_tunnels_signature_expires(url: str) -> None:
+    brief = signed(url, expires=1)
+    time.sleep(2.1)
+    assert "expired" in refused(brief)
+
+
+def test_a_web_page_opens_no_tunnel(url: str) -> None:
+    assert "Origin" in refused(signed(url), Origin="https://evil.example")
+    port = urlsplit(url).port
+    with socket.create_connection(("127.0.0.1", port)) as plain:
+        path = signed(url).partition(str(port))[2]
+        lines = (f"GET {path} HTTP/1.1", "Host: evil.example", "Upgrade: websocket", "Connection: Upgrade",
+                 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13", "", "")  # fmt: skip
+        plain.sendall("\r\n".join(lines).encode())
+        assert plain.recv(100).startswith(b"HTTP/1.1 403")
+
+
+def test_a_role_needs_leave_to_open_a_tunnel(url: str) -> None:
+    sessions, iam = runtime.current().sessions, roles.iam()
+    backend_role = iam.create_role("tunneller", "{}", "/", "", None, "", "3600")
+    answer = "<AccessKeyId>ASIAX</AccessKeyId><SecretAccessKey>hidden</SecretAccessKey><SessionToken>t</SessionToken>"
+    sessions.assumed(None, {"RoleArn": backend_role.arn, "RoleSessionName": "me"}, answer)
+    theirs = signed(url, key="ASIAX", secret="hidden", token="t")
+    assert "not authorized to perform: ec2-instance-connect:OpenTunnel" in refused(theirs)
+    allow = {"Effect": "Allow", "Action": "ec2-instance-connect:OpenTunnel", "Resource": "*"}
+    only = {"Condition": {"NumericEquals": {"ec2-instance-connect:remotePort": "22"}}}
+    iam.put_role_policy("tunneller", "open", json.dumps({"Version": "2012-10-17", "Statement": [allow | only]}))
+    with connect(theirs, proxy=None) as websocket:
         websocket.send(b"hello")
         assert websocket.recv(timeout=10) == b"hello"
+    iam.delete_role_policy("tunneller", "open")
+    iam.delete_role("tunneller")
