@@ -11,7 +11,7 @@ readonly HERE
 readonly PYTHON=${PYTHON:-python3.11}
 readonly BUILD_TOOLS=("setuptools<81" wheel "cmake<4" cloudpickle pyyaml psutil cffi packaging)
 # Of GPUs, gigabytes in all: the local cloud's machines have none, and run the CPU's kind under these names.
-readonly FOR_GPUS='^(nvidia-.*|triton|mxnet-cu112|tensorflow|smdistributed-dataparallel)=='
+readonly FOR_GPUS='^(nvidia-.*|cuda-.*|triton|mxnet-cu112|tensorflow|smdistributed-dataparallel)=='
 # The newest torch serves as the older ones too, which exist for GPUs only.
 readonly OLDER_TORCH='^torch==(2\.4\.1|2\.7\.1)$'
 
@@ -38,10 +38,19 @@ collect() {
     mkdir -p "$own"
     "$PYTHON" -m pip wheel --quiet --no-deps --find-links "$out" -w "$out" \
         -r <(pins "$lock" | grep -Ev "^horovod==|$FOR_GPUS|$OLDER_TORCH")
-    stand_ins "$out" "$lock"
+    if loads_cuda "$out" "$lock"; then
+        "$PYTHON" -m pip wheel --quiet --no-deps --find-links "$out" -w "$out" -r <(pins "$lock" | grep -E "$FOR_GPUS")
+    else
+        stand_ins "$out" "$lock"
+    fi
     if pins "$lock" | grep -q '^horovod==' && ! compgen -G "$own/horovod-*.whl" >/dev/null; then
         build_horovod "$out" "$lock" "$own"
     fi
+}
+
+# loads_cuda OUT LOCK: whether its torch is the newest and not the build for CPUs, so that it does not load without CUDA's libraries.
+loads_cuda() {
+    pins "$2" | grep '^torch==' | grep -Evq "$OLDER_TORCH" && ! compgen -G "$1/torch-*+cpu-*.whl" >/dev/null
 }
 
 # collect_uv OUT: what makes the environments' Python 3.11.

@@ -11,8 +11,9 @@ that lacks something, nodes install `installed`. V100 is a row apart: NVIDIA's o
 Sources of MACHINES. The AMI: release notes of "Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)", December 2025 to October
 2026, https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html: driver 580.105.08 to 595.91.07,
 CUDA 12.8 to 13.2, GDRCopy 2.5.1 to 2.5.2, DCGM 4.4.2 to 4.7.0, EFA 1.45.1 to 1.50.0, aws-ofi-nccl 1.17.2 to 1.21.1.
-Lower ends: P5 needs CUDA 12.0, NCCL 2.18.5 and aws-ofi-nccl 1.7.3 (aws-ofi-nccl, doc/efa-env-var.md); Blackwell needs
-CUDA 12.8 and NCCL 2.25 (NVIDIA's release notes of both); the EFA installer has the plugin since 1.38. Upper ends: the
+Lower ends: torch 2.13 is built for CUDA 13.0, which needs driver 580.65.06 (CUDA Toolkit 13.0's release notes, table of
+minimum drivers) and is compiled for by no older toolkit; Blackwell needs NCCL 2.25 (NVIDIA's release notes); P5 needs
+aws-ofi-nccl 1.7.3 (aws-ofi-nccl, doc/efa-env-var.md), and the EFA installer has the plugin since 1.38. Upper ends: the
 next major version, which nobody has tried; a newer driver runs what an older one did. Volta: CUDA 13.0's release notes,
 and 580, NVIDIA's last driver for it.
 """
@@ -113,8 +114,8 @@ MACHINES = (
     Machine(
         families=("turing", "ampere", "ada", "hopper", "blackwell"),
         kernel_module="open",
-        driver=Versions("570.86", "", "580"),
-        cuda=Versions("12.8", "14", "13.0"),
+        driver=Versions("580.65", "", "580"),
+        cuda=Versions("13.0", "14", "13.0"),
         nccl=Versions("2.25", "3", "2.28.9-1+cuda13.0"),
         gdrcopy=Versions("2.4", "3", "2.5.1"),
         dcgm=Versions("4.0", "5", "4"),

@@ -43,9 +43,12 @@ def _completed_servers(spec: JobSpec) -> Servers | None:
 
 
 def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
-    """The launcher's own as far as the cluster has it: torchrun takes horovod's where torch was left out."""
+    """The launcher's own as far as the cluster has it. Where torch was left out, torchrun takes horovod's, and
+    horovodrun tensorflow's, which has Horovod in it."""
     had = config.software.frameworks
     usual = LAUNCHERS[spec.launcher].frameworks if spec.launcher in LAUNCHERS else ()
+    if "torch" not in had and "tensorflow" in had and "tensorflow" in usual:
+        return "tensorflow"
     return next((each for each in usual if each in had), (usual or had or (None,))[0])
 
 

@@ -125,7 +125,7 @@ OLD_SMI = 'case "$*" in *driver_version*) echo 550.54.15 ;; *) echo "GPU 0: x" ;
 REFUSED = {
     "a driver too old": (
         "g4dn.xlarge", "nvidia_driver", {"nvidia-smi": OLD_SMI},
-        "NVIDIA driver 550.54.15 does not suit g4dn.xlarge, expected 570.86 or newer",
+        "NVIDIA driver 550.54.15 does not suit g4dn.xlarge, expected 580.65 or newer",
     ),
     "a driver too new for V100": (
         "p3dn.24xlarge", "nvidia_driver", {"nvidia-smi": OLD_SMI.replace("550.54.15", "595.71.05")},

@@ -263,6 +263,23 @@ def test_horovodrun_needs_a_cluster_with_horovod():
     assert load(loads(text), flags=flags).launcher == "horovodrun"
 
 
+@pytest.mark.parametrize(
+    ("frameworks", "launcher", "takes"),
+    [
+        ("torch, horovod", "horovodrun", "horovod"),
+        ("tensorflow, horovod", "horovodrun", "tensorflow"),
+        ("tensorflow, horovod", "mpirun", "tensorflow"),
+        ("tensorflow, horovod", "torchrun", "horovod"),
+        ("torch, tensorflow, horovod", "horovodrun", "horovod"),
+    ],
+)
+def test_horovod_is_that_of_the_framework_beside_it(frameworks, launcher, takes):
+    """The environment `horovod` has torch, `tensorflow` has a Horovod of its own."""
+    text = "name: T\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+    config = loads(f"{text}software: {{frameworks: [{frameworks}]}}\n")
+    assert load(config, flags={"command": ("python", "a.py"), "launcher": launcher}).framework == takes
+
+
 PS = loads(
     """
 name: Test

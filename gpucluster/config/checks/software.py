@@ -44,12 +44,12 @@ def framework_once(software: Software, path: Path, config: ClusterConfig) -> Fin
     source="https://horovod.readthedocs.io/en/latest/install.html: it is built against the frameworks that are there",
 )
 def horovod_needs_framework(software: Software, path: Path, config: ClusterConfig) -> Findings:
-    """Horovod comes with PyTorch: it is built against that."""
-    if "horovod" in software.frameworks and "torch" not in software.frameworks:
+    """Horovod comes with PyTorch or TensorFlow: it is built against those."""
+    if "horovod" in software.frameworks and not {"torch", "tensorflow"} & set(software.frameworks):
         yield Finding(
             (*path, "frameworks", software.frameworks.index("horovod")),
-            "horovod is built against torch, which the list leaves out",
-            "write frameworks: [torch, horovod]",
+            "horovod is built against torch or tensorflow, and the list has neither",
+            "write frameworks: [torch, horovod], or [tensorflow, horovod]",
         )
 
 

@@ -15,12 +15,20 @@ CASES: dict[str, Case | list[Case]] = {
         says="torch is in the list already",
         passes=software("torch", "horovod"),
     ),
-    "horovod-needs-framework": Case(
-        fails=software("horovod"),
-        key="software.frameworks[0]",
-        says="horovod is built against torch, which the list leaves out",
-        passes=software("torch", "horovod"),
-    ),
+    "horovod-needs-framework": [
+        Case(
+            fails=software("horovod"),
+            key="software.frameworks[0]",
+            says="horovod is built against torch or tensorflow, and the list has neither",
+            passes=software("torch", "horovod"),
+        ),
+        Case(
+            fails=software("mxnet", "horovod"),
+            key="software.frameworks[1]",
+            says="horovod is built against torch or tensorflow, and the list has neither",
+            passes=software("tensorflow", "horovod"),
+        ),
+    ],
     "smddp-needs-torch": Case(
         fails=software("smddp", "tensorflow"),
         key="software.frameworks[0]",

@@ -1,8 +1,8 @@
 # g5.12xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
 GPUS=4 NVME_GB=3800 EFA_INTERFACES=1 NVSWITCH=no GDRCOPY=no LUSTRE_OVER_EFA=no
 KERNEL_MODULE=open
-DRIVER_VERSIONS=(570.86 '' 580)
-CUDA_VERSIONS=(12.8 14 13.0)
+DRIVER_VERSIONS=(580.65 '' 580)
+CUDA_VERSIONS=(13.0 14 13.0)
 NCCL_VERSIONS=(2.25 3 2.28.9-1+cuda13.0)
 GDRCOPY_VERSIONS=(2.4 3 2.5.1)
 DCGM_VERSIONS=(4.0 5 4)
