@@ -10,6 +10,8 @@ WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Where it is set, each of the thousands of programs that the tests start compiles our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What booting nodes takes, what building Horovod takes, and what a minimal Debian lacks for a virtual environment.
 APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base nftables iproute2 e2fsprogs \

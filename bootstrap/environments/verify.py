@@ -23,13 +23,18 @@ SHOWN = (
     "numpy",
 )
 
+LATER = {"torch": "torch._dynamo"}
+"""What a package imports no sooner than a rank trains. A rank may not write here: it would compile these files, 800 of
+torch, at its every start, which takes it 3 s. Root, who imports them now, compiles them once."""
+
 
 def pins(lock: str) -> dict[str, str]:
     return dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", lock, re.MULTILINE))
 
 
 def imports(lock: str) -> list[str]:
-    return [name for line in re.findall(r"^# imports: (.*)$", lock, re.MULTILINE) for name in line.split()]
+    named = [name for line in re.findall(r"^# imports: (.*)$", lock, re.MULTILINE) for name in line.split()]
+    return [*named, *(LATER[package] for package in pins(lock) if package in LATER)]
 
 
 def wrong_versions(wanted: dict[str, str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bed import Bed, Submitted, wait_for
+from test_training import epochs
 
 PROGRAMS = Path(__file__).parent / "programs"
 STEPS = (1, 2, 3)
@@ -44,7 +45,7 @@ def test_gradients_of_all_ranks_are_averaged(cluster: Bed, launcher: tuple[str, 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS[:2], ids=" ".join)
 def test_digits_are_learned_over_mpi(cluster: Bed, launcher: tuple[str, ...]) -> None:
-    job = cluster.submit("examples/digits/job-horovod.yaml", *launcher, "--follow")
+    job = cluster.submit("examples/digits/job-horovod.yaml", *launcher, "--follow", *epochs("train_horovod.py"))
     assert job.exit_code == 0, job.told
     assert job.result["world_size"] == 4
     (accuracy,) = [report["accuracy"] for report in reports(job).values() if "accuracy" in report]

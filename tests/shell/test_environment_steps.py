@@ -191,3 +191,17 @@ def test_an_environment_whose_horovod_lacks_mpi_is_not_good(tmp_path: Path, mpi:
     done = subprocess.run(argv, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == mpi
     assert says in done.stdout + done.stderr
+
+
+def test_what_a_rank_imports_later_is_imported_when_its_environment_is_made(tmp_path: Path) -> None:
+    """And compiled by that, where a rank may not write."""
+    (tmp_path / "torch" / "_dynamo").mkdir(parents=True)
+    for folder in ("torch", "torch/_dynamo"):
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "torch-2.13.0.dist-info").mkdir()
+    (tmp_path / "torch-2.13.0.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.13.0\n")
+    (tmp_path / "lock.txt").write_text("# imports: torch\ntorch==2.13.0\n")
+    argv = [sys.executable, str(STEPS.parent / "environments/verify.py"), str(tmp_path / "lock.txt")]
+    done = subprocess.run(argv, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.parent.name for path in (tmp_path / "torch" / "_dynamo").rglob("*.pyc")] == ["__pycache__"]

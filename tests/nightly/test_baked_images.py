@@ -11,6 +11,17 @@ import re
 import pytest
 from bed import ROOT, Bed
 
+SUBJECTS = [
+    "examples/no-internet.yaml",
+    "gpucluster/baking/*",
+    "stacks/builder.py",
+    "stacks/images.py",
+    "localcloud/ec2/images.py",
+    "bootstrap/gpucluster_node/environment_cache.py",
+    "bootstrap/steps/baked.sh",
+    "bootstrap/steps/seal.sh",
+    "bootstrap/steps/storage_clients.sh",
+]
 pytestmark = pytest.mark.timeout(600)
 STORAGE = """
 storage:

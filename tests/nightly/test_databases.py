@@ -12,6 +12,10 @@ from bed import Bed, wait_for
 from localcloud import state
 from localcloud.machines import leftovers
 
+SUBJECTS = [
+    "localcloud/databases/*",
+    "localcloud/rds.py",
+]
 pytestmark = pytest.mark.timeout(180)
 
 

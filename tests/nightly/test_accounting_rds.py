@@ -7,6 +7,15 @@ from bed import Bed, wait_for
 
 from localcloud import state
 
+SUBJECTS = [
+    "localcloud/databases/*",
+    "localcloud/rds.py",
+    "localcloud/truststore.py",
+    "stacks/accounting.py",
+    "bootstrap/steps/mariadb.sh",
+    "bootstrap/steps/slurmdbd.sh",
+    "bootstrap/steps/accounting.sh",
+]
 pytestmark = pytest.mark.timeout(300)
 
 # As root on the head node: what the database says to slurmdbd's user over TLS, without it, and with a wrong password.

@@ -23,6 +23,14 @@ from guests import (
 from localcloud.machines import leftovers
 from localcloud.machines.spec import BootFault, Hardware
 
+SUBJECTS = [
+    "localcloud/machines/hypervisor.py",
+    "localcloud/machines/machine.py",
+    "localcloud/machines/nspawn.py",
+    "localcloud/machines/volumes.py",
+    "localcloud/machines/layers.py",
+]
+
 
 @pytest.fixture(scope="module")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:

@@ -11,6 +11,22 @@ from test_changes import _FILES, _SERVICES, _said
 
 from localcloud.machines import image
 
+SUBJECTS = [
+    "localcloud/machines/image.py",
+    "localcloud/machines/plain.sh",
+    "localcloud/machines/packages.txt",
+    "bootstrap/user-data.sh.j2",
+    "bootstrap/steps/packages.sh",
+    "bootstrap/steps/munge.sh",
+    "bootstrap/steps/mpi.sh",
+    "bootstrap/steps/mariadb.sh",
+    "bootstrap/steps/slurmdbd.sh",
+    "bootstrap/steps/slurm_head.sh",
+    "bootstrap/steps/slurm_compute.sh",
+    "bootstrap/steps/imds_guard.sh",
+    "bootstrap/steps/python_env.sh",
+    "bootstrap/steps/environment.sh",
+]
 pytestmark = pytest.mark.timeout(900)
 
 CLUSTER = """

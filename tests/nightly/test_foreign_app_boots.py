@@ -23,6 +23,12 @@ from localcloud import state
 from localcloud.machines import cgroups, doctor, leftovers, namespaces, nspawn, ownership
 from tests.ports import two_free_ports
 
+SUBJECTS = [
+    "tests/cloud/foreign_app/*",
+    "localcloud/cloudformation/*",
+    "localcloud/ec2/*",
+    "localcloud/machines/*.py",
+]
 REPOSITORY = Path(__file__).parents[2]
 CDK = REPOSITORY / "node_modules/aws-cdk/bin/cdk"
 APP = REPOSITORY / "tests/cloud/foreign_app"

@@ -8,6 +8,14 @@ from typing import Any
 import pytest
 from bed import ROOT, Bed
 
+SUBJECTS = [
+    "examples/p4d-fsx-smddp.yaml",
+    "examples/g5-spot.yaml",
+    "stacks/purchase.py",
+    "bootstrap/steps/efa.sh",
+    "localcloud/machines/guest/usr/bin/fi_info",
+    "localcloud/machines/guest/usr/bin/nvidia-smi",
+]
 pytestmark = pytest.mark.timeout(480)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from bed import Bed, Submitted
+from bed import ROOT, Bed, Submitted
 
-PROGRAMS = Path(__file__).parent / "programs"
+SUBJECTS = [
+    "examples/imagenet/*",
+    "gpucluster_train/*",
+    "tests/cluster/programs/schedule_*.py",
+    "bootstrap/environments/*.txt",
+]
+PROGRAMS = ROOT / "tests" / "cluster" / "programs"
 FOUR_RANKS = ("--nodes", "2", "--gpus-per-node", "2")
 TINY = ("--synthetic", "tiny", "--global-batch", "32")
 TIMEOUT_S = 420
@@ -72,19 +77,24 @@ def test_mxnet_workers_end_with_the_same_weights(servers: Bed) -> None:
     assert float(one) == float(other) > 0
 
 
-@pytest.mark.parametrize(
-    ("bed", "words"),
-    [
-        ("cluster", ("--launcher", "srun", "--framework", "torch")),
-        ("servers", ("--launcher", "srun", "--framework", "tensorflow")),
-        ("servers", ("--launcher", "mxnet-ps", "--nodes", "2", "--servers", "2")),
-    ],
-    ids=["torch", "keras", "mxnet"],
-)
-def test_the_schedule_is_followed(bed: str, words: tuple[str, ...], request: pytest.FixtureRequest) -> None:
-    framework = request.node.callspec.id
-    one_rank = () if framework == "mxnet" else ("--ntasks-per-node", "1")
+def follow_the_schedule(bed: Bed, framework: str, *words: str) -> None:
     program = ("--workdir", str(PROGRAMS), "--follow", "--", "python", f"schedule_{framework}.py")
-    done = request.getfixturevalue(bed).submit(*words, *one_rank, *program, timeout_s=TIMEOUT_S)
+    done = bed.submit(*words, *program, timeout_s=TIMEOUT_S)
     assert done.exit_code == 0, done.told + "\n".join(done.log)
     assert any(f"{framework} followed the schedule" in line for line in done.log)
+
+
+ONE_RANK = ("--launcher", "srun", "--ntasks-per-node", "1")
+# Each names the cluster that it shares: one that asked for it by a parameter would boot its own.
+
+
+def test_torch_follows_the_schedule(cluster: Bed) -> None:
+    follow_the_schedule(cluster, "torch", *ONE_RANK, "--framework", "torch")
+
+
+def test_keras_follows_the_schedule(servers: Bed) -> None:
+    follow_the_schedule(servers, "keras", *ONE_RANK, "--framework", "tensorflow")
+
+
+def test_mxnet_follows_the_schedule(servers: Bed) -> None:
+    follow_the_schedule(servers, "mxnet", "--launcher", "mxnet-ps", "--nodes", "2", "--servers", "2")

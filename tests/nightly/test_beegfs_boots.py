@@ -10,6 +10,12 @@ import pytest
 from bed import Bed, wait_for
 from beds import opened
 
+SUBJECTS = [
+    "stacks/storage/beegfs.py",
+    "bootstrap/gpucluster_node/beegfs*.py",
+    "bootstrap/steps/beegfs*.sh",
+    "localcloud/machines/guest/usr/lib/localcloud/beegfs-services",
+]
 CLUSTER = """\
 name: Ram
 region: us-east-1

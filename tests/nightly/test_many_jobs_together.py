@@ -1,0 +1,23 @@
+"""Two jobs on the same nodes at once, twenty times over: what one run of them misses, one of many finds."""
+
+from __future__ import annotations
+
+from bed import Bed
+from test_jobs_together import folders, run_in_pairs
+
+SUBJECTS = [
+    "templates/job/hold-ports.sh",
+    "templates/job/job.sh",
+    "templates/job/network.sh",
+    "templates/job/srun.sh.j2",
+    "templates/job/torchrun*",
+    "templates/job/horovodrun.sh.j2",
+]
+PAIRS = [("srun", "srun"), ("torchrun", "torchrun"), ("horovodrun", "horovodrun"), ("torchrun", "horovodrun")]
+
+__all__ = ["folders"]  # a fixture
+
+
+def test_two_jobs_at_once_on_the_same_nodes_twenty_times_over(cluster: Bed, folders: dict[str, str]) -> None:
+    for _ in range(5):
+        run_in_pairs(cluster, folders, PAIRS)
