@@ -31,6 +31,8 @@ from localcloud.credential_errors import Refused
 from localcloud.roles import Session
 from localcloud.routes import Routes
 from localcloud.runtime import current
+from localcloud.validation import check
+from localcloud.validation.refusal import Refusal
 
 StartResponse = Callable[..., Any]
 Environ = dict[str, Any]
@@ -90,6 +92,14 @@ class Application:
     def _answer(
         self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, environ: Environ
     ) -> Response:
+        try:
+            return self._served(call, session, verdict, environ)
+        except Refusal as refusal:
+            return answers.error(call, refusal.code, refusal.message, status=refusal.status)
+
+    def _served(
+        self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, environ: Environ
+    ) -> Response:
         if current().faults.throttled(call.service, call.action):
             return answers.throttled(call)
         with current().lock:
@@ -97,6 +107,7 @@ class Application:
                 return answers.error(call, "EndpointUnreachable", f"no way to the endpoint: {lacks}", status=503)
         if verdict.denial:
             return answers.denied(call, str(verdict.denial))
+        check.check(call, environ)
         if call.service == "cloudformation":  # it calls back, so it must not hold the lock
             from localcloud.cloudformation import api
 

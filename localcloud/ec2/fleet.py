@@ -13,6 +13,7 @@ from moto.ec2.responses import EC2Response
 from localcloud.ec2 import kept, launch
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.instances import once
+from localcloud.validation.refusal import Refusal
 
 Request = dict[str, Any]
 _FLEETS = "fleets"
@@ -50,7 +51,7 @@ def _create(backend: EC2Backend, request: Request) -> Request:
         try:
             smallest = missing if least >= wanted else 1
             ids, instance_type = _launch(backend, request, template, override, (smallest, missing), spot, fleet_id)
-        except EC2ClientError as error:
+        except (EC2ClientError, Refusal) as error:
             errors.append(where | {"ErrorCode": error.code, "ErrorMessage": error.message})
         else:
             launched.append(where | {"InstanceIds": ids, "InstanceType": instance_type})

@@ -18,6 +18,8 @@ from localcloud.runtime import current
 
 _COPIED = ("image_type", "hypervisor", "root_device_name", "root_device_type", "sriov", "boot_mode")
 
+_ROOT_GIB = 8  # Ubuntu's and Amazon Linux's
+
 
 def check_launchable(backend: EC2Backend, image_id: str) -> None:
     """Raises what RunInstances answers for an image that is unknown, not ready yet, or deregistered."""
@@ -25,6 +27,11 @@ def check_launchable(backend: EC2Backend, image_id: str) -> None:
     if not found or found[0].state != "available":
         state = found[0].state if found else "deregistered"
         raise Ec2Error("InvalidAMIID.Unavailable", f"The image ID '{image_id}' is not available: it is {state}")
+
+
+def root_size_gib(image: Ami) -> int:
+    """Of the root device that an image brings; moto makes each as large as the next."""
+    return int(image.ebs_snapshot.volume.size) if _is_own(image) else _ROOT_GIB
 
 
 class ImageActions(EC2Response):

@@ -12,7 +12,7 @@ from moto.core.utils import utcnow
 from moto.ec2.models import EC2Backend
 from moto.ec2.responses import EC2Response
 
-from localcloud.ec2 import kept, launch, lifecycle
+from localcloud.ec2 import kept, launch, lifecycle, statuses
 from localcloud.ec2.errors import Ec2Error
 from localcloud.runtime import current
 
@@ -28,15 +28,26 @@ def once(backend: EC2Backend, action: str, request: dict[str, Any], make: Callab
     fingerprint = json.dumps(request, sort_keys=True, default=str)
     if token in tokens:
         if tokens[token]["request"] != fingerprint:
-            raise Ec2Error(
+            raise Ec2Error(  # ubicloud/ubicloud#5898
                 "IdempotentParameterMismatch",
-                "The client token you have provided is associated with a resource whose parameters do not match "
-                "this request.",
+                "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
             )
+        _refuse_ended(tokens[token]["answer"])
         return tokens[token]["answer"]
     answer = make()
     tokens[token] = {"request": fingerprint, "answer": answer}
     return answer
+
+
+def _refuse_ended(answer: Any) -> None:
+    """Since January 2025 the token of a terminated instance is refused: boto/boto3#4406."""
+    instances = getattr(answer, "instances", None)
+    if instances and all(instance.state == "terminated" for instance in instances):
+        raise Ec2Error(
+            "IdempotentInstanceTerminated",
+            "The client token you have provided is associated with a terminated instance. Please use a different "
+            "client token",
+        )
 
 
 class InstanceActions(EC2Response):
@@ -64,6 +75,13 @@ class InstanceActions(EC2Response):
                 ]
             }
         )
+
+    def describe_instance_status(self) -> ActionResult:
+        result: ActionResult = super().describe_instance_status()
+        filters = self._filters_from_querystring()
+        answer: Any = result.result
+        answer["InstanceStatuses"] = [each for each in answer["InstanceStatuses"] if statuses.matches(each, filters)]
+        return result
 
     def describe_instance_type_offerings(self) -> ActionResult:
         """Without what a `not-offered` fault takes away; zone ids stand for their zones."""

@@ -17,8 +17,9 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
 from moto.iam.models import InstanceProfile
 
-from localcloud.ec2 import catalogue, images, interfaces, placement, power, quotas, reservations
+from localcloud.ec2 import catalogue, images, interfaces, placement, power, quotas, reservations, undo
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity, not_offered
+from localcloud.ec2.validation import launch as rules
 from localcloud.runtime import current
 
 Request = dict[str, Any]
@@ -38,9 +39,10 @@ def run(backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Rese
     if current().faults.no_capacity(instance_type, subnet.availability_zone):
         raise insufficient_capacity(instance_type, subnet.availability_zone)
     count = _count(request, nics, subnet)
-    reservation = _build(backend, request, nics, count)
-    for instance in reservation.instances:
-        _complete(backend, instance, request, nics, profile)
+    with undo.what_fails(backend):
+        reservation = _build(backend, request, nics, count)
+        for instance in reservation.instances:
+            _complete(backend, instance, request, nics, profile)
     for instance in reservation.instances:
         power.on(instance)
     return reservation
@@ -124,6 +126,7 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
         raise not_offered(instance_type, subnet.availability_zone)
     interfaces.check(instance_type, nics)
     _check_groups(backend, nics, subnet)
+    rules.check(backend, request, nics, subnet)
     placement.check(backend, request.get("Placement") or {}, subnet.availability_zone)
     reservations.check(backend, request, subnet.availability_zone)
     key_name = request.get("KeyName")
@@ -135,6 +138,7 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
 def _instance_profile(backend: EC2Backend, chosen: dict[str, str]) -> InstanceProfile | None:
     if not chosen:
         return None
+    key, value = next(iter(chosen.items()))
     try:
         profile: InstanceProfile = filter_iam_instance_profiles(
             backend.account_id,
@@ -146,6 +150,12 @@ def _instance_profile(backend: EC2Backend, chosen: dict[str, str]) -> InstancePr
         raise _invalid_profile(chosen) from error
     if not current().pace.knows_profile(profile.name):
         raise _invalid_profile(chosen)
+    if not profile.roles:
+        raise Ec2Error(
+            "InvalidParameterValue",
+            f"Value ({value}) for parameter iamInstanceProfile.{key.lower()} is invalid. IAM Instance Profile "
+            f'"{profile.arn}" has no associated IAM Roles',
+        )
     return profile
 
 
@@ -194,6 +204,7 @@ def _count(request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> int:
 def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], count: int) -> Reservation:
     """moto's model objects; moto merges nothing and knows no template."""
     reservation: Reservation | None = None
+    volumes = _volumes(backend, request)
     for index in range(count):
         made = backend.run_instances(
             request["ImageId"],
@@ -208,7 +219,7 @@ def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], co
             associate_public_ip=None,
             subnet_id=nics[0]["SubnetId"],
             tags=_tags(request),
-            block_device_mappings=_volumes(backend, request),
+            block_device_mappings=_moto_volumes(volumes),
             ebs_optimized=request.get("EbsOptimized") or False,
             metadata_options=request.get("MetadataOptions") or {},
             client_token=request.get("ClientToken"),
@@ -222,6 +233,7 @@ def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], co
             reservation.instances += made.instances
             del backend.reservations[made.id]
         made.instances[-1].ami_launch_index = index
+        _speed(backend, made.instances[-1], volumes)
     if reservation is None:
         raise Ec2Error("InvalidParameterValue", "MaxCount must be at least 1")
     return reservation
@@ -251,18 +263,29 @@ def _tags(request: Request) -> dict[str, dict[str, str]]:
 
 def _volumes(backend: EC2Backend, request: Request) -> list[dict[str, Any]]:
     """The request's block devices, with the root device that the image brings."""
-    root = backend.describe_images(ami_ids=[request["ImageId"]])[0].root_device_name or "/dev/sda1"
+    image = backend.describe_images(ami_ids=[request["ImageId"]])[0]
     named = {
-        mapping["DeviceName"]: dict(mapping.get("Ebs") or {}) for mapping in request.get("BlockDeviceMappings") or []
+        mapping["DeviceName"]: dict(mapping.get("Ebs") or {})
+        for mapping in request.get("BlockDeviceMappings") or []
+        if mapping.get("NoDevice") is None and mapping.get("VirtualName") is None
     }
-    volumes = {root: {"VolumeSize": 8, "VolumeType": "gp3"}} | named
-    return [
-        {
-            "DeviceName": name,
-            "Ebs": {"VolumeSize": 8, "VolumeType": "gp3", "DeleteOnTermination": True, "Encrypted": False} | ebs,
-        }
-        for name, ebs in volumes.items()
-    ]
+    root = image.root_device_name or "/dev/sda1"
+    volumes = {root: {"VolumeSize": images.root_size_gib(image)} | named.pop(root, {})} | named
+    usual = {"VolumeSize": None, "VolumeType": "gp3", "DeleteOnTermination": True, "Encrypted": False}
+    return [{"DeviceName": name, "Ebs": usual | ebs} for name, ebs in volumes.items()]
+
+
+def _moto_volumes(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """moto's run_instances knows no IOPS: `_speed` writes them, and the type that needs them, afterwards."""
+    return [volume | {"Ebs": volume["Ebs"] | {"VolumeType": "gp3"}} for volume in volumes]
+
+
+def _speed(backend: EC2Backend, instance: Instance, volumes: list[dict[str, Any]]) -> None:
+    for volume in volumes:
+        ebs, made = volume["Ebs"], backend.volumes[instance.block_device_mapping[volume["DeviceName"]].volume_id]
+        made.volume_type = ebs["VolumeType"]
+        made.iops = ebs.get("Iops") or (made.iops if ebs["VolumeType"] == "gp3" else None)
+        made.throughput = ebs.get("Throughput")
 
 
 def _complete(

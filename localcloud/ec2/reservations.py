@@ -53,7 +53,12 @@ def check(backend: EC2Backend, request: Request, availability_zone: str) -> None
         )
     if group and not str(found.get("PlacementGroupArn") or "").endswith(f":placement-group/{group}"):
         raise _exceeded(f"The capacity reservation {reservation_id} was not made for the placement group '{group}'.")
-    if (found["ReservationType"] == BLOCK) != (market(request) == BLOCK):
+    if found["ReservationType"] == BLOCK and market(request) != BLOCK:
+        raise Ec2Error(  # terraform-aws-modules/terraform-aws-ec2-instance#404
+            "InvalidParameterValue",
+            "The market type (purchasing) option is not valid. Choose a different market type and try again",
+        )
+    if found["ReservationType"] != BLOCK and market(request) == BLOCK:
         raise Ec2Error(
             "InvalidParameterCombination",
             f"The capacity reservation {reservation_id} is of type {found['ReservationType']}, the market type of the "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import moto.ec2.urls
+from botocore.model import OperationNotFoundError
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 
@@ -17,15 +18,19 @@ from localcloud.ec2.groups import GroupActions
 from localcloud.ec2.images import ImageActions
 from localcloud.ec2.instances import InstanceActions
 from localcloud.ec2.nat_gateways import NatGatewayActions
+from localcloud.ec2.pages import Pages
 from localcloud.ec2.placement import PlacementActions
 from localcloud.ec2.power import PowerActions
 from localcloud.ec2.reservations import CapacityReservationActions
 from localcloud.ec2.tags import TagActions
+from localcloud.ec2.validation import check
 from localcloud.ec2.volumes import VolumeActions
 from localcloud.ec2.vpcs import VpcActions
+from localcloud.validation.refusal import Refusal
 
 
 class Ec2(
+    Pages,
     InstanceActions,
     PowerActions,
     AttributeActions,
@@ -42,6 +47,7 @@ class Ec2(
 ):
     def call_action(self) -> Any:
         lifecycle.refresh(self.ec2_backend)
+        check.check(self.ec2_backend, self._get_action(), self.params)
         return super().call_action()
 
     def serialized(self, action_result: ActionResult) -> Any:
@@ -50,6 +56,18 @@ class Ec2(
         if isinstance(action_result.result, ServiceException):
             status = http_status(action_result.result.code)
         return status, headers, body
+
+    def parse_parameters(self, request: Any) -> None:
+        try:
+            super().parse_parameters(request)
+        except OperationNotFoundError:
+            raise _unknown(self._get_action()) from None
+        except (ValueError, OverflowError) as error:  # a word where a number is due
+            raise Refusal("InvalidParameterValue", f"A value of the request is invalid: {error}") from None
+
+
+def _unknown(action: str) -> Refusal:
+    return Refusal("InvalidAction", f"The action {action} is not valid for this web service.")
 
 
 def install() -> None:

@@ -110,12 +110,12 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"SecurityGroupIds": ["sg-00000000000000000"]}, "InvalidNetworkSettings", "sg-00000000000000000"),
     ({"KmsKeyId": "arn:aws:kms:us-east-1:123456789012:key/1", **scratch()}, "BadRequest", "KmsKeyId"),
     (scratch(AutomaticBackupRetentionDays=7), "BadRequest", "Automatic backups"),
-    (lustre(AutomaticBackupRetentionDays=91), "BadRequest", "got 91"),
+    (lustre(AutomaticBackupRetentionDays=91), "BadRequest", "less than or equal to 90"),
     (lustre(DataCompressionType="ZSTD"), "BadRequest", "NONE, LZ4"),
     (
         lustre(LogConfiguration={"Level": "ALL"}),
         "BadRequest",
-        "Log level ALL",
+        "Member must satisfy enum value set",
     ),
     (
         lustre(

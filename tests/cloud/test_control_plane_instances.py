@@ -107,7 +107,7 @@ def test_efa_only_interfaces_take_no_address(place: Place) -> None:
         (lambda p: {"InstanceType": "p4d.24xlarge", "NetworkInterfaces": p.efa(4)[1:]}, "InvalidParameterCombination"),
         (lambda p: {"MinCount": 5000, "MaxCount": 5000}, "InsufficientFreeAddressesInSubnet"),
         (lambda p: {"DryRun": True}, "DryRunOperation"),
-        (lambda p: reserved("cr-1"), "InvalidCapacityReservationId.NotFound"),
+        (lambda p: reserved("cr-0123456789abcdef0"), "InvalidCapacityReservationId.NotFound"),
     ],
 )  # fmt: skip
 def test_what_ec2_refuses(place: Place, request_: Callable[[Place], dict[str, Any]], expected: str) -> None:

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from place import ZONE, Place, code, reserved
 
 BLOCK = {"InstanceMarketOptions": {"MarketType": "capacity-block"}}
+OF_BLOCKS = {"InstanceType": "p4d.24xlarge"}  # no small type is sold in blocks
 SPOT = {"InstanceMarketOptions": {"MarketType": "spot"}}
 
 
@@ -26,7 +27,7 @@ def reserve(place: Place, **more: Any) -> str:
 
 
 def block(place: Place, **more: Any) -> str:
-    wanted = {"InstanceType": "m5.large", "InstanceCount": 1, "CapacityDurationHours": 24}
+    wanted = {"InstanceType": "p4d.24xlarge", "InstanceCount": 1, "CapacityDurationHours": 24}
     (offering,) = place.ec2.describe_capacity_block_offerings(**(wanted | more))["CapacityBlockOfferings"]
     offering_id = offering["CapacityBlockOfferingId"]
     bought = place.ec2.purchase_capacity_block(CapacityBlockOfferingId=offering_id, InstancePlatform="Linux/UNIX")
@@ -96,7 +97,7 @@ def test_what_does_not_fit_a_reservation(place: Place, group: str) -> None:
         (reserved(here) | SPOT, "InvalidParameterCombination"),
         (reserved(here) | BLOCK, "InvalidParameterCombination"),
         (BLOCK, "InvalidParameterCombination"),
-        (reserved("cr-1"), "InvalidCapacityReservationId.NotFound"),
+        (reserved("cr-0123456789abcdef0"), "InvalidCapacityReservationId.NotFound"),
     ]
     for request, expected in refused:
         with pytest.raises(ClientError) as error:
@@ -116,9 +117,9 @@ def test_a_capacity_block_takes_launches_of_its_market_type(place: Place) -> Non
     reservation_id = block(place)
     assert found(place, reservation_id)["ReservationType"] == "capacity-block"
     with pytest.raises(ClientError) as error:
-        place.run(**reserved(reservation_id))
-    assert code(error) == "InvalidParameterCombination"
-    (instance_id,) = place.run(**reserved(reservation_id), **BLOCK)
+        place.run(**reserved(reservation_id), **OF_BLOCKS)
+    assert code(error) == "InvalidParameterValue"
+    (instance_id,) = place.run(**reserved(reservation_id), **BLOCK, **OF_BLOCKS)
     assert place.describe(instance_id)[0]["InstanceLifecycle"] == "capacity-block"
     place.ec2.terminate_instances(InstanceIds=[instance_id])
     with pytest.raises(ClientError) as error:
@@ -131,5 +132,5 @@ def test_a_block_that_has_not_begun_takes_none(place: Place) -> None:
     reservation_id = block(place, StartDateRange=tomorrow)
     assert found(place, reservation_id)["State"] == "scheduled"
     with pytest.raises(ClientError) as error:
-        place.run(**reserved(reservation_id), **BLOCK)
+        place.run(**reserved(reservation_id), **BLOCK, **OF_BLOCKS)
     assert code(error) == "ReservationCapacityExceeded"

@@ -1,0 +1,39 @@
+"""The check of an EC2 request, once moto has parsed it and before anything acts on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.ec2.models import EC2Backend
+
+from localcloud.ec2.validation import filters, ids, model, tags
+from localcloud.ec2.validation.rules import RULES
+from localcloud.validation.refusal import Refusal
+
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/: "You cannot specify this parameter and … in the same call"
+_NOT_BOTH = {
+    "DescribeInstances": "InstanceIds", "DescribeInstanceStatus": "InstanceIds", "DescribeVolumes": "VolumeIds",
+    "DescribeSnapshots": "SnapshotIds", "DescribeNetworkInterfaces": "NetworkInterfaceIds",
+    "DescribeInstanceTopology": "InstanceIds", "DescribeInstanceTypes": "InstanceTypes",
+    "DescribeSecurityGroups": "GroupIds",
+}  # fmt: skip
+
+
+def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
+    """Raises a Refusal."""
+    model.check(action, parameters)
+    _check_pages(action, parameters)
+    filters.check(action, parameters)
+    tags.check(backend, action, parameters)
+    ids.check(backend, action, parameters)
+    for rule in RULES.get(action, ()):
+        rule(backend, parameters)
+
+
+def _check_pages(action: str, parameters: dict[str, Any]) -> None:
+    named = _NOT_BOTH.get(action)
+    if named and parameters.get(named) and parameters.get("MaxResults") is not None:
+        raise Refusal(
+            "InvalidParameterCombination",
+            f"The parameter {named[:1].lower()}{named[1:]} cannot be used with the parameter maxResults",
+        )

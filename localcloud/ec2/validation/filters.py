@@ -1,0 +1,39 @@
+"""The filters that each Describe action knows, read from its documentation in botocore's model."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from localcloud.ec2.validation.model import shape_of
+from localcloud.validation.refusal import Refusal
+
+_MOST_VALUES = 200
+_MOST_FILTERS = 50
+
+
+@lru_cache(maxsize=256)
+def known(action: str) -> frozenset[str]:
+    """Empty where the documentation lists none in a form that can be read."""
+    shape = shape_of(action)
+    member = shape.members.get("Filters") if shape else None
+    if member is None:
+        return frozenset()
+    return frozenset(re.findall(r"<li>\s*<p>\s*<code>\s*([a-z][^<]*?)\s*</code>", member.documentation))
+
+
+def check(action: str, parameters: dict[str, Any]) -> None:
+    given = parameters.get("Filters") or []
+    names = known(action)
+    if not isinstance(given, list) or len(given) > _MOST_FILTERS:
+        raise Refusal("FilterLimitExceeded", f"The maximum number of filters is {_MOST_FILTERS}.")
+    for each in given:
+        name, values = str(each.get("Name") or ""), each.get("Values") or []
+        if names and name not in names and not name.startswith(("tag:", "tag-")):
+            raise Refusal("InvalidParameterValue", f"The filter '{name}' is invalid")
+        if len(values) > _MOST_VALUES:
+            raise Refusal(
+                "FilterLimitExceeded",
+                f"The maximum number of filter values specified on a single call is {_MOST_VALUES}.",
+            )

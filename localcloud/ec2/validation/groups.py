@@ -1,0 +1,122 @@
+"""Security groups: names, rules, limits, and who still uses one.
+
+https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html#vpc-limits-security-groups
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from moto.ec2.models import EC2Backend
+
+from localcloud.ec2.validation.model import invalid
+from localcloud.validation.refusal import Refusal
+
+Given = dict[str, Any]
+MOST_RULES = 60  # in each direction
+_TEXT = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*")
+_RULE_TEXT = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*")
+_LONGEST = 255
+_PROTOCOLS = ("tcp", "udp", "icmp", "icmpv6", "-1", "all")
+_HIGHEST_PORT = 65535
+
+
+def create(backend: EC2Backend, given: Given) -> None:
+    name, text = str(given.get("GroupName") or ""), str(given.get("Description") or "")
+    if not text:
+        raise Refusal("MissingParameter", "The request must contain the parameter GroupDescription")
+    for member, value in (("groupName", name), ("groupDescription", text)):
+        if len(value) > _LONGEST or not _TEXT.fullmatch(value):
+            raise invalid(
+                member, value, f"Character sets beyond ASCII are not supported, nor more than {_LONGEST} characters."
+            )
+    if name.lower().startswith("sg-"):
+        raise invalid("groupName", name, "Group names may not be in the format sg-*.")
+    if name == "default":
+        raise Refusal("InvalidParameterValue", "Cannot use reserved security group name: default")
+    if given.get("VpcId") and any(g.name.lower() == name.lower() for g in backend.groups[given["VpcId"]].values()):
+        raise Refusal(
+            "InvalidGroup.Duplicate", f"The security group '{name}' already exists for VPC '{given['VpcId']}'"
+        )
+
+
+def delete(backend: EC2Backend, given: Given) -> None:
+    group = backend.get_security_group_from_id(str(given.get("GroupId")))
+    if group is None:
+        return
+    if group.name == "default":
+        raise Refusal("CannotDelete", f'the specified group: "{group.id}" name: "default" cannot be deleted by a user')
+    if any(group.id in _sources(other) for other in _of_vpc(backend, group) if other.id != group.id):
+        raise Refusal("DependencyViolation", f"resource {group.id} has a dependent object")
+
+
+def _of_vpc(backend: EC2Backend, group: Any) -> list[Any]:
+    return list(backend.groups[group.vpc_id].values())
+
+
+def _sources(group: Any) -> Iterator[str]:
+    for rule in [*group.ingress_rules, *group.egress_rules]:
+        if rule.source_group:
+            yield str(rule.source_group.get("GroupId"))
+
+
+def authorize_ingress(backend: EC2Backend, given: Given) -> None:
+    _authorize(backend, given, "ingress_rules")
+
+
+def authorize_egress(backend: EC2Backend, given: Given) -> None:
+    _authorize(backend, given, "egress_rules")
+
+
+def _authorize(backend: EC2Backend, given: Given, direction: str) -> None:
+    group = backend.get_security_group_from_id(str(given.get("GroupId"))) if given.get("GroupId") else None
+    permissions = given.get("IpPermissions") or [given]
+    added = 0
+    for permission in permissions:
+        _check_ports(permission)
+        sources = [*_listed(permission)]
+        added += max(len(sources), 1)
+        for source in permission.get("UserIdGroupPairs") or []:
+            _check_source(backend, group, source)
+    if group is not None and len(getattr(group, direction)) + added > MOST_RULES:
+        raise Refusal(
+            "RulesPerSecurityGroupLimitExceeded",
+            "The maximum number of rules per security group has been reached.",
+        )
+
+
+def _listed(permission: Given) -> Iterator[Given]:
+    for name in ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs"):
+        for each in permission.get(name) or []:
+            text = str(each.get("Description") or "")
+            if len(text) > _LONGEST or not _RULE_TEXT.fullmatch(text):
+                raise invalid("description", text, "Invalid rule description.")
+            yield each
+
+
+def _check_source(backend: EC2Backend, group: Any, source: Given) -> None:
+    other = backend.get_security_group_from_id(str(source.get("GroupId"))) if source.get("GroupId") else None
+    if group is not None and other is not None and other.vpc_id != group.vpc_id:
+        raise Refusal(
+            "InvalidGroup.NotFound", f"You have specified two resources that belong to different networks: {other.id}"
+        )
+
+
+def _check_ports(permission: Given) -> None:
+    protocol, first, last = permission.get("IpProtocol"), permission.get("FromPort"), permission.get("ToPort")
+    if protocol is None:
+        return
+    named = str(protocol).lower()
+    if named not in _PROTOCOLS and not (named.isdigit() and int(named) < 256):
+        raise invalid("ipProtocol", protocol, f"Unknown protocol, allowed: {', '.join(_PROTOCOLS[:5])} or a number.")
+    if named not in ("tcp", "udp", "6", "17"):
+        return
+    if first is None or last is None:
+        raise invalid("portRange", f"{first}-{last}", "Must specify both from and to ports with TCP/UDP.")
+    for port in (int(first), int(last)):
+        if not 0 <= port <= _HIGHEST_PORT:
+            raise invalid("portRange", port, "Must be between 0 and 65535.")
+    if int(first) > int(last):
+        raise invalid("portRange", f"{first}-{last}", "Invalid TCP/UDP port range.")

@@ -1,0 +1,26 @@
+"""The check itself: a call against its service's model, then against the rules."""
+
+from __future__ import annotations
+
+from localcloud.calls import Call, Environ
+from localcloud.runtime import current
+from localcloud.validation import (  # noqa: F401  the tables register themselves
+    constraints,
+    refusal,
+    requests,
+    rules,
+)
+
+
+def check(call: Call, environ: Environ) -> None:
+    """Raises the Refusal with which AWS would answer before it does anything."""
+    asked = requests.parse(call, environ)
+    if asked is None:
+        return
+    if asked.shape is not None:
+        found = list(constraints.violations(asked.shape, asked.parameters))
+        if found:
+            raise refusal.broken(asked.service, asked.protocol, found)
+    for rule in rules.of(asked.service, asked.action):
+        with current().lock:
+            rule(asked.parameters, call.region)

@@ -1,0 +1,89 @@
+"""The whole control plane in this process, without a server: requests of boto3 go straight into its application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+REGION = "us-east-1"
+_PLAIN = Config(
+    retries={"total_max_attempts": 1}, parameter_validation=False, s3={"addressing_style": "path"}
+)  # so that what boto3 would refuse gets to the cloud
+
+
+class _Body:
+    """What botocore reads an answer from."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def stream(self, **_: Any) -> list[bytes]:
+        content, self._content = self._content, b""
+        return [content]
+
+    def read(self, *_: Any, **__: Any) -> bytes:
+        return b"".join(self.stream())
+
+
+class InProcess:
+    def __init__(self, directory: Path) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        from localcloud import runtime, server, services
+        from localcloud.api_log import ApiLog
+        from localcloud.ec2 import service as ec2
+        from localcloud.faults import Faults
+        from localcloud.no_boot import NoBoot
+        from localcloud.roles import Sessions
+        from localcloud.ssh_keys import PushedKeys
+
+        runtime.install(runtime.Runtime(NoBoot(), Faults(), Sessions(), PushedKeys(), "127.0.0.1:1"))
+        ec2.install()
+        services.install()
+        moto_app = DomainDispatcherApplication(create_backend_app)
+        self._log = ApiLog(directory / "api.jsonl")
+        self._app = server.Application(moto_app, self._log, None)
+
+    def close(self) -> None:
+        self._log.close()
+
+    def client(self, service: str, region: str = REGION) -> Any:
+        client = boto3.client(
+            service, region_name=region, endpoint_url="http://127.0.0.1", config=_PLAIN,
+            aws_access_key_id="localcloud", aws_secret_access_key="localcloud",
+        )  # fmt: skip
+        client.meta.events.register("before-send", self._answer)
+        return client
+
+    def _answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        url = urlsplit(request.url)
+        body = request.body.read() if hasattr(request.body, "read") else request.body or b""
+        headers = {name: _text(value) for name, value in request.headers.items()}
+        environ = EnvironBuilder(
+            path=url.path, query_string=url.query, method=request.method, headers=headers, data=body,
+            base_url="http://127.0.0.1",
+        ).get_environ()  # fmt: skip
+        content, status, answered = run_wsgi_app(self._app, environ, buffered=True)
+        return AWSResponse(request.url, int(status.split()[0]), dict(answered), _Body(b"".join(content)))
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def refusal(call: Callable[[], Any]) -> tuple[str, int, str]:
+    """Code, HTTP status and message of a call that is refused; ("", status, "") of one that passes."""
+    try:
+        answer = call()
+    except ClientError as error:
+        status = int(error.response["ResponseMetadata"]["HTTPStatusCode"])
+        return str(error.response["Error"]["Code"]), status, str(error.response["Error"].get("Message", ""))
+    return "", int(answer["ResponseMetadata"]["HTTPStatusCode"]), ""
