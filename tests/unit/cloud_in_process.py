@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-REGION = "us-east-1"
+REGION, SECRET = "us-east-1", "in-process"
 _PLAIN = Config(
     retries={"total_max_attempts": 1}, parameter_validation=False, s3={"addressing_style": "path"}
 )  # so that what boto3 would refuse gets to the cloud
@@ -37,7 +37,7 @@ class InProcess:
     def __init__(self, directory: Path) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-        from localcloud import runtime, server, services
+        from localcloud import clients, runtime, server, services
         from localcloud.api_log import ApiLog
         from localcloud.ec2 import service as ec2
         from localcloud.faults import Faults
@@ -45,6 +45,7 @@ class InProcess:
         from localcloud.roles import Sessions
         from localcloud.ssh_keys import PushedKeys
 
+        clients.configure("http://127.0.0.1", SECRET)
         runtime.install(runtime.Runtime(NoBoot(), Faults(), Sessions(), PushedKeys(), "127.0.0.1:1"))
         ec2.install()
         services.install()
@@ -58,7 +59,7 @@ class InProcess:
     def client(self, service: str, region: str = REGION) -> Any:
         client = boto3.client(
             service, region_name=region, endpoint_url="http://127.0.0.1", config=_PLAIN,
-            aws_access_key_id="localcloud", aws_secret_access_key="localcloud",
+            aws_access_key_id="localcloud", aws_secret_access_key=SECRET,
         )  # fmt: skip
         client.meta.events.register("before-send", self._answer)
         return client
