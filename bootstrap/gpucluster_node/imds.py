@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from urllib.request import Request, urlopen
 
-URL = "http://169.254.169.254/latest"
+URL = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest"
+"""The variable is the SDKs' own."""
 TIMEOUT_S = 5
 
 
 def instance_id() -> str:
-    return _ask("meta-data/instance-id")
+    return ask("meta-data/instance-id")
 
 
-def _ask(path: str) -> str:
+def ask(path: str) -> str:
+    """Such as meta-data/instance-id."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     with urlopen(Request(f"{URL}/api/token", method="PUT", headers=lifetime), timeout=TIMEOUT_S) as answer:
         token = answer.read().decode()

@@ -25,6 +25,6 @@ beegfs_secret() {
         return
     fi
     arn=$(parameter "$BEEGFS_PARAMETER" auth_secret_arn)
-    secret=$(aws secretsmanager get-secret-value --secret-id "$arn" --query SecretString --output text)
+    secret=$(aws_api secret "$arn")
     printf %s "$secret" | put_file "$file" 0600 root:root
 }

@@ -2,8 +2,6 @@
 step_host_key() {
     local name=${SSM_PATH}host-key key published
     key=$(awk '{ print $1, $2 }' /etc/ssh/ssh_host_ed25519_key.pub)
-    published=$(aws ssm get-parameter --name "$name" --query Parameter.Value --output text)
-    if [ "$published" != "$key" ]; then
-        aws ssm put-parameter --name "$name" --overwrite --type String --value "$key" >/dev/null
-    fi
+    published=$(aws_api parameter "$name")
+    if [ "$published" != "$key" ]; then aws_api put-parameter "$name" "$key"; fi
 }

@@ -2,7 +2,7 @@
 step_munge() {
     local arn key
     arn=$(parameter head munge_secret_arn)
-    key=$(aws secretsmanager get-secret-value --secret-id "$arn" --query SecretString --output text)
+    key=$(aws_api secret "$arn")
     printf %s "$key" | put_file /etc/munge/munge.key 0400 munge:munge
     service_up munge /etc/munge/munge.key
 }

@@ -13,9 +13,8 @@ node_from_tag() {
     local id name wait
     id=$(imds meta-data/instance-id)
     for wait in 2 2 2 2 2 5 5 5 5 10 10 10 20 20 20 30 30 30 30 60; do
-        name=$(aws ec2 describe-tags --query 'Tags[0].Value' --output text \
-            --filters "Name=resource-id,Values=$id" 'Name=key,Values=gpucluster:node')
-        if [ "$name" != None ]; then
+        name=$(aws_api tag "$id" gpucluster:node)
+        if [ -n "$name" ]; then
             echo "$name"
             return
         fi

@@ -2,9 +2,7 @@
 
 # parameter NAME KEY: one value of the SSM parameter NAME.
 parameter() {
-    local json
-    json=$(aws ssm get-parameter --name "$SSM_PATH$1" --query Parameter.Value --output text)
-    json_value "$json" "$2"
+    aws_api parameter "$SSM_PATH$1" "$2"
 }
 
 # json_value JSON KEY

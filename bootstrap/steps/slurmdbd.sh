@@ -19,15 +19,13 @@ slurmdbd_conf() {
 
 # The password is never an argument: those everybody on the machine can read.
 database_on_rds() {
-    local ca=/etc/slurm/rds-ca.pem secret
+    local ca=/etc/slurm/rds-ca.pem
     authorities "$ca"
-    secret=$(aws secretsmanager get-secret-value --secret-id "$(parameter accounting secret_arn)" \
-        --query SecretString --output text)
     cat <<LINES
 StorageHost=$(parameter accounting host)
 StoragePort=$(parameter accounting port)
 StorageUser=$(parameter accounting user)
-StoragePass=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["password"])' <<<"$secret")
+StoragePass=$(aws_api secret "$(parameter accounting secret_arn)" password)
 StorageParameters=SSL_CA=$ca
 LINES
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
+from signed_aws import SignedAws
 from test_steps import STEPS, Machine
 
 PASSWORD = "topsecret"
@@ -25,17 +27,18 @@ def machine(tmp_path: Path) -> Machine:
     return found
 
 
-def test_the_password_of_the_database_is_no_argument_of_any_command(machine: Machine) -> None:
+def test_the_password_of_the_database_is_no_argument_of_any_command(machine: Machine, aws: SignedAws) -> None:
     (machine.root / "bundle/slurm").mkdir()
     (machine.root / "bundle/slurm/slurmdbd.conf").write_text("StorageLoc=slurm_acct_db\n")
-    machine.command(
-        "aws",
-        f'case $1 in ssm) echo \'{SSM}\' ;; *) echo \'{{"username": "slurm", "password": "{PASSWORD}"}}\' ;; esac',
-    )
+    aws.parameters["/x/accounting"] = SSM
+    aws.secrets["arn:x"] = json.dumps({"username": "slurm", "password": PASSWORD})
+    (machine.root / "bundle/gpucluster_node").symlink_to(STEPS.parent / "gpucluster_node")
     machine.command("curl", 'while [ "$1" != -o ]; do shift; done; echo PEM >"$2"')
     machine.command("python3", f'exec {sys.executable} "$@"')
+    script = "\n".join(f"export {name}={value}" for name, value in aws.environment.items())
     done = machine.run(
-        "ACCOUNTING=rds SSM_PATH=/x/\nslurmdbd_conf", "runner", "files", "services", "parameters", "slurmdbd"
+        f"{script}\nACCOUNTING=rds SSM_PATH=/x/\nslurmdbd_conf",
+        *("runner", "files", "services", "aws_api", "parameters", "slurmdbd"),
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [

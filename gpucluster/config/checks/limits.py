@@ -26,7 +26,7 @@ OTHER_BYTES = 110_000
 # A partition has a placement group and a parameter, and a launch template for each type, with its interfaces.
 PARTITION_RESOURCES = 2
 PARTITION_BYTES = 900
-LAUNCH_TEMPLATE_BYTES = 3_000
+LAUNCH_TEMPLATE_BYTES = 4_600
 INTERFACE_BYTES = 220
 
 CLOUDFORMATION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html"

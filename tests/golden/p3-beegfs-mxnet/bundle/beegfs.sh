@@ -49,6 +49,7 @@ export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 source "$BUNDLE/steps/runner.sh"
 source "$BUNDLE/steps/files.sh"
 source "$BUNDLE/steps/services.sh"
+source "$BUNDLE/steps/aws_api.sh"
 source "$BUNDLE/steps/parameters.sh"
 source "$BUNDLE/steps/packages.sh"
 source "$BUNDLE/steps/nvidia_packages.sh"

@@ -1,0 +1,199 @@
+"""What boot steps ask of AWS, with Python's standard library alone: a plain image has neither the AWS CLI nor boto3.
+
+usage: aws_api parameter NAME [KEY]         a value of Parameter Store, or of the JSON in it
+       aws_api put-parameter NAME VALUE     writes one that is there
+       aws_api secret ARN [KEY]             a secret, or a value of the JSON in it
+       aws_api tag INSTANCE KEY             the tag's value, or nothing
+       aws_api put-tag INSTANCE KEY VALUE
+
+It starts in a tenth of the time that boto3 takes, and a boot asks several times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import unescape
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+from gpucluster_node import imds
+
+TRIES = 9
+LONGEST_WAIT_S = 20
+TIMEOUT_S = 20
+PASSING = re.compile(r"Throttl|RequestLimitExceeded|TooManyRequests|RequestTimeout|SlowDown")
+"""Codes that come with 400. Parameter Store takes some forty reads a second, and a thousand nodes may boot at once."""
+TARGETS = {"ssm": "AmazonSSM", "secretsmanager": "secretsmanager"}
+EC2_VERSION = "2016-11-15"
+TAG_CHARACTERS = 250
+
+
+class Refused(Exception):
+    """AWS's code and message."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(said)
+        self.passes = status >= 500 or status == 429 or bool(PASSING.search(said))
+
+
+@dataclass(frozen=True)
+class Credentials:
+    key_id: str
+    secret: str
+    token: str
+
+
+def role_credentials() -> Credentials:
+    folder = "meta-data/iam/security-credentials/"
+    found = json.loads(imds.ask(folder + imds.ask(folder).split()[0]))
+    if "AccessKeyId" not in found:  # a role that the instance may not assume comes with 200, too
+        raise Refused(500, f"{found.get('Code')}: {found.get('Message')}")
+    return Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["Token"])
+
+
+def endpoint(service: str, region: str) -> str:
+    """The environment's, by the names that AWS's own SDKs read; else the region's, in its partition's domain."""
+    chosen = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL")
+    return (chosen or f"https://{service}.{region}.{imds.ask('meta-data/services/domain')}").rstrip("/")
+
+
+def signed(
+    credentials: Credentials, service: str, region: str, url: str, body: bytes, headers: Mapping[str, str], now: str
+) -> dict[str, str]:
+    """The headers of a POST to `url`, which has no path, with Signature Version 4. `now`: as 20260131T235959Z."""
+    scope = f"{now[:8]}/{region}/{service}/aws4_request"
+    sent = {**headers, "host": urlsplit(url).netloc, "x-amz-date": now, "x-amz-security-token": credentials.token}
+    names = ";".join(sorted(sent))
+    lines = "".join(f"{name}:{sent[name]}\n" for name in sorted(sent))
+    request = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+    key = f"AWS4{credentials.secret}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    identity = f"Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    return {**sent, "authorization": f"AWS4-HMAC-SHA256 {identity}"}
+
+
+def call(service: str, body: bytes, headers: Mapping[str, str]) -> str:
+    """Raises Refused. What passes by itself is tried again, after a random time: many nodes boot at once."""
+    for attempt in range(1, TRIES):
+        try:
+            return _call_once(service, body, headers)
+        except Refused as error:
+            if not error.passes:
+                raise
+        except OSError as error:  # the network, or the metadata service
+            print(f"AWS cannot be asked yet: {error}", file=sys.stderr)
+        time.sleep(random.uniform(0, min(LONGEST_WAIT_S, 2**attempt)))
+    return _call_once(service, body, headers)
+
+
+def _call_once(service: str, body: bytes, headers: Mapping[str, str]) -> str:
+    region = os.environ["AWS_DEFAULT_REGION"]
+    url = endpoint(service, region) + "/"
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    request = Request(url, body, signed(role_credentials(), service, region, url, body, headers, now))
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as answer:
+            text: str = answer.read().decode()
+            return text
+    except HTTPError as error:
+        raise Refused(error.code, reason(error.code, error.read().decode(errors="replace"))) from None
+
+
+def reason(status: int, text: str) -> str:
+    """JSON of the newer services, XML of EC2; what a proxy says has neither."""
+    code = re.search(r'"__type"\s*:\s*"(?:[^"]*#)?([^"]+)"|<Code>([^<]*)</Code>', text)
+    message = re.search(r'"[Mm]essage"\s*:\s*"((?:[^"\\]|\\.)*)"|<Message>([^<]*)</Message>', text)
+    if code is None:
+        return f"HTTP {status}: {text[:200]}"
+    said = unescape(next(filter(None, message.groups()), "")) if message else ""
+    return ": ".join(filter(None, (code[1] or code[2], said)))
+
+
+def _json(service: str, action: str, **arguments: object) -> dict[str, object]:
+    headers = {"content-type": "application/x-amz-json-1.1", "x-amz-target": f"{TARGETS[service]}.{action}"}
+    found: dict[str, object] = json.loads(call(service, json.dumps(arguments).encode(), headers))
+    return found
+
+
+def _ec2(action: str, **arguments: str) -> str:
+    form = {
+        "Action": action,
+        "Version": EC2_VERSION,
+        **{name.replace("_", "."): each for name, each in arguments.items()},
+    }
+    return call(
+        "ec2",
+        urlencode(form, errors="replace").encode(),
+        {"content-type": "application/x-www-form-urlencoded; charset=utf-8"},
+    )
+
+
+def _value(text: object, key: str | None) -> str:
+    return str(text if key is None else json.loads(str(text))[key])
+
+
+def parameter(name: str, key: str | None = None) -> str:
+    found = _json("ssm", "GetParameter", Name=name)["Parameter"]
+    return _value(found["Value"], key) if isinstance(found, dict) else ""
+
+
+def put_parameter(name: str, value: str) -> None:
+    _json("ssm", "PutParameter", Name=name, Value=value, Type="String", Overwrite=True)
+
+
+def secret(arn: str, key: str | None = None) -> str:
+    return _value(_json("secretsmanager", "GetSecretValue", SecretId=arn)["SecretString"], key)
+
+
+def tag(instance: str, key: str) -> str:
+    filters = {
+        "Filter_1_Name": "resource-id",
+        "Filter_1_Value_1": instance,
+        "Filter_2_Name": "key",
+        "Filter_2_Value_1": key,
+    }
+    found = re.search(r"<value>([^<]*)</value>", _ec2("DescribeTags", **filters))
+    return unescape(found[1]) if found else ""
+
+
+def put_tag(instance: str, key: str, value: str) -> None:
+    """As much of the value as a tag takes."""
+    _ec2("CreateTags", ResourceId_1=instance, Tag_1_Key=key, Tag_1_Value=value[:TAG_CHARACTERS])
+
+
+VERBS: dict[str, Callable[..., str | None]] = {
+    "parameter": parameter,
+    "put-parameter": put_parameter,
+    "secret": secret,
+    "tag": tag,
+    "put-tag": put_tag,
+}
+
+
+def main(arguments: list[str]) -> int:
+    verb, *rest = arguments
+    try:
+        said = VERBS[verb](*rest)
+    except (Refused, OSError, KeyError, ValueError) as error:
+        print(f"AWS, asked for {verb} {rest[0]}: {error}", file=sys.stderr)
+        return 1
+    if said is not None:
+        sys.stdout.write(said + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
