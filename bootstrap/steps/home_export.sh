@@ -1,10 +1,25 @@
 # The head exports /home to the VPC, where EFS does not hold it. Nodes write their host keys there as root, so root is not squashed.
 step_home_export() {
-    local exports=/etc/exports.d/gpucluster.exports
+    local exports=/etc/exports.d/gpucluster.exports conf=/etc/nfs.conf.d/gpucluster.conf
     if [ "$HOME_ON" = efs ]; then return; fi
-    echo "/home $(imds_interface vpc-ipv4-cidr-block)(rw,sync,no_root_squash,no_subtree_check)" |
-        put_file "$exports" 0644 root:root
+    home_exports | put_file "$exports" 0644 root:root
+    printf '[nfsd]\nthreads=%s\n' "$(nfsd_threads)" | put_file "$conf" 0644 root:root
     needs_home nfs-server
     # Its start reads the exports anew.
-    service_up nfs-server "$exports"
+    service_up nfs-server "$exports" "$conf"
+}
+
+# A subnet may lie in a CIDR block that the VPC was given later.
+home_exports() {
+    local block blocks
+    blocks=$(imds_interface vpc-ipv4-cidr-blocks)
+    printf /home
+    for block in $blocks; do printf ' %s(rw,sync,no_root_squash,no_subtree_check)' "$block"; done
+    echo
+}
+
+# Eight, the default, is too few where a thousand nodes mount it. As ParallelCluster has it: aws/aws-parallelcluster-cookbook#1554
+nfsd_threads() {
+    local threads=$(($(nproc) * 4))
+    echo $((threads < 8 ? 8 : threads > 256 ? 256 : threads))
 }

@@ -30,10 +30,12 @@ without_services() {
         "$@" # the image has a policy of its own
         return
     fi
-    printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
-    chmod 0755 "$policy"
-    "$@"
-    rm "$policy"
+    (
+        trap 'rm -f "$policy"' EXIT # else a later `apt install` would start nothing either
+        printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
+        chmod 0755 "$policy"
+        "$@"
+    )
 }
 
 # need COMMAND PACKAGE: notes the package where the command is missing.
@@ -49,11 +51,17 @@ install_packages() {
         install -y --no-install-recommends "$@"
 }
 
-# A machine that has just booted may be updating them itself; apt waits for dpkg's lock, never for that of the lists.
+# apt waits for dpkg's lock, never for that of the lists, which a machine that has just booted may be updating itself. A repository
+# of the image's that is broken, by an expired key for one, must not keep the others from being used.
 update_package_lists() {
-    for _ in {1..30}; do
-        if apt-get -q update; then return; fi
+    local said attempt
+    for attempt in {1..30}; do
+        if said=$(apt-get -q update 2>&1); then return; fi
+        if [[ $said != *"Could not get lock"* && $attempt -ge 3 ]]; then
+            say "warning: not every package list could be updated: $(grep -m1 '^E:' <<<"$said" || true)"
+            return
+        fi
         sleep 10
     done
-    apt-get -q update
+    fail "apt-get update: $(grep -m1 '^E:' <<<"$said" || true)"
 }

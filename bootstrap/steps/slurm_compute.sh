@@ -1,10 +1,11 @@
 # slurmd, configless: every file comes from the head.
 step_slurm_compute() {
-    local drop_in=/etc/systemd/system/slurmd.service.d/gpucluster.conf
+    local folder=/etc/systemd/system/slurmd.service.d
     put_directory /var/log/slurm 0755 slurm:slurm
-    slurmd_drop_in | put_file "$drop_in" 0644 root:root
+    slurmd_drop_in | put_file "$folder/gpucluster.conf" 0644 root:root
     slurm_limits slurmd
-    service_up slurmd "$drop_in" /etc/munge/munge.key /etc/systemd/system/slurmd.service.d/gpucluster-limits.conf
+    starts_again slurmd
+    service_up slurmd "$folder"/gpucluster{,-limits,-restart}.conf /etc/munge/munge.key
 }
 
 # The packaged command line stays, whatever it is in this version; ours are added to it.

@@ -11,10 +11,11 @@ step_slurm_head() {
     power_programs
     put_staging
     slurm_limits slurmctld
+    starts_again slurmctld
     needs_home slurmctld
     running=$(systemctl is-active slurmctld || true)
     service_up slurmctld $etc/{slurm,gres,image,cgroup,plugstack}.conf $etc/burst_buffer.{conf,lua} /etc/munge/munge.key \
-        /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,staging}.conf
+        /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,restart,staging}.conf
     # Nodes that are up learn of new files by a reconfiguration only.
     if [ "$running $RESTARTED" = "active yes" ]; then
         wait_for_controller

@@ -8,7 +8,8 @@ step_slurmdbd() {
     put_directory /var/log/slurm 0755 slurm:slurm
     text=$(slurmdbd_conf)
     put_file "$conf" 0600 slurm:slurm <<<"$text"
-    service_up slurmdbd "$conf" /etc/munge/munge.key
+    starts_again slurmdbd
+    service_up slurmdbd "$conf" /etc/munge/munge.key /etc/systemd/system/slurmdbd.service.d/gpucluster-restart.conf
 }
 
 # slurmdbd_conf: the bundle's, and what only the deployment knows.

@@ -16,6 +16,7 @@ from gpucluster.config.models import Efs, FsxLustre
 from gpucluster.instances import InstanceType
 
 INSTALLS = (
+    "apt_timers",
     "packages",
     "nvidia_driver",
     "fabric_manager",

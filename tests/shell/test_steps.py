@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,21 +230,65 @@ def test_packages_start_no_services(machine: Machine) -> None:
     machine.run(install, "packages").check_returncode()
     assert "policy 101" in machine.calls() and not policy.exists()
     machine.command("apt-get", "exit 100")
-    assert machine.run(f"sleep() {{ :; }}; {install}", "packages").returncode != 0
+    assert machine.run(f"sleep() {{ :; }}; {install}", "runner", "packages").returncode != 0
+    assert not policy.exists()
     machine.command("apt-get")
-    machine.run(install, "packages").check_returncode()
-    assert not policy.exists()  # what a run left that failed
     policy.write_text("#!/bin/sh\nexit 0\n")
     machine.run(install, "packages").check_returncode()
     assert policy.read_text() == "#!/bin/sh\nexit 0\n"
 
 
-def test_package_lists_that_somebody_else_updates_are_waited_for(machine: Machine) -> None:
-    locked = 'if [ "$1$2" = -qupdate ] && [ "$(grep -c update "$ROOT/calls")" -lt 3 ]; then exit 100; fi'
-    machine.command("apt-get", locked)
-    machine.command("sleep")
-    machine.run("install_packages munge", "packages").check_returncode()
-    assert [call[:7] for call in machine.calls()] == ["apt-get", "sleep 1", "apt-get", "sleep 1", "apt-get", "apt-get"]
+@pytest.fixture
+def apt(machine: Machine) -> Machine:
+    """With this machine's own apt, which knows the repositories below the scratch folder and nothing else."""
+    for folder in ("state/lists/partial", "cache/archives/partial", "etc", "good", "broken"):
+        (machine.root / folder).mkdir(parents=True)
+    (machine.root / "state/status").touch()
+    (machine.root / "good/Packages").write_text("")
+    (machine.root / "etc/sources.list").write_text(f"deb [trusted=yes] file:{machine.root}/good ./\n")
+    options = {
+        "Dir": machine.root,
+        "Dir::State": "state",
+        "Dir::State::lists": "lists",
+        "Dir::State::status": machine.root / "state/status",
+        "Dir::Cache": "cache",
+        "Dir::Etc": "etc",
+        "Dir::Etc::sourcelist": "sources.list",
+        "APT::Sandbox::User": "root",
+    }
+    (machine.root / "apt.conf").write_text("".join(f'{name} "{value}";\n' for name, value in options.items()))
+    return machine
+
+
+UPDATE = (
+    'export APT_CONFIG="$ROOT/apt.conf"\nsleep() { echo "slept $1"; eval "${AFTER_SLEEP:-}"; }\nupdate_package_lists'
+)
+
+
+def test_package_lists_that_somebody_else_updates_are_waited_for(apt: Machine) -> None:
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    argv = [sys.executable, "-c", hold, f"{apt.root}/state/lists/lock"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        done = apt.run(f"AFTER_SLEEP='kill {holder.pid} && command sleep 0.3'\n{UPDATE}", "runner", "packages")
+    assert (done.returncode, done.stdout) == (0, "slept 10\n"), done.stderr
+    apt.command(
+        "apt-get", "echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (x)' >&2; exit 100"
+    )
+    done = apt.run(UPDATE, "runner", "packages")
+    assert done.returncode != 0
+    assert done.stderr.startswith("apt-get update: E: Could not get lock")
+
+
+def test_a_broken_repository_of_the_image_does_not_end_the_boot(apt: Machine) -> None:
+    (apt.root / "broken/Release").write_text("Suite: none\n")  # not signed; an expired key is told in the same way
+    with (apt.root / "etc/sources.list").open("a") as sources:
+        sources.write(f"deb file:{apt.root}/broken ./\n")
+    done = apt.run(UPDATE, "runner", "packages")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("slept 10") == 2
+    assert "warning: not every package list could be updated: E: The repository" in done.stdout
+    assert [path for path in (apt.root / "state/lists").iterdir() if path.name.endswith("good_._Packages")]
 
 
 def test_a_compiler_is_installed_where_horovod_must_be_built(machine: Machine) -> None:
@@ -267,3 +312,53 @@ def test_the_metadata_guard_can_start_before_the_network(machine: Machine) -> No
     unit = machine.run(up, "imds_guard").stdout.partition("imds-guard.service")[2].splitlines()
     assert "DefaultDependencies=no" in unit
     assert "WantedBy=sysinit.target" in unit
+
+
+APT_UNITS = "apt-daily.timer apt-daily-upgrade.timer"
+
+
+@pytest.mark.parametrize(
+    ("role", "after"),
+    [
+        ("head", f"systemd-run --quiet --on-active=1h systemctl start {APT_UNITS}"),
+        ("compute", f"systemctl --quiet disable {APT_UNITS}"),
+        ("image", None),
+    ],
+)
+def test_a_machine_that_has_booted_does_not_update_itself(machine: Machine, role: str, after: str | None) -> None:
+    machine.command("systemctl")
+    machine.command("systemd-run")
+    step = f'put_file() {{ mkdir -p "${{1%/*}}"; cat >"$1"; }}\nROLE={role}; step_apt_timers; step_apt_timers'
+    machine.run(step, "runner", "apt_timers").check_returncode()
+    stopped = f"systemctl stop {APT_UNITS} apt-daily.service apt-daily-upgrade.service"
+    assert machine.calls() == ["systemctl cat apt-daily.timer", stopped, *([after] if after else [])]
+
+
+def test_slurms_daemons_start_again_and_go_on_trying(machine: Machine) -> None:
+    """RestartSteps is known since systemd 254, and Ubuntu 24.04 has 255; an older one passes over it."""
+    machine.run("put_file() { cat; }\nstarts_again slurmctld >$ROOT/unit", "slurm_files").check_returncode()
+    text = (machine.root / "unit").read_text()
+    assert {"Restart=on-failure", "RestartSec=2", "StartLimitIntervalSec=0"} <= set(text.splitlines())
+    for unit, step in (("slurmctld", "slurm_head"), ("slurmd", "slurm_compute"), ("slurmdbd", "slurmdbd")):
+        assert f"    starts_again {unit}\n" in (STEPS / f"{step}.sh").read_text()
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 8), (2, 8), (4, 16), (192, 256)])
+def test_home_is_exported_to_every_block_of_the_vpc(machine: Machine, cores: int, threads: int) -> None:
+    stubs = f"""
+imds_interface() {{ if [ "$1" = vpc-ipv4-cidr-blocks ]; then printf '10.0.0.0/16\n100.64.0.0/16'; fi; }}
+nproc() {{ echo {cores}; }}
+put_file() {{ echo "$1"; cat; }}
+needs_home() {{ :; }}
+service_up() {{ echo "$*"; }}
+"""
+    done = machine.run(f"{stubs}HOME_ON=head-nfs; step_home_export", "home_export")
+    options = "(rw,sync,no_root_squash,no_subtree_check)"
+    assert done.stdout.splitlines() == [
+        "/etc/exports.d/gpucluster.exports",
+        f"/home 10.0.0.0/16{options} 100.64.0.0/16{options}",
+        "/etc/nfs.conf.d/gpucluster.conf",
+        "[nfsd]",
+        f"threads={threads}",
+        "nfs-server /etc/exports.d/gpucluster.exports /etc/nfs.conf.d/gpucluster.conf",
+    ]

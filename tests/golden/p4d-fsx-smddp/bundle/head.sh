@@ -37,6 +37,7 @@ source "$BUNDLE/steps/parameters.sh"
 source "$BUNDLE/steps/node_program.sh"
 source "$BUNDLE/steps/slurm_files.sh"
 source "$BUNDLE/steps/baked.sh"
+source "$BUNDLE/steps/apt_timers.sh"
 source "$BUNDLE/steps/name.sh"
 source "$BUNDLE/steps/dns.sh"
 source "$BUNDLE/steps/packages.sh"
@@ -84,6 +85,7 @@ if [ "${1:-}" = job_lustre ]; then
     exit
 fi
 run_step baked
+run_step apt_timers
 run_step name
 run_step dns
 run_step packages
