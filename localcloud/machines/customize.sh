@@ -39,7 +39,7 @@ ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/mount.beegfs"
 # Services wait for user data to start them; timers and terminals only cost memory here.
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service slurmdbd.service \
     mariadb.service 2>/dev/null || true
-systemctl --root="$root" mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
+systemctl --root="$root" mask dpkg-db-backup.timer e2scrub_all.timer \
     e2scrub_reap.service fstrim.timer logrotate.timer man-db.timer systemd-pstore.service console-getty.service \
     container-getty@.service getty@.service getty.target systemd-timesyncd.service tmp.mount \
     systemd-userdbd.socket cloud-init-hotplugd.socket xfs_scrub_all.timer systemd-networkd-persistent-storage.service \

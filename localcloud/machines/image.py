@@ -1,4 +1,6 @@
-"""The machine image: a Debian root file system that plays Ubuntu's Deep Learning AMI, or a plain Ubuntu.
+"""The machine image: a Debian root file system that plays a baked Deep Learning AMI, or a plain Ubuntu.
+
+ami/ says what those AMIs have and lack.
 
 The plain one lacks SOFTWARE_LIST and what plays NVIDIA's and EFA's software. It has the packages in REPOSITORY instead,
 which is all that its apt knows, so that nodes install them without a network.

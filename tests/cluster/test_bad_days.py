@@ -42,6 +42,20 @@ print(client.describe_stacks(StackName="GpuCluster")["Stacks"][0]["StackStatus"]
 """
 
 
+def test_slurms_daemons_that_are_killed_start_again_and_the_queue_is_there(cluster: Bed) -> None:
+    job_id = cluster.ssh("sbatch", "--parsable", "--hold", "--partition=train", "--output=/dev/null", "--wrap", "true")
+    try:
+        for unit in ("slurmdbd", "slurmctld"):
+            before = cluster.ssh("systemctl", "show", "-P", "MainPID", unit)
+            cluster.ssh("sudo", "systemctl", "kill", "--kill-whom=main", "--signal=KILL", unit)
+            look = f"systemctl is-active --quiet {unit} && systemctl show -P MainPID {unit} || true"
+            wait_for(unit, lambda look=look, before=before: cluster.ssh(look) not in ("", before), 30)
+        ask = f"timeout 10 squeue --noheader --format=%i --jobs={job_id.strip()} || true"
+        wait_for("the queue", lambda: cluster.ssh(ask) == job_id, 30)
+    finally:
+        cluster.ssh("scancel", job_id.strip())
+
+
 def test_a_compute_step_that_fails_is_the_reason_that_the_user_reads(cluster: Bed) -> None:
     rule = cluster.localcloud(
         "fault", "add", "broken", "--command", "slurmd", "--message", "slurmd: fatal: no such luck",

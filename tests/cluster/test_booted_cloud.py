@@ -27,10 +27,11 @@ BOOT_TIMEOUT_S = 60
 IMAGE = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
 USER_DATA = """#!/bin/bash
 echo "resolved: $(getent ahostsv4 head.booted.internal | cut -d' ' -f1 | head -1)"
-echo "caller: $(aws sts get-caller-identity --query Arn --output text)"
-echo "allowed: $(aws ec2 describe-vpcs --region us-east-1 --query 'Vpcs[0].IsDefault' --output text)"
-echo "denied: $(aws ssm put-parameter --region us-east-1 --name x --value 1 --type String 2>&1 | tail -1)"
-echo "unreached: $(AWS_MAX_ATTEMPTS=1 aws logs describe-log-groups --region us-east-1 2>&1 | tail -1)"
+ask() { AWS_DEFAULT_REGION=us-east-1 python3 -c "import boto3; print(boto3.client('$1').$2)" 2>&1 | tail -1; }
+echo "caller: $(ask sts "get_caller_identity()['Arn']")"
+echo "allowed: $(ask ec2 "describe_vpcs()['Vpcs'][0]['IsDefault']")"
+echo "denied: $(ask ssm "put_parameter(Name='x', Value='1', Type='String')")"
+echo "unreached: $(AWS_MAX_ATTEMPTS=1 ask logs "describe_log_groups()")"
 for _ in $(seq 50); do disk=$(ls /dev/disk/by-id | grep -m1 Elastic_Block_Store) && break; sleep 0.2; done
 echo "disk: $disk"
 echo "mounted: $(mount.nfs4 a b 2>&1)"
@@ -134,7 +135,7 @@ def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud:
     assert "resolved: 172.31.9.9" in text
     assert f"caller: arn:aws:sts::123456789012:assumed-role/node/{instance_id}" in text
     assert "allowed: True" in text
-    assert "denied: An error occurred (AccessDeniedException)" in text
+    assert "denied: botocore.exceptions.ClientError: An error occurred (AccessDeniedException)" in text
     assert "not authorized to perform: ssm:PutParameter" in text
     assert "no endpoint of logs for it" in text
     assert "disk: nvme-Amazon_Elastic_Block_Store_vol" in text

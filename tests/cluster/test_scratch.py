@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 
 import pytest
@@ -31,29 +32,31 @@ def test_a_job_reads_and_writes_what_s3_access_says_and_is_not_its_node(storage:
         storage,
         f"""
         echo "region $AWS_REGION"
-        aws s3 cp --quiet s3://{BUCKET}/data/scratch-test/greeting -
-        aws s3 ls s3://{BUCKET}/data/scratch-test/ | grep -c greeting
-        echo made | aws s3 cp --quiet - s3://{BUCKET}/jobs/scratch-test/made && echo written
-        aws sts get-caller-identity --query Arn --output text
-        refused() {{ "$@" 2>&1 | grep -oE 'AccessDenied|not authorized' | head -n 1; }}
-        refused aws s3api put-object --bucket {BUCKET} --key data/scratch-test/mine
-        refused aws s3 ls s3://{BUCKET}/kept/
-        refused aws ec2 describe-tags
-        refused aws ssm get-parameter --name /gpucluster/GpuCluster/jobs
-        env -u AWS_CONTAINER_CREDENTIALS_FULL_URI aws s3 ls 2>&1 | grep -o 'Unable to locate credentials'
+        ask() {{ /usr/bin/python3 -c "import boto3; client = boto3.client('$1'); print($2)" 2>&1; }}
+        ask s3 "client.get_object(Bucket='{BUCKET}', Key='data/scratch-test/greeting')['Body'].read().decode().strip()"
+        ask s3 "client.list_objects_v2(Bucket='{BUCKET}', Prefix='data/scratch-test/')['KeyCount']"
+        ask s3 "client.put_object(Bucket='{BUCKET}', Key='jobs/scratch-test/made', Body=b'made') and 'written'"
+        ask sts "client.get_caller_identity()['Arn']"
+        refused() {{ ask "$@" | grep -oE 'AccessDenied|not authorized' | head -n 1; }}
+        refused s3 "client.put_object(Bucket='{BUCKET}', Key='data/scratch-test/mine', Body=b'')"
+        refused s3 "client.list_objects_v2(Bucket='{BUCKET}', Prefix='kept/')"
+        refused ec2 "client.describe_tags()"
+        refused ssm "client.get_parameter(Name='/gpucluster/GpuCluster/jobs')"
+        unset AWS_CONTAINER_CREDENTIALS_FULL_URI
+        ask s3 "client.list_buckets()" | grep -o 'Unable to locate credentials'
         """,
     )
     assert said[:4] == ["region us-east-1", "hello", "1", "written"]
     assert "StorageJobsRole" in said[4]
     assert len(said) == 10 and set(said[5:9]) <= {"AccessDenied", "not authorized"}, said
-    assert s3.get_object(Bucket=BUCKET, Key="jobs/scratch-test/made")["Body"].read() == b"made\n"
+    assert s3.get_object(Bucket=BUCKET, Key="jobs/scratch-test/made")["Body"].read() == b"made"
     denied = {call["action"] for call in storage.ask("calls?since=0") if call.get("denied")}
     assert {"DescribeTags", "GetParameter"} <= denied
 
 
 def test_people_on_the_head_node_have_the_same(storage: Bed) -> None:
-    who = "aws sts get-caller-identity --query Arn --output text"
-    assert "StorageJobsRole" in storage.ssh(f"bash -lc '{who}'")
+    who = 'import boto3; print(boto3.client("sts").get_caller_identity()["Arn"])'
+    assert "StorageJobsRole" in storage.ssh("bash", "-lc", f"/usr/bin/python3 -c {shlex.quote(who)}")
 
 
 def test_scratch_is_emptied_between_jobs_and_data_sets_stay(storage: Bed) -> None:

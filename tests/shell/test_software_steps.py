@@ -71,16 +71,16 @@ class Node:
 
 
 SAID = {
-    "g5.12xlarge": ["NVIDIA driver 595.71.05", "GPUs 4", "CUDA 13.2", "NCCL 2.29.7", "EFA installer 1.47.0",
-                    "aws-ofi-nccl 1.18.0", "EFA interfaces 1", "DCGM 4.6.0"],
-    "g4dn.xlarge": ["NVIDIA driver 595.71.05", "GPUs 1", "CUDA 13.2", "NCCL 2.29.7", "DCGM 4.6.0"],
-    "p4d.24xlarge": ["NVIDIA driver 595.71.05", "GPUs 8", "fabric manager 595.71.05", "CUDA 13.2", "NCCL 2.29.7",
-                     "GDRCopy 2.5.2", "EFA installer 1.47.0", "aws-ofi-nccl 1.18.0", "EFA interfaces 4", "DCGM 4.6.0"],
-    "p5.48xlarge": ["NVIDIA driver 595.71.05", "GPUs 8", "fabric manager 595.71.05", "CUDA 13.2", "NCCL 2.29.7",
-                    "GDRCopy 2.5.2", "EFA installer 1.47.0", "aws-ofi-nccl 1.18.0", "EFA interfaces 32", "DCGM 4.6.0"],
-    "p3dn.24xlarge": ["NVIDIA driver 580.95.05", "GPUs 8", "CUDA 12.8", "NCCL 2.29.7", "EFA installer 1.47.0",
-                      "aws-ofi-nccl 1.18.0", "EFA interfaces 1", "DCGM 4.6.0"],
-    "c5n.18xlarge": ["EFA installer 1.47.0", "EFA interfaces 1"],
+    "g5.12xlarge": ["NVIDIA driver 595.91.07", "GPUs 4", "CUDA 13.2", "NCCL 2.29.7", "EFA installer 1.50.0",
+                    "aws-ofi-nccl 1.21.1", "EFA interfaces 1", "DCGM 4.7.0"],
+    "g4dn.xlarge": ["NVIDIA driver 595.91.07", "GPUs 1", "CUDA 13.2", "NCCL 2.29.7", "DCGM 4.7.0"],
+    "p4d.24xlarge": ["NVIDIA driver 595.91.07", "GPUs 8", "fabric manager 595.91.07", "CUDA 13.2", "NCCL 2.29.7",
+                     "GDRCopy 2.5.2", "EFA installer 1.50.0", "aws-ofi-nccl 1.21.1", "EFA interfaces 4", "DCGM 4.7.0"],
+    "p5.48xlarge": ["NVIDIA driver 595.91.07", "GPUs 8", "fabric manager 595.91.07", "CUDA 13.2", "NCCL 2.29.7",
+                    "GDRCopy 2.5.2", "EFA installer 1.50.0", "aws-ofi-nccl 1.21.1", "EFA interfaces 32", "DCGM 4.7.0"],
+    "p3dn.24xlarge": ["NVIDIA driver 580.95.05", "GPUs 8", "CUDA 12.8", "NCCL 2.29.7", "EFA installer 1.50.0",
+                      "aws-ofi-nccl 1.21.1", "EFA interfaces 1", "DCGM 4.7.0"],
+    "c5n.18xlarge": ["EFA installer 1.50.0", "EFA interfaces 1"],
     "m5.large": [],
 }  # fmt: skip
 
