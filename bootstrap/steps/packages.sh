@@ -18,7 +18,8 @@ step_packages() {
         # MXNet's wheel brings the other libraries that it needs
         grep -q 'libquadmath\.so\.0' <(ldconfig -p) || missing+=(libquadmath0)
     fi
-    python3 -c 'import boto3' 2>/dev/null || missing+=(python3-boto3)
+    # Found and not imported, which takes a quarter of a second.
+    python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("boto3") is None)' || missing+=(python3-boto3)
     if [ "${#missing[@]}" -gt 0 ]; then without_services install_packages "${missing[@]}"; fi
 }
 

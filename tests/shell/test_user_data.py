@@ -11,6 +11,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import boto3
 import pytest
 from gpucluster_node import aws_api
 from signed_aws import EC2_ERROR, METADATA, SignedAws
@@ -23,6 +24,7 @@ CLUSTER = config.load(ROOT / "cluster.yaml")
 OBJECT = "/cdk-assets-1/0f.zip"
 # All that user data and the steps here start. `aws` is not there.
 COMMANDS = ("awk", "bash", "cat", "curl", "dirname", "ln", "mkdir", "mktemp", "python3", "rm", "sed", "sleep", "tee")
+ANY_KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
 THROTTLED = (400, '{"__type":"ThrottlingException","message":"Rate exceeded"}')
 
 
@@ -193,3 +195,22 @@ def test_what_does_not_pass_is_told_in_awss_words(machine: Machine, aws: SignedA
     assert done.stderr.splitlines()[-1] == f"AWS, asked for tag i-1: UnauthorizedOperation: {denied}"
     done = run(machine, "aws_api parameter /x/none")
     assert done.stderr.splitlines()[-1] == "AWS, asked for parameter /x/none: ParameterNotFound"
+
+
+@pytest.mark.parametrize(
+    ("region", "domain", "host"),
+    [
+        ("us-gov-west-1", "amazonaws.com", "secretsmanager.us-gov-west-1.amazonaws.com"),
+        ("cn-north-1", "amazonaws.com.cn", "secretsmanager.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_an_endpoint_is_that_of_its_partition(
+    aws: SignedAws, monkeypatch: pytest.MonkeyPatch, region: str, domain: str, host: str
+) -> None:
+    monkeypatch.setattr(aws_api.imds, "URL", f"{aws.url}/latest")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setitem(METADATA, "services/domain", domain)
+    assert aws_api.endpoint("secretsmanager", region) == f"https://{host}"
+    assert boto3.client("secretsmanager", region_name=region, **ANY_KEYS).meta.endpoint_url == f"https://{host}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETSMANAGER", "http://here:1/")
+    assert aws_api.endpoint("secretsmanager", region) == "http://here:1"
