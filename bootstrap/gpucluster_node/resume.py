@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +66,8 @@ class Resume:
     def __init__(self, cluster: fleet.Fleet, launcher: launch.Launcher, record: in_flight.Record) -> None:
         self._cluster, self._launcher, self._record = cluster, launcher, record
         self._records = dns.Writer(self._write)
+        self._templates: dict[str, tuple[fleet.LaunchTemplate, ...]] = {}
+        self._reading = threading.Lock()
         self._tags = ThreadPoolExecutor(TAGS_AT_ONCE)
 
     def run(self, wanted: Sequence[Group]) -> None:
@@ -75,7 +78,7 @@ class Resume:
         """Whatever goes wrong, nodes that will not come must not stay `powering up` until Slurm's timeout."""
         left = list(group.nodes)
         try:
-            templates = fleet.launch_templates(client("ssm"), self._cluster, group.partition)
+            templates = self._templates_of(group.partition)
             since = self._launcher.clock()
             while left:
                 found = self._launcher.launch(left, templates, together=group.job_id is not None)
@@ -87,6 +90,13 @@ class Resume:
                     return
         except Exception as error:
             self._refuse(left, brief(error))
+
+    def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
+        """Read once: Parameter Store answers an account 40 calls a second."""
+        with self._reading:
+            if partition not in self._templates:
+                self._templates[partition] = fleet.launch_templates(client("ssm"), self._cluster, partition)
+            return self._templates[partition]
 
     def _keep(self, group: Group, instances: Mapping[str, ec2.Instance]) -> None:
         """What cannot be made a node is ended, with all of its job's."""

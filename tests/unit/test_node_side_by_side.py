@@ -85,6 +85,7 @@ class World:
             self.records[record["Name"]] = record["ResourceRecords"][0]["Value"]
 
     def get_parameter(self, Name: str) -> dict[str, Any]:
+        self._called("GetParameter")
         types = [{"instance_type": each, "launch_template_id": f"lt-{each}", "version": 1} for each in "abc"]
         return {"Parameter": {"Value": json.dumps({"instance_types": types, "hosted_zone_id": "Z1"})}}
 
@@ -153,6 +154,7 @@ def test_jobs_are_launched_side_by_side_and_their_addresses_written_together(wor
     world.meanwhile = meet
     run(world, {number: f"train-[{2 * number - 1}-{2 * number}]" for number in range(1, 65)})
     assert world.calls["RunInstances"] == 64
+    assert world.calls["GetParameter"] == 2
     assert world.calls["ChangeResourceRecordSets"] <= 64
 
 
