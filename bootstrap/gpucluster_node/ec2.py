@@ -32,7 +32,7 @@ PAGE_SIZE = 1000
 TERMINATE_BATCH = 500
 TAG_CALLS = TokenBucket(90, 9)
 """Of the 100 at once, and 10 more a second, that EC2 answers an account in a region (EC2's guide, ec2-api-throttling):
-nodes whose boot fails tag themselves. A call tags up to 1,000 instances, but all alike, and each node has its own name."""
+nodes whose boot fails tag themselves. A call tags up to 1,000 instances, but all alike, and each node has its name."""
 TAG_ATTEMPTS = 10
 """EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait five minutes for their name."""
 _NOT_YET = {
