@@ -201,7 +201,7 @@ def test_exportfs_names_a_directory_that_is_not_there(nfs_root: Path) -> None:
     ("arguments", "code", "words"),
     [
         (("server:/x", "/absent-mount-point"), 32, "does not exist"),
-        (("no-colon", "/tmp"), 1, "usage"),
+        (("no-colon", "/tmp"), 1, "localcloud: mount.nfs takes HOST:/PATH"),
         (("127.0.0.1:/x", "/tmp", "-o", "rw,retry=0"), 32, "the machine below does not answer"),
     ],
 )

@@ -3,7 +3,8 @@
 
 A record is a text file: lines `# key: value` (command, version, source …), the line `# output:`, and then what the
 command printed. `# field: NAME = TEXT` says which words of the output differ from machine to machine; a TEXT in quotes
-keeps its width. As a command, for stand-ins that are shell scripts: records.py COMMAND/FILE [NAME=VALUE…].
+keeps its width. As a command, for stand-ins that are shell scripts:
+records.py COMMAND/FILE [NAME=VALUE…] | --line COMMAND/FILE START [NAME=VALUE…] | --own-words TEXT | --not-played TEXT
 """
 
 import os
@@ -31,6 +32,10 @@ class Record:
             found[-1] += line
         return found
 
+    def line(self, start: str) -> str:
+        """The first line that begins so. Raises StopIteration where there is none."""
+        return next(line for line in self.text.splitlines(keepends=True) if line.startswith(start))
+
     def fill(self, text: str | None = None, /, **values: object) -> str:
         """The output, or a part of it, with other words in its fields."""
         text = self.text if text is None else text
@@ -51,13 +56,24 @@ def say(record: str, /, **values: object) -> None:
     print(Record(record).fill(**values), end="")
 
 
+def own_words(text: str) -> str:
+    """For what no record has the real command's words for: the local cloud speaks, and says so."""
+    return f"localcloud: {text}"
+
+
 def not_played(what: str) -> int:
-    """For what the real command does and the stand-in does not: no word of the real one, and a status of our own."""
-    print(f"localcloud: not played here: {what}", file=sys.stderr)
+    """For what the real command does and the stand-in does not."""
+    print(own_words(f"not played here: {what}"), file=sys.stderr)
     return NOT_PLAYED
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--not-played":
         sys.exit(not_played(" ".join(sys.argv[2:])))
+    if sys.argv[1] == "--own-words":
+        sys.exit(own_words(" ".join(sys.argv[2:])))
+    if sys.argv[1] == "--line":
+        found = Record(sys.argv[2])
+        sys.stdout.write(found.fill(found.line(sys.argv[3]), **dict(word.split("=", 1) for word in sys.argv[4:])))
+        sys.exit()
     say(sys.argv[1], **dict(argument.split("=", 1) for argument in sys.argv[2:]))
