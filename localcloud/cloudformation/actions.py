@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlparse
 
 from botocore.exceptions import ClientError
 
-from localcloud.cloudformation import parameters
-from localcloud.cloudformation.errors import InsufficientCapabilitiesError, ValidationError
+from localcloud.cloudformation import parameters, requests, template_rules, template_types
+from localcloud.cloudformation.errors import InsufficientCapabilitiesError, TransformError, ValidationError
 from localcloud.cloudformation.intrinsics import resolve
 from localcloud.cloudformation.model import Revision, Stack
 from localcloud.cloudformation.scopes import fetch_ssm, scope
@@ -25,6 +25,7 @@ _NAMES = ("RoleName", "ManagedPolicyName", "InstanceProfileName", "UserName")
 
 def template_text(service: Service, region: str, given: Given, stack: Stack | None) -> str:
     if given.get("TemplateBody"):
+        template_rules.check_length(str(given["TemplateBody"]))
         return str(given["TemplateBody"])
     if given.get("TemplateURL"):
         return _download(service, region, str(given["TemplateURL"]))
@@ -45,12 +46,17 @@ def _download(service: Service, region: str, url: str) -> str:
         body: bytes = service.clients("s3", region).get_object(Bucket=bucket, Key=key)["Body"].read()
     except ClientError as error:
         raise ValidationError(f"S3 error: {error.response['Error'].get('Message', error)} ({url})") from None
+    if len(body) > template_rules.LONGEST_STORED:
+        raise ValidationError(f"Template may not exceed {template_rules.LONGEST_STORED} bytes in size.")
     return body.decode()
 
 
 def revision(service: Service, stack: Stack, given: Given) -> Revision:
     """The revision that a request asks for. Raises for a bad template, parameters or capabilities."""
-    template = parse(template_text(service, stack.region, given, stack))
+    requests.check(given)
+    template = _parsed(template_text(service, stack.region, given, stack), given)
+    template_types.check_known(template, stack.region)
+    template_types.check_supported(template)
     check_capabilities(template, given.get("Capabilities") or [])
     values = parameters.resolve_all(
         template,
@@ -62,6 +68,16 @@ def revision(service: Service, stack: Stack, given: Given) -> Revision:
     result = Revision(template, values, tags)
     _check_rules(service, stack, result)
     return result
+
+
+def _parsed(text: str, given: Given) -> Template:
+    try:
+        return parse(text)
+    except TransformError:
+        # Macros may make anything, so CloudFormation wants to be told that they may.
+        if "CAPABILITY_AUTO_EXPAND" not in (given.get("Capabilities") or ()):
+            raise InsufficientCapabilitiesError("Requires capabilities : [CAPABILITY_AUTO_EXPAND]") from None
+        raise
 
 
 def _check_rules(service: Service, stack: Stack, wanted: Revision) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from localcloud.cloudformation import requests
 from localcloud.cloudformation.actions import Action, Given, page, revision
 from localcloud.cloudformation.errors import (
     AlreadyExistsError,
@@ -23,8 +24,9 @@ NO_CHANGES = "The submitted information didn't contain changes. Submit different
 
 def create_change_set(service: Service, region: str, given: Given) -> dict[str, Any]:
     kind = str(given.get("ChangeSetType") or "UPDATE")
-    stack, is_new = _stack_for(service, region, str(given["StackName"]), kind)
     name = str(given["ChangeSetName"])
+    requests.check_name(name, "changeSetName")
+    stack, is_new = _stack_for(service, region, str(given["StackName"]), kind)
     try:
         if name in stack.change_sets:
             raise AlreadyExistsError(f"ChangeSet {name} cannot be created due to a mismatch with existing attributes")
@@ -47,6 +49,7 @@ def _stack_for(service: Service, region: str, name: str, kind: str) -> tuple[Sta
     if stack is not None and not stack.exists:
         stack = None
     if kind == "CREATE":
+        requests.check_name(name, "stackName")
         if stack is not None and stack.status != "REVIEW_IN_PROGRESS":
             raise ValidationError(
                 f"Stack [{name}] already exists and cannot be created again with the changeSet [{name}]."
@@ -60,8 +63,11 @@ def _stack_for(service: Service, region: str, name: str, kind: str) -> tuple[Sta
 
 def _planned(service: Service, stack: Stack, name: str, kind: str, given: Given) -> ChangeSet:
     wanted = revision(service, stack, given)
-    changes = Planner(stack, wanted, service.clients, service.imported(stack.region)).plan()
-    empty = not changes and same_otherwise(stack, wanted)
+    planner = Planner(stack, wanted, service.clients, service.imported(stack.region))
+    changes = planner.plan()
+    failure = NO_CHANGES if not changes and same_otherwise(stack, wanted) else None
+    if planner.violations:  # AWS::EarlyValidation::PropertyValidation, as AWS calls it
+        failure = " ".join(planner.violations.values())
     base = f"arn:aws:cloudformation:{stack.region}:{stack.account_id}:changeSet"
     return ChangeSet(
         name=name,
@@ -70,9 +76,9 @@ def _planned(service: Service, stack: Stack, name: str, kind: str, given: Given)
         kind=kind,
         revision=wanted,
         changes=changes,
-        status="FAILED" if empty else "CREATE_COMPLETE",
-        status_reason=NO_CHANGES if empty else None,
-        execution_status="UNAVAILABLE" if empty else "AVAILABLE",
+        status="FAILED" if failure else "CREATE_COMPLETE",
+        status_reason=failure,
+        execution_status="UNAVAILABLE" if failure else "AVAILABLE",
         description=given.get("Description"),
         capabilities=list(given.get("Capabilities") or []),
         notification_arns=list(given.get("NotificationARNs") or []),
@@ -206,7 +212,7 @@ def execute_change_set(service: Service, region: str, given: Given) -> dict[str,
     if item.kind == "CREATE":
         service.create(stack, item.revision, on_failure(settings))
     else:
-        service.update(stack, item.revision, roll_back=not rollback_off)
+        service.update(stack, item.revision, roll_back=not rollback_off, policy=stack.policy)
     return {}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from localcloud.cloudformation import graph
-from localcloud.cloudformation.errors import CloudFormationError
+from localcloud.cloudformation import graph, stack_policy
+from localcloud.cloudformation.errors import CloudFormationError, ValidationError
 from localcloud.cloudformation.intrinsics import Scope, as_text, resolve
 from localcloud.cloudformation.model import Output, Revision, StackResource, now
 from localcloud.cloudformation.operation import Operation, explain
@@ -17,24 +17,43 @@ from localcloud.cloudformation.scopes import scope
 def create(operation: Operation, on_failure: str = "ROLLBACK") -> None:
     """Creates every resource of the stack's revision. `on_failure`: ROLLBACK | DELETE | DO_NOTHING."""
     stack = operation.stack
-    names = _scope(operation)
-    needs = graph.dependencies(stack.revision.template, present(stack.revision, names))
-
-    def create_one(logical_id: str) -> None:
-        operation.create(logical_id)
-
-    failures = graph.run(needs, create_one, on_failure=operation.cancelled.set)
+    planner = Planner(stack, stack.revision, operation.clients, operation.imported)
+    planner.plan()
+    reason = _create_all(operation) if not planner.violations else _fail_at_once(operation, planner.violations)
     if operation.abandoned:
         return
-    reason = _failed_words({name: "create" for name in failures})
-    if not failures:
-        reason = _set_outputs(operation)
     if not reason:
         stack.set_status("CREATE_COMPLETE")
     elif on_failure == "DO_NOTHING":
         stack.set_status("CREATE_FAILED", reason)
     else:
         roll_back_creation(operation, reason, delete=on_failure == "DELETE")
+
+
+def _create_all(operation: Operation) -> str:
+    """Empty, or what failed."""
+    stack = operation.stack
+    needs = graph.dependencies(stack.revision.template, present(stack.revision, _scope(operation)))
+
+    def create_one(logical_id: str) -> None:
+        operation.create(logical_id)
+
+    failures = graph.run(needs, create_one, on_failure=operation.cancelled.set)
+    return _failed_words({name: "create" for name in failures}) or _set_outputs(operation)
+
+
+def _fail_at_once(operation: Operation, violations: dict[str, str]) -> str:
+    """What cannot be made fails before anything else is made; AWS finds most of it only when its turn comes."""
+    stack, verbs = operation.stack, {}
+    for logical_id, reason in violations.items():
+        resource = stack.resources.get(logical_id)
+        if resource is None:
+            definition = stack.revision.template.resources[logical_id]
+            resource = stack.resources[logical_id] = StackResource(logical_id, str(definition["Type"]), definition)
+            stack.set_resource_status(resource, "CREATE_IN_PROGRESS")
+        verbs[logical_id] = "create" if resource.physical_id is None else "update"
+        stack.set_resource_status(resource, f"{verbs[logical_id].upper()}_FAILED", reason)
+    return _failed_words(verbs)
 
 
 def roll_back_creation(operation: Operation, reason: str, delete: bool = False) -> None:
@@ -91,8 +110,10 @@ def _remove_all(
 class Update:
     """An update and what it takes to undo it."""
 
-    def __init__(self, operation: Operation, revision: Revision) -> None:
+    def __init__(self, operation: Operation, revision: Revision, policy: str | None = None) -> None:
+        """`policy`: the stack policy in force, as text."""
         self.operation = operation
+        self.policy = policy
         self.stack = operation.stack
         self.revision = revision
         self.old_revision = self.stack.revision
@@ -105,12 +126,12 @@ class Update:
 
     def run(self, roll_back: bool = True) -> None:
         try:
-            changes = self._plan()
+            planner = self._plan()
         except CloudFormationError as error:  # nothing was touched yet
             self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", error.message)
             self.stack.set_status("UPDATE_ROLLBACK_COMPLETE")
             return
-        reason = self._apply(changes)
+        reason = self._refuse(planner) or self._apply(planner.by_name())
         if not reason:
             self._clean_up("UPDATE_COMPLETE", self.obsolete, "UpdateReplacePolicy")
         elif roll_back:
@@ -119,11 +140,20 @@ class Update:
             self.stack.undo = self.roll_back
             self.stack.set_status("UPDATE_FAILED", reason)
 
-    def _plan(self) -> dict[str, ResourceChange]:
+    def _plan(self) -> Planner:
         planner = Planner(self.stack, self.revision, self.operation.clients, self.operation.imported)
-        changes = {change.logical_id: change for change in planner.plan()}
+        planner.plan()
         self.stack.revision = self.revision
-        return changes
+        return planner
+
+    def _refuse(self, planner: Planner) -> str:
+        """Empty, or what is refused before anything is touched."""
+        denied = dict(planner.violations)
+        for change in planner.planned if self.policy else ():
+            if reason := stack_policy.denial(str(self.policy), change):
+                denied[change.logical_id] = reason
+        self.touched |= set(denied)
+        return _fail_at_once(self.operation, denied)
 
     def _apply(self, changes: dict[str, ResourceChange]) -> str:
         """Carries out the plan; empty when all went well, else the reason."""
@@ -254,8 +284,15 @@ def _set_outputs(operation: Operation) -> str:
             if "Condition" in definition and not names.condition(definition["Condition"]):
                 continue
             export = resolve((definition.get("Export") or {}).get("Name"), names)
-            value = as_text(resolve(definition["Value"], names))
+            found = resolve(definition["Value"], names)
+            if isinstance(found, (dict, list)):
+                raise ValidationError(
+                    f"Template format error: Output {key} is malformed. The Value field of every Outputs member must "
+                    "evaluate to a String."
+                )
+            value = as_text(found)
             outputs.append(Output(key, value, definition.get("Description"), export))
+        operation.check_outputs(outputs)
     except Exception as error:
         return explain(error)
     operation.stack.outputs = outputs

@@ -18,6 +18,10 @@ class ValidationError(CloudFormationError):
     """The request, the template or the stack's state does not allow this."""
 
 
+class TransformError(ValidationError):
+    """The template asks for a macro, and the local cloud has none."""
+
+
 class AlreadyExistsError(CloudFormationError):
     code = "AlreadyExistsException"
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from localcloud.cloudformation import template as templates
+from localcloud.cloudformation import template_types
 from localcloud.cloudformation.actions import PAGE, Action, Given, page, required_capabilities, template_text
 from localcloud.cloudformation.change_set_actions import find as find_change_set
 from localcloud.cloudformation.errors import UnsupportedError, ValidationError
@@ -252,6 +253,7 @@ def _capabilities_reason(template: templates.Template) -> str:
 
 
 def validate_template(service: Service, region: str, given: Given) -> dict[str, Any]:
+    template_types.check_known(templates.parse(template_text(service, region, given, None)), region)
     summary = get_template_summary(service, region, given)
     names = ("ParameterKey", "DefaultValue", "NoEcho", "Description")
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,11 +58,18 @@ def resolve(value: Any, scope: Scope) -> Any:
     if len(value) == 1:
         ((name, argument),) = value.items()
         if name in _FUNCTIONS and not (name == "Condition" and not isinstance(argument, str)):  # a policy has one, too
-            return _FUNCTIONS[name](argument, scope)
+            return _apply(name, argument, scope)
         if name.startswith("Fn::"):
             raise ValidationError(f"Template error: {name} is not supported by the local cloud")
     resolved = {key: resolve(item, scope) for key, item in value.items()}
     return {key: item for key, item in resolved.items() if item is not NO_VALUE}
+
+
+def _apply(name: str, argument: Any, scope: Scope) -> Any:
+    try:
+        return _FUNCTIONS[name](argument, scope)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+        raise ValidationError(f"Template error: {name} is malformed: {json.dumps(argument, default=str)}") from error
 
 
 def contains_unknown(value: Any) -> bool:
@@ -80,7 +88,9 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
-def _ref(name: str, scope: Scope) -> Any:
+def _ref(name: Any, scope: Scope) -> Any:
+    if not isinstance(name, str):
+        raise ValidationError("Template format error: Every Ref object must have a single String value.")
     if name == "AWS::NoValue":
         return NO_VALUE
     if name in scope.parameters:

@@ -12,15 +12,24 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from localcloud.cloudformation import properties, schemas
 from localcloud.cloudformation.errors import CancelledError, CloudFormationError, ResourceError, UnchangedError
 from localcloud.cloudformation.intrinsics import resolve
-from localcloud.cloudformation.model import Stack, StackResource
+from localcloud.cloudformation.model import Output, Stack, StackResource
 from localcloud.cloudformation.resources.registry import Call, Made, handler_for, is_gone
 from localcloud.cloudformation.scopes import Clients, scope
 
 _log = logging.getLogger(__name__)
 # Refusals that end once something else has gone; CloudFormation waits for that, too.
 _IN_USE = re.compile(r"DependencyViolation|DeleteConflict|InUse|IncorrectState|ResourceConflict|ScheduledForDeletion")
+# Names that must be unique and do not identify the resource.
+_NAMES = {
+    "AWS::EC2::SecurityGroup": frozenset({"GroupName"}),
+    "AWS::EC2::LaunchTemplate": frozenset({"LaunchTemplateName"}),
+    "AWS::ElasticLoadBalancingV2::LoadBalancer": frozenset({"Name"}),
+    "AWS::ElasticLoadBalancingV2::TargetGroup": frozenset({"Name"}),
+    "AWS::SecretsManager::Secret": frozenset({"Name"}),
+}
 _DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?")
 
 
@@ -60,6 +69,7 @@ class Operation:
         self.imported = imported
         self.in_use_timeout_s = in_use_timeout_s
         self.cancelled = threading.Event()
+        self.check_outputs: Callable[[list[Output]], None] = lambda outputs: None
         self.abandoned = False  # the stack is being deleted: neither roll back nor complete
 
     def properties(self, definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,6 +109,7 @@ class Operation:
             self._check_cancelled("creation")
             handler = handler_for(resource.resource_type)
             resource.properties = self.properties(resource.definition)
+            properties.require(resource.resource_type, self.stack.region, resource.logical_id, resource.properties)
             made = handler.create(self.call(resource, self.cancelled), resource.properties)
             _take(resource, made)
             self._await_signals(resource)
@@ -135,24 +146,26 @@ class Operation:
         """
         try:
             self._check_cancelled("update")
-            properties = self.properties(definition)
+            wanted = self.properties(definition)
             handler = handler_for(str(definition["Type"]))
+            properties.require(resource.resource_type, self.stack.region, resource.logical_id, wanted)
+            changed = {
+                name for name in {*resource.properties, *wanted} if resource.properties.get(name) != wanted.get(name)
+            }
+            within = any(
+                handler.replaces_for(name, resource.properties.get(name), wanted.get(name)) for name in changed
+            )
+            replaces = handler.replaces(changed) or within
+            if replaces:
+                _refuse_same_name(resource, wanted, self.stack.region)
         except Exception as error:
             self.stack.set_resource_status(resource, "UPDATE_FAILED", explain(error))
             raise
-        changed = {
-            name
-            for name in {*resource.properties, *properties}
-            if resource.properties.get(name) != properties.get(name)
-        }
-        within = any(
-            handler.replaces_for(name, resource.properties.get(name), properties.get(name)) for name in changed
-        )
-        if str(definition["Type"]) != resource.resource_type or handler.replaces(changed) or within:
+        if replaces:
             return self._replace(resource, definition)
         resource.definition = definition
         if changed:
-            self.change_in_place(resource, resource.properties, properties)
+            self.change_in_place(resource, resource.properties, wanted)
         return resource
 
     def _replace(self, resource: StackResource, definition: Mapping[str, Any]) -> StackResource:
@@ -210,6 +223,18 @@ class Operation:
                     raise
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 3.0)
+
+
+def _refuse_same_name(resource: StackResource, wanted: Mapping[str, Any], region: str) -> None:
+    """A new resource is made before the old one goes, so it cannot have the name that the template gives to both."""
+    schema = schemas.of(resource.resource_type, region)
+    chosen = schemas.names(schema) if schema else frozenset()
+    for name in chosen | _NAMES.get(resource.resource_type, frozenset()):
+        if name in wanted and wanted[name] == resource.properties.get(name):
+            raise ResourceError(
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
+                f"Rename {wanted[name]} and update the stack again."
+            )
 
 
 def _take(resource: StackResource, made: Made) -> None:

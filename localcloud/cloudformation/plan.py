@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.cloudformation import graph
-from localcloud.cloudformation.errors import ResourceError
+from localcloud.cloudformation import graph, properties
+from localcloud.cloudformation.errors import ResourceError, ValidationError
 from localcloud.cloudformation.intrinsics import UNKNOWN, Scope, contains_unknown, resolve
 from localcloud.cloudformation.model import Revision, Stack, StackResource
 from localcloud.cloudformation.resources.registry import Handler, handler_for
@@ -55,6 +55,9 @@ class Planner:
         self.stack = stack
         self.revision = revision
         self.changes: dict[str, ResourceChange] = {}
+        self.violations: dict[str, str] = {}
+        """Of the types' schemas, by logical id."""
+        self.planned: list[ResourceChange] = []
 
         def make(of: Revision) -> Scope:
             return scope(stack, of, clients, imported, self._reference, self._attribute, read_dynamic=False)
@@ -63,26 +66,45 @@ class Planner:
         self._old = make(stack.revision)
 
     def plan(self) -> list[ResourceChange]:
-        """Raises ValidationError for a template that cannot be resolved."""
+        """Raises ValidationError for a template that cannot be resolved, or that changes a resource's type."""
         names = present(self.revision, self._new)
+        self._refuse_other_types(names)
         for logical_id in graph.in_order(graph.dependencies(self.revision.template, names)):
             change = self._change(logical_id)
             if change is not None:
                 self.changes[logical_id] = change
         gone = [resource for name, resource in self.stack.resources.items() if name not in names]
-        return [*self.changes.values(), *(_removal(resource) for resource in gone)]
+        self.planned = [*self.changes.values(), *(_removal(resource) for resource in gone)]
+        return self.planned
+
+    def by_name(self) -> dict[str, ResourceChange]:
+        return {change.logical_id: change for change in self.planned}
+
+    def _refuse_other_types(self, names: list[str]) -> None:
+        changed = [
+            name
+            for name in names
+            if (now := self.stack.resources.get(name)) is not None
+            and now.physical_id is not None
+            and now.resource_type != self.revision.template.resources[name]["Type"]
+        ]
+        if changed:
+            raise ValidationError(
+                "Update of resource type is not permitted. The new template modifies resource type of the following "
+                f"resources: [{', '.join(sorted(changed))}]"
+            )
 
     def _change(self, logical_id: str) -> ResourceChange | None:
         definition = self.revision.template.resources[logical_id]
         after = resolve(definition.get("Properties") or {}, self._new)
+        if found := properties.violations(str(definition["Type"]), self.stack.region, after):
+            self.violations[logical_id] = properties.explain(logical_id, found)
         resource = self.stack.resources.get(logical_id)
         if resource is None or resource.physical_id is None or resource.status == "CREATE_FAILED":
             return ResourceChange("Add", logical_id, str(definition["Type"]))
         handler = _handler(str(definition["Type"]))
         changed = _compare(self._before(resource), after, handler)
         aspects = [name for name in _ASPECTS if definition.get(name) != resource.definition.get(name)]
-        if definition["Type"] != resource.resource_type:
-            return _modification(resource, definition, changed, aspects, "True")
         if not changed and not aspects:
             return None
         return _modification(resource, definition, changed, aspects, _replacement(changed, handler))

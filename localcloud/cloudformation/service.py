@@ -79,9 +79,32 @@ class Service:
         stack.revision = revision
         self._begin(stack, "CREATE_IN_PROGRESS", lambda operation: engine.create(operation, on_failure))
 
-    def update(self, stack: Stack, revision: Revision, roll_back: bool) -> None:
+    def update(self, stack: Stack, revision: Revision, roll_back: bool, policy: str | None = None) -> None:
+        """`policy`: the stack policy that is in force."""
         stack.updated = now()
-        self._begin(stack, "UPDATE_IN_PROGRESS", lambda operation: engine.Update(operation, revision).run(roll_back))
+
+        def work(operation: Operation) -> None:
+            engine.Update(operation, revision, policy).run(roll_back)
+
+        self._begin(stack, "UPDATE_IN_PROGRESS", work)
+
+    def refuse_exports(self, stack: Stack, outputs: list[Output]) -> None:
+        """Raises ValidationError where a stack's new outputs take a name that another exports, or change or drop an
+        export that another imports."""
+        wanted = {output.export_name: output.value for output in outputs if output.export_name}
+        for other, output in self.exports(stack.region):
+            if other is not stack and output.export_name in wanted:
+                raise ValidationError(
+                    f"Export with name {output.export_name} is already exported by stack {other.name}."
+                )
+        for old in stack.outputs:
+            if not old.export_name or wanted.get(old.export_name) == old.value:
+                continue
+            if users := [name for name in self.importers(stack.region, old.export_name) if name != stack.name]:
+                verb = "updated" if old.export_name in wanted else "deleted"
+                raise ValidationError(
+                    f"Export {old.export_name} cannot be {verb} as it is in use by {', '.join(users)}"
+                )
 
     def roll_back(self, stack: Stack, skip: Collection[str] = ()) -> None:
         undo = stack.undo
@@ -118,6 +141,7 @@ class Service:
         stack.operation_id = str(uuid.uuid4())
         stack.set_status(status, "User Initiated")
         operation = Operation(stack, self.clients, self.imported(stack.region))
+        operation.check_outputs = lambda outputs: self.refuse_exports(stack, outputs)
 
         def run() -> None:
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from localcloud.cloudformation import requests
 from localcloud.cloudformation.actions import Action, Given, require_idle, revision
 from localcloud.cloudformation.errors import AlreadyExistsError, ValidationError
 from localcloud.cloudformation.model import Revision, Stack
@@ -18,6 +19,7 @@ UPDATABLE = (
 
 def create_stack(service: Service, region: str, given: Given) -> dict[str, Any]:
     name = str(given["StackName"])
+    requests.check_name(name, "stackName")
     if service.find(region, name) is not None:
         raise AlreadyExistsError(f"Stack [{name}] already exists")
     stack = service.add(region, name)
@@ -28,6 +30,7 @@ def create_stack(service: Service, region: str, given: Given) -> dict[str, Any]:
         service.drop(stack)
         raise
     configure(stack, given)
+    stack.policy = given.get("StackPolicyBody")
     stack.termination_protection = bool(given.get("EnableTerminationProtection"))
     service.create(stack, wanted, on_failure(given))
     return {"StackId": stack.stack_id}
@@ -55,7 +58,9 @@ def update_stack(service: Service, region: str, given: Given) -> dict[str, Any]:
     if not changes and same_otherwise(stack, wanted):
         raise ValidationError("No updates are to be performed.")
     configure(stack, given)
-    service.update(stack, wanted, roll_back=not given.get("DisableRollback"))
+    stack.policy = given.get("StackPolicyBody") or stack.policy
+    policy = given.get("StackPolicyDuringUpdateBody") or stack.policy
+    service.update(stack, wanted, roll_back=not given.get("DisableRollback"), policy=policy)
     return {"StackId": stack.stack_id}
 
 
@@ -86,7 +91,13 @@ def delete_stack(service: Service, region: str, given: Given) -> dict[str, Any]:
             raise ValidationError(
                 f"Export {output.export_name} cannot be deleted as it is in use by {', '.join(users)}"
             )
-    service.delete(stack, list(given.get("RetainResources") or []))
+    retained = list(given.get("RetainResources") or [])
+    if retained and stack.status != "DELETE_FAILED":
+        raise ValidationError(
+            f"Invalid operation on stack [{stack.stack_id}]. Specify resources to retain only when the current stack "
+            "status is DELETE_FAILED."
+        )
+    service.delete(stack, retained)
     return {}
 
 
@@ -134,6 +145,7 @@ def update_termination_protection(service: Service, region: str, given: Given) -
 
 
 def set_stack_policy(service: Service, region: str, given: Given) -> dict[str, Any]:
+    requests.check_policy(given.get("StackPolicyBody"))
     service.get(region, str(given["StackName"])).policy = given.get("StackPolicyBody")
     return {}
 

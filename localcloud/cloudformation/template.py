@@ -10,13 +10,19 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from localcloud.cloudformation.errors import ValidationError
+from localcloud.cloudformation import template_rules
+from localcloud.cloudformation.errors import TransformError, ValidationError
 
+PSEUDO_PARAMETERS = frozenset(
+    f"AWS::{name}"
+    for name in (
+        "AccountId", "NotificationARNs", "NoValue", "Partition", "Region", "StackId", "StackName", "URLSuffix",
+    )
+)  # fmt: skip
 _SECTIONS = {
     "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Mappings",
     "Conditions", "Transform", "Resources", "Outputs", "Hooks",
 }  # fmt: skip
-_LOGICAL_ID = re.compile(r"[a-zA-Z0-9]+")
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,11 @@ def parse(text: str) -> Template:
     if unknown:
         raise ValidationError(f"Invalid template property or properties {unknown}")
     if body.get("Transform"):
-        raise ValidationError(f"Transform {body['Transform']} is not supported by the local cloud")
+        raise TransformError(f"Transform {body['Transform']} is not supported by the local cloud")
     resources = body.get("Resources") or {}
-    if not resources:
+    if not resources or not isinstance(resources, dict):
         raise ValidationError("Template format error: At least one Resources member must be defined.")
+    template_rules.check(body)
     template = Template(
         text=text,
         resources=resources,
@@ -107,16 +114,31 @@ def parse(text: str) -> Template:
 
 
 def _check(template: Template) -> None:
-    for logical_id, resource in template.resources.items():
-        if not _LOGICAL_ID.fullmatch(str(logical_id)):
-            raise ValidationError(f"Template format error: Resource name {logical_id} is non alphanumeric.")
-        if not isinstance(resource, dict) or not resource.get("Type"):
-            raise ValidationError(
-                f"Template format error: [/Resources/{logical_id}] Every Resources object must contain a Type member."
-            )
     known = set(template.resources) | set(template.parameters)
     for section in ("Resources", "Outputs"):
         _check_references(template, section, known)
+    _check_conditions(template)
+    for name, resource in template.resources.items():
+        told = [resource.get("Properties"), {"DependsOn": resource.get("DependsOn") or []}]
+        if any(target == name for _, target in references(told)):
+            raise ValidationError(f"Circular dependency between resources: [{name}]")
+
+
+def _check_conditions(template: Template) -> None:
+    """They see parameters only, and are decided before anything is made."""
+    told = {name for _, name in references(dict(template.conditions))}
+    if wrong := sorted(told - set(template.parameters) - PSEUDO_PARAMETERS):
+        raise ValidationError(
+            f"Template format error: Unresolved dependencies [{', '.join(wrong)}]. Cannot reference resources in the "
+            "Conditions block of the template"
+        )
+    for section in (template.resources, template.outputs):
+        for name, each in section.items():
+            condition = each.get("Condition")
+            if condition is not None and condition not in template.conditions:
+                raise ValidationError(
+                    f"Template format error: Unresolved condition dependency {condition} of {name} in the template"
+                )
 
 
 def _check_references(template: Template, section: str, known: set[str]) -> None:
@@ -126,7 +148,7 @@ def _check_references(template: Template, section: str, known: set[str]) -> None
             name
             for entry in body.values()
             for kind, name in references(entry)
-            if name not in known and not (kind == "Ref" and name.startswith("AWS::"))
+            if name not in known and not (kind == "Ref" and name in PSEUDO_PARAMETERS)
         }
     )
     if missing:

@@ -249,13 +249,14 @@ def test_what_is_gone_already_counts_as_deleted(service: Service, things: type[T
     assert _delete(service).status == "DELETE_COMPLETE"
 
 
-def test_unknown_types_name_the_supported_ones(deploy: Deploy) -> None:
-    stack = deploy({"A": {"Type": "AWS::Quantum::Computer"}})
-    reason = _reason(stack, "A", "CREATE_FAILED")
-    assert reason is not None
-    assert reason.startswith(
-        "Resource type AWS::Quantum::Computer is not supported by the local cloud; supported: AWS::"
-    )
+def test_types_that_nobody_makes_are_named_before_anything_is_made(service: Service, deploy: Deploy) -> None:
+    with pytest.raises(ValidationError, match=r"Unrecognized resource types: \[AWS::Quantum::Computer\]"):
+        deploy({"A": {"Type": "AWS::Quantum::Computer"}, "B": _thing()})
+    foreign = {"A": {"Type": "AWS::Lambda::Function"}, "B": {"Type": "Custom::Own"}, "C": _thing()}
+    with pytest.raises(ValidationError, match=r"\[AWS::Lambda::Function, Custom::Own\]") as error:
+        deploy(foreign)
+    assert len(str(error.value)) < 250
+    assert service.find(REGION, "S") is None
 
 
 def test_conditions_decide_what_exists(things: type[Thing], deploy: Deploy) -> None:

@@ -139,8 +139,8 @@ def resource(
 def handler_for(name: str) -> Handler:
     if name not in _HANDLERS:
         raise ResourceError(
-            f"Resource type {name} is not supported by the local cloud; supported: {', '.join(supported_types())} "
-            "(or add a handler in localcloud/cloudformation/resources/)"
+            f"Resource type {name} is not supported by the local cloud (localcloud/cloudformation/resources/ has those "
+            "that are)"
         )
     return _HANDLERS[name]
 
