@@ -23,4 +23,6 @@ def held(access_key_id: str) -> Held | None:
 
 def session_of(access_key_id: str) -> Session | None:
     """Who is held to policies; None for the administrator. Callers hold the runtime's lock."""
+    if access_key_id == ACCESS_KEY_ID:
+        return None
     return current().sessions.of_key(access_key_id) or roles.user_session(access_key_id)

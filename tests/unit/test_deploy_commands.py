@@ -58,7 +58,7 @@ def test_a_record_is_kept_beside_the_cluster_file_until_the_end(tmp_path: Path) 
     file = tmp_path / "some.yaml"
     assert local_cloud.read(file, "GpuCluster") is None
     local_cloud.write(file, "GpuCluster", RECORD)
-    assert (tmp_path / ".gpucluster" / "GpuCluster.json").is_file()
+    assert (tmp_path / ".gpucluster" / "GpuCluster.json").stat().st_mode & 0o777 == 0o600  # it holds the cloud's secret
     assert local_cloud.read(file, "GpuCluster") == RECORD
     assert local_cloud.read(file, "Other") is None and not local_cloud.ended(file, "GpuCluster")
     local_cloud.forget(file, "GpuCluster")
@@ -80,6 +80,12 @@ def test_the_local_clouds_own_error_is_passed_on() -> None:
 def test_the_local_cloud_is_started_with_what_was_asked_for() -> None:
     argv = local_cloud.up_argv(name="mine", port=5999, image=None, wheels=Path("/w"))
     assert argv[1:] == ["-m", "localcloud", "up", "--name", "mine", "--port", "5999", "--wheels", "/w", "--detach"]
+
+
+def test_the_key_of_a_cloud_that_does_not_run_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCALCLOUD_ROOT", str(tmp_path))
+    with pytest.raises(UsageError, match="no local cloud named 'none' runs"):
+        local_cloud.secret_access_key("none")
 
 
 def test_nobody_answers_at_a_port_that_is_free() -> None:
