@@ -27,6 +27,8 @@ TEMPLATE_TAGS = ("aws:ec2launchtemplate:id", "aws:ec2launchtemplate:version")
 """EC2 sets them itself."""
 LIVE_STATES = ("pending", "running", "stopping", "stopped")
 ENDING_STATES = ("shutting-down",)
+ENDED_STATES = ("shutting-down", "terminated")
+"""EC2 shows those for about an hour."""
 PAGE_SIZE = 1000
 """DescribeInstances gives that many at most; without a number it may run out of time where there are many."""
 TERMINATE_BATCH = 500
@@ -54,6 +56,8 @@ class Instance:
     boot_failure: str | None
     template: tuple[str, str] | None = None
     """Id and version of the launch template that it was launched from."""
+    ended_by: str = ""
+    """EC2's code and words for why it ended, such as `Client.InternalError: Client error on launch`."""
 
 
 def run_request(template: LaunchTemplate, least: int, most: int, token: str) -> dict[str, Any]:
@@ -144,6 +148,7 @@ def _instance(data: dict[str, Any]) -> Instance:
         launch_time=data["LaunchTime"],
         node=tags.get(NODE_TAG),
         boot_failure=tags.get(FAILURE_TAG),
+        ended_by=data.get("StateReason", {}).get("Message", ""),
         template=(tags[TEMPLATE_TAGS[0]], tags[TEMPLATE_TAGS[1]]) if tags.keys() >= set(TEMPLATE_TAGS) else None,
     )
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from gpucluster_node import dns, ec2, fleet, in_flight, outdated, retry, slurm
@@ -24,6 +24,7 @@ LAUNCH_GRACE = timedelta(seconds=90)
 GONE_GRACE = timedelta(seconds=20)
 """DescribeInstances may leave out an instance that it knew a moment ago (elifesciences/builder#88)."""
 ORPHAN_GRACE = timedelta(seconds=60)
+GONE = retry.gone()
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN")
 
 
@@ -122,7 +123,7 @@ def _gone(node: slurm.Node, seen: Seen) -> Action | None:
     launching = node.has("POWERING_UP", "POWER_UP")
     if not seen.lasts(f"no instance for {node.name}", LAUNCH_GRACE if launching else GONE_GRACE):
         return None
-    return Action("down", node.name, retry.reason("the EC2 instance of this node is gone", retry.INSTANCE_GONE_S))
+    return Action("down", node.name, GONE)
 
 
 def _orphans(
@@ -145,6 +146,18 @@ def _orphan(instance: ec2.Instance, node: slurm.Node | None, newest: dict[str, e
     if node.has("POWERED_DOWN") and not node.has("POWERING_UP", "POWER_UP"):
         return f"{instance.node} is powered down"
     return None
+
+
+def explained(actions: Sequence[Action], ended: Callable[[Sequence[str]], Sequence[ec2.Instance]]) -> list[Action]:
+    """With EC2's reason where an instance is gone. ended: gives the ended instances of nodes."""
+    gone = [action.name for action in actions if action.reason == GONE]
+    last = _newest(ended(gone)) if gone else {}
+    return [
+        replace(action, reason=retry.gone(last[action.name].ended_by))
+        if action.reason == GONE and action.name in last
+        else action
+        for action in actions
+    ]
 
 
 def act(actions: Sequence[Action]) -> None:
@@ -185,7 +198,8 @@ def main() -> None:
         try:
             instances = ec2.describe(client("ec2"), cluster)
             wanted = templates.of(cluster, outdated.partitions(cluster, instances))
-            act(decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted, in_flight.nodes()))
+            actions = decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted, in_flight.nodes())
+            act(explained(actions, lambda nodes: ec2.describe(client("ec2"), cluster, nodes, ec2.ENDED_STATES)))
         except (*AWS_ERRORS, slurm.SlurmError) as error:
             log.warning("skipped: %s", error)
         time.sleep(INTERVAL_S)

@@ -14,6 +14,12 @@ BOOT_FAILED_S = 300
 INSTANCE_GONE_S = 0
 SLURM_REASONS = {"ResumeTimeout reached": 120, "Not responding": 300}
 """Slurm's own reasons for DOWN, and after how many seconds a node that it gave up is tried again."""
+_ENDED_FROM_OUTSIDE = (
+    "Client.InstanceInitiatedShutdown",
+    "Client.UserInitiatedShutdown",
+    "Server.ScheduledStop",
+    "Server.SpotInstanceTermination",
+)
 _NEXT_TRY = re.compile(r"; next try in (\d+) s$")
 
 
@@ -21,6 +27,13 @@ def reason(why: str, after_s: int) -> str:
     """Quotes and line ends would end scontrol's argument in its listing."""
     plain = " ".join(why.replace('"', "'").split())
     return f"{plain}; next try in {after_s} s"
+
+
+def gone(ended_by: str = "") -> str:
+    """Of a node without its instance; ended_by: EC2's words. What somebody ended, or a spot market, is launched anew at
+    once. What could not start, for a key that may not be used as an example, would not start now either."""
+    after_s = INSTANCE_GONE_S if not ended_by or ended_by.startswith(_ENDED_FROM_OUTSIDE) else LAUNCH_REFUSED_S
+    return reason(f"the EC2 instance of this node is gone{': ' + ended_by if ended_by else ''}", after_s)
 
 
 def is_due(node: Node, now: datetime) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from gpucluster_node import ec2, fleet, outdated, retry, slurm
-from gpucluster_node.reconcile import Action, Seen, decide
+from gpucluster_node.reconcile import Action, Seen, decide, explained
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
 CLUSTER = fleet.parse(
@@ -93,6 +95,37 @@ def test_a_node_that_answers_got_over_a_failed_boot() -> None:
 )
 def test_an_instance_that_is_gone(states: str, after_s: int, verbs: list[str]) -> None:
     assert [action.verb for action in decided([node(states)], [], after_s=after_s)] == verbs
+
+
+KEY = "Client.InternalError: Client error on launch"  # aws/karpenter-provider-aws#1407
+NOW_AGAIN = "; next try in 0 s"
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "reason"),
+    [
+        (KEY, f"the EC2 instance of this node is gone: {KEY}; next try in 120 s"),
+        (
+            "Server.SpotInstanceTermination: Instance terminated by EC2",
+            "the EC2 instance of this node is gone: "
+            f"Server.SpotInstanceTermination: Instance terminated by EC2{NOW_AGAIN}",
+        ),
+        ("", f"the EC2 instance of this node is gone{NOW_AGAIN}"),
+        (None, f"the EC2 instance of this node is gone{NOW_AGAIN}"),
+    ],
+)
+def test_why_an_instance_is_gone_is_ec2s_to_say(ended_by: str | None, reason: str) -> None:
+    asked: list[list[str]] = []
+
+    def ended(names: Sequence[str]) -> list[ec2.Instance]:
+        asked.append(list(names))
+        return [replace(instance(), ended_by=ended_by)] if ended_by is not None else []
+
+    gone = decided([node("ALLOCATED+CLOUD"), node("IDLE+CLOUD", "train-1")], [instance("train-1")], after_s=25)
+    assert explained(gone, ended) == [Action("down", "train-2", reason)]
+    assert asked == [["train-2"]]
+    assert explained([Action("power_up", "train-1")], ended) == [Action("power_up", "train-1")]
+    assert len(asked) == 1, "only where one is gone"
 
 
 def test_always_on_nodes_are_powered_up() -> None:
