@@ -36,8 +36,9 @@ try:
  open(D + "/bundle.json", "w").write(p)
 except Exception as e:
  w = f"step=user-data: no bundle: {e}"[:250]
+ print(w, flush=True)
  aws("ec2", "/", parse.urlencode({"Action": "CreateTags", "Version": "2016-11-15", "ResourceId.1": md("instance-id"), "Tag.1.Key": "gpucluster:boot-failure", "Tag.1.Value": w}).encode())
- sys.exit(w)
+ sys.exit(1)
 os.system(f"ln -sfn {D} /opt/gpucluster/bundle")
 E
 bash /opt/gpucluster/bundle/compute.sh

@@ -36,8 +36,9 @@ try:
  open(D + "/bundle.json", "w").write(p)
 except Exception as e:
  w = f"step=user-data: no bundle: {e}"[:250]
+ print(w, flush=True)
  if b: web(b["wait_handle_url"], json.dumps(dict(Status="FAILURE", Reason=w, UniqueId="0", Data=w)).encode(), {"Content-Type": ""}, "PUT")
- sys.exit(w)
+ sys.exit(1)
 os.system(f"ln -sfn {D} /opt/gpucluster/bundle")
 E
 bash /opt/gpucluster/bundle/head.sh
