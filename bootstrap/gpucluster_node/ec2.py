@@ -31,6 +31,8 @@ ENDED_STATES = ("shutting-down", "terminated")
 """EC2 shows those for about an hour."""
 PAGE_SIZE = 1000
 """DescribeInstances gives that many at most; without a number it may run out of time where there are many."""
+FILTER_VALUES = 200
+"""DescribeInstances takes that many values in a filter."""
 TERMINATE_BATCH = 500
 TAG_CALLS = TokenBucket(90, 9)
 """Of the 100 at once, and 10 more a second, that EC2 answers an account in a region (EC2's guide, ec2-api-throttling):
@@ -113,11 +115,15 @@ def tag(ec2: Any, request: dict[str, Any]) -> None:
 
 
 def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> list[Instance]:
-    request = describe_request(fleet, nodes, states)
+    """Of some nodes, or where none are named of all."""
+    asked = list(batches(nodes, FILTER_VALUES)) or [[]]
+    return [each for names in asked for each in _described(ec2, describe_request(fleet, names, states))]
+
+
+def _described(ec2: Any, request: dict[str, Any]) -> Iterator[Instance]:
     pages = ec2.get_paginator("describe_instances").paginate(**request, PaginationConfig={"PageSize": PAGE_SIZE})
-    return [
-        _instance(each) for page in pages for reservation in page["Reservations"] for each in reservation["Instances"]
-    ]
+    for page in pages:
+        yield from (_instance(each) for reservation in page["Reservations"] for each in reservation["Instances"])
 
 
 def terminate(ec2: Any, instance_ids: Iterable[str]) -> None:

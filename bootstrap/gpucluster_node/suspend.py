@@ -12,18 +12,15 @@ from gpucluster_node.aws import client
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("suspend")
-FILTER_VALUES = 200
-"""DescribeInstances takes that many values in a filter."""
 
 
 def suspend(cluster: fleet.Fleet, nodes: Sequence[str], asked_at: datetime) -> None:
     """An instance that was launched later is the node's next one, should this program have taken so long."""
-    for start in range(0, len(nodes), FILTER_VALUES):
-        found = ec2.describe(client("ec2"), cluster, nodes[start : start + FILTER_VALUES])
-        instances = [instance for instance in found if instance.launch_time <= asked_at]
-        ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
-        for instance in instances:
-            log.info("%s ended: %s", instance.node, instance.instance_id)
+    found = ec2.describe(client("ec2"), cluster, nodes) if nodes else []
+    instances = [instance for instance in found if instance.launch_time <= asked_at]
+    ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
+    for instance in instances:
+        log.info("%s ended: %s", instance.node, instance.instance_id)
     names = {f"{node}.{cluster.zone}." for node in nodes}
     dns.remove(client("route53"), fleet.hosted_zone_id(client("ssm"), cluster), names.__contains__)
 

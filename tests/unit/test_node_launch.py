@@ -455,6 +455,23 @@ def test_suspend_leaves_an_instance_that_was_launched_after_it_was_asked(stubs: 
     suspend.suspend(CLUSTER, ["train-1"], LAUNCHED - timedelta(seconds=1))
 
 
+def test_suspend_of_many_nodes_asks_for_200_at_a_time(stubs: Stubs) -> None:
+    nodes = tuple(f"train-{number}" for number in range(1, 251))
+    expect_describe(stubs, instance(1), nodes=nodes[:200])
+    expect_describe(stubs, instance(2), nodes=nodes[200:])
+    stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1", "i-2"]})
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_listing(stubs)
+    suspend.suspend(CLUSTER, nodes, LAUNCHED)
+
+
+def test_suspend_of_no_node_ends_nothing(stubs: Stubs) -> None:
+    """Where nobody is named, EC2 would describe every instance."""
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_listing(stubs)
+    suspend.suspend(CLUSTER, [], LAUNCHED)
+
+
 def test_suspend_of_nodes_without_instances_ends_nothing(stubs: Stubs) -> None:
     expect_describe(stubs, nodes=("train-1",))
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
