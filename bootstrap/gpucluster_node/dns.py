@@ -60,7 +60,7 @@ class Writer:
         try:
             if together:
                 self._write(together)
-        except AWS_ERRORS as error:
+        except Exception as error:  # of whatever kind: the others wait for an answer
             for _, done in taken:
                 done.set_exception(error)
         else:

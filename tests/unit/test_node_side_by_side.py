@@ -179,6 +179,16 @@ def test_addresses_that_come_while_a_call_is_made_go_with_the_next() -> None:
     assert written == [{"a": "1"}, {"b": "2", "c": "2", "d": "2"}]
 
 
+def test_whoever_waits_for_an_address_hears_that_it_could_not_be_written() -> None:
+    def write(addresses: Mapping[str, str]) -> None:
+        raise KeyError("hosted_zone_id")
+
+    writer = dns.Writer(write)
+    with ThreadPoolExecutor(8) as pool:
+        told = [pool.submit(writer.put, {name: "1"}) for name in "abcdefgh"]
+        assert [type(each.exception(20)) for each in told] == [KeyError] * 8
+
+
 def test_types_without_capacity_cost_one_call_each(world: World) -> None:
     world.refused = ("lt-a", "lt-b")
     run(world, {number: f"train-{number}" for number in range(1, 17)})
