@@ -48,7 +48,7 @@ class Verdict:
 
 
 def judge(call: Call, session: Session | None) -> Verdict:
-    """The caller holds the runtime's lock."""
+    """The caller holds what the call needs, which need not be IAM's records: those are read from copies."""
     if session is None or not call.action:
         return Verdict()
     user_arn = session.arn
@@ -86,10 +86,10 @@ def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
 def policies_of(role_name: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """The role's inline and managed policies, and its permissions boundary."""
     iam = roles.iam()
-    role = next((role for role in iam.roles.values() if role.name == role_name), None)
+    role = next((role for role in list(iam.roles.values()) if role.name == role_name), None)
     if role is None:
         return [], None  # deleted under a living instance: nothing allows anything any more
-    documents = [_document(text) for text in role.policies.values()]
+    documents = [_document(text) for text in list(role.policies.values())]
     documents += [_document(text) for text in _managed(role)]
     if not role.permissions_boundary_arn:
         return documents, None
@@ -106,7 +106,7 @@ def _user_policies(user_name: str) -> tuple[list[dict[str, Any]], None]:
 
 
 def _managed(role: Any) -> Iterator[str]:
-    for policy in role.managed_policies.values():
+    for policy in list(role.managed_policies.values()):
         yield _text_of(policy)
 
 

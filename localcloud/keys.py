@@ -13,16 +13,15 @@ def held(access_key_id: str) -> Held | None:
     """None where the cloud has given no such key."""
     if access_key_id == ACCESS_KEY_ID:
         return Held(clients.secret()) if clients.secret() else None
-    with current().lock:
-        session = current().sessions.of_key(access_key_id)
-        if session:
-            return Held(session.credentials.secret_access_key, session.credentials.session_token, session.until)
-        secret = roles.secret_of_user(access_key_id)
+    session = current().sessions.of_key(access_key_id)
+    if session:
+        return Held(session.credentials.secret_access_key, session.credentials.session_token, session.until)
+    secret = roles.secret_of_user(access_key_id)
     return Held(secret) if secret else None
 
 
 def session_of(access_key_id: str) -> Session | None:
-    """Who is held to policies; None for the administrator. Callers hold the runtime's lock."""
+    """Who is held to policies; None for the administrator."""
     if access_key_id == ACCESS_KEY_ID:
         return None
     return current().sessions.of_key(access_key_id) or roles.user_session(access_key_id)

@@ -22,7 +22,7 @@ class CloudMetadata:
             return {tag["key"]: tag["value"] for tag in instance.get_tags()} if instance else {}
 
     def credentials(self, instance_id: str) -> Credentials | None:
-        with current().lock:
+        with current().holding("sts"):
             return current().sessions.credentials(instance_id)
 
     def instance_profile_arn(self, instance_id: str) -> str | None:
@@ -45,7 +45,7 @@ class CloudMetadata:
             return instance is not None and lifecycle.survives_shutdown(instance)
 
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
-        with current().lock:
+        with current().holding("route53"):
             return names.resolve(vpc_id, name, record_type)
 
     def file_server(self, client: InstanceSpec, address: str, *, tls: bool) -> FileServer | None:

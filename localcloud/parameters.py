@@ -14,6 +14,7 @@ from moto.ec2.models.amis import Ami
 from moto.ssm.models import Parameter, SimpleSystemManagerBackend, ssm_backends
 
 from localcloud.clients import ACCOUNT_ID
+from localcloud.runtime import current
 
 _DLAMI = "/aws/service/deeplearning/ami/x86_64/{}/latest/ami-id"
 _UBUNTU = "/aws/service/canonical/ubuntu/server/{}/stable/current/amd64/hvm/ebs-gp3/ami-id"
@@ -33,10 +34,16 @@ _seeded: set[str] = set()
 
 
 def seed(region: str) -> None:
-    """Once per region; the caller holds the runtime's lock."""
+    """Once per region."""
     if region in _seeded or region not in ec2_backends[ACCOUNT_ID]:
         return
-    _seeded.add(region)
+    with current().holding("ssm"):
+        if region not in _seeded:
+            _fill(region)
+            _seeded.add(region)
+
+
+def _fill(region: str) -> None:
     ssm: SimpleSystemManagerBackend = ssm_backends[ACCOUNT_ID][region]
     ec2: EC2Backend = ec2_backends[ACCOUNT_ID][region]
     for name, image_name in PUBLIC_IMAGES.items():

@@ -61,22 +61,22 @@ def profile_of(instance_id: str) -> InstanceProfile | None:
 
 def secret_of_user(access_key_id: str) -> str | None:
     """None where no user has such an active key."""
-    for user in iam().users.values():
-        for key in user.access_keys:
+    for user in list(iam().users.values()):
+        for key in list(user.access_keys):
             if key.access_key_id == access_key_id and key.status == "Active":
                 return str(key.secret_access_key)
     return None
 
 
 def user_session(access_key_id: str) -> Session | None:
-    for user in iam().users.values():
-        if any(key.access_key_id == access_key_id for key in user.access_keys):
+    for user in list(iam().users.values()):
+        if any(key.access_key_id == access_key_id for key in list(user.access_keys)):
             return Session("", "", Credentials("", access_key_id, "", "", ""), None, user.name)
     return None
 
 
 class Sessions:
-    """Live sessions by access key. Callers hold the runtime's lock."""
+    """Live sessions by access key. Callers hold the runtime's lock, but for `of_key`."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Session] = {}

@@ -62,7 +62,7 @@ class Routes:
 
     def _credentials(self, request: Request) -> Response:
         """What the instance's metadata service would say; for debugging permissions without a booted guest."""
-        with current().lock:
+        with current().holding("sts"):
             credentials = current().sessions.credentials(request.args["instance_id"])
         return _json(vars(credentials) if credentials else {"error": "no such instance, or it has no role"})
 

@@ -63,10 +63,9 @@ class Application:
         session, verdict = None, authorization.Verdict()
         try:
             key = signatures.verify(signatures.received(environ), keys.held)
-            with current().lock:
+            parameters.seed(call.region)
+            with current().holding(call.service, call.action):
                 session = keys.session_of(key)
-            with current().lock:
-                parameters.seed(call.region)
                 verdict = authorization.judge(call, session)
             response = current().pace.answer(call, lambda: self._answer(call, session, verdict, environ))
         except Refused as error:
@@ -102,8 +101,10 @@ class Application:
     ) -> Response:
         if current().faults.throttled(call.service, call.action):
             return answers.throttled(call)
-        with current().lock:
-            if self._inside and (lacks := reachability.missing(call, session)):
+        if self._inside:
+            with current().lock:
+                lacks = reachability.missing(call, session)
+            if lacks:
                 return answers.error(call, "EndpointUnreachable", f"no way to the endpoint: {lacks}", status=503)
         if verdict.denial:
             return answers.denied(call, str(verdict.denial))
@@ -114,7 +115,7 @@ class Application:
             return api.handle(Request(environ))
         if call.service == "dlm":
             return dlm.handle(Request(environ), call.region, ACCOUNT_ID)
-        with current().lock:
+        with current().holding(call.service, call.action):
             body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
             # not joined: of an answer to HEAD the length would become that of nothing
             kept = [(name, value) for name, value in headers if not name.lower().startswith("access-control-")]

@@ -212,7 +212,7 @@ def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], co
             _user_data(request),
             [],
             instance_type=request["InstanceType"],
-            is_instance_type_default=False,
+            is_instance_type_default=True,  # moto would look for it in a long list; `_check` did
             region_name=backend.region_name,
             key_name=request.get("KeyName"),
             nics=interfaces.for_moto(_with_addresses(backend, nics)),

@@ -9,7 +9,7 @@ from botocore.model import OperationNotFoundError
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 
-from localcloud.ec2 import catalogue, interfaces, lifecycle, shown
+from localcloud.ec2 import answers, catalogue, interfaces, lifecycle, shown
 from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.connect import ConnectEndpointActions
 from localcloud.ec2.errors import http_status
@@ -72,6 +72,7 @@ def _unknown(action: str) -> Refusal:
 
 def install() -> None:
     catalogue.install()
+    answers.install()
     interfaces.install()
     shown.install()
     moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch

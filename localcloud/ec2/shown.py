@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moto.ec2.models import EC2Backend
+from moto.ec2.models.amis import Ami, AmiBackend
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.instances import InstanceBackend, Reservation
 from moto.ec2.models.tags import TagBackend
@@ -13,6 +14,7 @@ from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 from localcloud.runtime import current
 
 _WILD = "*?["
+_describe_images = AmiBackend.describe_images
 _describe_tags = TagBackend.describe_tags
 _describe_instances = InstanceBackend.describe_instances
 
@@ -22,6 +24,7 @@ Tag = dict[str, str]
 def install() -> None:
     TaggedEC2Resource.get_tags = _tags_of  # type: ignore[method-assign, assignment]
     TagBackend.describe_tags = _shown_tags  # type: ignore[method-assign, assignment]
+    AmiBackend.describe_images = _shown_images  # type: ignore[method-assign, assignment]
     InstanceBackend.describe_instances = _shown_reservations  # type: ignore[method-assign, assignment]
 
 
@@ -54,6 +57,15 @@ def _among(tags: list[Tag], filters: dict[str, list[str]]) -> list[Tag]:
     for tag in tags:
         few.tags[tag["resource_id"]][tag["key"]] = tag["value"]
     return _describe_tags(few, filters)
+
+
+def _shown_images(backend: Any, *given: Any, **named: Any) -> list[Ami]:
+    """moto asks this for each instance that it makes, and compares every image with the id."""
+    wanted = (named.get("filters") or {}).get("image-id")
+    if given or list(named) != ["filters"] or len(named["filters"]) != 1 or not isinstance(wanted, str):
+        return _describe_images(backend, *given, **named)
+    image = backend.amis.get(wanted)
+    return [image] if image else []
 
 
 def _shown_reservations(backend: Any, filters: Any = None) -> list[Reservation]:

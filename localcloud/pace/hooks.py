@@ -22,7 +22,7 @@ from localcloud.pace import figures
 from localcloud.pace.buckets import Buckets, Demand
 from localcloud.pace.clock import Clock
 from localcloud.pace.figures import Figures, Seconds
-from localcloud.pace.memory import Memory
+from localcloud.pace.memory import Key, Memory
 from localcloud.pace.states import States
 
 T = TypeVar("T")
@@ -98,10 +98,12 @@ class Pace:
             return answers.error(
                 call, "InvalidInstanceID.NotFound", f"The instance ID '{unknown}' does not exist", status=400
             )
-        self._remember(running, call)
+        changed = self._changed(running, call)
         running.local.launched = [] if name in _LAUNCHES else None
         response = make()
         if response.status_code < 400:
+            for key, value, seconds in changed:
+                running.memory.keep(key, value, seconds)
             running.clock.sleep(max(whole - refused, 0))
         for instance_id in running.local.launched or ():
             self._hide(running, instance_id)
@@ -113,21 +115,23 @@ class Pace:
         named = (v for v in call.form.values() if v.startswith("i-")) if call.service == "ec2" else ()
         return next((each for each in named if running.memory.seen(("instance", each), True) is False), "")
 
-    def _remember(self, running: _Running, call: Call) -> None:
-        """What the call changes, as it is now: that is shown for a while longer."""
-        keep, lag_of = running.memory.keep, running.figures.lag_of
+    def _changed(self, running: _Running, call: Call) -> list[tuple[Key, Any, float]]:
+        """What the call changes, as it is now, and for how long that is still shown."""
+
+        def lag(what: str) -> float:
+            return running.draw(running.figures.lag_of(what))
+
         if call.service == "ec2" and call.action in ("CreateTags", "DeleteTags"):
             tags = ec2_backends[ACCOUNT_ID][call.region].tags
-            shown, judged = running.draw(lag_of("tags")), running.draw(lag_of("tags-in-policies"))
-            for resource_id in (v for k, v in call.form.items() if k.startswith("ResourceId.")):
-                keep(("tags", resource_id), dict(tags.get(resource_id, {})), shown)
-                keep(("tags-in-policies", resource_id), dict(tags.get(resource_id, {})), judged)
+            ids = [value for key, value in call.form.items() if key.startswith("ResourceId.")]
+            seconds = {"tags": lag("tags"), "tags-in-policies": lag("tags-in-policies")}
+            return [((kind, each), dict(tags.get(each, {})), s) for each in ids for kind, s in seconds.items()]
         if call.service == "iam" and call.action in _POLICY_CHANGES:
             role_name = call.form.get("RoleName", "")
-            keep(("policies", role_name), self._policies_of(role_name), running.draw(lag_of("role-policies")))
+            return [(("policies", role_name), self._policies_of(role_name), lag("role-policies"))]
         if call.service == "iam" and call.action in _PROFILE_CHANGES:
-            name = call.form.get("InstanceProfileName", "")
-            keep(("profile", name), False, running.draw(lag_of("instance-profile")))
+            return [(("profile", call.form.get("InstanceProfileName", "")), False, lag("instance-profile"))]
+        return []
 
     # --- at launches ---
 

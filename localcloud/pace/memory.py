@@ -12,7 +12,7 @@ Key = tuple[str, str]  # of what kind, whose
 T = TypeVar("T")
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Old:
     value: Any
     until: float
@@ -21,20 +21,20 @@ class _Old:
 class Memory:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._old: dict[Key, _Old] = {}
+        self._old: dict[Key, list[_Old]] = {}  # in the order in which they are shown
         self._lock = threading.Lock()
 
     def keep(self, key: Key, value: Any, seconds: float) -> None:
-        """Go on showing `value`, or what is shown instead of it already."""
+        """`value` has just been changed: it is shown for so long, after what is shown instead of it already."""
         with self._lock:
             held = self._held(key)
-            until = self._clock.now() + seconds
-            self._old[key] = _Old(held.value, max(held.until, until)) if held else _Old(value, until)
+            until = max([self._clock.now() + seconds, *(old.until for old in held)])
+            self._old[key] = [*held, _Old(value, until)]
 
     def replace(self, key: Key, value: Any, seconds: float) -> None:
         """Show `value` from now on, for `seconds`, whatever was shown."""
         with self._lock:
-            self._old[key] = _Old(value, self._clock.now() + seconds)
+            self._old[key] = [_Old(value, self._clock.now() + seconds)]
 
     def seen(self, key: Key, now: T) -> T:
         """What is shown; `now` is what it is."""
@@ -42,12 +42,11 @@ class Memory:
             return now
         with self._lock:
             held = self._held(key)
-            shown: T = held.value if held else now
+            shown: T = held[0].value if held else now
             return shown
 
-    def _held(self, key: Key) -> _Old | None:
-        held = self._old.get(key)
-        if held and held.until <= self._clock.now():
-            del self._old[key]
-            return None
+    def _held(self, key: Key) -> list[_Old]:
+        held = [old for old in self._old.get(key, ()) if old.until > self._clock.now()]
+        if not held:
+            self._old.pop(key, None)
         return held

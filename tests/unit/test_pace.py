@@ -9,6 +9,7 @@ from localcloud.calls import Call
 from localcloud.pace import figures
 from localcloud.pace.clock import Clock
 from localcloud.pace.hooks import Pace
+from localcloud.pace.memory import Memory
 
 FIGURES = figures.load("aws")
 
@@ -146,6 +147,23 @@ def test_changed_tags_show_late(pace: Pace, clock: HandClock) -> None:
     assert pace.tags("vol-1", {"new": "1"}) == {}
     clock.at += 2
     assert pace.tags("vol-1", {"new": "1"}) == {"new": "1"}
+
+
+def test_a_refused_change_makes_nothing_late(pace: Pace, clock: HandClock) -> None:
+    pace.answer(call("ec2:CreateTags", **{"ResourceId.1": "vol-1"}), lambda: Response("", 403))
+    assert pace.tags("vol-1", {"new": "1"}) == {"new": "1"}
+
+
+def test_changes_show_in_their_order(clock: HandClock) -> None:
+    memory = Memory(clock)
+    memory.keep(("tags", "i-1"), "none", 2)
+    clock.at += 1
+    memory.keep(("tags", "i-1"), "launched", 3)
+    shown = []
+    for _ in range(5):
+        shown.append(memory.seen(("tags", "i-1"), "named"))
+        clock.at += 1
+    assert shown == ["none", "launched", "launched", "named", "named"]
 
 
 def test_iam_lags(pace: Pace, clock: HandClock) -> None:

@@ -1,0 +1,332 @@
+"""A cluster on virtual time: the local cloud at AWS's pace, a played Slurm controller, and the real node programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from localcloud.clients import ACCOUNT_ID
+from localcloud.faults import Fault
+from localcloud.runtime import current
+from tests.pace import cloud as local
+from tests.pace import slurm
+from tests.pace.programs import Programs
+from tests.pace.shims import ShimTime
+from tests.pace.virtual import Stopped
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER, ZONE = "GpuCluster", "gpucluster.internal"
+TYPES = ("g5.12xlarge",)
+BOOT_S = 120.0  # from running to a slurmd that answers
+LIVE = ("pending", "running")
+
+
+@dataclass
+class Seen:
+    """What happened, beside what the controller keeps."""
+
+    launched: dict[str, str] = field(default_factory=dict)  # instance -> node, "" before it has a name
+    down_while_launching: list[slurm.Down] = field(default_factory=list)
+
+
+class World:
+    def __init__(
+        self,
+        cloud: local.Cloud,
+        folder: Path,
+        code: Path,
+        sizes: dict[str, int],
+        types: tuple[str, ...],
+        reserved: bool,
+    ) -> None:
+        self.cloud, self.clock, self._folder, self._code = cloud, cloud.clock, folder, code
+        self._ec2 = cloud.client("ec2")
+        self.shim = ShimTime(self.clock)
+        self.seen = Seen()
+        self._registered: set[str] = set()
+        self._booting: dict[str, float] = {}
+        self.account = _Account(cloud, sizes, types, code, reserved)
+        rendered = code / "tests/golden/cluster/bundle/slurm"
+        conf = "".join((rendered / name).read_text() for name in ("slurm.conf", "image.conf"))
+        self.slurm = slurm.Controller(
+            sizes,
+            self.clock.now,
+            lambda: self.shim.utc().replace(tzinfo=None),
+            _seconds(conf, "ResumeTimeout"),
+            _seconds(conf, "SuspendTimeout"),
+        )
+        fleet = folder / "fleet.json"
+        fleet.write_text(json.dumps(_fleet(sizes, types)))
+        os.environ |= self.account.credentials()
+        (folder / "var/lib/gpucluster").mkdir(parents=True)
+        self.programs = Programs(code / "bootstrap", self.clock, folder, fleet, self._scontrol)
+        cloud.begin()
+        cloud.calls.clear()
+        cloud.errors.clear()
+
+    # --- what runs ---
+
+    def begin(self) -> None:
+        for loop, pause_s in ((self._tick, slurm.TICK_S), (self._boot, slurm.TICK_S)):
+            threading.Thread(target=self._loop, args=(loop, pause_s), daemon=True).start()
+        self.programs.start("reconcile")
+
+    def _loop(self, step: Callable[[], None], pause_s: float) -> None:
+        try:
+            while True:
+                step()
+                self.clock.sleep(pause_s)
+        except Stopped:
+            pass
+
+    def _tick(self) -> None:
+        self.slurm.tick(self._resume, lambda nodes: self._start("suspend", nodes))
+
+    def _resume(self, nodes: list[str], jobs: list[dict[str, object]]) -> None:
+        number = len(list(self._folder.glob("resume-*.json")))
+        file = self._folder / f"resume-{number}.json"
+        file.write_text(json.dumps({"all_nodes_resume": ",".join(nodes), "jobs": jobs}))
+        self._start("resume", nodes, SLURM_RESUME_FILE=str(file))
+
+    def _start(self, name: str, nodes: list[str], **environment: str) -> None:
+        self.programs.start(name, ",".join(nodes), **environment)
+
+    def _scontrol(self, argv: Any) -> str:
+        self.clock.sleep(slurm.SCONTROL_S)
+        before = len(self.slurm.downs)
+        text = self.slurm.run(list(argv))
+        launching = {node for name, words in self.programs.running if name == "resume" for node in words[0].split(",")}
+        alive = {node for instance_id, node in self.named().items() if node}
+        mine = threading.current_thread().name.startswith("resume")
+        for down in self.slurm.downs[before:]:
+            if not mine and (down.node in alive or (down.node in launching and "POWERING_UP" in down.state)):
+                self.seen.down_while_launching.append(down)
+        return text
+
+    def _boot(self) -> None:
+        """Instances that run and have a name become nodes; those that are gone fall silent."""
+        now, live = self.clock.now(), self._live()
+        for instance in live:
+            node = self._tags(instance).get("gpucluster:node", "")
+            self.seen.launched[instance.id] = node or self.seen.launched.get(instance.id, "")
+            if instance.state != "running" or not node:
+                continue
+            began = self._booting.setdefault(instance.id, now)
+            if now - began >= BOOT_S and instance.id not in self._registered:
+                self._registered.add(instance.id)
+                self.slurm.registers(node)
+        alive = {self._tags(instance).get("gpucluster:node") for instance in live}
+        for node in self.slurm.nodes.values():
+            if node.name not in alive and "NOT_RESPONDING" not in node.flags:
+                self.slurm.fails(node.name)
+
+    # --- what there is ---
+
+    def _live(self) -> list[Any]:
+        from localcloud.ec2 import lifecycle
+
+        with current().lock:
+            backend = self.account.backend()
+            lifecycle.refresh(backend)
+            found = [each for each in backend.all_instances() if each.state in LIVE]
+            return [each for each in found if self._tags(each).get("gpucluster:role") == "compute"]
+
+    def _tags(self, instance: Any) -> dict[str, str]:
+        return dict(self.account.backend().tags.get(instance.id, {}))
+
+    def named(self) -> dict[str, str]:
+        """Live instances and their nodes, as they really are."""
+        return {each.id: self._tags(each).get("gpucluster:node", "") for each in self._live()}
+
+    def launches(self) -> int:
+        with current().lock:
+            found = self.account.backend().all_instances()
+            return sum(self._tags(each).get("gpucluster:role") == "compute" for each in found)
+
+    def up(self) -> set[str]:
+        """Nodes that Slurm holds for up or on their way."""
+        return {n.name for n in self.slurm.nodes.values() if not n.flags & {"POWERED_DOWN", "POWERING_DOWN"}}
+
+    def leaked(self) -> list[str]:
+        """Live instances that no node needs, or that share a node."""
+        wanted, taken, found = self.up(), set[str](), []
+        for instance_id, node in self.named().items():
+            if node not in wanted or node in taken:
+                found.append(instance_id)
+            taken.add(node)
+        return found
+
+    def records(self) -> dict[str, str]:
+        pages = self.cloud.client("route53").get_paginator("list_resource_record_sets")
+        sets = [r for page in pages.paginate(HostedZoneId=self.account.zone_id) for r in page["ResourceRecordSets"]]
+        return {r["Name"].rstrip("."): r["ResourceRecords"][0]["Value"] for r in sets if r["Type"] == "A"}
+
+    # --- what is done to it ---
+
+    def fault(self, kind: str, **values: Any) -> None:
+        current().faults.add(Fault(kind, **values))
+
+    def end(self, instance_ids: list[str]) -> None:
+        """At once, and nobody was asked."""
+        from localcloud.ec2 import lifecycle
+
+        for instance_id in instance_ids:
+            lifecycle.end_by_itself(instance_id, "Server.SpotInstanceTermination", hard=True)
+
+    def run(self, until: Callable[[], bool], limit_s: float) -> bool:
+        return self.clock.run(until, limit_s)
+
+
+class _Account:
+    """What a deployment makes: network, roles, launch templates, parameters; and the head node."""
+
+    def __init__(
+        self, cloud: local.Cloud, sizes: dict[str, int], types: tuple[str, ...], code: Path, reserved: bool
+    ) -> None:
+        self._ec2, self._iam, ssm = cloud.client("ec2"), cloud.client("iam"), cloud.client("ssm")
+        self._code = code
+        vpc_id = self._ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        subnet = self._ec2.create_subnet(VpcId=vpc_id, CidrBlock="10.0.0.0/18", AvailabilityZone="us-east-1a")
+        self.subnet_id = subnet["Subnet"]["SubnetId"]
+        self._image_id = self._ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        zone = cloud.client("route53").create_hosted_zone(
+            Name=ZONE, CallerReference="x", VPC={"VPCRegion": "us-east-1", "VPCId": vpc_id}
+        )
+        self.zone_id = zone["HostedZone"]["Id"].rpartition("/")[2]
+        head = _policy(code, "HeadRoleDefaultPolicy")
+        if reserved:
+            head["Statement"].append(_RESERVATIONS)
+        self._role("head", head)
+        self._role("compute", _policy(code, "ComputeRoleDefaultPolicy"))
+        path = f"/gpucluster/{CLUSTER}/"
+        self._put(ssm, path + "network", {"hosted_zone_id": self.zone_id, "subnet_id": self.subnet_id})
+        for name in sizes:
+            templates = [self._template(name, each, self._reserve(each, sizes[name], reserved)) for each in types]
+            self._put(ssm, f"{path}partitions/{name}", {"instance_types": templates, "subnet_id": self.subnet_id})
+        self.head_id = self._ec2.run_instances(
+            ImageId=self._image_id, InstanceType="m6i.large", SubnetId=self.subnet_id, MinCount=1, MaxCount=1,
+            IamInstanceProfile={"Name": "head"}, TagSpecifications=_tagged("instance", "head"),
+        )["Instances"][0]["InstanceId"]  # fmt: skip
+
+    def _put(self, ssm: Any, name: str, value: dict[str, Any]) -> None:
+        ssm.put_parameter(Name=name, Value=json.dumps(value), Type="String")
+
+    def _role(self, name: str, policy: dict[str, Any]) -> None:
+        self._iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        self._iam.put_role_policy(RoleName=name, PolicyName="x", PolicyDocument=json.dumps(policy))
+        self._iam.create_instance_profile(InstanceProfileName=name)
+        self._iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+
+    def _reserve(self, instance_type: str, count: int, reserved: bool) -> dict[str, Any]:
+        """The part of a launch that names a reservation of exactly so many instances."""
+        if not reserved:
+            return {}
+        made = self._ec2.create_capacity_reservation(
+            InstanceType=instance_type, InstancePlatform="Linux/UNIX", AvailabilityZone="us-east-1a",
+            InstanceCount=count, InstanceMatchCriteria="targeted",
+        )["CapacityReservation"]  # fmt: skip
+        target = {"CapacityReservationTarget": {"CapacityReservationId": made["CapacityReservationId"]}}
+        return {"CapacityReservationSpecification": target}
+
+    def _template(self, partition: str, instance_type: str, more: dict[str, Any]) -> dict[str, Any]:
+        data = {
+            "ImageId": self._image_id,
+            "InstanceType": instance_type,
+            "IamInstanceProfile": {"Name": "compute"},
+            "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": self.subnet_id}],
+            "TagSpecifications": _tagged("instance", "compute") + _tagged("volume", "compute"),
+        }
+        made = self._ec2.create_launch_template(
+            LaunchTemplateName=f"{partition}-{instance_type}", LaunchTemplateData=data | more,
+            TagSpecifications=_tagged("launch-template", "compute"),
+        )["LaunchTemplate"]  # fmt: skip
+        template_id = made["LaunchTemplateId"]
+        return {"instance_type": instance_type, "launch_template_id": template_id, "version": "1"}
+
+    def credentials(self) -> dict[str, str]:
+        """As the head's metadata service gives them."""
+        with current().lock:
+            found = current().sessions.credentials(self.head_id)
+        assert found is not None
+        return {
+            "AWS_ACCESS_KEY_ID": found.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": found.secret_access_key,
+            "AWS_SESSION_TOKEN": found.session_token,
+        }
+
+    def backend(self) -> Any:
+        from moto.ec2.models import ec2_backends
+
+        return ec2_backends[ACCOUNT_ID]["us-east-1"]
+
+
+_RESERVATIONS = {"Effect": "Allow", "Action": "ec2:RunInstances", "Resource": "arn:aws:ec2:*:*:capacity-reservation/*"}
+"""What the head may launch into where a partition names a reservation."""
+
+
+def _tagged(kind: str, role: str) -> list[dict[str, Any]]:
+    tags = {"gpucluster:cluster": CLUSTER, "gpucluster:role": role}
+    return [{"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}]
+
+
+def _policy(code: Path, begins: str) -> dict[str, Any]:
+    """Of the default cluster's template, with * for what a deployment fills in."""
+    resources = json.loads((code / "tests/golden/cluster/template.json").read_text())["Resources"]
+    found = next(value for key, value in resources.items() if key.startswith(begins))["Properties"]["PolicyDocument"]
+    resolved: dict[str, Any] = _resolved(found)
+    return resolved
+
+
+def _resolved(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value == {"Ref": "AWS::Partition"}:
+            return "aws"
+        if "Fn::Join" in value:
+            return "".join(_resolved(part) for part in value["Fn::Join"][1])
+        if value.keys() & {"Ref", "Fn::GetAtt"}:
+            return "*"
+        return {key: _resolved(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_resolved(inner) for inner in value]
+    return re.sub(r"ami-[0-9a-f]+", "*", value) if isinstance(value, str) else value
+
+
+def _fleet(sizes: dict[str, int], types: tuple[str, ...]) -> dict[str, Any]:
+    """As `gpucluster.render.fleet` makes it."""
+    partitions = [
+        {
+            "name": name, "min_nodes": 0, "max_nodes": size, "instance_types": list(types), "purchase": "on-demand",
+            "gpus_per_node": 4, "idle_minutes": 10.0, "role": "compute",
+        }
+        for name, size in sizes.items()
+    ]  # fmt: skip
+    return {
+        "cluster": CLUSTER, "region": "us-east-1", "zone": ZONE, "ssm_path": f"/gpucluster/{CLUSTER}/",
+        "state": "/home/gpucluster", "partitions": partitions,
+    }  # fmt: skip
+
+
+def _seconds(conf: str, key: str) -> float:
+    found = re.search(rf"^{key}=(\d+)", conf, re.MULTILINE)
+    assert found, f"no {key} in slurm.conf"
+    return float(found[1])
+
+
+@contextmanager
+def made(
+    folder: Path,
+    sizes: dict[str, int],
+    types: tuple[str, ...] = TYPES,
+    code: Path = ROOT,
+    pace: str = "aws",
+    reserved: bool = False,
+) -> Iterator[World]:
+    with local.made(folder, pace) as cloud:
+        yield World(cloud, folder, code, sizes, types, reserved)
