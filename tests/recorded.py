@@ -25,3 +25,8 @@ def record(name: str, /, **fields: str) -> str:
 def recorded(name: str, /, **fields: str) -> str:
     """The shell command that prints it."""
     return shlex.join(["/usr/bin/python3", "-I", str(PROGRAM), name, *(f"{key}={fields[key]}" for key in fields)])
+
+
+def recorded_line(name: str, start: str) -> str:
+    """The shell command that prints the record's first line that begins so."""
+    return shlex.join(["/usr/bin/python3", "-I", str(PROGRAM), "--line", name, start])

@@ -99,7 +99,7 @@ def test_without_efa_a_job_that_requires_it_does_not_start(run):
 @pytest.mark.parametrize(
     ("stubs", "warning"),
     [
-        ({"nvidia-smi": "echo 'Failed to initialize NVML' >&2; exit 9"}, "the GPUs of train-1 could not be counted"),
+        ({"nvidia-smi": recorded("nvidia-smi/no-driver.txt") + "; exit 9"}, "the GPUs of train-1 could not be counted"),
         ({"nvidia-smi": "exec /nowhere/nvidia-smi"}, "the GPUs of train-1 could not be counted"),
         ({"nvidia-smi": "printf '0, 0\\n1, 7\\n2, 0\\n3, 0\\n'"}, "GPU 1 of train-1 has uncorrected memory errors"),
         ({"nvidia-smi": "printf '0, [N/A]\\n1, [N/A]\\n2, [N/A]\\n3, [N/A]\\n'"}, None),

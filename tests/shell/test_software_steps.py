@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from recorded import record, recorded
+from recorded import recorded
 from test_steps import OWNER, STEPS, Machine
 
 from gpucluster import render
@@ -132,8 +132,8 @@ REFUSED = {
         "NVIDIA driver 595.71.05 does not suit p3dn.24xlarge, expected 535 or newer, and older than 590",
     ),
     "a driver without its kernel module": (
-        "g5.xlarge", "nvidia_driver", {"nvidia-smi": "echo 'NVIDIA-SMI has failed'; exit 9"},
-        "nvidia-smi: NVIDIA-SMI has failed",
+        "g5.xlarge", "nvidia_driver", {"nvidia-smi": recorded("nvidia-smi/no-driver.txt") + "; exit 9"},
+        "nvidia-smi: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
     ),
     "a GPU that is gone": (
         "g5.12xlarge", "nvidia_driver",
@@ -240,11 +240,11 @@ def test_p6_is_given_its_subnet_manager_and_the_module_of_its_cards(tmp_path: Pa
     """Plain Ubuntu keeps mlx5_ib in linux-modules-extra."""
     node = Node(tmp_path, "p6-b300.48xlarge", tmp_path / "image")
     installed = f'case "$*" in *linux-modules-extra*) touch {tmp_path}/mlx5_ib ;; esac'
-    lacking = record("modprobe/not-found.txt", module="mlx5_ib", kernel="6.17.0-1019-aws").strip()
+    lacking = recorded("modprobe/not-found-all.txt", module="mlx5_ib", kernel="6.17.0-1019-aws")
     node.machine.command("uname", "echo 6.17.0-1019-aws")
     node.machine.command("dpkg-query")
     node.machine.command("apt-get", installed)
-    node.machine.command("modprobe", f"[ -e {tmp_path}/mlx5_ib ] || {{ echo '{lacking}' >&2; exit 1; }}")
+    node.machine.command("modprobe", f"[ -e {tmp_path}/mlx5_ib ] || {{ {lacking} >&2; exit 1; }}")
     node.machine.command("nvidia-smi", smi("535.161.08", "q-fabric-completed-h100.txt"))
     node.machine.command("nv-fabricmanager", recorded(FM))
     code, said = node.run("fabric_manager")

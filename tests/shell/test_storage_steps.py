@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import recorded, recorded_line
 from test_steps import OWNER, STEPS, Machine
 
 BOOTSTRAP = STEPS.parent
@@ -61,7 +62,7 @@ class Node:
         command("umount", f'rm "{self.root}/mounted/$({key})"')
         command("mountpoint", f'[ -e "{self.root}/mounted/$({key})" ]')
         command("uname", f"echo {KERNEL}")
-        command("lfs", "echo lfs 2.15.6")
+        command("lfs", recorded_line("lustre/versions.txt", "lfs"))
         command("dpkg-query", 'printf "linux-aws ii\\nlinux-image-5.15 rc\\nlinux-image-6.17 ii\\n"')
         for name in ("mount.lustre", "modprobe", "apt-get", "apt-mark", "curl", "sleep", "df", "getent", "systemctl"):
             command(name)
@@ -335,7 +336,7 @@ def test_before_a_job_what_was_added_since_or_has_come_loose_is_mounted(node: No
         assert node.machine.calls().count("again storage") == runs
 
 
-NET_WITH_EFA = "echo net type: efa; echo - nid: 10.0.0.9@efa"
+NET_WITH_EFA = recorded("lnetctl/net-show.txt")
 
 
 def test_lustre_goes_over_efa_where_machine_and_file_system_have_it(node: Node) -> None:
