@@ -34,7 +34,7 @@ P4D = partitions(50, "p4d.24xlarge", 500)
 P5 = partitions(50, "p5.48xlarge", 500)
 
 
-@pytest.mark.parametrize(("text", "max_bytes"), [(P4D, 300_000), (P5, 1_000_000)], ids=["p4d", "p5"])
+@pytest.mark.parametrize(("text", "max_bytes"), [(P4D, 400_000), (P5, 1_000_000)], ids=["p4d", "p5"])
 def test_fifty_partitions_fit_into_one_template(
     template_of: Callable[[str], Template], text: str, max_bytes: int
 ) -> None:
