@@ -136,7 +136,12 @@ def test_nvidia_smi_refuses_what_it_does_not_know(run_dir: Path) -> None:
 
 def test_nvidia_smi_table_names_each_gpu(run_dir: Path) -> None:
     _, out, _ = stand_in("usr/bin/nvidia-smi", LOCALCLOUD_RUN=str(run_dir))
-    assert out.count("NVIDIA A10G") == 2
+    rows = [line for line in out.splitlines() if "NVIDIA A10G" in line]
+    assert rows == [
+        f"|   {number}  NVIDIA A10G                    On  |   00000000:00:1{bus}.0 Off |                    0 |"
+        for number, bus in ((0, "B"), (1, "C"))
+    ]
+    assert {len(line) for line in out.splitlines()[1:]} == {91}
 
 
 def test_machine_without_gpus_has_none(run_dir: Path) -> None:
