@@ -36,6 +36,10 @@ ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/beegfs-ctl"
 ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/mount.beegfs"
 : >"$root/opt/beegfs/lib/libbeegfs_license.so"
 
+# Guests pretend to have more processors than this machine: Open MPI's ranks would spin where they wait for each other, and
+# take the processors from those that they wait for. Four ranks on two processors took 39 CPU seconds, and 23 with this.
+if [ -d "$root/etc/openmpi" ]; then echo 'mpi_yield_when_idle = 1' >>"$root/etc/openmpi/openmpi-mca-params.conf"; fi
+
 # Services wait for user data to start them; timers and terminals only cost memory here.
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service slurmdbd.service \
     mariadb.service 2>/dev/null || true

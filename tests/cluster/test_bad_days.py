@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import subprocess
 import sys
 
@@ -112,19 +109,6 @@ def test_interrupted_up_says_how_to_go_on_and_going_on_works_and_down_twice(empt
     again = empty_cloud.gpucluster("down", "--yes")
     assert again.returncode == 0, again.stderr
     assert "nothing to take down" in again.stderr
-
-
-def test_a_killed_local_cloud_is_cleaned_up_after_and_starts_again(empty_cloud: Bed) -> None:
-    empty_cloud.up()
-    status = json.loads(empty_cloud.localcloud("status", "--json").stdout)
-    os.kill(status["pid"], signal.SIGKILL)
-    lost = empty_cloud.gpucluster("status")
-    refused(lost, 3, "does not answer")
-
-    empty_cloud.open_cloud()
-    assert not empty_cloud.ask("status")["instances"]
-    assert empty_cloud.up()["changed"] is True
-    assert empty_cloud.gpucluster("ssh", "--", "true").returncode == 0
 
 
 def test_a_port_in_use_is_said(empty_cloud: Bed, tmp_path: object) -> None:

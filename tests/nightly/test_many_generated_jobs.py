@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.shell import generated_jobs
-from tests.shell.generated_jobs import BATCH, batches
+from tests.shell.generated_jobs import BATCH, batches, jobs
 
 SUBJECTS = ["gpucluster/job/*.py", "gpucluster/launchers/*.py", "templates/job/*", "tests/shell/generated_jobs.py"]
 JOBS = 10_000
@@ -40,3 +40,7 @@ def test_words_and_variables_reach_what_starts_the_ranks(places: list[Path]) -> 
         generated_jobs.check_all(places, batch)
 
     each()
+
+
+def test_shellcheck_has_nothing_to_say_of_two_hundred(tmp_path: Path) -> None:
+    generated_jobs.lint(tmp_path, generated_jobs.sample(200, jobs))

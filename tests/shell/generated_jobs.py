@@ -7,6 +7,7 @@ execute writes down its arguments and environment instead.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gpucluster.config import loads
@@ -21,6 +23,7 @@ from gpucluster.job import SbatchRequest, load
 from gpucluster.job.reserved import refusal
 from gpucluster.launchers import LAUNCHERS
 
+ROOT = Path(__file__).resolve().parents[2]
 CONFIG = loads(
     """
 name: Test
@@ -164,3 +167,29 @@ def check(place: Path, flags: dict) -> None:
 def check_all(places: list[Path], batch: list[dict]) -> None:
     with ThreadPoolExecutor(BATCH) as pool:
         list(pool.map(check, places, batch))
+
+
+def sample(count: int, strategy: st.SearchStrategy) -> list:
+    found: list = []
+
+    @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate], deadline=None,
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(strategy)
+    def collect(value) -> None:
+        found.append(value)
+
+    collect()
+    return found
+
+
+def lint(folder: Path, asked: list[dict]) -> None:
+    for number, flags in enumerate(asked):
+        (folder / f"{number}.sbatch").write_text(request(folder, flags).materialize(), newline="")
+    found = shutil.which("shellcheck", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}")
+    assert found, "shellcheck is among the development dependencies"
+    # Warnings guess at what words were meant to be, and so does SC1097; scripts with plain words are read for all
+    # of them by another test, and so is job.sh.
+    options = ["--severity=error", "--exclude=SC1091,SC1097"]
+    argv = [found, *options, *sorted(path.name for path in folder.iterdir())]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

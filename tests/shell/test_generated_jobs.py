@@ -1,22 +1,19 @@
 """Jobs that nobody would write: do the words and variables that were given reach what starts the ranks?
 
 Four hundred reach it, always the same; tests/nightly/test_many_generated_jobs.py looks for more. A few go the whole
-way, to the ranks' program, and two hundred are read by shellcheck.
+way, to the ranks' program, and forty are read by shellcheck.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import generated_jobs
 import pytest
-from generated_jobs import BATCH, CONFIG, batches, jobs, request
+from generated_jobs import BATCH, CONFIG, batches, jobs
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from stubbed_jobs import finished, prepare
 
 from gpucluster.errors import JobSpecError
@@ -46,26 +43,13 @@ def test_words_and_variables_reach_what_starts_the_ranks(places: list[Path], bat
     generated_jobs.check_all(places, batch)
 
 
-def sample(count: int, strategy: st.SearchStrategy) -> list:
-    found: list = []
-
-    @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate], deadline=None,
-              suppress_health_check=list(HealthCheck))  # fmt: skip
-    @given(strategy)
-    def collect(value) -> None:
-        found.append(value)
-
-    collect()
-    return found
-
-
 # Arguments and environment of one rank, as PROBE writes those of what starts the ranks.
 RANK = '#!/bin/sh\n{ printf \'%s\\0\' $# "$@"; exec env --null; } >"$OUT/rank-$RANK"\n'
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
 def test_words_and_variables_reach_the_program_of_each_rank(tmp_path: Path, launcher: str) -> None:
-    for number, flags in enumerate(sample(12, jobs)):
+    for number, flags in enumerate(generated_jobs.sample(12, jobs)):
         place, env = tmp_path / str(number), flags["env"]
         place.mkdir()
         probe = place / "the program"
@@ -82,17 +66,8 @@ def test_words_and_variables_reach_the_program_of_each_rank(tmp_path: Path, laun
             assert {name: got.get(name) for name in env} == env
 
 
-def test_shellcheck_has_nothing_to_say_of_two_hundred(tmp_path: Path) -> None:
-    for number, flags in enumerate(sample(200, jobs)):
-        (tmp_path / f"{number}.sbatch").write_text(request(tmp_path, flags).materialize(), newline="")
-    found = shutil.which("shellcheck", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}")
-    assert found, "shellcheck is among the development dependencies"
-    # Warnings guess at what words were meant to be, and so does SC1097; scripts with plain words are read for all
-    # of them by another test, and so is job.sh.
-    options = ["--severity=error", "--exclude=SC1091,SC1097"]
-    argv = [found, *options, *sorted(path.name for path in tmp_path.iterdir())]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+def test_shellcheck_has_nothing_to_say_of_forty(tmp_path: Path) -> None:
+    generated_jobs.lint(tmp_path, generated_jobs.sample(40, jobs))
 
 
 @pytest.mark.parametrize(

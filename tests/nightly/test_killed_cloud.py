@@ -1,0 +1,31 @@
+"""A local cloud that is killed while a cluster runs on it: what it leaves is removed, and the cluster is made again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from bed import Bed
+from test_bad_days import refused
+
+SUBJECTS = [
+    "localcloud/daemon.py",
+    "localcloud/state.py",
+    "localcloud/verbs.py",
+    "localcloud/machines/leftovers.py",
+    "gpucluster/local_cloud.py",
+]
+
+
+def test_a_killed_local_cloud_is_cleaned_up_after_and_starts_again(empty_cloud: Bed) -> None:
+    empty_cloud.up()
+    status = json.loads(empty_cloud.localcloud("status", "--json").stdout)
+    os.kill(status["pid"], signal.SIGKILL)
+    lost = empty_cloud.gpucluster("status")
+    refused(lost, 3, "does not answer")
+
+    empty_cloud.open_cloud()
+    assert not empty_cloud.ask("status")["instances"]
+    assert empty_cloud.up()["changed"] is True
+    assert empty_cloud.gpucluster("ssh", "--", "true").returncode == 0
