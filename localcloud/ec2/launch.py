@@ -6,6 +6,7 @@ One path for RunInstances and CreateFleet. A request is a dictionary as the EC2 
 from __future__ import annotations
 
 import ipaddress
+import sys
 from typing import Any
 
 from moto.core.exceptions import ServiceException
@@ -35,10 +36,12 @@ def run(backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Rese
     if dry_run:
         raise DryRunClientError()
     instance_type = request["InstanceType"]
-    quotas.check(backend, instance_type, int(request.get("MinCount") or 1), reservations.market(request))
+    market = reservations.market(request)
+    quotas.check(backend, instance_type, int(request.get("MinCount") or 1), market)
     if current().faults.no_capacity(instance_type, subnet.availability_zone):
         raise insufficient_capacity(instance_type, subnet.availability_zone)
-    count = _count(request, nics, subnet)
+    room = min(quotas.room(backend, instance_type, market), reservations.room(backend, request))
+    count = min(_count(request, nics, subnet), int(min(room, sys.maxsize)))
     with undo.what_fails(backend):
         reservation = _build(backend, request, nics, count)
         for instance in reservation.instances:

@@ -68,11 +68,9 @@ def limit(quota: Quota) -> float:
 
 
 def check(backend: EC2Backend, instance_type: str, count: int, market: str) -> None:
-    """Refuse `count` more instances that would go beyond their quota. Capacity Blocks count against none."""
-    if market not in ("on-demand", "spot"):
-        return
-    quota = of_type(instance_type, spot=market == "spot")
-    if quota is None or _used(backend, quota) + count * _vcpus(instance_type) <= limit(quota):
+    """Refuse `count` more instances that would go beyond their quota."""
+    quota = _quota(instance_type, market)
+    if quota is None or count <= room(backend, instance_type, market):
         return
     if quota.spot:
         raise Ec2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
@@ -82,6 +80,19 @@ def check(backend: EC2Backend, instance_type: str, count: int, market: str) -> N
         "instance bucket that the specified instance type belongs to. Please visit "
         "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
     )
+
+
+def room(backend: EC2Backend, instance_type: str, market: str) -> float:
+    """How many more instances their quota allows."""
+    quota = _quota(instance_type, market)
+    if quota is None:
+        return UNLIMITED
+    return (limit(quota) - _used(backend, quota)) // _vcpus(instance_type)
+
+
+def _quota(instance_type: str, market: str) -> Quota | None:
+    """Capacity Blocks count against none."""
+    return of_type(instance_type, spot=market == "spot") if market in ("on-demand", "spot") else None
 
 
 def _used(backend: EC2Backend, quota: Quota) -> int:

@@ -32,6 +32,10 @@ def target(request: Request) -> str | None:
     return chosen.get("CapacityReservationId")
 
 
+FULL = "The requested reservation does not have sufficient compatible and available capacity for this request."
+"""Worded as in hashicorp/terraform-provider-aws#35745 and scylladb/scylla-cluster-tests#8839."""
+
+
 def market(request: Request) -> str:
     """on-demand | spot | capacity-block"""
     return str((request.get("InstanceMarketOptions") or {}).get("MarketType") or "on-demand")
@@ -65,14 +69,20 @@ def check(backend: EC2Backend, request: Request, availability_zone: str) -> None
             f"launch is {market(request)}. Capacity Blocks need market type {BLOCK}, other reservations do without.",
         )
     if int(request.get("MinCount") or 1) > found["AvailableInstanceCount"]:
-        raise _exceeded("Your requested capacity exceeds your reservation's capacity.")
+        raise _exceeded(FULL)
+
+
+def room(backend: EC2Backend, request: Request) -> float:
+    """How many instances of a launch its reservation holds yet; any number where it names none."""
+    reservation_id = target(request)
+    return float(get(backend, reservation_id)["AvailableInstanceCount"]) if reservation_id else float("inf")
 
 
 def check_start(backend: EC2Backend, instance: Instance) -> None:
     """A stopped instance needs its place in the reservation again."""
     reservation_id = getattr(instance, "capacity_reservation_id", None)
     if reservation_id and get(backend, reservation_id)["AvailableInstanceCount"] < 1:
-        raise _exceeded("Your requested capacity exceeds your reservation's capacity.")
+        raise _exceeded(FULL)
 
 
 def _check_market(request: Request) -> None:

@@ -47,6 +47,14 @@ def test_a_launch_beyond_its_quota_is_refused(
     assert code(error) == refusal
 
 
+def test_a_launch_of_some_takes_what_its_quota_leaves(place: Place, own: Callable[..., Any]) -> None:
+    own("POST", "faults", {"kind": "quota", "quota_code": "L-2C3B7624", "value": 300})
+    launched = place.run(InstanceType="trn1.32xlarge", MinCount=1, MaxCount=5)
+    assert len(launched) == 2
+    place.ec2.terminate_instances(InstanceIds=launched)
+    place.await_state("terminated", *launched)
+
+
 def test_what_ends_or_stops_frees_its_quota(place: Place, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "quota", "quota_code": "L-2C3B7624", "value": 128})
     request = {"InstanceType": "trn1.32xlarge"}

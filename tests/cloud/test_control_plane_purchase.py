@@ -71,6 +71,15 @@ def test_a_reservation_holds_what_it_holds(place: Place) -> None:
     assert found(place, reservation_id)["State"] == "cancelled"
 
 
+def test_a_launch_of_some_takes_what_its_reservation_has(place: Place) -> None:
+    """MaxCount: EC2 launches as many as it can above MinCount."""
+    reservation_id = reserve(place, InstanceCount=2)
+    launched = place.run(MinCount=1, MaxCount=5, **reserved(reservation_id))
+    assert len(launched) == 2
+    assert found(place, reservation_id)["AvailableInstanceCount"] == 0
+    place.ec2.terminate_instances(InstanceIds=launched)
+
+
 def test_a_stopped_instance_gives_its_place_up(place: Place) -> None:
     reservation_id = reserve(place)
     (first,) = place.run(**reserved(reservation_id))
