@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import record
 
 GUEST = Path(__file__).resolve().parents[2] / "localcloud" / "machines" / "guest" / "usr"
 REFUSED = {"error": "/nosuchname is not the file system's name"}
@@ -100,6 +101,14 @@ def test_a_mount_fails_as_lustres_own(
     assert (done.returncode, len(host.asked)) == (status, 1 if answer else 0)
     assert text in done.stderr
     assert not (host.folder / "mounts").exists()
+
+
+def test_a_name_that_is_not_there_is_answered_in_the_recorded_words(host: Host) -> None:
+    recorded, _, _ = record("lustre/mount-errors.txt").partition("\n\n")
+    host.answers = [REFUSED]
+    said = host.run("mount.lustre", "127.0.0.1@tcp:/ost1", str(host.folder)).stderr.split("\n", 1)[1]
+    words = recorded.replace("lustre-ost1/ost1", "127.0.0.1@tcp:/ost1").replace("/mnt/lustre-ost1", str(host.folder))
+    assert said == f"{words}\n"
 
 
 def test_lfs_tells_a_files_state_and_passes_requests_on(host: Host) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from recorded import record, recorded
@@ -19,6 +21,19 @@ def test_a_rank_whose_watchdog_ends_it_says_which_operation_timed_out(run_job):
         "killed by SIGABRT, last line: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, "
         "OpType=SCATTER, NumelIn=29360128, NumelOut=0, Timeout(ms)=1800000) ran for 1800043 milliseconds before "
         "timing out."
+    )
+
+
+RANK = Path(__file__).parents[2] / "templates" / "job" / "rank.sh"
+LAST_WORDS = f"source <(sed -n '/^last_words() {{/,/^}}/p' {RANK}); last_words /dev/stdin"
+BY_TORCH_VERSION = record("torchrun/nccl-watchdog-timeout.txt").split("\n\n")
+
+
+@pytest.mark.parametrize("text", BY_TORCH_VERSION, ids=["2.10", "2.5", "2.2"])
+def test_the_watchdogs_sentence_is_found_in_each_of_torchs_wordings(text):
+    said = subprocess.run(["bash", "-c", LAST_WORDS], input=text, capture_output=True, text=True, check=True).stdout
+    assert re.fullmatch(
+        r"Watchdog caught collective operation timeout: WorkNCCL\(.*\) ran for \d+ milliseconds .*\n", said
     )
 
 

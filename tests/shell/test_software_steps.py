@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from recorded import recorded
+from recorded import record, recorded
 from test_steps import OWNER, STEPS, Machine
 
 from gpucluster import render
@@ -224,6 +224,30 @@ def test_gpus_that_are_registered_with_their_fabric_are_ready(tmp_path: Path, ty
     code, said = node.run("fabric_manager")
     assert code == 0 and "fabric manager 535.161.08" in said, said
     assert not node.asked_for("sleep")
+
+
+@pytest.mark.parametrize(
+    ("version", "madison", "package"),
+    [
+        ("580.95.05", "madison-nvidia-fabricmanager-580.txt", "nvidia-fabricmanager=580.95.05-1"),
+        ("450.51.06", "madison-cuda-drivers-fabricmanager-450.txt", "cuda-drivers-fabricmanager-450=450.51.06-1"),
+        ("580.95", "madison-nvidia-fabricmanager-580.txt", ""),
+    ],
+)
+def test_a_package_is_found_in_the_drivers_version(tmp_path: Path, version: str, madison: str, package: str) -> None:
+    node = Node(tmp_path, "p5.48xlarge", tmp_path / "image")
+    node.machine.command("apt-cache", recorded(f"apt-cache/{madison}"))
+    done = node.machine.run(f"PATH={node.machine.bin}:$PATH in_version {version} any", "fabric_manager")
+    assert done.stdout.strip() == package, done.stderr
+
+
+def test_the_version_of_amazons_installer_is_read_from_its_list(tmp_path: Path) -> None:
+    node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
+    (tmp_path / "image/opt/amazon").mkdir(parents=True)
+    installed = record("efa_installed_packages/el8-1.22.0.txt")
+    (tmp_path / "image/opt/amazon/efa_installed_packages").write_text(installed)
+    code, said = node.run("efa")
+    assert code == 1 and "EFA installer 1.22.0 does not suit g5.12xlarge" in said
 
 
 def test_a_fabric_is_waited_for(tmp_path: Path) -> None:

@@ -130,6 +130,16 @@ def test_a_stub_prints_what_was_recorded() -> None:
     assert set(said) == set(UNRECORDED_STUBS), said
 
 
+def test_every_record_is_used() -> None:
+    """By a stand-in or a test, by its name, or by its beginning where names are put together."""
+    own = [ROOT / "tests" / tier for tier in ("unit", "shell", "nightly")]
+    files = [path for folder in own for path in folder.glob("*.py")] + [GUEST_FILES / name for name in stand_ins()]
+    text = "\n".join(path.read_text() for path in files)
+    together = {"query-gpu-", "q-fabric-", "version-"}
+    for path in RECORDS.rglob("*.txt"):
+        assert path.stem in text or path.stem.startswith(tuple(together)), f"nobody reads {path.relative_to(RECORDS)}"
+
+
 RUNS = {
     "fi_info": [["-p", "efa"], ["-p", "efa", "-t", "FI_EP_RDM"], ["--version"], ["-p", "verbs"]],
     "nvidia-smi": [["-L"], [], ["-q"], ["--query-gpu=colour", "--format=csv"]],
