@@ -11,6 +11,8 @@ step_gdrcopy() {
         status=$?
         set -e
         if [ "$status" -ne 0 ] || [ -z "$(gdrcopy_version)" ]; then
+            # Half configured, it would fail every later installation as well.
+            dpkg --purge --force-depends gdrdrv-dkms libgdrapi >/dev/null 2>&1 || true
             say "warning: GDRCopy cannot be installed: NCCL works without it"
             return
         fi

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gpucluster import matrix
+from gpucluster import matrix, render
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
 
 GPU_TYPES = [each for each in INSTANCE_TYPES.values() if each.gpus]
@@ -53,6 +53,13 @@ def test_v100_is_a_row_apart() -> None:
 def test_nvswitch_and_gdrcopy(name: str, nvswitch: bool, gdrcopy: bool) -> None:
     type_ = INSTANCE_TYPES[name]
     assert (matrix.has_nvswitch(type_), matrix.uses_gdrcopy(type_)) == (nvswitch, gdrcopy)
+
+
+def test_only_p6_needs_nvlinks_subnet_manager() -> None:
+    named = {name for name, type_ in INSTANCE_TYPES.items() if matrix.has_nvlink_subnet_manager(type_)}
+    assert named == {"p6-b200.48xlarge", "p6-b300.48xlarge"}
+    assert "NVLSM=yes" in render.machine(INSTANCE_TYPES["p6-b200.48xlarge"])
+    assert "NVLSM" not in render.machine(INSTANCE_TYPES["p5.48xlarge"])
 
 
 OBSOLETE = {"FI_PROVIDER", "FI_EFA_USE_DEVICE_RDMA", "FI_EFA_FORK_SAFE", "RDMAV_FORK_SAFE", "NCCL_PROTO", "NCCL_DEBUG"}
