@@ -287,10 +287,12 @@ def test_a_node_boots_without_gdrcopy_where_it_cannot_be_installed(tmp_path: Pat
     node.machine.command("curl", 'while [ "$1" != -o ]; do shift; done; : >"$2"')
     node.machine.command("apt-get", INSTALLED)
     node.machine.command(broken, 'case "$*" in *update*) ;; *) exit 100 ;; esac')
+    node.machine.command("dpkg")
     code, said = node.run(
         "gdrcopy", "gdrcopy", header=f"export IMAGE={tmp_path}/image BIN={node.machine.bin} CUDA=13.0"
     )
     assert code == 0 and said.count("warning: GDRCopy cannot be installed: NCCL works without it") == 2, said
+    assert node.asked_for("dpkg") == ["dpkg --purge --force-depends gdrdrv-dkms libgdrapi"] * 2
 
 
 def test_a_type_that_the_cluster_file_does_not_name_is_refused(tmp_path: Path) -> None:
