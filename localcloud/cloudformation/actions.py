@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from botocore.exceptions import ClientError
 
-from localcloud.cloudformation import parameters, requests, template_rules, template_types
+from localcloud.cloudformation import parameter_existence, parameters, requests, template_rules, template_types
 from localcloud.cloudformation.errors import InsufficientCapabilitiesError, TransformError, ValidationError
 from localcloud.cloudformation.intrinsics import resolve
 from localcloud.cloudformation.model import Revision, Stack
@@ -19,6 +20,7 @@ from localcloud.cloudformation.template import Template, parse
 Given = Mapping[str, Any]
 Action = Callable[[Service, str, Given], dict[str, Any]]
 PAGE = 100
+_IS_S3 = re.compile(r"(^|\.)s3[.-].*amazonaws\.com(\.cn)?$|^127\.0\.0\.1$|(^|\.)localhost$|^169\.254\.169\.251$")
 _IAM = ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::InstanceProfile", "AWS::IAM::User")
 _NAMES = ("RoleName", "ManagedPolicyName", "InstanceProfileName", "UserName")
 
@@ -37,6 +39,8 @@ def template_text(service: Service, region: str, given: Given, stack: Stack | No
 def _download(service: Service, region: str, url: str) -> str:
     """The object behind a path-style or virtual-hosted S3 URL."""
     parts = urlparse(url)
+    if parts.scheme not in ("http", "https") or not _IS_S3.search(parts.hostname or ""):
+        raise ValidationError("TemplateURL must be a supported URL.")
     host, path = parts.netloc.split(":")[0], unquote(parts.path).lstrip("/")
     if ".s3" in host and host.endswith("amazonaws.com") and not host.startswith("s3"):
         bucket, key = host.split(".s3")[0], path
@@ -53,8 +57,9 @@ def _download(service: Service, region: str, url: str) -> str:
 
 def revision(service: Service, stack: Stack, given: Given) -> Revision:
     """The revision that a request asks for. Raises for a bad template, parameters or capabilities."""
-    requests.check(given)
     template = _parsed(template_text(service, stack.region, given, stack), given)
+    requests.check(given, template)
+    requests.check_role(service.clients, stack.region, given.get("RoleARN"))
     template_types.check_known(template, stack.region)
     template_types.check_supported(template)
     check_capabilities(template, given.get("Capabilities") or [])
@@ -64,6 +69,7 @@ def revision(service: Service, stack: Stack, given: Given) -> Revision:
         stack.revision.parameters,
         fetch_ssm(service.clients, stack.region),
     )
+    parameter_existence.check(template, values, service.clients, stack.region)
     tags = {str(tag["Key"]): str(tag["Value"]) for tag in given["Tags"]} if "Tags" in given else stack.revision.tags
     result = Revision(template, values, tags)
     _check_rules(service, stack, result)
@@ -82,6 +88,8 @@ def _parsed(text: str, given: Given) -> Template:
 
 def _check_rules(service: Service, stack: Stack, wanted: Revision) -> None:
     names = scope(stack, wanted, service.clients, service.imported(stack.region))
+    for condition in wanted.template.conditions:
+        names.condition(condition)
     for rule_name, rule in wanted.template.rules.items():
         if "RuleCondition" in rule and not resolve(rule["RuleCondition"], names):
             continue

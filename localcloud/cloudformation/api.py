@@ -15,7 +15,7 @@ from moto.core.utils import get_service_model
 from werkzeug import Request, Response
 from werkzeug.datastructures import MultiDict
 
-from localcloud.cloudformation import change_set_actions, inspect_actions, stack_actions
+from localcloud.cloudformation import change_set_actions, inspect_actions, requests, stack_actions
 from localcloud.cloudformation.actions import Action
 from localcloud.cloudformation.errors import CloudFormationError
 from localcloud.cloudformation.service import Service
@@ -44,7 +44,9 @@ def handle(request: Request, service: Service | None = None) -> Response:
     try:
         action = request.values.get("Action", "")
         operation = _operation(action)
-        result = _ACTIONS[action](service or default_service(), _region(request), _parse(operation, request))
+        given = _parse(operation, request)
+        requests.check_model(operation.input_shape, given)
+        result = _ACTIONS[action](service or default_service(), _region(request), given)
         context = SerializationContext(request_id=request_id)
         answer = QuerySerializer(operation, context=context).serialize(_without_none(result))
         return Response(answer["body"], status=answer["status_code"], headers=answer["headers"])

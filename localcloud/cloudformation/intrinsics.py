@@ -155,10 +155,17 @@ def _equals(argument: Any, scope: Scope) -> bool:
 
 
 def _and(argument: Sequence[Any], scope: Scope) -> bool:
+    _check_count("Fn::And", argument)
     return all(resolve(item, scope) for item in argument)
 
 
+def _check_count(name: str, argument: Sequence[Any]) -> None:
+    if not isinstance(argument, list) or not 2 <= len(argument) <= 10:
+        raise ValidationError(f"Template error: every {name} object requires a list of at least 2 and at most 10 items")
+
+
 def _or(argument: Sequence[Any], scope: Scope) -> bool:
+    _check_count("Fn::Or", argument)
     return any(resolve(item, scope) for item in argument)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import uuid
 from collections.abc import Callable, Collection
@@ -15,6 +16,7 @@ from localcloud.cloudformation.operation import Operation
 from localcloud.cloudformation.scopes import Clients
 from localcloud.cloudformation.template import Template
 
+_EXPORT = re.compile(r"[a-zA-Z0-9:-]+")
 _log = logging.getLogger(__name__)
 ACCOUNT_ID = "123456789012"
 
@@ -91,6 +93,15 @@ class Service:
     def refuse_exports(self, stack: Stack, outputs: list[Output]) -> None:
         """Raises ValidationError where a stack's new outputs take a name that another exports, or change or drop an
         export that another imports."""
+        names = [output.export_name for output in outputs if output.export_name is not None]
+        for name in names:
+            if not _EXPORT.fullmatch(name):
+                raise ValidationError(
+                    f"Template error: the export name '{name}' must only contain alphanumeric characters, colons, or "
+                    "hyphens"
+                )
+            if names.count(name) > 1:
+                raise ValidationError(f"Template error: the export name {name} is used by more than one output")
         wanted = {output.export_name: output.value for output in outputs if output.export_name}
         for other, output in self.exports(stack.region):
             if other is not stack and output.export_name in wanted:

@@ -109,7 +109,10 @@ def parse(text: str) -> Template:
         description=body.get("Description"),
         metadata=body.get("Metadata") or {},
     )
-    _check(template)
+    try:
+        _check(template)
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ValidationError(f"Template error: a function of the template is malformed: {error}") from error
     return template
 
 

@@ -53,7 +53,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _substituted(item: Any) -> Iterator[tuple[str, str]]:
-    text, given = (item, {}) if isinstance(item, str) else (item[0], item[1])
+    text, given = (item, {}) if isinstance(item, str) else (item[0], item[1] if len(item) > 1 else {})
     yield from _attributes(given)
     for name in SUB_VARIABLE.findall(text):
         resource_id, dot, attribute = name.partition(".")

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from moto.core.utils import get_service_model
 
-from localcloud.cloudformation import change_set_actions, inspect_actions, stack_actions
+from localcloud.cloudformation import change_set_actions, inspect_actions, requests, stack_actions
 from localcloud.cloudformation.errors import CloudFormationError, ValidationError
 from localcloud.cloudformation.model import Stack
 from localcloud.cloudformation.resources import registry
@@ -65,7 +66,9 @@ Act = Callable[..., Stack]
 def create(service: Service) -> Act:
     def act(resources: dict[str, Any] | None = None, name: str = "S", given: Any = None, **sections: Any) -> Stack:
         body = json.dumps({"Resources": resources or ONE, **sections})
-        stack_actions.create_stack(service, REGION, {"StackName": name, "TemplateBody": body, **(given or {})})
+        asked = {"StackName": name, "TemplateBody": body, **(given or {})}
+        requests.check_model(get_service_model("cloudformation").operation_model("CreateStack").input_shape, asked)
+        stack_actions.create_stack(service, REGION, asked)
         return settled(service.get(REGION, name))
 
     return act
@@ -121,10 +124,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
          "Conditions": {"C": {"Fn::Equals": ["x", "x"]}}}, "Fn::If is malformed"),
     "a stack's name": ({"name": "1stack"}, r"at 'stackName' .* pattern: \[a-zA-Z\]"),
     "a long name": ({"name": "s" * 129}, "less than or equal to 128"),
-    "51 tags": ({"given": {"Tags": [{"Key": f"k{n}", "Value": ""} for n in range(51)]}}, "less than or equal to 50"),
-    "a tag of AWS's": ({"given": {"Tags": [{"Key": "aws:x", "Value": ""}]}}, "aws: prefixed tag key names"),
-    "a tag twice": ({"given": {"Tags": [{"Key": "x", "Value": ""}] * 2}}, "Duplicate tag keys"),
-    "a capability": ({"given": {"Capabilities": ["IAM"]}}, "at 'capabilities' .* enum value set"),
+    "51 tags": ({"given": {"Tags": [{"Key": f"k{n}", "Value": "x"} for n in range(51)]}}, "less than or equal to 50"),
+    "a tag of AWS's": ({"given": {"Tags": [{"Key": "aws:x", "Value": "x"}]}}, "aws: prefixed tag key names"),
+    "a tag twice": ({"given": {"Tags": [{"Key": "x", "Value": "x"}] * 2}}, "Duplicate tag keys"),
+    "a capability": ({"given": {"Capabilities": ["IAM"]}}, "at 'capabilities.1.member' .* enum value set"),
+    "a token": ({"given": {"ClientRequestToken": "a b"}}, "at 'clientRequestToken' .* pattern"),
+    "a type that the caller rules out": (
+        {"given": {"ResourceTypes": ["AWS::EC2::*"]}}, "AWS::SSM::Parameter is not allowed by parameter ResourceTypes"),
+    "Fn::Equals of three": ({"Conditions": {"C": {"Fn::Equals": ["a", "b", "c"]}}}, "Fn::Equals is malformed"),
+    "Fn::Or of one": ({"Conditions": {"C": {"Fn::Or": [{"Fn::Equals": ["a", "b"]}]}}}, "at least 2 and at most 10"),
+    "Fn::Sub of a number": ({"resources": one(Properties={"Type": "String", "Value": {"Fn::Sub": 5}})}, "malformed"),
+    "an address that is not S3's": (
+        {"given": {"TemplateBody": None, "TemplateURL": "https://example.com/x"}}, "must be a supported URL"),
     "a macro": ({"Transform": "AWS::Serverless-2016-10-31"}, r"Requires capabilities : \[CAPABILITY_AUTO_EXPAND\]"),
     "a stack policy": ({"given": {"StackPolicyBody": "{}"}}, "Invalid stack policy"),
     "both bodies": ({"given": {"TemplateURL": "https://x"}}, "may not be specified together"),
