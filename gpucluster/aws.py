@@ -28,6 +28,7 @@ CREDENTIALS = (
     "ExpiredToken",
     "ExpiredTokenException",
     "InvalidClientTokenId",
+    "InvalidSignatureException",
     "RequestExpired",
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
