@@ -33,7 +33,7 @@ class Hardware:
     vcpus: int
     memory_mib: int
     gpus: int
-    gpu_name: str | None  # as nvidia-smi names it, e.g. "NVIDIA A10G"
+    gpu_name: str | None  # as EC2 names it, e.g. "NVIDIA A10G"; the driver has names of its own
     gpu_memory_mib: int
     efa_interfaces: int
     instance_store_gb: tuple[int, ...] = ()  # of each NVMe disk of its own, 10^9 bytes
