@@ -109,7 +109,7 @@ class Node:
         of_a_kind = 'kind=${3#*=}; grep -E "^(ID|${kind::1}:)"'
         self.command("bin/beegfs", f"{recorded('beegfs/v8-node-list.txt')} | {{ {of_a_kind}; }}")
         self.command("opt/beegfs/sbin/beegfs")
-        self.command("bin/beegfs-ctl", "printf 'train-1 [ID: 1]\\ntrain-2 [ID: 2]\\n'")
+        self.command("bin/beegfs-ctl", recorded("beegfs/v7-listnodes-storage.txt"))
         (self.root / "opt/beegfs/lib/libbeegfs_license.so").touch()
 
     def _bundle(self, text: str) -> None:

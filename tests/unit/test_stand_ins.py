@@ -25,9 +25,6 @@ UNRECORDED = {
     "usr/bin/lfs": {
         "f'{path}: (0x{flags:08x}){words}{archive}'": "three of its forms are in lustre/hsm_state.txt",
     },
-    "usr/lib/localcloud/beegfs-services": {
-        "f'{host} [ID: {number}]'": "beegfs-ctl of 7.4: no output was found, beegfs-net has this form",
-    },
     "usr/local/sbin/resize2fs": {'echo "$said"': "the real resize2fs runs, and this is what it said"},
 }  # fmt: skip
 SPEAKERS = {"print", "exit", "SystemExit", "write", "writelines"}
@@ -96,7 +93,6 @@ def test_the_list_of_what_is_not_recorded_is_closed() -> None:
 
 
 UNRECORDED_STUBS = {
-    ("test_beegfs_steps.py", "beegfs-ctl"): "no output of beegfs-ctl --listnodes of 7.4 was found",
     ("test_preflight_scripts.py", "nvidia-smi"): "a GPU without ECC: [N/A] as its manual says; no row was found",
 }  # fmt: skip
 
