@@ -31,19 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker := getattr(config, "workerinput", None):
         config.pluginmanager.register(Files(config.rootpath, worker["nightly"]), "nightly_files")
         return
-    verdicts = {path.name: stamps.verdict(config.rootpath, path) for path in stamps.test_files(config.rootpath)}
-    names = [name for name, verdict in verdicts.items() if _runs(config, name, verdict)]
+    wanted, paths = config.option.nightly, stamps.test_files(config.rootpath)
+    verdicts = {path.name: stamps.verdict(config.rootpath, path) for path in paths} if wanted == "stale" else {}
+    names = [path.name for path in paths if wanted == "all" or _named(config, path.name)]
+    names = [name for name, verdict in verdicts.items() if verdict.stale] if wanted == "stale" else names
     files = Files(config.rootpath, names)
     config.pluginmanager.register(files, "nightly_files")
-    config.pluginmanager.register(Told(config.option.nightly, names, verdicts), "nightly_told")
+    config.pluginmanager.register(Told(verdicts, len(paths), len(names)), "nightly_told")
     if config.option.stamp:
         _refuse_parts(config)
         config.pluginmanager.register(Stamps(config.rootpath, files), "nightly_stamps")
-
-
-def _runs(config: pytest.Config, name: str, verdict: Verdict) -> bool:
-    wanted = config.option.nightly
-    return wanted == "all" or (wanted == "stale" and verdict.stale) or (wanted == "none" and _named(config, name))
 
 
 def _named(config: pytest.Config, name: str) -> bool:
@@ -98,14 +95,10 @@ class Files:
 class Told:
     """Which files run, which are left out, and why: before the run, and again after it."""
 
-    def __init__(self, wanted: str, names: list[str], verdicts: dict[str, Verdict]) -> None:
-        left_out = len(verdicts) - len(names)
-        if wanted == "stale":
-            self.lines = [f"{'run' if each.stale else 'left out'}: {name}: {each}" for name, each in verdicts.items()]
-        elif left_out:
-            self.lines = [f"{left_out} of {len(verdicts)} files left out: make test-all runs them"]
-        else:
-            self.lines = []
+    def __init__(self, verdicts: dict[str, Verdict], files: int, run: int) -> None:
+        self.lines = [f"{'run' if each.stale else 'left out'}: {name}: {each}" for name, each in verdicts.items()]
+        if not verdicts and run < files:
+            self.lines = [f"{files - run} of {files} files left out: make test-all runs them"]
 
     def pytest_report_header(self) -> list[str]:
         return [f"nightly tier: {line}" for line in self.lines]
