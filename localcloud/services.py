@@ -7,6 +7,7 @@ import secrets
 from typing import Any
 
 import moto.cloudtrail.urls
+import moto.dynamodb.urls
 import moto.ec2instanceconnect.urls
 import moto.efs.urls
 import moto.fsx.urls
@@ -14,6 +15,7 @@ import moto.route53.urls
 from moto.cloudtrail.responses import CloudTrailResponse
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
+from moto.dynamodb.responses import DynamoHandler
 from moto.ec2instanceconnect.responses import Ec2InstanceConnectResponse
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.route53.responses import Route53
@@ -32,6 +34,7 @@ def install() -> None:
     cost_tags.install()
     rds.install()
     moto.cloudtrail.urls.url_paths["{0}/$"] = CloudTrail.dispatch
+    moto.dynamodb.urls.url_paths["{0}/"] = Tables.dispatch
     moto.ec2instanceconnect.urls.url_paths["{0}/$"] = InstanceConnect.dispatch
     moto.fsx.urls.url_paths["{0}/$"] = Fsx.dispatch
     for path, handler in list(moto.route53.urls.url_paths.items()):
@@ -46,6 +49,15 @@ class CloudTrail(CloudTrailResponse):
     def lookup_events(self) -> str:
         """The CDK CLI asks for events after a failed deployment, and retries for 25 s where the call fails."""
         return json.dumps({"Events": []})
+
+
+class Tables(DynamoHandler):
+    def create_table(self) -> ActionResult:
+        """A new table is being created at first; when it is next described, it is ready."""
+        result = super().create_table()
+        answer: Any = result.result
+        answer["TableDescription"]["TableStatus"] = "CREATING"
+        return result
 
 
 class InstanceConnect(Ec2InstanceConnectResponse):

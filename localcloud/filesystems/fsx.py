@@ -17,8 +17,10 @@ from moto.logs.models import logs_backends
 
 from localcloud.filesystems import links, lustre, network, tasks
 from localcloud.runtime import current
+from localcloud.validation import stores
 
 Record = dict[str, Any]
+_BETWEEN_GROWTHS_S = 6 * 3600.0
 
 
 class LustreFileSystem(FileSystem):
@@ -50,6 +52,7 @@ class LustreFileSystem(FileSystem):
         self.request = request
         self.vpc_id = vpc_id
         self.created = time.time()
+        self.grown = 0.0  # when it was made larger, in seconds since the epoch
         self.associations: dict[str, Record] = {}
         self.tasks: dict[str, Record] = {}
         backend.tagger.tag_resource(self.resource_arn, request.get("Tags") or [])
@@ -86,6 +89,15 @@ def _refuse_while_busy(system: LustreFileSystem) -> None:
         raise lustre.refused(f"Data repository tasks of the file system are running: {', '.join(busy)}")
 
 
+def _refuse_soon_again(system: LustreFileSystem) -> None:
+    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/increase-storage-capacity.html"""
+    if time.time() - system.grown < _BETWEEN_GROWTHS_S:
+        raise lustre.refused(
+            "The storage capacity of a file system can be increased again six hours after the last increase, or when "
+            "its optimization has completed, whichever is later"
+        )
+
+
 def _default_version(configuration: Record) -> str:
     if configuration["DeploymentType"] != "PERSISTENT_2":
         return "2.10"
@@ -101,6 +113,8 @@ class Fsx(FSxResponse):
             return json.dumps({"FileSystem": known.to_dict()})
         lustre.check_create(request)
         self._check_log_group(request)
+        if request.get("KmsKeyId"):
+            stores.known_key(str(request["KmsKeyId"]), self.region, "BadRequest")
         ec2 = ec2_backends[self.current_account][self.region]
         groups = request.get("SecurityGroupIds") or []
         efa = bool((request.get("LustreConfiguration") or {}).get("EfaEnabled"))
@@ -110,7 +124,7 @@ class Fsx(FSxResponse):
         self.fsx_backend.file_systems[system.file_system_id] = system
         if contents := current().contents:
             contents.make(system.file_system_id, lustre=True)
-        return json.dumps({"FileSystem": system.to_dict()})
+        return json.dumps({"FileSystem": system.to_dict() | {"Lifecycle": "CREATING"}})
 
     def _made_before(self, request: Record) -> LustreFileSystem | None:
         """By a call with this token: one that is repeated makes nothing more."""
@@ -138,6 +152,9 @@ class Fsx(FSxResponse):
         system = self._lustre(request["FileSystemId"])
         lustre.check_update(system.to_dict(), request)
         self._check_log_group(request)
+        if request.get("StorageCapacity"):
+            _refuse_soon_again(system)
+            system.grown = time.time()
         system.storage_capacity = request.get("StorageCapacity") or system.storage_capacity
         system.version = request.get("FileSystemTypeVersion") or system.version
         system.lustre_configuration = {

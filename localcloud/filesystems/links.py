@@ -30,6 +30,7 @@ def check(request: Record, system: Record, others: list[Record], account_id: str
     _check_path(request.get("FileSystemPath") or "/", [other["FileSystemPath"] for other in others])
     _check_repository(request["DataRepositoryPath"], [other["DataRepositoryPath"] for other in others], account_id)
     check_events(request)
+    _check_region(request, system, account_id)
 
 
 def check_events(request: Record) -> None:
@@ -52,10 +53,23 @@ def _check_repository(uri: str, others: list[str], account_id: str) -> None:
     bucket = uri.removeprefix("s3://").partition("/")[0]
     if not uri.startswith("s3://") or not bucket:
         raise refused(f"DataRepositoryPath must be s3://bucket or s3://bucket/prefix, got {uri}")
-    if uri.rstrip("/") in [other.rstrip("/") for other in others]:
-        raise refused(f"DataRepositoryPath {uri} is linked already")
+    for other in others:
+        if (uri.rstrip("/") + "/").startswith(other.rstrip("/") + "/") or (other.rstrip("/") + "/").startswith(
+            uri.rstrip("/") + "/"
+        ):
+            raise refused(f"DataRepositoryPath {uri} overlaps with {other}, which is linked already")
     if bucket not in s3_backends[account_id]["aws"].buckets:
         raise refused(f"The bucket {bucket} does not exist, or Amazon FSx may not use it")
+
+
+def _check_region(request: Record, system: Record, account_id: str) -> None:
+    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html"""
+    if not ((request.get("S3") or {}).get("AutoExportPolicy") or {}).get("Events"):
+        return
+    name = request["DataRepositoryPath"].removeprefix("s3://").partition("/")[0]
+    bucket, here = s3_backends[account_id]["aws"].buckets[name], system["ResourceARN"].split(":")[3]
+    if (bucket.region_name or "us-east-1") != here:
+        raise refused(f"The bucket {name} is in {bucket.region_name}: automatic export needs one in {here}")
 
 
 def record(request: Record, region: str, account_id: str, now: float) -> Record:

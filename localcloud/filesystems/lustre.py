@@ -72,6 +72,7 @@ def check_update(system: Request, request: Request) -> None:
 
 
 def _check_growth(system: Request, capacity: int) -> None:
+    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/increase-storage-capacity.html"""
     if system["LustreConfiguration"]["DeploymentType"] == "SCRATCH_1":
         raise refused("The storage capacity of SCRATCH_1 file systems cannot be increased")
     if capacity <= system["StorageCapacity"]:
@@ -190,6 +191,12 @@ def _values(request: Request, lustre: Request, deployment: str) -> Iterator[Refu
     days = lustre.get("AutomaticBackupRetentionDays") or 0
     if not 0 <= days <= 90:
         yield "BadRequest", f"AutomaticBackupRetentionDays must be between 0 and 90, got {days}"
+    if deployment == "PERSISTENT_2":
+        for name in ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy"):
+            if lustre.get(name) is not None:
+                yield "BadRequest", f"{name} is not supported for PERSISTENT_2 file systems"
+    if lustre.get("ExportPath") and not lustre.get("ImportPath"):
+        yield "InvalidExportPath", "ExportPath needs an ImportPath"
     log = lustre.get("LogConfiguration") or {"Level": "DISABLED"}
     if log.get("Level") not in LOG_LEVELS:
         yield "BadRequest", f"Log level {log.get('Level')} is not one of {', '.join(LOG_LEVELS)}"

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from localcloud.calls import Call, Environ
 from localcloud.runtime import current
-from localcloud.validation import (  # noqa: F401  the tables register themselves
+from localcloud.validation import (  # noqa: F401  the tables of rules register themselves
     constraints,
+    data,
+    iam,
     refusal,
     requests,
+    route53,
     rules,
+    s3,
+    stores,
+    telemetry,
 )
 
 
 def check(call: Call, environ: Environ) -> None:
     """Raises the Refusal with which AWS would answer before it does anything."""
+    if call.service == "s3":
+        s3.check(call, environ)
     asked = requests.parse(call, environ)
     if asked is None:
         return

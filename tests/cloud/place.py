@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,12 @@ from botocore.exceptions import ClientError
 
 DLAMI = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
 ZONE = "us-east-1a"
+
+_WHO = {"Service": "ec2.amazonaws.com", "AWS": "arn:aws:iam::123456789012:root"}
+TRUST = json.dumps(
+    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": _WHO, "Action": "sts:AssumeRole"}]}
+)
+"""Of a role that instances have, and that this account may assume."""
 
 
 def code(error: pytest.ExceptionInfo[ClientError]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from place import ZONE, Place
+from place import TRUST, ZONE, Place
 
 from gpucluster.config import loads
 from gpucluster.config.checks import Outcome, check_online
@@ -195,7 +195,7 @@ def test_what_is_there_and_does_not_fit_is_refused(place: Place, things: Things)
 def credentials_of_a_role(place: Place, action: str) -> dict[str, str]:
     """Of an instance: the local cloud holds those to their role's policies."""
     iam = place.cloud.client("iam")
-    iam.create_role(RoleName="asker", AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName="asker", AssumeRolePolicyDocument=TRUST)
     iam.put_role_policy(RoleName="asker", PolicyName="asker", PolicyDocument=json.dumps(_document(action)))
     iam.create_instance_profile(InstanceProfileName="asker")
     iam.add_role_to_instance_profile(InstanceProfileName="asker", RoleName="asker")

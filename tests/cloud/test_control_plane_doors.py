@@ -21,7 +21,7 @@ import botocore.auth
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from place import Place, code
+from place import TRUST, Place, code
 
 NOBODY = 65534
 EVIL = "https://evil.example"
@@ -227,7 +227,7 @@ def test_bodies_in_every_form_that_clients_sign_pass(control_plane: Any, bucket:
 
 def test_a_role_needs_its_own_secret_and_token(control_plane: Any, place: Place, own: Callable[..., Any]) -> None:
     iam = control_plane.client("iam")
-    iam.create_role(RoleName="doorkeeper", AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName="doorkeeper", AssumeRolePolicyDocument=TRUST)
     iam.create_instance_profile(InstanceProfileName="doorkeeper")
     iam.add_role_to_instance_profile(InstanceProfileName="doorkeeper", RoleName="doorkeeper")
     (instance_id,) = place.run(IamInstanceProfile={"Name": "doorkeeper"})
@@ -252,7 +252,7 @@ def test_only_the_clouds_own_key_is_an_administrator(control_plane: Any, bucket:
     iam.put_user_policy(UserName="reader", PolicyName="read", PolicyDocument=policy)
     key = iam.create_access_key(UserName="reader")["AccessKey"]
     user = {"aws_access_key_id": key["AccessKeyId"], "aws_secret_access_key": key["SecretAccessKey"]}
-    role = iam.create_role(RoleName="taken", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    role = iam.create_role(RoleName="taken", AssumeRolePolicyDocument=TRUST)["Role"]["Arn"]
     iam.put_role_policy(RoleName="taken", PolicyName="read", PolicyDocument=policy)
     taken = control_plane.client("sts").assume_role(RoleArn=role, RoleSessionName="me")["Credentials"]
     session = {

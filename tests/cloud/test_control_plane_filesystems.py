@@ -162,7 +162,7 @@ def test_fsx_refuses_what_aws_refuses(
 )
 def test_fsx_makes_what_aws_makes(control_plane: Any, network: Network, given: dict[str, Any]) -> None:
     made = make(control_plane, network, **given)
-    assert made["Lifecycle"] == "AVAILABLE"
+    assert made["Lifecycle"] == "CREATING", "it is available when it is next described"
     control_plane.client("fsx").delete_file_system(FileSystemId=made["FileSystemId"])
 
 

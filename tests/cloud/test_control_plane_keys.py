@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from place import ZONE, Place, code
+from place import TRUST, ZONE, Place, code
 
 Statement = dict[str, Any]
 Client = Callable[[str], Any]
@@ -32,7 +32,7 @@ def as_role(place: Place) -> Callable[..., Client]:
 
     def make(*statements: Statement) -> Client:
         if "keeper" not in {role["RoleName"] for role in iam.list_roles()["Roles"]}:
-            iam.create_role(RoleName="keeper", AssumeRolePolicyDocument="{}")
+            iam.create_role(RoleName="keeper", AssumeRolePolicyDocument=TRUST)
             iam.create_instance_profile(InstanceProfileName="keeper")
             iam.add_role_to_instance_profile(InstanceProfileName="keeper", RoleName="keeper")
         document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
@@ -99,7 +99,7 @@ def test_disks_of_a_customers_key_need_it_at_launch_and_attachment(
 
 def test_an_assumed_role_is_held_to_its_policies(place: Place, as_role: Callable[..., Client]) -> None:
     iam = place.cloud.client("iam")
-    role = iam.create_role(RoleName="job", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    role = iam.create_role(RoleName="job", AssumeRolePolicyDocument=TRUST)["Role"]["Arn"]
     document = json.dumps({"Version": "2012-10-17", "Statement": [allow("s3:GetObject", "arn:aws:s3:::jobs/own/*")]})
     iam.put_role_policy(RoleName="job", PolicyName="job", PolicyDocument=document)
     s3 = place.cloud.client("s3")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from place import TRUST
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -59,7 +60,7 @@ def image_id(control_plane: Any) -> str:
 def node(control_plane: Any, network: dict[str, str], image_id: str) -> Any:
     """An instance with a role; its clients sign with the role's credentials."""
     iam, ec2 = control_plane.client("iam"), control_plane.client("ec2")
-    iam.create_role(RoleName="node", AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName="node", AssumeRolePolicyDocument=TRUST)
     iam.put_role_policy(RoleName="node", PolicyName="node", PolicyDocument=json.dumps(ROLE_POLICY))
     iam.attach_role_policy(RoleName="node", PolicyArn="arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore")
     iam.create_instance_profile(InstanceProfileName="node")
@@ -171,7 +172,7 @@ def test_launching_through_a_fleet_needs_every_permission_that_aws_asks_for(
     control_plane: Any, network: dict[str, str], image_id: str
 ) -> None:
     iam, ec2 = control_plane.client("iam"), control_plane.client("ec2")
-    iam.create_role(RoleName="launcher", AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName="launcher", AssumeRolePolicyDocument=TRUST)
     profile = iam.create_instance_profile(InstanceProfileName="launcher")["InstanceProfile"]["Arn"]
     iam.add_role_to_instance_profile(InstanceProfileName="launcher", RoleName="launcher")
     data = {

@@ -38,6 +38,8 @@ echo "mounted: $(mount.nfs4 a b 2>&1)"
 setpriv --reuid=65534 --regid=65534 --clear-groups sleep 600 &
 echo user-data-done
 """
+EC2 = {"Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+TRUST = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow"} | EC2]}
 ROLE = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*"}]}
 
 
@@ -114,7 +116,7 @@ def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud:
     record = {"Name": "head.booted.internal", "Type": "A", "TTL": 5, "ResourceRecords": [{"Value": "172.31.9.9"}]}
     changes = [{"Action": "UPSERT", "ResourceRecordSet": record}]
     route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
-    iam.create_role(RoleName="node", AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName="node", AssumeRolePolicyDocument=json.dumps(TRUST))
     iam.put_role_policy(RoleName="node", PolicyName="node", PolicyDocument=json.dumps(ROLE))
     iam.create_instance_profile(InstanceProfileName="node")
     iam.add_role_to_instance_profile(InstanceProfileName="node", RoleName="node")

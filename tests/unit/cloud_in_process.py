@@ -8,8 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSPreparedRequest, AWSRequest, AWSResponse
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
@@ -17,6 +19,9 @@ REGION, SECRET = "us-east-1", "in-process"
 _PLAIN = Config(
     retries={"total_max_attempts": 1}, parameter_validation=False, s3={"addressing_style": "path"}
 )  # so that what boto3 would refuse gets to the cloud
+
+
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class _Body:
@@ -64,6 +69,14 @@ class InProcess:
         client.meta.events.register("before-send", self._answer)
         return client
 
+    def plain(self, service: str, target: str, form: dict[str, str]) -> tuple[int, str]:
+        """A signed request that no client would make: status and body."""
+        headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.1"} if target else _FORM
+        request = AWSRequest("POST", "http://127.0.0.1/", headers, b"{}" if target else form)
+        SigV4Auth(Credentials("localcloud", SECRET), service, REGION).add_auth(request)
+        answer = self._answer(request.prepare())
+        return answer.status_code, answer.text
+
     def _answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         url = urlsplit(request.url)
         body = request.body.read() if hasattr(request.body, "read") else request.body or b""
@@ -72,6 +85,8 @@ class InProcess:
             path=url.path, query_string=url.query, method=request.method, headers=headers, data=body,
             base_url="http://127.0.0.1",
         ).get_environ()  # fmt: skip
+        target = f"{url.path}?{url.query}" if url.query else url.path
+        environ |= {"QUERY_STRING": url.query, "RAW_URI": target, "REQUEST_URI": target}  # as it was signed
         content, status, answered = run_wsgi_app(self._app, environ, buffered=True)
         return AWSResponse(request.url, int(status.split()[0]), dict(answered), _Body(b"".join(content)))
 

@@ -1,0 +1,177 @@
+"""S3: names, digests, policies, tags. Its model has no constraints, and what it sends is not parsed here but for these.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, .../API/ErrorResponses.html
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import ipaddress
+import re
+from collections.abc import Callable
+from xml.etree import ElementTree
+
+from localcloud import roles
+from localcloud.calls import Call, Environ
+from localcloud.clients import ACCOUNT_ID
+from localcloud.runtime import current
+from localcloud.validation import documents
+from localcloud.validation.refusal import Refusal
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_PREFIXES, _SUFFIXES = ("xn--", "sthree-", "amzn-s3-demo-"), ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
+_POLICY_BYTES = 20480
+_KEY_BYTES = 1024
+_MOST_TAGS = {"PutBucketTagging": 50, "PutObjectTagging": 10}
+_MOST_PARTS, _MOST_DELETED = 10000, 1000
+_LARGEST_BYTES = 64 * 1024 * 1024  # whose digest is worth its time here
+_STORAGE = (
+    "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
+    "OUTPOSTS", "GLACIER_IR", "SNOW", "EXPRESS_ONEZONE", "FSX_OPENZFS", "FSX_ONTAP",
+)  # fmt: skip
+_ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse", "aws:fsx")
+
+
+def check(call: Call, environ: Environ) -> None:
+    bucket, _, key = call.path.lstrip("/").partition("/")
+    if len(key.encode()) > _KEY_BYTES:
+        raise Refusal("KeyTooLongError", "Your key is too long")
+    _check_headers(environ)
+    if environ.get("HTTP_CONTENT_MD5"):
+        _check_digest(str(environ["HTTP_CONTENT_MD5"]), _read(environ))
+    if call.action in _CHECKS:
+        _CHECKS[call.action](bucket, call, environ)
+
+
+def _check_headers(environ: Environ) -> None:
+    storage, encryption = environ.get("HTTP_X_AMZ_STORAGE_CLASS"), environ.get("HTTP_X_AMZ_SERVER_SIDE_ENCRYPTION")
+    if storage and storage not in _STORAGE:
+        raise Refusal("InvalidStorageClass", "The storage class you specified is not valid")
+    if encryption and encryption not in _ENCRYPTIONS:
+        raise Refusal("InvalidArgument", "The encryption method specified is not supported")
+
+
+def _read(environ: Environ) -> bytes:
+    """Put back for moto."""
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    if not 0 < length <= _LARGEST_BYTES:
+        return b""
+    body: bytes = environ["wsgi.input"].read(length)
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
+def _check_digest(given: str, body: bytes) -> None:
+    try:
+        digest = base64.b64decode(given, validate=True)
+    except binascii.Error:
+        digest = b""
+    if len(digest) != hashlib.md5(usedforsecurity=False).digest_size:
+        raise Refusal("InvalidDigest", "The Content-MD5 you specified was invalid.")
+    if body and hashlib.md5(body, usedforsecurity=False).digest() != digest:
+        raise Refusal("BadDigest", "The Content-MD5 you specified did not match what we received.")
+
+
+def _create(bucket: str, call: Call, environ: Environ) -> None:
+    fits = _BUCKET.fullmatch(bucket) and ".." not in bucket and not _is_address(bucket)
+    if not fits or bucket.startswith(_PREFIXES) or bucket.endswith(_SUFFIXES):
+        raise Refusal("InvalidBucketName", "The specified bucket is not valid.")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        return bool(ipaddress.IPv4Address(name))
+    except ValueError:
+        return False
+
+
+def _policy(bucket: str, call: Call, environ: Environ) -> None:
+    text = _read(environ).decode("utf-8", "replace")
+    if len(text.encode()) > _POLICY_BYTES:
+        raise Refusal("PolicyTooLarge", "Normalized policy document exceeds the maximum allowed size of 20480 bytes.")
+    try:
+        found = documents.check(text, resource_policy=True)
+    except ValueError as error:
+        raise Refusal("MalformedPolicy", str(error)) from None
+    for statement in found:
+        actions = documents.listed(statement.get("Action") or statement.get("NotAction"))
+        if not all(str(action) == "*" or str(action).lower().startswith("s3:") for action in actions):
+            raise Refusal("MalformedPolicy", "Policy has invalid action")
+        for resource in documents.listed(statement.get("Resource")):
+            if not re.fullmatch(rf"arn:aws:s3:::{re.escape(bucket)}(/.*)?", str(resource)):
+                raise Refusal("MalformedPolicy", "Policy has invalid resource")
+        _check_principals(statement.get("Principal"))
+
+
+def _check_principals(principal: object) -> None:
+    if isinstance(principal, str):
+        if principal != "*":
+            raise Refusal("MalformedPolicy", "Invalid principal in policy")
+        return
+    named = principal.get("AWS") if isinstance(principal, dict) else None
+    with current().lock:
+        known = {each.arn for store in (roles.iam().roles, roles.iam().users) for each in store.values()}
+    for arn in map(str, documents.listed(named)):
+        ours = arn.startswith(f"arn:aws:iam::{ACCOUNT_ID}:") and not arn.endswith(":root")
+        form = arn == "*" or re.fullmatch(r"\d{12}|arn:aws:(iam|sts)::\d{12}:.+|AIDA\w+|AROA\w+", arn)
+        if not form or (ours and arn not in known):
+            raise Refusal("MalformedPolicy", "Invalid principal in policy")
+
+
+def _tags(bucket: str, call: Call, environ: Environ) -> None:
+    try:
+        root = ElementTree.fromstring(_read(environ))
+    except ElementTree.ParseError:
+        raise Refusal("MalformedXML", "The XML you provided was not well-formed or did not validate.") from None
+    pairs = [
+        {child.tag.rpartition("}")[2]: child.text or "" for child in tag}
+        for tag in root.iter()
+        if tag.tag.rpartition("}")[2] == "Tag"
+    ]
+    keys = [pair.get("Key", "") for pair in pairs]
+    if len(keys) > _MOST_TAGS[call.action]:
+        code = "BadRequest" if call.action == "PutObjectTagging" else "InvalidTag"
+        raise Refusal(code, f"Tags cannot be greater than {_MOST_TAGS[call.action]}")
+    if len(set(keys)) < len(keys):
+        raise Refusal("InvalidTag", "Cannot provide multiple Tags with the same key")
+    if any(not key or len(key) > 128 for key in keys):
+        raise Refusal("InvalidTag", "The TagKey you have provided is invalid")
+    if any(len(pair.get("Value", "")) > 256 for pair in pairs):
+        raise Refusal("InvalidTag", "The TagValue you have provided is invalid")
+    if any(key.lower().startswith("aws:") for key in keys):
+        raise Refusal("InvalidTag", "System tags cannot be added/updated by requester")
+
+
+def _part(bucket: str, call: Call, environ: Environ) -> None:
+    number = call.form.get("partNumber", "")
+    if not number.isdigit() or not 1 <= int(number) <= _MOST_PARTS:
+        raise Refusal("InvalidArgument", f"Part number must be an integer between 1 and {_MOST_PARTS}, inclusive")
+
+
+def _listing(bucket: str, call: Call, environ: Environ) -> None:
+    most = call.form.get("max-keys")
+    if most is not None and not most.isdigit():
+        raise Refusal("InvalidArgument", f"Provided max-keys {most} not an integer or within integer range")
+
+
+def _deletion(bucket: str, call: Call, environ: Environ) -> None:
+    if _read(environ).count(b"<Object>") > _MOST_DELETED:
+        raise Refusal(
+            "MalformedXML",
+            "The XML you provided was not well-formed or did not validate against our published schema",
+        )
+
+
+_CHECKS: dict[str, Callable[[str, Call, Environ], None]] = {
+    "CreateBucket": _create,
+    "PutBucketPolicy": _policy,
+    "PutBucketTagging": _tags,
+    "PutObjectTagging": _tags,
+    "UploadPart": _part,
+    "ListObjects": _listing,
+    "ListObjectsV2": _listing,
+    "DeleteObjects": _deletion,
+}
