@@ -165,13 +165,6 @@ class InstanceType:
         return 2700 if self.bare_metal else 1800
 
     @property
-    def ends_within_s(self) -> int:
-        """From TerminateInstances to `terminated`, until when it takes a place in its reservation. A c5.metal took more
-        than 19 minutes, a c5.large one (hashicorp/packer-plugin-amazon#682), a g4dn five and more
-        (aws/karpenter-provider-aws#7019), a p4 longer still (bottlerocket-os/bottlerocket-test-system#911)."""
-        return 1500 if self.bare_metal else 600 if self.gpus else 300
-
-    @property
     def network_cards(self) -> int:
         return len(self.cards)
 

@@ -296,14 +296,7 @@ def _slurm_partition(config: ClusterConfig, name: str, partition: Partition | Pa
         "gpu_files": gpu_files(types[0].gpus),
         "suspend_time_s": int(_idle_minutes(partition) * 60),
         "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types),
-        "suspend_timeout_s": _suspend_timeout_s(partition, types),
     }
-
-
-def _suspend_timeout_s(partition: Partition | ParameterServers, types: tuple[InstanceType, ...]) -> int | None:
-    """Where a node's next instance needs the place of the one before: in a reservation. None where EC2 has others."""
-    reserved = isinstance(partition, Partition) and partition.purchase in ("reservation", "capacity-block")
-    return max(instance_type.ends_within_s for instance_type in types) if reserved else None
 
 
 def _memory_mib(config: ClusterConfig, partition: str, types: tuple[InstanceType, ...]) -> int:

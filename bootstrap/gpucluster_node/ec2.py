@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -103,10 +103,19 @@ def launch(ec2: Any, template: LaunchTemplate, least: int, most: int, token: str
 
 def tag(ec2: Any, request: dict[str, Any]) -> None:
     """request: of `tag_request`."""
-    for attempt in range(1, TAG_ATTEMPTS + 1):
+
+    def call() -> None:
         TAG_CALLS.take()
+        ec2.create_tags(**request)
+
+    patiently(call)
+
+
+def patiently(call: Callable[[], None]) -> None:
+    """For what is done to an instance right after its launch."""
+    for attempt in range(1, TAG_ATTEMPTS + 1):
         try:
-            ec2.create_tags(**request)
+            call()
             return
         except ClientError as error:
             if attempt >= _NOT_YET.get(error_code(error), 0):

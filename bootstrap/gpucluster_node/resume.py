@@ -138,7 +138,8 @@ class Resume:
     def _end(self, instances: Sequence[ec2.Instance]) -> None:
         """What is not ended here has no name, and reconcile ends it."""
         try:
-            ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
+            ids = [instance.instance_id for instance in instances]
+            ec2.patiently(lambda: ec2.terminate(client("ec2"), ids))
         except AWS_ERRORS as error:
             log.error("%s could not be ended: %s", " ".join(each.instance_id for each in instances), error)
 

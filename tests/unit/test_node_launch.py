@@ -355,6 +355,20 @@ def test_a_job_of_which_one_instance_cannot_be_named_is_ended(
     assert scontrol[1:] == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
 
 
+def test_an_instance_whose_tags_iam_does_not_see_yet_is_ended_later(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ec2.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
+    assigned(stubs)
+    expect_tags(stubs, 1, "train-1")
+    stubs("ec2").add_client_error("create_tags", "TagLimitExceeded", "no")
+    stubs("ec2").add_client_error("terminate_instances", "UnauthorizedOperation", "not yet")
+    stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1", "i-2"]})
+    resumed(GROUP, tmp_path)
+    assert scontrol[1][3] == "state=down"
+
+
 def test_of_single_nodes_only_the_one_that_cannot_be_named_is_ended(
     stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
