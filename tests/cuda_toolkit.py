@@ -18,6 +18,9 @@ UV = [shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv", "--no-c
 UV_CACHE = {"UV_CACHE_DIR": str(CACHE / "uv")}
 
 CUDA_12 = ("nvidia-cuda-nvcc-cu12==12.4.*", "nvidia-cuda-runtime-cu12==12.4.*", "nvidia-cuda-cccl-cu12==12.4.*")
+STATIC_12 = ("nvidia-cuda-runtime-cu12==12.9.*",)
+"""The runtime to link with: older wheels have it as a shared library alone. Its part for kernels that start kernels,
+libcudadevrt.a, is refused by an older nvcc. Horovod has no such kernels: an empty one does."""
 NVCC_12 = "nvidia-cuda-toolkit=12.4.*"
 GPUS = "(70|75|90)"
 """Horovod has one file for GPUs. Three generations of them show the same as fourteen, in a fraction of the time."""
@@ -65,6 +68,10 @@ def make_12(root: Path) -> Path:
     home, nvidia = root / "cuda-12.4", install(CUDA_12, root / "pypi-12")
     for part in ("cuda_runtime", "cuda_nvcc", "cuda_cccl"):
         shutil.copytree(nvidia / part, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__init__.py"))
+    static = install(STATIC_12, root / "pypi-12-static") / "cuda_runtime/lib"
+    for name in ("libcudart_static.a", "libculibos.a"):
+        shutil.copy(static / name, home / "lib")
+    subprocess.run(["ar", "rcs", home / "lib/libcudadevrt.a"], check=True)
     debian = _debian(root / "debian", NVCC_12)
     for path in (debian / "usr/lib/nvidia-cuda-toolkit/bin/nvcc", *(debian / "usr/bin").iterdir()):
         if not (home / "bin" / path.name).exists() and not path.is_symlink():

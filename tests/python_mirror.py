@@ -20,8 +20,8 @@ ARCHIVE = "install_only.tar.gz"
 LEFT_OUT = ("__pycache__", "config-*", "*-packages", "sitecustomize.py", "test*", "idlelib", "tkinter")
 
 
-def make(folder: Path) -> Path:
-    """Lay archive and list down in `folder`; return the list."""
+def make(folder: Path, url: str = "") -> Path:
+    """Lay archive and list down in `folder`, which is served at `url` if that is given; return the list."""
     tree = folder / "tree/python"
     (tree / "bin").mkdir(parents=True)
     shutil.copy(sys._base_executable, tree / "bin/python3.11")  # type: ignore[attr-defined]
@@ -30,11 +30,11 @@ def make(folder: Path) -> Path:
     with tarfile.open(folder / ARCHIVE, "w:gz", compresslevel=1) as archive:
         archive.add(tree, "python")
     downloads = folder / "downloads.json"
-    downloads.write_text(json.dumps(_downloads(folder / ARCHIVE)))
+    downloads.write_text(json.dumps(_downloads(folder / ARCHIVE, url or folder.as_uri())))
     return downloads
 
 
-def _downloads(archive: Path) -> dict[str, object]:
+def _downloads(archive: Path, url: str) -> dict[str, object]:
     major, minor, patch = platform.python_version_tuple()
     wanted = {
         "name": "cpython",
@@ -45,7 +45,7 @@ def _downloads(archive: Path) -> dict[str, object]:
         "minor": int(minor),
         "patch": int(patch),
         "prerelease": "",
-        "url": archive.as_uri(),
+        "url": f"{url}/{ARCHIVE}",
         "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
         "variant": None,
         "build": "1",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from test_steps import Machine
 
 from tests import python_mirror
@@ -39,6 +41,11 @@ def test_uv_makes_one_python_3_11(machine: Machine, tmp_path: Path) -> None:
     asked = "import sys, ssl; print(sys.version_info[:2], sys.prefix)"
     said = subprocess.run([line, "-c", asked], capture_output=True, text=True, check=True).stdout
     assert said.startswith(f"(3, 11) {tmp_path}/made/interpreter/cpython-3.11")
+
+
+def test_the_tests_run_the_uv_that_nodes_install(machine: Machine) -> None:
+    wanted = Requirement(machine.run('echo "$UV"', "interpreter").stdout.strip())
+    assert version(wanted.name) in wanted.specifier
 
 
 def test_an_interpreter_that_cannot_be_downloaded_ends_the_step(machine: Machine, tmp_path: Path) -> None:
