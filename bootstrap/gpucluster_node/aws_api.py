@@ -6,7 +6,7 @@ usage: aws_api parameter NAME [KEY]         a value of Parameter Store, or of th
        aws_api tag INSTANCE KEY             the tag's value, or nothing
        aws_api put-tag INSTANCE KEY VALUE
 
-It starts in a tenth of the time that boto3 takes, and a boot asks several times.
+It takes a tenth of the AWS CLI's processor time (0.08 s for 0.8 s), and a boot asks several times.
 """
 
 from __future__ import annotations
