@@ -27,6 +27,9 @@ class Place:
     def __init__(self, ec2: Any) -> None:
         self.ec2 = ec2
         self.vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        ec2.modify_vpc_attribute(
+            VpcId=self.vpc, EnableDnsHostnames={"Value": True}
+        )  # else no private names of endpoints
         self.subnet = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
         (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [self.vpc]}])["RouteTables"]
         self.table = table["RouteTableId"]
