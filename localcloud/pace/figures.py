@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,7 +70,13 @@ class Figures:
         return list(first.values())
 
     def lag_of(self, what: str) -> Seconds:
-        return next(row.seconds for row in self.lag if row.of == what)
+        return next((row.seconds for row in self.lag if row.of == what), (0.0, 0.0))
+
+    def without_lags(self, names: Collection[str]) -> Figures:
+        known = {row.of for row in self.lag}
+        if unknown := set(names) - known:
+            raise ValueError(f"unknown lag {sorted(unknown)[0]!r}; allowed: {', '.join(sorted(known))}")
+        return replace(self, lag=tuple(row for row in self.lag if row.of not in names))
 
 
 def of_type(rows: tuple[ByType, ...], instance_type: str) -> Seconds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -57,10 +57,12 @@ class Pace:
         self._running: _Running | None = None
         self._lock = threading.Lock()
 
-    def begin(self, table: str, clock: Clock | None = None, seed: int = 0) -> None:
+    def begin(self, table: str, clock: Clock | None = None, seed: int = 0, without_lags: Collection[str] = ()) -> None:
+        """without_lags: of the table's lags, those that are left out."""
         if table not in figures.TABLES:
             raise ValueError(f"unknown pace {table!r}; allowed: {', '.join(figures.TABLES)}")
-        found, clock, chance = figures.load(table), clock or Clock(), random.Random(seed)
+        found = figures.load(table).without_lags(without_lags)
+        clock, chance = clock or Clock(), random.Random(seed)
         states = States(clock, found, lambda seconds: chance.uniform(*seconds))
         self._running = _Running(table, found, clock, Buckets(clock), Memory(clock), states, chance)
 

@@ -29,7 +29,8 @@ def main() -> None:
     print(_row(["---"] * len(COLUMNS)))
     for name in SCENARIOS:
         if not options.only or any(part in name for part in options.only):
-            found = play(name, options.code, "" if options.pace == "quick" else options.pace)
+            pace = "" if options.pace == "quick" else options.pace
+            found = play(name, options.code, pace, options.without_lag or ())
             print(_row(_values(found)), flush=True)
             if options.more:
                 _print_more(found)
@@ -39,6 +40,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.pace")
     parser.add_argument("--code", type=Path, default=ROOT, help="a checkout with the node programs (default: this one)")
     parser.add_argument("--pace", choices=("aws", "quick"), default="aws")
+    parser.add_argument("--without-lag", action="append", metavar="NAME", help="of localcloud/pace/aws.toml")
     parser.add_argument("--only", action="append", metavar="TEXT", help="scenarios that have this in their name")
     parser.add_argument("--more", action="store_true", help="print calls and errors by action, and why nodes were DOWN")
     return parser.parse_args()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,9 @@ _SECRET = "secret"
 class Cloud:
     """One at a time."""
 
-    def __init__(self, clock: VirtualClock, folder: Path, pace: str = "aws") -> None:
+    def __init__(
+        self, clock: VirtualClock, folder: Path, pace: str = "aws", without_lags: Collection[str] = ()
+    ) -> None:
         self.clock = clock
         self.calls: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
@@ -43,7 +45,7 @@ class Cloud:
         record = state.Cloud("pace", "0000", os.getpid(), 0, 1, _URL, boot=False)
         running = runtime.Runtime(no_boot.NoBoot(), Faults(), Sessions(), PushedKeys(), "")
         running.pace = Pace(authorization.policies_of)
-        self.begin = lambda: running.pace.begin(pace, clock) if pace else None
+        self.begin = lambda: running.pace.begin(pace, clock, without_lags=without_lags) if pace else None
         runtime.install(running)
         clients.configure(_URL, _SECRET)
         if not _made:
@@ -113,7 +115,8 @@ def _forget() -> None:
 
 
 @contextmanager
-def made(folder: Path, pace: str = "aws") -> Iterator[Cloud]:
+def made(folder: Path, pace: str = "aws", without_lags: Collection[str] = ()) -> Iterator[Cloud]:
+    """pace: a table of localcloud/pace; "" for none."""
     clock = VirtualClock()
     shim = ShimTime(clock)
     names = {
@@ -125,7 +128,7 @@ def made(folder: Path, pace: str = "aws") -> Iterator[Cloud]:
     }
     before = {key: getattr(*key) for key in names}
     _forget()
-    cloud = Cloud(clock, folder, pace)
+    cloud = Cloud(clock, folder, pace, without_lags)
     names[(URLLib3Session, "send")] = lambda self, request: cloud.send(request)
     environment = dict(os.environ)
     os.environ |= {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": _URL}

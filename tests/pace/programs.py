@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import logging
@@ -29,9 +30,10 @@ class Programs:
         clock: VirtualClock,
         folder: Path,
         fleet: Path,
-        scontrol: Callable[[Sequence[str]], str],
+        scontrol: Callable[[str, Sequence[str]], str],
     ) -> None:
-        """code: the folder that has gpucluster_node. folder: what stands for / where programs write."""
+        """code: the folder that has gpucluster_node. folder: what stands for / where programs write. scontrol: of a
+        program's name and an argument list."""
         self._code, self._clock, self._folder, self._fleet = code, clock, folder, fleet
         self._scontrol = scontrol
         self.failures: list[str] = []
@@ -76,10 +78,10 @@ class Programs:
                 sys.modules |= before
         system = shim_os(next(_pids), environment)
         for module in made.values():
-            self._fit(module, arguments, system)
+            self._fit(module, name, arguments, system)
         return made
 
-    def _fit(self, module: Any, arguments: tuple[str, ...], system: types.ModuleType) -> None:
+    def _fit(self, module: Any, program: str, arguments: tuple[str, ...], system: types.ModuleType) -> None:
         if hasattr(module, "os"):
             module.os = system
         if hasattr(module, "sys"):
@@ -88,7 +90,7 @@ class Programs:
             if isinstance(value, pathlib.PurePath) and value.is_absolute() and value.parts[1] in ("run", "var"):
                 setattr(module, key, self._folder / value.relative_to("/"))
         if module.__name__.endswith(".slurm"):
-            module._run = self._scontrol
+            module._run = functools.partial(self._scontrol, program)
         if module.__name__.endswith(".fleet"):
             load, text = module.load, self._fleet
             module.load = lambda: load(text)

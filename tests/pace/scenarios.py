@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,8 +76,9 @@ def throttled(world: World) -> int:
 
 def wanted_again(world: World) -> int:
     """Nodes that have slept are wanted while their instances still end, and fill their reservation."""
-    world.slurm.submit(1, 2)
-    world.run(lambda: all(node.flags == {"CLOUD", "POWERED_DOWN"} for node in world.slurm.nodes.values()), LIMIT_S)
+    (job,) = world.slurm.submit(1, 2)
+    nodes = world.slurm.nodes.values()
+    world.run(lambda: job.ended and all("POWERED_DOWN" in node.flags for node in nodes), LIMIT_S)
     world.slurm.submit(1, 2)
     return 4
 
@@ -103,12 +104,14 @@ SCENARIOS = {
 }
 
 
-def play(name: str, code: Path = ROOT, pace: str = "aws") -> Outcome:
+def play(name: str, code: Path = ROOT, pace: str = "aws", without_lags: Collection[str] = ()) -> Outcome:
     scenario, started = SCENARIOS[name], time.monotonic()
     random.seed(0)
     with (
         tempfile.TemporaryDirectory() as folder,
-        world.made(Path(folder), {"train": scenario.nodes}, scenario.types, code, pace, scenario.reserved) as made,
+        world.made(
+            Path(folder), {"train": scenario.nodes}, scenario.types, code, pace, scenario.reserved, without_lags
+        ) as made,
     ):
         made.begin()
         made.run(lambda: made.programs.running != [], 10)
@@ -118,7 +121,7 @@ def play(name: str, code: Path = ROOT, pace: str = "aws") -> Outcome:
         seconds = max((job.began or made.clock.now()) for job in made.slurm.jobs) - submitted
         made.run(lambda: not made.leaked(), SETTLE_S)
         return Outcome(
-            name, ended, seconds, len(made.seen.down_while_launching), len(made.slurm.downs), len(made.leaked()),
+            name, ended, seconds, len(made.down_while_launching), len(made.slurm.downs), len(made.leaked()),
             made.launches(), wanted, dict(made.cloud.calls), dict(made.cloud.errors), made.programs.failures,
             [f"{down.at:.0f} s {down.node} {down.reason}" for down in made.slurm.downs], time.monotonic() - started,
         )  # fmt: skip

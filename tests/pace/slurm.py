@@ -29,6 +29,7 @@ class Node:
     job: Job | None = None
     since: float = 0.0  # of the flag POWERING_UP or POWERING_DOWN
     idle_since: float = 0.0
+    silent_since: float | None = None
 
     @property
     def state(self) -> str:
@@ -78,11 +79,12 @@ class Controller:
         wall: Callable[[], datetime],
         resume_timeout_s: float,
         suspend_timeout_s: float,
+        slurmd_timeout_s: float,
         suspend_time_s: float = 600.0,
     ) -> None:
         self._now, self._wall = now, wall
         self._resume_timeout_s, self._suspend_timeout_s = resume_timeout_s, suspend_timeout_s
-        self._suspend_time_s = suspend_time_s
+        self._slurmd_timeout_s, self._suspend_time_s = slurmd_timeout_s, suspend_time_s
         names = [(f"{name}-{n}", name) for name, size in partitions.items() for n in range(1, size + 1)]
         self.nodes = {name: Node(name, partition) for name, partition in names}
         self.jobs: list[Job] = []
@@ -182,13 +184,18 @@ class Controller:
         if node.flags & {"POWERED_DOWN", "POWERING_DOWN"}:
             return
         node.flags -= {"NOT_RESPONDING", "POWERING_UP"}
+        node.silent_since = None
         if node.base == "DOWN":
             node.base, node.reason, node.reason_time, node.idle_since = "IDLE", "", None, self._now()
 
-    def fails(self, name: str) -> None:
-        """Its slurmd does not answer any more: SlurmdTimeout."""
+    def is_silent(self, name: str) -> None:
+        """Its slurmd does not answer: after SlurmdTimeout the node is DOWN."""
         node = self.nodes[name]
-        if node.base != "DOWN" and not node.flags & {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}:
+        if node.base == "DOWN" or node.flags & {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}:
+            node.silent_since = None
+        elif node.silent_since is None:
+            node.silent_since = self._now()
+        elif self._now() - node.silent_since > self._slurmd_timeout_s:
             self._down(node, "Not responding")
             node.flags.add("NOT_RESPONDING")
 

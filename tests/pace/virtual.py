@@ -1,18 +1,20 @@
 """Virtual time for threads: whoever sleeps is woken at his time, and time passes only while everybody sleeps or waits.
 
 Whether a thread waits is seen from the function that it is in. One that waits for a lock whose owner sleeps cannot be
-told so from one that works: time then goes on when the process has used no processor for a while.
+told so from one that works: time then goes on when no thread has used a processor, or waited for one, for a while.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -21,6 +23,7 @@ from localcloud.pace.clock import Clock
 _LOOK_S = 0.0002
 _STUCK_S = 0.1
 _NOISE_S = 0.001
+_TASKS = Path("/proc/self/task")
 _WAITS = {
     ("threading.py", "wait"),
     ("threading.py", "_wait_for_tstate_lock"),
@@ -92,7 +95,7 @@ class VirtualClock(Clock):
         while not self._is_idle():
             time.sleep(_LOOK_S)
             used = _used_by_others_s()
-            if used - before > _NOISE_S:
+            if used - before > _NOISE_S or _others_would_run():
                 since, before = time.monotonic(), used
             elif time.monotonic() - since > _STUCK_S:
                 return
@@ -139,6 +142,17 @@ class VirtualClock(Clock):
 def _used_by_others_s() -> float:
     """Of processors, by the other threads."""
     return time.process_time() - time.thread_time()
+
+
+def _others_would_run() -> bool:
+    """Whether another thread has a processor, or waits for one on a machine with much to do."""
+    me = str(threading.get_native_id())
+    for task in os.listdir(_TASKS):
+        if task != me:
+            with suppress(OSError):  # it has ended
+                if (_TASKS / task / "stat").read_text().rpartition(")")[2].split()[0] in "RD":
+                    return True
+    return False
 
 
 def _waits(frame: FrameType) -> bool:

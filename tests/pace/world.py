@@ -6,9 +6,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,6 @@ BOOT_S = 120.0  # from running to a slurmd that answers
 LIVE = ("pending", "running")
 
 
-@dataclass
-class Seen:
-    """What happened, beside what the controller keeps."""
-
-    launched: dict[str, str] = field(default_factory=dict)  # instance -> node, "" before it has a name
-    down_while_launching: list[slurm.Down] = field(default_factory=list)
-
-
 class World:
     def __init__(
         self,
@@ -49,7 +40,7 @@ class World:
         self.cloud, self.clock, self._folder, self._code = cloud, cloud.clock, folder, code
         self._ec2 = cloud.client("ec2")
         self.shim = ShimTime(self.clock)
-        self.seen = Seen()
+        self.down_while_launching: list[slurm.Down] = []
         self._registered: set[str] = set()
         self._booting: dict[str, float] = {}
         self.account = _Account(cloud, sizes, types, code, reserved)
@@ -61,6 +52,7 @@ class World:
             lambda: self.shim.utc().replace(tzinfo=None),
             _seconds(conf, "ResumeTimeout"),
             _seconds(conf, "SuspendTimeout"),
+            _seconds(conf, "SlurmdTimeout"),
         )
         fleet = folder / "fleet.json"
         fleet.write_text(json.dumps(_fleet(sizes, types)))
@@ -98,24 +90,27 @@ class World:
     def _start(self, name: str, nodes: list[str], **environment: str) -> None:
         self.programs.start(name, ",".join(nodes), **environment)
 
-    def _scontrol(self, argv: Any) -> str:
+    def _scontrol(self, program: str, argv: Sequence[str]) -> str:
         self.clock.sleep(slurm.SCONTROL_S)
         before = len(self.slurm.downs)
         text = self.slurm.run(list(argv))
-        launching = {node for name, words in self.programs.running if name == "resume" for node in words[0].split(",")}
-        alive = {node for instance_id, node in self.named().items() if node}
-        mine = threading.current_thread().name.startswith("resume")
-        for down in self.slurm.downs[before:]:
-            if not mine and (down.node in alive or (down.node in launching and "POWERING_UP" in down.state)):
-                self.seen.down_while_launching.append(down)
+        if program != "resume" and (new := self.slurm.downs[before:]):
+            self._judge(new)
         return text
+
+    def _judge(self, downs: list[slurm.Down]) -> None:
+        """Nodes that another program than resume, whose right it is, set DOWN although they were on their way."""
+        launching = {node for name, words in self.programs.running if name == "resume" for node in words[0].split(",")}
+        alive = set(self.named().values())
+        for down in downs:
+            if down.node in alive or (down.node in launching and "POWERING_UP" in down.state):
+                self.down_while_launching.append(down)
 
     def _boot(self) -> None:
         """Instances that run and have a name become nodes; those that are gone fall silent."""
         now, live = self.clock.now(), self._live()
         for instance in live:
             node = self._tags(instance).get("gpucluster:node", "")
-            self.seen.launched[instance.id] = node or self.seen.launched.get(instance.id, "")
             if instance.state != "running" or not node:
                 continue
             began = self._booting.setdefault(instance.id, now)
@@ -124,8 +119,8 @@ class World:
                 self.slurm.registers(node)
         alive = {self._tags(instance).get("gpucluster:node") for instance in live}
         for node in self.slurm.nodes.values():
-            if node.name not in alive and "NOT_RESPONDING" not in node.flags:
-                self.slurm.fails(node.name)
+            if node.name not in alive:
+                self.slurm.is_silent(node.name)
 
     # --- what there is ---
 
@@ -219,7 +214,7 @@ class _Account:
         ssm.put_parameter(Name=name, Value=json.dumps(value), Type="String")
 
     def _role(self, name: str, policy: dict[str, Any]) -> None:
-        self._iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        self._iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST))
         self._iam.put_role_policy(RoleName=name, PolicyName="x", PolicyDocument=json.dumps(policy))
         self._iam.create_instance_profile(InstanceProfileName=name)
         self._iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
@@ -267,6 +262,10 @@ class _Account:
         return ec2_backends[ACCOUNT_ID]["us-east-1"]
 
 
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
 _RESERVATIONS = {"Effect": "Allow", "Action": "ec2:RunInstances", "Resource": "arn:aws:ec2:*:*:capacity-reservation/*"}
 """What the head may launch into where a partition names a reservation."""
 
@@ -327,6 +326,7 @@ def made(
     code: Path = ROOT,
     pace: str = "aws",
     reserved: bool = False,
+    without_lags: Collection[str] = (),
 ) -> Iterator[World]:
-    with local.made(folder, pace) as cloud:
+    with local.made(folder, pace, without_lags) as cloud:
         yield World(cloud, folder, code, sizes, types, reserved)

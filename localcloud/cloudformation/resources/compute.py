@@ -81,6 +81,17 @@ def _fates(mappings: list[Properties]) -> list[Properties]:
     ]
 
 
+def _is_known(call: Call, instance_id: str) -> bool:
+    """EC2 may not know an instance yet that it has just launched."""
+    try:
+        call.api("ec2", "describe_instances", InstanceIds=[instance_id])
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "InvalidInstanceID.NotFound":
+            raise
+        return False
+    return True
+
+
 @resource(
     "AWS::EC2::Instance",
     updatable="BlockDeviceMappings DisableApiTermination EbsOptimized IamInstanceProfile "
@@ -93,6 +104,7 @@ class Instance(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         instance_id = call.api("ec2", "run_instances", run_request(call, properties))["Instances"][0]["InstanceId"]
         call.announce(instance_id)
+        call.wait(lambda: _is_known(call, instance_id), f"{instance_id} known to EC2")
         if "SourceDestCheck" in properties:
             self._set(call, instance_id, SourceDestCheck={"Value": properties["SourceDestCheck"]})
         call.wait(lambda: self._is(call, instance_id, "running"), f"{instance_id} running")

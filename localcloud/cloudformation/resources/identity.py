@@ -16,6 +16,7 @@ from localcloud.cloudformation.resources.registry import (
     tag_list,
     without,
 )
+from localcloud.runtime import current
 
 
 @resource(
@@ -164,6 +165,8 @@ class InstanceProfile(Handler):
         made = call.api("iam", "create_instance_profile", only(properties, "Path"), InstanceProfileName=name)
         call.announce(name)
         self._hold(call, name, {}, properties)
+        # AWS's CloudFormation gives IAM two minutes here, so that a launch will know the profile.
+        call.wait(lambda: current().pace.knows_profile(name), f"{name} known to EC2")
         return Made(name, {"Arn": made["InstanceProfile"]["Arn"]})
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:

@@ -1,0 +1,49 @@
+"""A job of a thousand nodes, nodes that are wanted while they end, and a wave of ended instances, at AWS's pace."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pace.scenarios import play
+
+SUBJECTS = [
+    "bootstrap/gpucluster_node/aws.py",
+    "bootstrap/gpucluster_node/dns.py",
+    "bootstrap/gpucluster_node/ec2.py",
+    "bootstrap/gpucluster_node/in_flight.py",
+    "bootstrap/gpucluster_node/launch.py",
+    "bootstrap/gpucluster_node/rates.py",
+    "bootstrap/gpucluster_node/reconcile.py",
+    "bootstrap/gpucluster_node/resume.py",
+    "bootstrap/gpucluster_node/retry.py",
+    "bootstrap/gpucluster_node/suspend.py",
+    "localcloud/pace/*",
+    "tests/pace/*",
+]
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_a_job_of_a_thousand_nodes_starts_in_minutes() -> None:
+    found = play("1 job of 1000 nodes")
+    assert found.ended
+    assert (found.failures, found.reasons) == ([], [])
+    assert (found.leaked, found.launches) == (0, 1000)
+    assert found.calls["ec2:RunInstances"] == 1
+    assert found.seconds < 400
+
+
+def test_nodes_that_are_wanted_while_their_instances_end_wait_for_their_reservation() -> None:
+    found = play("wanted again while they end")
+    assert found.ended
+    assert (found.failures, found.reasons) == ([], [])
+    assert (found.leaked, found.launches) == (0, 4)
+    assert found.seconds < 700
+
+
+def test_a_wave_of_ended_instances_costs_each_job_one_more() -> None:
+    found = play("32 running nodes ended at once")
+    assert found.ended
+    assert found.failures == []
+    assert (found.leaked, found.launches, found.down_while_launching) == (0, 64, 0)
+    assert found.downs == 32
+    assert found.seconds < 600
