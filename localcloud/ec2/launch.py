@@ -93,6 +93,10 @@ def network_interfaces(backend: EC2Backend, request: Request) -> list[interfaces
             "InvalidParameterCombination",
             "Network interfaces and an instance-level subnet ID may not be specified on the same request",
         )
+    if subnet_id and request.get("SecurityGroups"):
+        raise Ec2Error(
+            "InvalidParameterCombination", "The parameter groupName cannot be used with the parameter subnet"
+        )
     if named and request.get("SecurityGroupIds"):
         raise Ec2Error(
             "InvalidParameterCombination",

@@ -8,8 +8,10 @@ import moto.ec2.urls
 from botocore.model import OperationNotFoundError
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
+from moto.core.utils import camelcase_to_underscores
+from moto.ec2.exceptions import DryRunClientError
 
-from localcloud.ec2 import answers, catalogue, interfaces, lifecycle, shown
+from localcloud.ec2 import answers, catalogue, first_states, interfaces, lifecycle, shown
 from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.connect import ConnectEndpointActions
 from localcloud.ec2.errors import http_status
@@ -47,12 +49,16 @@ class Ec2(
 ):
     def call_action(self) -> Any:
         lifecycle.refresh(self.ec2_backend)
-        check.check(self.ec2_backend, self._get_action(), self.params)
+        action = self._get_action()
+        check.check(self.ec2_backend, action, self.params)
+        if self.params.get("DryRun") and _is_motos(type(self), action):  # which executes some of them all the same
+            raise Refusal("DryRunOperation", DryRunClientError.message, http_status("DryRunOperation"))
         return super().call_action()
 
     def serialized(self, action_result: ActionResult) -> Any:
         """moto answers every error of EC2 with 400; SDKs repeat what a server answers with 500."""
-        status, headers, body = super().serialized(action_result)
+        told = ActionResult(first_states.shown(self._get_action(), action_result.result))
+        status, headers, body = super().serialized(told)
         if isinstance(action_result.result, ServiceException):
             status = http_status(action_result.result.code)
         return status, headers, body
@@ -64,6 +70,11 @@ class Ec2(
             raise _unknown(self._get_action()) from None
         except (ValueError, OverflowError) as error:  # a word where a number is due
             raise Refusal("InvalidParameterValue", f"A value of the request is invalid: {error}") from None
+
+
+def _is_motos(service: type, action: str) -> bool:
+    method = getattr(service, camelcase_to_underscores(action), None)
+    return str(getattr(method, "__module__", "")).startswith("moto.")
 
 
 def _unknown(action: str) -> Refusal:

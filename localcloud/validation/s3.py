@@ -12,13 +12,18 @@ import io
 import ipaddress
 import re
 from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree
+
+from botocore.model import StructureShape
+from moto.core.parse import PROTOCOL_PARSERS, RequestParserError
+from moto.core.utils import get_service_model
 
 from localcloud import roles
 from localcloud.calls import Call, Environ
 from localcloud.clients import ACCOUNT_ID
 from localcloud.runtime import current
-from localcloud.validation import documents
+from localcloud.validation import constraints, documents
 from localcloud.validation.refusal import Refusal
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -42,8 +47,32 @@ def check(call: Call, environ: Environ) -> None:
     _check_headers(environ)
     if environ.get("HTTP_CONTENT_MD5"):
         _check_digest(str(environ["HTTP_CONTENT_MD5"]), _read(environ))
+    _check_schema(call.action, environ)
     if call.action in _CHECKS:
         _CHECKS[call.action](bucket, call, environ)
+
+
+def _check_schema(action: str, environ: Environ) -> None:
+    """The document that a call sends, against its shape in S3's model."""
+    model = get_service_model("s3")
+    shape = model.operation_model(action).input_shape if action in model.operation_names else None
+    member = shape.serialization.get("payload") if shape else None
+    payload = shape.members[member] if isinstance(shape, StructureShape) and member else None
+    if not isinstance(payload, StructureShape) or not (body := _read(environ)):
+        return
+    parser: Any = PROTOCOL_PARSERS["rest-xml"](model.operation_model(action))
+    try:
+        document = parser._parse_shape(payload, parser._initial_body_parse(body))
+    except (ElementTree.ParseError, ValueError, RequestParserError):
+        raise _malformed_xml() from None
+    if any(True for _ in constraints.violations(payload, document)):
+        raise _malformed_xml()
+
+
+def _malformed_xml() -> Refusal:
+    return Refusal(
+        "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema"
+    )
 
 
 def _check_headers(environ: Environ) -> None:
@@ -125,7 +154,7 @@ def _tags(bucket: str, call: Call, environ: Environ) -> None:
     try:
         root = ElementTree.fromstring(_read(environ))
     except ElementTree.ParseError:
-        raise Refusal("MalformedXML", "The XML you provided was not well-formed or did not validate.") from None
+        raise _malformed_xml() from None
     pairs = [
         {child.tag.rpartition("}")[2]: child.text or "" for child in tag}
         for tag in root.iter()
@@ -159,10 +188,7 @@ def _listing(bucket: str, call: Call, environ: Environ) -> None:
 
 def _deletion(bucket: str, call: Call, environ: Environ) -> None:
     if _read(environ).count(b"<Object>") > _MOST_DELETED:
-        raise Refusal(
-            "MalformedXML",
-            "The XML you provided was not well-formed or did not validate against our published schema",
-        )
+        raise _malformed_xml()
 
 
 _CHECKS: dict[str, Callable[[str, Call, Environ], None]] = {

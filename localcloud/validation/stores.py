@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from moto.kms.models import kms_backends
+from moto.secretsmanager.models import secretsmanager_backends
 from moto.ssm.models import ssm_backends
 
 from localcloud.clients import ACCOUNT_ID
@@ -114,6 +115,17 @@ def secret_value(given: Parameters, region: str) -> None:
         )
     if given.get("KmsKeyId"):
         known_key(str(given["KmsKeyId"]), region, "InvalidParameterException")
+
+
+@rule("secretsmanager", "PutSecretValue", "UpdateSecret", "GetSecretValue", "TagResource", "RotateSecret")
+def deleted_secret(given: Parameters, region: str) -> None:
+    wanted = str(given["SecretId"])
+    for secret in secretsmanager_backends[ACCOUNT_ID][region].secrets.values():
+        if wanted in (secret.name, secret.arn) and secret.is_deleted():
+            raise Refusal(  # floci-io/floci#2514
+                "InvalidRequestException",
+                "You can't perform this operation on the secret because it was marked for deletion.",
+            )
 
 
 @rule("secretsmanager", "DeleteSecret")

@@ -22,6 +22,11 @@ _LONGEST_S, _LONGEST_HOURLY_S = 86400, 604800
 _SUBSCRIBERS = {"SNS": 1, "EMAIL": 10}
 _MOST_NOTIFICATIONS = 10
 _TOPIC = re.compile(r"[a-zA-Z0-9_\-]{1,256}|[a-zA-Z0-9_\-]{1,251}\.fifo")
+_TOPIC_ATTRIBUTES = (
+    "Policy", "DisplayName", "DeliveryPolicy", "KmsMasterKeyId", "SignatureVersion", "TracingConfig",
+    "ContentBasedDeduplication", "ArchivePolicy", "FifoThroughputScope", "DataProtectionPolicy",
+)  # fmt: skip
+_FEEDBACK = ("FeedbackRoleArn", "FeedbackSampleRate")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
@@ -87,6 +92,13 @@ def data(given: Parameters, region: str) -> None:
 def topic(given: Parameters, region: str) -> None:
     if not _TOPIC.fullmatch(str(given["Name"])):
         raise Refusal("InvalidParameter", "Invalid parameter: Topic Name")
+
+
+@rule("sns", "SetTopicAttributes")
+def topic_attribute(given: Parameters, region: str) -> None:
+    name = str(given["AttributeName"])
+    if name not in _TOPIC_ATTRIBUTES and not name.endswith(_FEEDBACK):
+        raise Refusal("InvalidParameter", "Invalid parameter: AttributeName")
 
 
 @rule("sns", "Subscribe")

@@ -146,6 +146,10 @@ LAUNCHES: dict[str, tuple[Call, str]] = {
     "cores": (lambda h: h.launch(CpuOptions={"CoreCount": 3, "ThreadsPerCore": 2}), "InvalidParameterValue"),
     "interruption": (lambda h: h.launch(**spot(InstanceInterruptionBehavior="stop")), "InvalidParameterCombination"),
     "price": (lambda h: h.launch(**spot(MaxPrice="0")), "InvalidParameterValue"),
+    "hibernation": (lambda h: h.launch(HibernationOptions={"Configured": True}), "UnsupportedHibernationConfiguration"),
+    "credits": (lambda h: h.launch(CreditSpecification={"CpuCredits": "unlimited"}), "InvalidParameterCombination"),
+    "names of groups": (lambda h: h.launch(SecurityGroups=["default"]), "InvalidParameterCombination"),
+    "no device index": (lambda h: h.launch(NetworkInterfaces=[{"SubnetId": h.subnet_id}]), "InvalidParameterValue"),
     "root too small": (lambda h: h.launch(BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 1}}]),
                        "InvalidBlockDeviceMapping"),
     "device twice": (lambda h: h.launch(BlockDeviceMappings=[
@@ -187,6 +191,11 @@ def placed(here: Here, strategy: str) -> dict[str, str]:
 
 
 RULES: dict[str, tuple[Call, str]] = {
+    "two attributes": (lambda h: h.ec2.modify_vpc_attribute(
+        VpcId=h.vpc_id, EnableDnsSupport={"Value": True}, EnableDnsHostnames={"Value": True}),
+        "InvalidParameterCombination"),
+    "long description": (lambda h: h.ec2.create_network_interface(SubnetId=h.subnet_id, Description="d" * 256),
+                         "InvalidParameterValue"),
     "zone": (lambda h: h.ec2.create_volume(AvailabilityZone="us-east-1z", Size=1), "InvalidZone.NotFound"),
     "no size": (lambda h: volume(h), "MissingParameter"),
     "gp2 too large": (lambda h: volume(h, Size=20000, VolumeType="gp2"), "InvalidParameterValue"),
@@ -369,3 +378,25 @@ def test_no_healthy_instance_is_impaired(here: Here) -> None:
     here.launch()
     impaired = [{"Name": "instance-status.status", "Values": ["impaired"]}]
     assert here.ec2.describe_instance_status(Filters=impaired, IncludeAllInstances=True)["InstanceStatuses"] == []
+
+
+@pytest.mark.parametrize("action", ["create_vpc", "create_subnet", "create_security_group", "create_volume"])
+def test_a_dry_run_makes_nothing(here: Here, action: str) -> None:
+    given: dict[str, dict[str, Any]] = {
+        "create_vpc": {"CidrBlock": "10.99.0.0/16"},
+        "create_subnet": {"VpcId": here.vpc_id, "CidrBlock": "10.77.99.0/24"},
+        "create_security_group": {"GroupName": "dry", "Description": "x", "VpcId": here.vpc_id},
+        "create_volume": {"AvailabilityZone": "us-east-1a", "Size": 1},
+    }
+    before = here.census(), len(here.ec2.describe_vpcs()["Vpcs"])
+    call = getattr(here.ec2, action)
+    assert refusal(lambda: call(DryRun=True, **given[action]))[:2] == ("DryRunOperation", 412)
+    assert (here.census(), len(here.ec2.describe_vpcs()["Vpcs"])) == before
+
+
+def test_what_was_just_made_is_not_ready(here: Here) -> None:
+    vpc = here.ec2.create_vpc(CidrBlock="10.98.0.0/16")["Vpc"]
+    disk = volume(here, Size=1)
+    assert (vpc["State"], disk["State"]) == ("pending", "creating")
+    assert here.ec2.describe_vpcs(VpcIds=[vpc["VpcId"]])["Vpcs"][0]["State"] == "available"
+    assert here.ec2.describe_volumes(VolumeIds=[disk["VolumeId"]])["Volumes"][0]["State"] == "available"

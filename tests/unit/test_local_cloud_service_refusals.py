@@ -221,11 +221,20 @@ SSM: dict[str, Case] = {
     "path": (lambda c, _: c.get_parameters_by_path(Path="a"), "ValidationException", 400),
 }  # fmt: skip
 
+
+def deleted(secrets: Any) -> str:
+    name = new()
+    secrets.create_secret(Name=name, SecretString="x")
+    secrets.delete_secret(SecretId=name)
+    return name
+
+
 SECRETS: dict[str, Case] = {
     "name": (lambda c, _: c.create_secret(Name="a b", SecretString="x"), "ValidationException", 400),
     "65537 bytes": (lambda c, _: c.create_secret(Name=new(), SecretString="x" * 65537), "ValidationException", 400),
     "two values": (lambda c, _: c.create_secret(Name=new(), SecretString="x", SecretBinary=b"x"),
                    "InvalidParameterException", 400),
+    "deleted": (lambda c, _: c.put_secret_value(SecretId=deleted(c), SecretString="y"), "InvalidRequestException", 400),
     "window": (lambda c, _: c.delete_secret(SecretId="x", RecoveryWindowInDays=5), "InvalidParameterException", 400),
 }  # fmt: skip
 
@@ -276,6 +285,10 @@ S3: dict[str, Case] = {
                           "MalformedPolicy", 400),
     "policy of another service": (lambda c, _: bucket_policy(c, Action="ec2:RunInstances"), "MalformedPolicy", 400),
     "long policy": (lambda c, _: bucket_policy(c, Sid="s" * 20480), "PolicyTooLarge", 400),
+    "document that breaks the schema": (lambda c, _: c.put_bucket_versioning(
+        Bucket=bucket(c), VersioningConfiguration={"Status": "Perhaps"}), "MalformedXML", 400),
+    "document of the schema": (lambda c, _: c.put_bucket_versioning(
+        Bucket=bucket(c), VersioningConfiguration={"Status": "Enabled"}), "", 200),
     "51 tags": (lambda c, _: c.put_bucket_tagging(Bucket=bucket(c), Tagging=tags(51)), "InvalidTag", 400),
     "tag twice": (lambda c, _: c.put_bucket_tagging(Bucket=bucket(c), Tagging=tags(2, Key="k")), "InvalidTag", 400),
     "AWS's tag": (lambda c, _: c.put_bucket_tagging(Bucket=bucket(c), Tagging=tags(1, Key="aws:k")),
@@ -334,6 +347,9 @@ def subscribe(sns: Any, protocol: str, endpoint: str) -> Any:
 
 SNS: dict[str, Case] = {
     "name": (lambda c, _: c.create_topic(Name="a b"), "InvalidParameter", 400),
+    "attribute": (lambda c, _: c.set_topic_attributes(
+        TopicArn=c.create_topic(Name=new())["TopicArn"], AttributeName="Colour", AttributeValue="red"),
+        "InvalidParameter", 400),
     "mail": (lambda c, _: subscribe(c, "email", "nobody"), "InvalidParameter", 400),
     "protocol": (lambda c, _: subscribe(c, "pigeon", "x"), "InvalidParameter", 400),
     "https": (lambda c, _: subscribe(c, "https", "http://x"), "InvalidParameter", 400),

@@ -13,6 +13,7 @@ from localcloud.ec2.validation.model import invalid
 from localcloud.validation.refusal import Refusal
 
 Given = dict[str, Any]
+_IMAGE_NAME = re.compile(r"[a-zA-Z0-9()\[\] ./\-'@_]{3,128}")
 _DEVICE = re.compile(r"(/dev/)?(sd|xvd|hd)[a-z]{1,2}\d{0,2}")
 
 
@@ -35,6 +36,48 @@ def terminate(backend: EC2Backend, given: Given) -> None:
                 f"The instance '{instance.id}' may not be terminated. Modify its 'disableApiTermination' instance "
                 "attribute and try again.",
             )
+
+
+def stop(backend: EC2Backend, given: Given) -> None:
+    if given.get("Hibernate"):
+        raise Refusal(
+            "UnsupportedHibernationConfiguration",
+            f"The instance '{given['InstanceIds'][0]}' hasn't been configured for hibernation.",
+        )
+
+
+def image_name(backend: EC2Backend, given: Given) -> None:
+    if not _IMAGE_NAME.fullmatch(str(given.get("Name") or "")):
+        raise Refusal(
+            "InvalidAMIName.Malformed",
+            "AMI names must be between 3 and 128 characters long, and may contain letters, numbers, '(', ')', '.', "
+            "'-', '/' and '_'",
+        )
+
+
+def attach_interface(backend: EC2Backend, given: Given) -> None:
+    interface, instance = backend.enis[str(given["NetworkInterfaceId"])], backend.get_instance(str(given["InstanceId"]))
+    index, card = int(given["DeviceIndex"]), int(given.get("NetworkCardIndex") or 0)
+    if interface.instance:
+        raise Refusal("InvalidParameterValue", f"Network interface '{interface.id}' is currently in use.")
+    for held in instance.nics.values():
+        if (int(held.device_index or 0), getattr(held, "network_card_index", 0)) == (index, card):
+            raise Refusal(
+                "InvalidParameterValue",
+                f"Instance '{instance.id}' already has an interface attached at device index '{index}'.",
+            )
+    if interface.subnet.availability_zone != instance.placement.zone:
+        raise Refusal(
+            "InvalidParameterValue", "The network interface is not in the same Availability Zone as the instance."
+        )
+
+
+def metadata(backend: EC2Backend, given: Given) -> None:
+    hops = given.get("HttpPutResponseHopLimit")
+    if hops is not None and not 1 <= int(hops) <= 64:
+        raise invalid("httpPutResponseHopLimit", hops, "It must be between 1 and 64.")
+    if backend.get_instance(str(given["InstanceId"])).state in ("terminated", "shutting-down"):
+        raise Refusal("IncorrectInstanceState", f"The instance '{given['InstanceId']}' is not running or stopped.")
 
 
 def attach_volume(backend: EC2Backend, given: Given) -> None:

@@ -39,6 +39,8 @@ def check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], sub
     _check_cpus(request)
     _check_market(request)
     _check_volumes(backend, request)
+    _check_hibernation(backend, request)
+    _check_credits(request)
     _check_efa(request["InstanceType"], nics)
     _check_nics(backend, request, nics)
     _check_group(backend, request, subnet.availability_zone)
@@ -160,6 +162,25 @@ def _check_volume(backend: EC2Backend, name: str, ebs: Request, image: Any) -> N
     volumes.check(wanted, ebs.get("VolumeType") or "gp3", ebs.get("Iops"), ebs.get("Throughput"))
 
 
+def _check_hibernation(backend: EC2Backend, request: Request) -> None:
+    if not (request.get("HibernationOptions") or {}).get("Configured"):
+        return
+    root = backend.amis[request["ImageId"]].root_device_name or "/dev/sda1"
+    mapped = {str(each.get("DeviceName")): each.get("Ebs") or {} for each in request.get("BlockDeviceMappings") or []}
+    if not mapped.get(root, {}).get("Encrypted"):
+        raise Refusal("UnsupportedHibernationConfiguration", "Hibernation needs an encrypted root volume.")
+
+
+def _check_credits(request: Request) -> None:
+    chosen = (request.get("CreditSpecification") or {}).get("CpuCredits")
+    burstable = INSTANCE_TYPES[request["InstanceType"]].get("BurstablePerformanceSupported")
+    if chosen and burstable is False:
+        raise Refusal(
+            "InvalidParameterCombination",
+            f"The credit specification is not supported for the instance type {request['InstanceType']}.",
+        )
+
+
 def _check_efa(instance_type: str, nics: list[interfaces.Nic]) -> None:
     """One on each card: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"""
     for card, wanted in Counter(interfaces.card(nic) for nic in nics if interfaces.kind(nic) != "interface").items():
@@ -172,6 +193,8 @@ def _check_efa(instance_type: str, nics: list[interfaces.Nic]) -> None:
 
 def _check_nics(backend: EC2Backend, request: Request, nics: list[interfaces.Nic]) -> None:
     for nic in nics:
+        if request.get("NetworkInterfaces") and nic.get("DeviceIndex") is None:
+            raise Refusal("InvalidParameterValue", "Each network interface requires a device index.")
         if address := nic.get("PrivateIpAddress"):
             if int(request.get("MaxCount") or 1) > 1:
                 raise Refusal(

@@ -18,6 +18,7 @@ from localcloud.validation.refusal import Refusal
 _UNSEEN = {"RequestLaunchTemplateData", "FleetLaunchTemplateConfigListRequest"}
 # Values that are not in the model or have rules of their own.
 _OPEN_ENUMS = {"InstanceType"}
+_LONGEST_DESCRIPTION = 255
 _CIDRS = {"CidrBlock", "DestinationCidrBlock", "CidrIp", "Ipv6CidrBlock", "DestinationIpv6CidrBlock", "CidrIpv6"}
 # Where the model has no range: the API reference's pages of these actions.
 _PAGES = {
@@ -86,6 +87,8 @@ def _text(shape: Shape, value: str, name: str) -> Iterator[Refusal]:
     most, least = shape.metadata.get("max"), shape.metadata.get("min")
     if (most and len(value) > int(most)) or (least and len(value) < int(least)):
         yield invalid(name, value, f"Its length must be between {least or 0} and {most}.")
+    if name == "Description" and len(value) > _LONGEST_DESCRIPTION:
+        yield invalid(name, value, f"It can have at most {_LONGEST_DESCRIPTION} characters.")
     if name in _CIDRS and not _is_cidr(value):
         yield invalid(name, value, "This is not a valid CIDR block.")
 

@@ -165,6 +165,21 @@ def associate_route_table(backend: EC2Backend, given: Given) -> None:
             )
 
 
+def disassociate_route_table(backend: EC2Backend, given: Given) -> None:
+    association_id = str(given["AssociationId"])
+    if any(table.main_association_id == association_id for table in backend.route_tables.values()):
+        raise Refusal("InvalidParameterValue", f"cannot disassociate the main route table association {association_id}")
+
+
+def one_attribute(backend: EC2Backend, given: Given) -> None:
+    """ModifyVpcAttribute and ModifySubnetAttribute change one attribute with each call."""
+    named = [name for name in given if name not in ("VpcId", "SubnetId", "DryRun") and given[name] is not None]
+    if len(named) > 1:
+        raise Refusal("InvalidParameterCombination", "Fields for multiple attribute types specified")
+    if not named:
+        raise Refusal("InvalidParameterCombination", "No attributes specified.")
+
+
 def delete_route_table(backend: EC2Backend, given: Given) -> None:
     table = backend.route_tables[str(given["RouteTableId"])]
     if table.main_association_id or table._associations:
