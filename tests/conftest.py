@@ -13,7 +13,7 @@ pytest_plugins = ["tests.nightly_tier", "beds"]
 
 ROOT = Path(__file__).resolve().parents[1]
 TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu")
-SHARED = ("cluster", "servers", "storage")
+SHARED = ("changing", "cluster", "servers", "storage")
 """Fixtures of the whole session that boot nodes: the tests of one stay together, in their order."""
 
 

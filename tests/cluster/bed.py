@@ -13,12 +13,16 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import boto3
 
+from gpucluster import aws
+from gpucluster.cli.ssh import remote_command
+from gpucluster.config import load
+from gpucluster.remote import SshRemote
 from localcloud import state
 from tests.cloud import cdk_project
 from tests.ports import two_free_ports
@@ -42,6 +46,8 @@ class Bed:
     folder: Path
     name: str  # of the local cloud
     port: int
+    _remotes: dict[frozenset[str], SshRemote] = field(default_factory=dict, compare=False, repr=False)
+    """At most one: to the head node with this id."""
 
     @classmethod
     def make(cls, folder: Path) -> Bed:
@@ -107,6 +113,7 @@ class Bed:
 
     def close(self) -> None:
         """However the test ended: everything that the cloud owns is ended by the cloud's id."""
+        self._disconnect()
         self.localcloud("down")
         shutil.rmtree(state.state_dir(self.name), ignore_errors=True)
 
@@ -132,10 +139,21 @@ class Bed:
         return {instance_id for call in launches for instance_id in call["instance_ids"]}
 
     def ssh(self, *command: str, timeout_s: float = 120) -> str:
-        """On the head node, as the job's user."""
-        done = self.gpucluster("ssh", "--", *command, timeout_s=timeout_s)
-        assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
+        """What `gpucluster ssh -- COMMAND` prints; over one connection, where the verb makes one for each command."""
+        done = self._remote().run(remote_command(command), timeout_s=timeout_s)
+        assert done.exit_code == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout
+
+    def _remote(self) -> SshRemote:
+        head = frozenset(self.instances("head"))
+        if head not in self._remotes:
+            self._disconnect()
+            self._remotes[head] = SshRemote(aws.connect(load(self.config), self.config).door())
+        return self._remotes[head]
+
+    def _disconnect(self) -> None:
+        while self._remotes:
+            self._remotes.popitem()[1].close()
 
     def submit(self, *arguments: str, timeout_s: float = 240) -> Submitted:
         done = self.gpucluster("submit", *arguments, timeout_s=timeout_s)

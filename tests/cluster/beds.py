@@ -28,8 +28,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 
 @pytest.fixture(scope="session")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """Another one like it, which tests change, and end at last."""
+    with opened(Bed.make(tmp_path_factory.mktemp("changing"))) as bed:
+        bed.up()
+        yield bed
+
+
+@pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A second one, of examples/servers: GPU nodes and nodes for parameter servers, and nodes that SMDDP runs on."""
+    """One of examples/servers: GPU nodes and nodes for parameter servers, and nodes that SMDDP runs on."""
     bed = Bed.make(tmp_path_factory.mktemp("servers"))
     text = (ROOT / "examples" / "servers" / "cluster.yaml").read_text()
     more = "  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 2}\n\nparameter_servers:"
@@ -81,7 +89,7 @@ silence: [beegfs-licence, beegfs-client-kernel, fsx-link-does-something]
 
 @pytest.fixture(scope="session")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A third one, with every kind of storage: nodes of `train` have one NVMe disk, the node of `raid` has two."""
+    """One with every kind of storage: nodes of `train` have one NVMe disk, the node of `raid` has two."""
     bed = Bed.make(tmp_path_factory.mktemp("storage"))
     bed.config.write_text(bed.config.read_text().rstrip() + "\n" + STORAGE)
     with opened(bed):

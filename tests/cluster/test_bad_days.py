@@ -5,7 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from bed import ROOT, Bed, interrupt, wait_for
+
+
+@pytest.fixture(scope="session")
+def cluster(changing: Bed) -> Bed:
+    """Not the one that most tests share."""
+    return changing
 
 
 def refused(done: subprocess.CompletedProcess[str], exit_code: int, *words: str) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from bed import Bed
+
+
+@pytest.fixture(scope="session")
+def cluster(changing: Bed) -> Bed:
+    """Not the one that most tests share."""
+    return changing
 
 
 def listed(cluster: Bed) -> dict[str, dict[str, str]]:
@@ -39,3 +46,26 @@ def test_an_environment_that_there_is_not(cluster: Bed) -> None:
     done = cluster.gpucluster("env", "build", "jax")
     assert done.returncode == 2
     assert "no environment 'jax' in this cluster" in done.stderr and "there are: horovod, torch" in done.stderr
+
+
+TRAINED = """
+import os, sys, torch
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+net(torch.ones(2)).sum().backward()
+optimizer.step()
+places = [getattr(each, "__cached__", None) for each in list(sys.modules.values())]
+ends = (sys.prefix, sys.base_prefix)  # the interpreter lies in the environment too
+ours = [place for place in places if isinstance(place, str) and place.startswith(ends)]
+print("modules", len(ours), "compiled here", sum(not os.path.exists(place) for place in ours))
+"""
+
+
+def test_ranks_find_their_environment_compiled(cluster: Bed) -> None:
+    """They may not write there, and would compile what is not at every start."""
+    job = cluster.submit("--nodes", "1", "--launcher", "srun", "--ntasks-per-node", "1", "--gpus-per-node", "1",
+                         "--follow", "--", "python", "-c", TRAINED, timeout_s=300)  # fmt: skip
+    assert job.exit_code == 0, job.told
+    (words,) = [line.split() for line in job.log if "] modules " in line]
+    modules, compiled = int(words[-4]), int(words[-1])
+    assert modules > 1000 and compiled < 20

@@ -13,6 +13,12 @@ HARDWARE = "/run/localcloud/hardware.json"
 JOB = ("--nodes", "2", "--gpus-per-node", "4", "--ntasks-per-node", "1", "--follow")
 
 
+@pytest.fixture(scope="session")
+def cluster(changing: Bed) -> Bed:
+    """Not the one that most tests share."""
+    return changing
+
+
 @contextmanager
 def fewer(cluster: Bed, node: str, **hardware: int) -> Iterator[None]:
     """The node's machine reports less than its instance type has."""
