@@ -41,8 +41,9 @@ make() {
     virtualenv --quiet --python "$python" "$folder"
     install_lock "$folder" "$lock"
     link_libraries "$folder"
-    # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write.
-    "$folder/bin/python" "$BUNDLE/environments/verify.py" "$lock"
+    # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write. The
+    # program that submits this job has Python write none.
+    env --unset=PYTHONDONTWRITEBYTECODE "$folder/bin/python" "$BUNDLE/environments/verify.py" "$lock"
     if [ -n "${WITHOUT_NCCL:-}" ]; then
         say "not stored: the nodes of another cluster may have that CUDA, and would restore a Horovod without NCCL"
         return

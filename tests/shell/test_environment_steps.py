@@ -52,6 +52,12 @@ def made(machine: Machine) -> bool:
     return any(call.startswith("virtualenv") for call in machine.calls())
 
 
+def test_what_it_is_made_of_is_compiled_whoever_asked_for_it(machine: Machine) -> None:
+    """node-program, which submits the job that makes it, tells Python to write no compiled files."""
+    machine.command("python3.11", 'case $* in *verify.py*) [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || exit 1;; esac')
+    build(machine, "export PYTHONDONTWRITEBYTECODE=1").check_returncode()
+
+
 def test_what_is_nowhere_is_made_checked_and_stored(machine: Machine) -> None:
     build(machine).check_returncode()
     assert made(machine)
