@@ -22,15 +22,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import unescape
+from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from gpucluster_node import imds
 
-TRIES = 9
+TRIES = 15
+"""With the waits between them about two minutes: at forty reads a second, thousands of nodes take as long."""
 LONGEST_WAIT_S = 20
 TIMEOUT_S = 20
+NO_ANSWER = (OSError, HTTPException)
+"""Of the network, or the metadata service. An answer that breaks off (IncompleteRead) is no OSError."""
 PASSING = re.compile(r"Throttl|RequestLimitExceeded|TooManyRequests|RequestTimeout|SlowDown")
 """Codes that come with 400. Parameter Store takes some forty reads a second, and a thousand nodes may boot at once."""
 TARGETS = {"ssm": "AmazonSSM", "secretsmanager": "secretsmanager"}
@@ -93,7 +97,7 @@ def call(service: str, body: bytes, headers: Mapping[str, str]) -> str:
         except Refused as error:
             if not error.passes:
                 raise
-        except OSError as error:  # the network, or the metadata service
+        except NO_ANSWER as error:
             print(f"AWS cannot be asked yet: {error}", file=sys.stderr)
         time.sleep(random.uniform(0, min(LONGEST_WAIT_S, 2**attempt)))
     return _call_once(service, body, headers)
@@ -187,7 +191,7 @@ def main(arguments: list[str]) -> int:
     verb, *rest = arguments
     try:
         said = VERBS[verb](*rest)
-    except (Refused, OSError, KeyError, ValueError) as error:
+    except (Refused, *NO_ANSWER, KeyError, ValueError) as error:
         print(f"AWS, asked for {verb} {rest[0]}: {error}", file=sys.stderr)
         return 1
     if said is not None:

@@ -8,17 +8,18 @@ step_name() {
 }
 
 # The head tags an instance after its launch, so the tag may come later than the machine: EC2 takes some ten such calls a second,
-# and a job may have a thousand nodes. The longer it takes, the less often this asks, or the nodes would crowd out the head.
+# and a job may have a thousand nodes. The longer it takes, the less often this asks, or the nodes would crowd out the head. Each
+# wait is drawn, from half of its length to one and a half: nodes that boot together must not ask together.
 node_from_tag() {
     local id name wait
     id=$(imds meta-data/instance-id)
     for wait in 2 2 2 2 2 5 5 5 5 10 10 10 20 20 20 30 30 30 30 60; do
-        name=$(aws_api tag "$id" gpucluster:node)
+        name=$(aws_api tag "$id" gpucluster:node) || name=''  # an answer may still come: the boot goes on
         if [ -n "$name" ]; then
             echo "$name"
             return
         fi
-        sleep "$wait"
+        sleep $((wait / 2 + RANDOM % (wait + 1)))
     done
-    fail "no tag gpucluster:node on $id after 300 s: see /var/log/gpucluster/power.log on the head node"
+    fail "no tag gpucluster:node on $id after about 300 s: see /var/log/gpucluster/power.log on the head node"
 }

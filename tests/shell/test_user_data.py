@@ -147,8 +147,19 @@ def test_a_tag_that_comes_late_is_waited_for(machine: Machine, aws: SignedAws) -
     assert run(machine, "aws_api tag i-1 gpucluster:node").stdout == "\n"
     done = run(machine, 'aws_api() { :; }\nsleep() { echo "$1" >>"$ROOT/slept"; }\nnode_from_tag', "name")
     assert done.returncode != 0
-    assert "no tag gpucluster:node on i-0123456789abcdef0 after 300 s" in done.stderr
-    assert len((machine.root / "slept").read_text().split()) == 20
+    assert "no tag gpucluster:node on i-0123456789abcdef0 after about 300 s" in done.stderr
+    slept = [int(each) for each in (machine.root / "slept").read_text().split()]
+    assert len(slept) == 20
+    assert len(set(slept[15:19])) > 1, "a thousand nodes must not ask at one moment"
+
+
+def test_a_question_for_the_tag_that_fails_is_asked_again(machine: Machine, aws: SignedAws) -> None:
+    """As a step runs: there a call that fails ends the boot."""
+    aws.tags["gpucluster:node"] = "train-1"
+    aws.refusals = [(403, EC2_ERROR.format(code="UnauthorizedOperation", message="not yet"))] * 2
+    done = run(machine, "set -E\ntrap 'echo ended' ERR\nsleep() { :; }\nname=$(node_from_tag)\necho $name", "name")
+    assert done.stdout == "train-1\n", done.stderr
+    assert "UnauthorizedOperation: not yet" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -177,14 +188,29 @@ def test_a_step_outlasts_what_passes(
     monkeypatch.setattr(aws_api.imds, "URL", f"{aws.url}/latest")
     monkeypatch.setattr(aws_api.time, "sleep", waits.append)
     aws.parameters["/x/head"] = "{}"
-    aws.refusals = [refusal] * 8
+    aws.refusals = [refusal] * (aws_api.TRIES - 1)
     assert aws_api.main(["parameter", "/x/head"]) == 0
     assert capsys.readouterr().out == "{}\n"
-    assert len(aws.asked) == 9
+    assert len(aws.asked) == aws_api.TRIES
     assert all(wait <= min(aws_api.LONGEST_WAIT_S, 2**number) for number, wait in enumerate(waits, 1))
-    assert len(set(waits)) == 8  # each node waits for another time
-    aws.refusals = [refusal] * 9
+    assert len(set(waits)) == aws_api.TRIES - 1  # each node waits for another time
+    aws.refusals = [refusal] * aws_api.TRIES
     assert aws_api.main(["parameter", "/x/head"]) == 1
+
+
+def test_a_step_outlasts_answers_that_break_off(
+    aws: SignedAws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in aws.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(aws_api.imds, "URL", f"{aws.url}/latest")
+    monkeypatch.setattr(aws_api.time, "sleep", lambda seconds: None)
+    aws.parameters["/x/head"] = "{}"
+    aws.broken_off = 2
+    assert aws_api.main(["parameter", "/x/head"]) == 0
+    aws.broken_off = 1000
+    assert aws_api.main(["parameter", "/x/head"]) == 1
+    assert "AWS, asked for parameter /x/head: IncompleteRead" in capsys.readouterr().err
 
 
 def test_what_does_not_pass_is_told_in_awss_words(machine: Machine, aws: SignedAws) -> None:
