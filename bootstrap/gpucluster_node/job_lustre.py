@@ -31,6 +31,8 @@ log = logging.getLogger("lustre")
 INTERVAL_S = 5.0
 RETRY_S = 60.0
 """After what failed, or what is not in S3."""
+LUSTRE_MISSING = Path("/var/lib/gpucluster/lustre.missing")
+"""Of steps/storage_mounts.sh: why the head node has no client. No file system is made that it cannot mount."""
 END_WITHIN_S = 3000.0
 LISTED_WITHIN_S = 60.0
 """One that has just been asked for may not be listed at once."""
@@ -101,6 +103,8 @@ class Keeper:
             return replace(state, file_system_id=known, reason="")
         if not self.place.users():
             return State()
+        if LUSTRE_MISSING.exists():
+            raise LustreError(f"the head node has no Lustre client: {LUSTRE_MISSING.read_text().strip()}")
         wanted = self.ask()
         if wanted["request"] != self.wanted["request"]:
             state = replace(state, token=secrets.token_hex(8))

@@ -8,8 +8,10 @@ nothing is left.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,12 +25,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import account
-from command import ROOT, Ended, gpucluster, run
+from command import ROOT, Ended, gpucluster, run, tell
 from report import Check, Report
-from stages import DEFAULT, STAGES, Bill, Job, Place, Stage, bill, capacity_block, cluster_file
+from stages import CLUSTER, DEFAULT, STAGES, Bill, Job, Place, Stage, bill, capacity_block, cluster_file
 
 PROGRAMS = Path(__file__).parent / "programs"
 DELETING_S = 3600.0
+PLANNING_S = 300.0
 
 
 class Proof:
@@ -48,7 +51,7 @@ class Proof:
                 return
 
     def _stage(self, stage: Stage, so_far: Sequence[Stage]) -> bool:
-        print(f"\n== {stage.name}: {stage.proves}; at most {stage.deadline_minutes} minutes", flush=True)
+        tell(f"\n== {stage.name}: {stage.proves}; at most {stage.deadline_minutes} minutes")
         self.deadline = time.monotonic() + stage.deadline_minutes * 60
         self.file.write_text(cluster_file(so_far, self.place))
         changed = self._gpucluster("up", *self.up)
@@ -88,18 +91,23 @@ class Proof:
         argv = gpucluster("-c", str(self.file), verb, *words)
         return run(argv, cwd=ROOT, timeout_s=self.deadline - time.monotonic())
 
-    def end(self) -> None:
-        """Deletes the cluster, and asks what is left."""
-        print("\n== the end: the cluster is deleted, and AWS is asked what is left", flush=True)
+    def end(self) -> bool:
+        """Deletes the cluster, and asks what is left. Returns whether the folder is of no more use."""
         cloud = account.connect(self.file)
-        down = run(gpucluster("-c", str(self.file), "down", "--yes", "--discard"), cwd=ROOT, timeout_s=DELETING_S)
-        self.report.checks.append(Check("", "gpucluster down", down.ok, f"exit code {down.exit_code}", down.seconds))
-        if not down.ok:
+        tell("\n== the end: the cluster is deleted, and AWS is asked what is left")
+        for _ in range(2):
+            down = run(gpucluster("-c", str(self.file), "down", "--yes", "--discard"), cwd=ROOT, timeout_s=DELETING_S)
+            self.report.checks.append(
+                Check("", "gpucluster down", down.ok, f"exit code {down.exit_code}", down.seconds)
+            )
+            if down.ok:
+                break
             self.report.failures.append(down)
-        try:
-            self.report.left = account.left(cloud)
-        except Exception as error:
-            print(f"error: AWS could not be asked what is left: {error}", file=sys.stderr, flush=True)
+        self.report.left, self.report.unknown = account.left(cloud)
+        done = down.ok and not self.report.left
+        if not done:
+            tell(f"error: {CLUSTER} may still be there, and cost: gpucluster -c {self.file} down --yes --discard")
+        return done
 
 
 def _told(ended: Ended, result: dict[str, Any]) -> str:
@@ -110,9 +118,19 @@ def _told(ended: Ended, result: dict[str, Any]) -> str:
 
 
 def _last_object(lines: Sequence[str]) -> dict[str, Any]:
-    objects = [line for line in lines if line.startswith("{")]
-    found: dict[str, Any] = json.loads(objects[-1]) if objects else {}
-    return found
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError):
+            found = json.loads(line) if line.startswith("{") else None
+            if isinstance(found, dict):
+                return found
+    return {}
+
+
+def _region() -> str:
+    """As boto3 finds it: the environment's, the profile's."""
+    import boto3
+
+    return os.environ.get("AWS_REGION") or boto3.Session().region_name or "us-east-1"
 
 
 def _arguments() -> argparse.Namespace:
@@ -121,7 +139,7 @@ def _arguments() -> argparse.Namespace:
     )
     names = "\n".join(f"{stage.name}: {stage.proves}" for stage in STAGES.values())
     parser.add_argument("--stages", default=",".join(DEFAULT), help=f"comma-separated; default: %(default)s\n{names}")
-    parser.add_argument("--region", default=os.environ.get("AWS_REGION", "us-east-1"), help="default: %(default)s")
+    parser.add_argument("--region", default=_region(), help="default: %(default)s")
     parser.add_argument("--zone", help="availability zone; default: the region's first")
     parser.add_argument("--image", help="an AMI; default: the newest Deep Learning AMI")
     parser.add_argument("--capacity-block", metavar="TYPE=RESERVATION", help="one stage more, in a Capacity Block")
@@ -143,11 +161,23 @@ def _stages(given: argparse.Namespace) -> list[Stage]:
     return found
 
 
-def _may_begin(cost: Bill, *, yes: bool) -> bool:
+def _refusals(proof: Proof) -> list[str]:
+    """What AWS or the cluster file's checks say against any of the stages, before anything costs."""
+    if account.is_there(account.connect(proof.file)):
+        delete = f"aws cloudformation delete-stack --stack-name {CLUSTER}"
+        return [f"there is a stack {CLUSTER} already; if nobody needs it: {delete}"]
+    proof.file.write_text(cluster_file(proof.stages, proof.place))
+    planned = run(gpucluster("-c", str(proof.file), "plan"), cwd=ROOT, timeout_s=PLANNING_S)
+    return [] if planned.ok else ["`gpucluster plan` of all stages found what AWS would refuse: see above"]
+
+
+def _may_begin(cost: Bill, who: str, place: Place, *, yes: bool) -> bool:
+    tell(f"as {who}, in {place.region}:")
     for stage, usd in cost.lines:
-        print(f"  {stage.name:<15} {stage.proves}; {stage.nodes} x {stage.partition['instance_types'][0]},"
-              f" at most {stage.deadline_minutes} min, ${usd:.2f}")  # fmt: skip
-    print(f"  together at most ${cost.usd:.2f} (on demand in us-east-1), and the time that deleting takes")
+        tell(f"  {stage.name:<15} {stage.proves}; {stage.nodes} x {stage.partition['instance_types'][0]},"
+             f" at most {stage.deadline_minutes} min, ${usd:.2f}")  # fmt: skip
+    tell(f"  together at most ${cost.usd:.2f} (on demand in us-east-1), and the time that deleting takes")
+    tell("  CDK's own stack, CDKToolkit, with its bucket, is made where the account has none, and stays")
     return yes or input("Start, and pay for it? Type yes: ").strip() == "yes"
 
 
@@ -162,26 +192,45 @@ def main() -> int:
     given = _arguments()
     stages, place = _stages(given), Place(given.region, given.zone, given.image)
     cost = bill(stages, place)
-    if not _may_begin(cost, yes=given.yes):
-        print("nothing was started")
-        return 2
-    where = "the local cloud, which is not AWS" if given.local else f"AWS, {given.region}"
-    head = {"where": where, "commit": _commit(), "began": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}
-    report = Report({**head, "stages": ", ".join(stage.name for stage in stages), "at most": f"${cost.usd:.2f}"})
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the end comes then as well
-    up = ["--local", "--port", str(given.local)] if given.local else []
-    with tempfile.TemporaryDirectory(prefix="gpucluster-proof-") as folder:
-        proof = Proof(stages, place, Path(folder), up, report)
-        try:
-            proof.play()
-        except KeyboardInterrupt:
-            report.checks.append(Check("", "all stages", False, "interrupted"))
-        finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            proof.end()
-            given.report.write_text(report.text())
-            print(f"\n{report.text()}\nthe report is in {given.report}", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="gpucluster-proof-"))
+    report = Report({})
+    proof = Proof(stages, place, folder, ["--local", "--port", str(given.local)] if given.local else [], report)
+    done = False
+    try:
+        who = account.caller(account.connect(proof.file))
+        refusals = _refusals(proof)
+        for refusal in refusals:
+            tell(f"error: {refusal}")
+        if refusals or not _may_begin(cost, who, place, yes=given.yes):
+            tell("nothing was started")
+            done = True
+            return 2
+        where = "the local cloud, which is not AWS" if given.local else f"AWS, {given.region}"
+        report.head |= {"where": where, "commit": _commit(), "began": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}
+        report.head |= {"stages": ", ".join(stage.name for stage in stages), "at most": f"${cost.usd:.2f}"}
+        done = _play(proof, given.report)
+    finally:
+        if done:
+            shutil.rmtree(folder, ignore_errors=True)
     return 0 if report.ok else 1
+
+
+def _play(proof: Proof, to: Path) -> bool:
+    """Returns whether nothing is left. Whatever ends the stages, the cluster is deleted, and the report is written."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        proof.play()
+    except BaseException as error:
+        why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        proof.report.checks.append(Check("", "all stages", False, why))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        return proof.end()
+    finally:
+        to.write_text(proof.report.text())
+        tell(f"\n{proof.report.text()}\nthe report is in {to}")
 
 
 if __name__ == "__main__":

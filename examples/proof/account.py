@@ -44,10 +44,24 @@ def connect(cluster_file: Path) -> aws.Aws:
     return aws.connect(config.load(cluster_file), cluster_file)
 
 
-def left(cloud: aws.Aws) -> list[str]:
-    """Empty: nothing. Raises what boto3 raises where AWS does not answer."""
-    name = cloud.config.name
-    return [*_stack(cloud, name), *_of_ec2(cloud, name), *_others(cloud, name)]
+def caller(cloud: aws.Aws) -> str:
+    """Whose account it is, as an ARN. Raises what boto3 raises."""
+    return str(cloud.client("sts").get_caller_identity()["Arn"])
+
+
+def is_there(cloud: aws.Aws) -> bool:
+    return stack.status(cloud.client("cloudformation"), cloud.config.name) not in (None, "DELETE_COMPLETE")
+
+
+def left(cloud: aws.Aws) -> tuple[list[str], list[str]]:
+    """What is left, and which questions AWS did not answer, with the reason."""
+    found, unknown = [], []
+    for question in (_stack, _of_ec2, _file_systems, _log_groups, _parameters):
+        try:
+            found += list(question(cloud, cloud.config.name))
+        except Exception as error:
+            unknown.append(f"{question.__name__.strip('_')}: {error}")
+    return found, unknown
 
 
 def _stack(cloud: aws.Aws, name: str) -> Iterator[str]:
@@ -59,19 +73,33 @@ def _stack(cloud: aws.Aws, name: str) -> Iterator[str]:
 def _of_ec2(cloud: aws.Aws, name: str) -> Iterator[str]:
     ec2 = cloud.client("ec2")
     for operation, listed in _TAGGED.items():
-        filters = {"Filters": [{"Name": f"tag:{TAG}", "Values": [name]}]}
-        paged = ec2.can_paginate(operation)
-        pages = ec2.get_paginator(operation).paginate(**filters) if paged else [getattr(ec2, operation)(**filters)]
-        yield from (found for page in pages for found in listed(page))
+        filters: Page = {"Filters": [{"Name": f"tag:{TAG}", "Values": [name]}]}
+        own = {"OwnerIds": ["self"]} if operation == "describe_snapshots" else {}
+        yield from (found for page in _pages(ec2, operation, **filters, **own) for found in listed(page))
 
 
-def _others(cloud: aws.Aws, name: str) -> Iterator[str]:
-    for system in cloud.client("fsx").describe_file_systems()["FileSystems"]:
-        tags = {tag["Key"]: tag["Value"] for tag in system.get("Tags", [])}
-        if tags.get(TAG) == name and system["Lifecycle"] != "DELETING":
-            yield str(system["FileSystemId"])
-    groups = cloud.client("logs").describe_log_groups(logGroupNamePrefix=f"/gpucluster/{name}/")["logGroups"]
-    yield from (f"log group {group['logGroupName']}" for group in groups)
-    path = f"/gpucluster/{name}/"
-    parameters = cloud.client("ssm").get_parameters_by_path(Path=path, Recursive=True)["Parameters"]
-    yield from (f"parameter {parameter['Name']}" for parameter in parameters)
+def _file_systems(cloud: aws.Aws, name: str) -> Iterator[str]:
+    if not cloud.config.storage:  # then nobody needs the right to ask FSx
+        return
+    for page in _pages(cloud.client("fsx"), "describe_file_systems"):
+        for system in page["FileSystems"]:
+            tags = {tag["Key"]: tag["Value"] for tag in system.get("Tags", [])}
+            if tags.get(TAG) == name and system["Lifecycle"] != "DELETING":
+                yield str(system["FileSystemId"])
+
+
+def _log_groups(cloud: aws.Aws, name: str) -> Iterator[str]:
+    for page in _pages(cloud.client("logs"), "describe_log_groups", logGroupNamePrefix=f"/gpucluster/{name}/"):
+        yield from (f"log group {group['logGroupName']}" for group in page["logGroups"])
+
+
+def _parameters(cloud: aws.Aws, name: str) -> Iterator[str]:
+    for page in _pages(cloud.client("ssm"), "get_parameters_by_path", Path=f"/gpucluster/{name}/", Recursive=True):
+        yield from (f"parameter {parameter['Name']}" for parameter in page["Parameters"])
+
+
+def _pages(client: Any, operation: str, **parameters: Any) -> Iterator[Page]:
+    if client.can_paginate(operation):
+        yield from client.get_paginator(operation).paginate(**parameters)
+    else:
+        yield getattr(client, operation)(**parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -32,8 +33,14 @@ class Ended:
         return self.exit_code == 0
 
 
+def tell(text: str) -> None:
+    """To whoever still listens: where the output went into a pipe that is gone, the work continues."""
+    with contextlib.suppress(OSError):
+        print(text, flush=True)
+
+
 def run(argv: Sequence[str], *, cwd: Path, timeout_s: float) -> Ended:
-    print(f"$ {shlex.join(argv)}", flush=True)
+    tell(f"$ {shlex.join(argv)}")
     began, lines, late = time.monotonic(), [], False
     with subprocess.Popen(
         list(argv), cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}, text=True,
@@ -62,7 +69,7 @@ def _show(process: subprocess.Popen[str], lines: list[str]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         lines.append(line.rstrip("\n"))
-        print(f"  {lines[-1]}", flush=True)
+        tell(f"  {lines[-1]}")
 
 
 def _end(process: subprocess.Popen[str]) -> None:

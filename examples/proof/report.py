@@ -14,8 +14,11 @@ TAIL = 40
 _SCRUBBED = (
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), "<access key>"),
     (re.compile(r"(X-Amz-(?:Credential|Signature|Security-Token)=)[^&\s\"']+"), r"\1<removed>"),
+    (re.compile(r"([?&](?:Signature|AWSAccessKeyId)=)[^&\s\"']+"), r"\1<removed>"),
+    (re.compile(r"(:(?:user|assumed-role|federated-user)/)[\w+=,.@/-]+"), r"\1<name>"),
     (re.compile(r"(?i)((?:secret|token|password)[\w-]*[\"']?\s*[=:]\s*[\"']?)[^\s\"',}]{8,}"), r"\1<removed>"),
-    (re.compile(r"\b\d{12}\b"), "<account>"),
+    (re.compile(r"(?<!\d)\d{12}(?!\d)"), "<account>"),
+    (re.compile(r"\bec2-\d+-\d+-\d+-\d+\b"), "<host>"),
     (re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]+\b"), "<address>"),
     (
         re.compile(r"\b(?!10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.)\d{1,3}(?:\.\d{1,3}){3}\b"),
@@ -49,17 +52,24 @@ class Report:
     failures: list[Ended] = field(default_factory=list)
     left: list[str] | None = None
     """None: nobody could tell."""
+    unknown: list[str] = field(default_factory=list)
+    """What AWS would not say, such as `fsx: AccessDenied`."""
 
     @property
     def ok(self) -> bool:
-        return self.left == [] and bool(self.checks) and all(check.ok is not False for check in self.checks)
+        return (
+            self.left == []
+            and not self.unknown
+            and bool(self.checks)
+            and all(check.ok is not False for check in self.checks)
+        )
 
     def text(self) -> str:
         parts = [
             f"# GpuCluster proof: {'passed' if self.ok else 'failed'}",
             "\n".join(f"- {key}: {value}" for key, value in self.head.items()),
             _table(self.checks),
-            f"Left over: {_left(self.left)}",
+            f"Left over: {_left(self.left)}" + "".join(f"; not known: {each}" for each in self.unknown),
             *(_fenced(f"Nodes of stage {stage}", lines) for stage, lines in self.facts.items()),
             *(_fenced(f"`{_shown(each)}`: exit code {each.exit_code}", each.lines[-TAIL:]) for each in self.failures),
         ]

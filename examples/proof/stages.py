@@ -68,7 +68,7 @@ _STAGES = (
         "horovod", "Horovod is compiled with CUDA on a node, and reduces", SINGLE, 75, (HOROVOD,), ("torch", "horovod")
     ),
     Stage(
-        "fsx", "FSx for Lustre is made, mounted and written", SINGLE, 60, (LUSTRE,),
+        "fsx", "FSx for Lustre is made, mounted and written (an AMI with kernel 6.17: --image)", SINGLE, 60, (LUSTRE,),
         storage=({"mount": "/fsx", "type": "fsx-lustre", "deployment": "scratch-2", "capacity_gib": 1200},),
     ),
     Stage(
@@ -111,7 +111,7 @@ def cluster_file(stages: Sequence[Stage], place: Place) -> str:
         "name": CLUSTER,
         "region": place.region,
         **({"availability_zone": place.availability_zone} if place.availability_zone else {}),
-        "head_node": {"instance_type": HEAD, "volume_gib": 20, "on_delete": "delete"},
+        "head_node": {"instance_type": HEAD, "volume_gib": 20, "on_delete": "delete", "snapshot_days": 0},
         "partitions": list(partitions.values()),
         "software": software,
     }

@@ -88,7 +88,8 @@ def test_a_launch_that_ec2_refuses_is_the_reason_that_the_user_reads(cluster: Be
     assert laid.returncode == 0, laid.stderr
     job = cluster.submit("--sbatch-args=--nodelist=train-4", "--launcher", "srun", "--", "true")
     try:
-        wait_for("the reason", lambda: _reason(cluster, "InsufficientInstanceCapacity"), 60)
+        # The job may have to wait for its environment, which nodes that are up make meanwhile.
+        wait_for("the reason", lambda: _reason(cluster, "InsufficientInstanceCapacity"), 240)
         assert "InsufficientInstanceCapacity" in cluster.gpucluster("status").stdout
         assert "InsufficientInstanceCapacity" in cluster.gpucluster("why", job.last["job_id"]).stdout
     finally:

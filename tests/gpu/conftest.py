@@ -1,7 +1,7 @@
 """`make test-gpu`: the parts that read NVIDIA's tools or start NCCL, on a real GPU and without a cluster.
 
-The jobs' Python is `GPU_PYTHON`, or the first `python3` that finds a GPU with torch. `GPU_RECORDS=DIR` keeps what the
-machine's tools printed, each with its command and versions in a header.
+The jobs' Python is `GPU_PYTHON`, or else the machine's `python3`, where its torch finds a GPU. `GPU_RECORDS=DIR` keeps
+what the machine's tools printed, each with its command and versions in a header.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def gpus() -> int:
 @cache
 def python() -> str | None:
     """One whose torch sees a GPU."""
-    for each in filter(None, (os.environ.get("GPU_PYTHON"), shutil.which("python3"), shutil.which("python"))):
+    # `make` puts this project's own Python first, which has no torch.
+    machines = shutil.which("python3", path="/opt/conda/bin:/opt/pytorch/bin:/usr/local/bin:/usr/bin")
+    for each in filter(None, (os.environ.get("GPU_PYTHON"), machines, shutil.which("python3"))):
         finds = [each, "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"]
         if subprocess.run(finds, capture_output=True, check=False, timeout=120).returncode == 0:
             return each

@@ -144,6 +144,21 @@ def test_nothing_is_made_until_a_job_asks(stage: Stage) -> None:
     assert stage.fsx.calls == []
 
 
+def test_nothing_is_made_that_the_head_node_cannot_mount(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = tmp_path / "lustre.missing"
+    note.write_text("step=lustre_client line=14: FSx has no Lustre client for kernel 7.0.0-1014-aws of noble\n")
+    monkeypatch.setattr(job_lustre, "LUSTRE_MISSING", note)
+    stage.place.register("7", ["7"])
+    stage.step(3)
+    assert "create" not in stage.fsx.calls
+    assert "no Lustre client for kernel 7.0.0-1014-aws" in stage.state.reason
+    note.unlink()
+    stage.step(2, seconds=600)
+    assert "create" in stage.fsx.calls
+
+
 def test_it_is_made_linked_one_by_one_and_mounted(stage: Stage) -> None:
     stage.until_ready()
     assert stage.fsx.calls == ["create", "link /data", "link /results", "mount /data/fsx", "ready"]

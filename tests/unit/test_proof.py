@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -47,10 +49,21 @@ def test_the_report_names_no_account_and_no_secret() -> None:
         "arn:aws:iam::123456789012:role/x AKIAIOSFODNN7EXAMPLE someone@example.org 54.1.2.3 at 10.0.0.7 "
         "https://s3/handle?X-Amz-Credential=a%2Fb&X-Amz-Signature=0123abc MUNGE_SECRET='wJalrXUtnFEMI/K7MDENG'"
     )
+    told += " https://x/arn%3Aaws%3Acloudformation%3Aus-east-1%3A210987654321%3Astack?AWSAccessKeyId=AK1&Signature=c2ln"
+    told += " arn:aws:iam::123456789012:user/john.doe ec2-54-1-2-3.compute-1.amazonaws.com"
     scrubbed = report.scrub(told)
     for secret in ("123456789012", "AKIA", "someone", "54.1.2.3", "0123abc", "a%2Fb", "wJalr"):
         assert secret not in scrubbed
+    for secret in ("210987654321", "AK1", "c2ln", "john", "54-1-2-3"):
+        assert secret not in scrubbed
     assert "10.0.0.7" in scrubbed and "role/x" in scrubbed
+
+
+def test_nobody_who_listens_is_needed() -> None:
+    """`make test-aws | tee log`, and Ctrl-C, which ends tee as well: the cluster must still be deleted."""
+    script = "import os, command; os.close(1); command.tell('deleting'); command.tell('deleted')"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "examples" / "proof")}
+    assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode in (0, 120)
 
 
 def test_a_failed_check_or_something_left_fails_the_proof() -> None:
@@ -58,5 +71,6 @@ def test_a_failed_check_or_something_left_fails_the_proof() -> None:
     assert report.Report({}, [passed], left=[]).ok
     assert not report.Report({}, [passed], left=["vol-1"]).ok
     assert not report.Report({}, [passed], left=None).ok
+    assert not report.Report({}, [passed], left=[], unknown=["fsx: AccessDenied"]).ok
     assert not report.Report({}, [passed, report.Check("efa", "x", False, "")], left=[]).ok
     assert "not exercised" in report.Report({}, [report.Check("efa", "x", None, "")], left=[]).text()

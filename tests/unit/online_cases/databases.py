@@ -13,20 +13,14 @@ def offered(*zones: str, version: str = "10.11.14") -> Answers:
 
 RDS = cluster(accounting="rds", availability_zone="us-east-1b")
 CASES: dict[str, Online | list[Online]] = {
-    "accounting-class-in-zones": [
+    "accounting-class-in-zone": [
         Online(
             RDS,
             key="accounting",
-            says="RDS offers no db.t4g.small with mariadb 10.11 in us-east-1a",
-            fails=offered("us-east-1b"),
-            passes=offered("us-east-1a", "us-east-1b"),
-        ),
-        Online(
-            RDS,
-            key="accounting",
-            says="RDS offers no db.t4g.small with mariadb 10.11 in us-east-1b or us-east-1a",
-            fails=offered("us-east-1a", "us-east-1b", version="11.4.8"),
-            passes=offered("us-east-1a", "us-east-1b"),
-        ),
+            says="RDS offers no db.t4g.small with mariadb 10.11 in us-east-1b",
+            fails=fails,
+            passes=offered("us-east-1b"),
+        )
+        for fails in (offered("us-east-1a"), offered("us-east-1a", "us-east-1b", version="11.4.8"))
     ]
 }

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from validator_cases.case import cluster
 
-from online_cases.case import Answers, Online
+from online_cases.case import Answers, Online, deployed
 
 LUSTRE = {"mount": "/fsx", "type": "fsx-lustre", "deployment": "scratch-2", "capacity_gib": 1200}
 DEFAULT = cluster(storage=[LUSTRE])
@@ -41,8 +41,8 @@ CASES: dict[str, Online | list[Online]] = {
             DEFAULT,
             key="software.image",
             says=f"{NAME} 20261006 boots kernel 7.0, for which AWS publishes no Lustre client",
-            fails=image("20261006"),
-            passes=image("20260710"),
+            fails=image("20261006", **index(INDEX)),
+            passes=image("20260710", **index(INDEX)),
         ),
         Online(
             OWN,
@@ -51,5 +51,28 @@ CASES: dict[str, Online | list[Online]] = {
             fails=image("20260918", **index(INDEX)),
             passes=image("20260918", **index(INDEX.replace(b"6.17.0-1019", b"7.0.0-1012"))),
         ),
-    ]
+        Online(
+            DEFAULT,
+            key="software.image",
+            says=f"{NAME} 20261006 boots kernel 7.0, for which AWS publishes no Lustre client",
+            fails=image("20261006", **index(INDEX)),
+            passes=image("20261006", **index(INDEX), **deployed("Mine")),
+        ),
+    ],
+    "lustre-client-seen": [
+        Online(
+            DEFAULT,
+            key="software.image",
+            says=f"{NAME} 20261006 boots kernel 7.0, for which no Lustre client was seen so far",
+            fails=image("20261006"),
+            passes=image("20260710"),
+        ),
+        Online(
+            DEFAULT,
+            key="software.image",
+            says=f"{NAME} 20261006 boots kernel 7.0, for which no Lustre client was seen so far",
+            fails=image("20261006"),
+            passes=image("20261006", **index(INDEX)),
+        ),
+    ],
 }

@@ -38,7 +38,8 @@ CASES: dict[str, Online | list[Online]] = {
     "ebs-default-key": Online(
         cluster(),
         key="security.kms_key_arn",
-        says=f"the account encrypts disks with {OWN_KEY}, and nodes' roles have no rights on that key",
+        says=f"the account encrypts disks with {OWN_KEY}; unless its policy admits the head node's role, "
+        "no node will start",
         fails={**key(KeyManager="CUSTOMER"), **ebs_default(OWN_KEY)},
         passes=ebs_default("alias/aws/ebs"),
     ),

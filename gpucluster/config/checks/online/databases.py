@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucluster.config.checks.online.account import Account, zone, zones
+from gpucluster.config.checks.online.account import Account, zone
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Findings, validator
@@ -13,29 +13,24 @@ ENGINE, ENGINE_VERSION, INSTANCE_CLASS = "mariadb", "10.11", "db.t4g.small"
 
 
 @validator(
-    "accounting-class-in-zones",
+    "accounting-class-in-zone",
     section=DATABASES,
     each=ClusterConfig,
     needs="aws",
     source="https://docs.aws.amazon.com/AmazonRDS/latest/APIReference/API_DescribeOrderableDBInstanceOptions.html; "
     "error InvalidVPCNetworkStateFault of RDS CreateDBInstance: the zone is unavailable",
 )
-def accounting_class_in_zones(config: ClusterConfig, account: Account) -> Findings:
-    """With accounting: rds, RDS offers the database's instance class in the cluster's zone and in a second one.
-
-    The second is the first other zone of the region: RDS requires subnets in two.
-    """
-    mine = zone(account, config)
-    if config.accounting != "rds" or not mine:
+def accounting_class_in_zone(config: ClusterConfig, account: Account) -> Findings:
+    """With accounting: rds, RDS offers the database's instance class in the cluster's zone."""
+    place = zone(account, config)
+    if config.accounting != "rds" or not place:
         return
-    second = next((each for each in zones(account) if each != mine), mine)
     offered = _offered(account)
-    missing = [each for each in (mine, second) if each not in offered]
-    if missing:
+    if place not in offered:
         yield Finding(
             ("accounting",),
-            f"RDS offers no {INSTANCE_CLASS} with {ENGINE} {ENGINE_VERSION} in {' or '.join(missing)}",
-            "write accounting: local, or choose another region",
+            f"RDS offers no {INSTANCE_CLASS} with {ENGINE} {ENGINE_VERSION} in {place}",
+            f"these zones have it: {', '.join(sorted(offered))}" if offered else "write accounting: local",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpucluster.config.checks.online.account import Account, Refused
+from gpucluster.config.checks.online.account import Account, Refused, deployed
 from gpucluster.config.checks.online.images import DESCRIBE, PUBLIC_PARAMETERS, amis_of, describe_image
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, FsxLustre
@@ -22,9 +22,12 @@ Read in the release notes (docs.aws.amazon.com/dlami/latest/devguide/appendix-am
 INDEX = {"Bucket": "fsx-lustre-client-repo", "Key": "ubuntu/dists/noble/main/binary-amd64/Packages"}
 """The list of packages of AWS's repository of Lustre clients for Ubuntu 24.04, from which nodes install."""
 
-PUBLISHED = frozenset({"6.8", "6.14", "6.17"})
-"""Series that the list was seen to hold in 2026, for where it cannot be read: aws-samples' and users' logs of
-`apt install lustre-client-modules-…`. Nothing public shows a client for 7.0 by 2026-11-22."""
+SEEN = frozenset({"6.8", "6.14", "6.17"})
+"""Series whose clients users have installed by 2026-11-22, by their public logs of apt. None shows one for 7.0."""
+_OLDER = (
+    "name the AMI of an earlier release, with kernel 6.17: aws ec2 describe-images --owners amazon --filters "
+    '"Name=name,Values=Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 202607*"'
+)
 
 _DATED = re.compile(r"Deep Learning .*\(Ubuntu 24\.04\) (\d{8})$")
 _MODULES = re.compile(r"^Package: lustre-client-modules-(\d+\.\d+)\.\d+-\d+-aws$", re.MULTILINE)
@@ -40,25 +43,44 @@ _MODULES = re.compile(r"^Package: lustre-client-modules-(\d+\.\d+)\.\d+-\d+-aws$
 )
 def lustre_client_kernel(config: ClusterConfig, account: Account) -> Findings:
     """With FSx for Lustre, AWS publishes a client for the kernel of each Deep Learning AMI that nodes boot."""
-    if not any(isinstance(storage, FsxLustre) for storage in config.storage):
-        return
     booted = list(_kernels(config, account))
     published = _published(account) if booted else frozenset()
     for path, image, kernel in booted:
         if kernel not in published:
-            yield Finding(
-                path,
-                f"{image} boots kernel {kernel}, for which AWS publishes no Lustre client",
-                "name the AMI of an earlier release, with a kernel of " + ", ".join(sorted(published)) + ": "
-                'aws ec2 describe-images --owners amazon --filters "Name=name,Values=Deep Learning Base OSS Nvidia '
-                'Driver GPU AMI (Ubuntu 24.04) 202607*"',
-            )
+            yield Finding(path, f"{image} boots kernel {kernel}, for which AWS publishes no Lustre client", _OLDER)
+
+
+@validator(
+    "lustre-client-seen",
+    section=KERNELS,
+    each=ClusterConfig,
+    needs="aws",
+    level="warning",
+    source="https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html: kernel_version",
+)
+def lustre_client_seen(config: ClusterConfig, account: Account) -> Findings:
+    """Where AWS's list of Lustre clients cannot be read, somebody has seen one for the Deep Learning AMI's kernel."""
+    booted = [each for each in _kernels(config, account) if each[2] not in SEEN]
+    if not booted:
+        return
+    try:
+        _published(account)
+    except Refused:
+        for path, image, kernel in booted:
+            yield Finding(path, f"{image} boots kernel {kernel}, for which no Lustre client was seen so far", _OLDER)
 
 
 def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, str, str]]:
-    """Where the file names it, the image's name at AWS, its kernel's series. Images of other names are left out."""
+    """Where the file names it, the image's name at AWS, its kernel's series. Images of other names are left out.
+
+    So is the newest one where the cluster is there already: nodes boot the one that was pinned then.
+    """
+    if not any(isinstance(storage, FsxLustre) for storage in config.storage):
+        return
     for path, image in amis_of(config):
         if image in PUBLIC_PARAMETERS:
+            if deployed(account, config):
+                continue
             image = account.ask("ssm", "get_parameter", Name=PUBLIC_PARAMETERS[image])["Parameter"]["Value"]
         name = (describe_image(account, image) or {}).get("Name", "")
         dated = _DATED.search(name)
@@ -67,10 +89,8 @@ def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, st
 
 
 def _published(account: Account) -> frozenset[str]:
-    """Series of kernels, such as 6.17."""
-    try:
-        body = account.ask("s3", "get_object", **INDEX)["Body"]
-    except Refused:
-        return PUBLISHED
-    text = body if isinstance(body, bytes) else body.read()
-    return frozenset(_MODULES.findall(text.decode())) or PUBLISHED
+    """Series of kernels, such as 6.17. Raises Refused where the list cannot be read."""
+    answer = account.ask("s3", "get_object", **INDEX)
+    if not isinstance(answer["Body"], bytes):
+        answer["Body"] = answer["Body"].read()  # a stream: the answer is kept, and read again
+    return frozenset(_MODULES.findall(answer["Body"].decode()))

@@ -95,6 +95,7 @@ def kms_key_admits_alarms(security: Security, path: Path, config: ClusterConfig,
     section=KEYS,
     each=Security,
     needs="aws",
+    level="warning",
     source="https://github.com/aws/karpenter-provider-aws/issues/1407: Client.InternalError: Client error on launch; "
     "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetEbsDefaultKmsKeyId.html",
 )
@@ -102,7 +103,8 @@ def ebs_default_key(security: Security, path: Path, config: ClusterConfig, accou
     """Without kms_key_arn, the account's default EBS key is AWS's own: the head node's role may use no other.
 
     Templates encrypt disks and name no key then. EC2 takes the account's default, and an instance that was launched by
-    a role without rights on that key terminates as it starts.
+    a role without rights on that key terminates as it starts. (A warning: the key's own policy may admit everybody in
+    the account who goes through EC2.)
     """
     if security.kms_key_arn:
         return
@@ -110,7 +112,7 @@ def ebs_default_key(security: Security, path: Path, config: ClusterConfig, accou
     if not key.endswith(AWS_EBS_KEY) and not _managed_by_aws(account, key):
         yield Finding(
             (*path, "kms_key_arn"),
-            f"the account encrypts disks with {key}, and nodes' roles have no rights on that key",
+            f"the account encrypts disks with {key}; unless its policy admits the head node's role, no node will start",
             f"write security: {{kms_key_arn: <the key's ARN>}} (aws kms describe-key --key-id {key})",
         )
 
