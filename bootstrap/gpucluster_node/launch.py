@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,15 +36,21 @@ FULL = frozenset(
     }
 )
 """Something of the customer's is used up: fewer instances may fit, and all of them once others have gone."""
+RESERVED = frozenset({"reservation", "capacity-block"})
+"""There InsufficientInstanceCapacity means the same: "Insufficient Capacity Exception" is the answer for what exceeds a
+Capacity Block (EC2's guide, ec2-fleet-launch-instances-capacity-blocks-walkthrough), and an ended instance's place is
+free again minutes later (the same guide, capacity-blocks-launch)."""
 _FINAL = ("Insufficient", "Max", "Reservation", "Spot", "Unfulfillable", "Unsupported")
 """Beginnings of codes for missing capacity. EC2 answers some as server errors, HTTP 500, which SDKs repeat."""
+
+HandOver = Callable[[Mapping[str, ec2.Instance]], None]
+"""Given node -> instance."""
 
 
 @dataclass
 class Launched:
-    """instances: node -> instance. left: nodes that no type had room for. why: EC2's words, by type."""
+    """left: nodes that no type had room for. why: EC2's words, by type."""
 
-    instances: dict[str, ec2.Instance] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
 
@@ -69,11 +75,14 @@ class Launcher:
         self.clock, self._sleep = clock, sleep
         self._calls = itertools.count()
 
-    def launch(self, nodes: Sequence[str], templates: Sequence[fleet.LaunchTemplate], *, together: bool) -> Launched:
-        """The first type that has room wins. together: all nodes on one type, or none."""
+    def launch(
+        self, nodes: Sequence[str], templates: Sequence[fleet.LaunchTemplate], hand_over: HandOver, *, together: bool
+    ) -> Launched:
+        """The first type that has room wins. together: all nodes on one type, or none. hand_over: takes what a call has
+        launched before the next call, which may be throttled for longer than a boot waits for its name."""
         found = Launched(left=list(nodes))
         for template in templates:
-            error = self._on(template, found, together)
+            error = self._on(template, found, hand_over, together)
             if error:
                 log.warning("%s: %s (%s)", ",".join(found.left), error, template.instance_type)
                 found.errors.append((template, error))
@@ -81,7 +90,9 @@ class Launcher:
                 break
         return found
 
-    def _on(self, template: fleet.LaunchTemplate, found: Launched, together: bool) -> Exception | None:
+    def _on(
+        self, template: fleet.LaunchTemplate, found: Launched, hand_over: HandOver, together: bool
+    ) -> Exception | None:
         """As many of those left as there is room for on one type; EC2's refusal of the others."""
         size = len(found.left) if together else min(len(found.left), MOST_AT_ONCE)
         while found.left:
@@ -90,12 +101,12 @@ class Launcher:
                 instances = self._run(template, nodes, len(nodes) if together else 1)
             except AWS_ERRORS as caught:
                 error: Exception = caught
-                if together or size == 1 or error_code(error) not in FULL:
+                if together or size == 1 or not self._is_full(error, nodes[0]):
                     return error
                 size //= 2
                 continue
-            found.instances.update(zip(nodes, instances, strict=False))
             del found.left[: len(instances)]
+            hand_over(dict(zip(nodes, instances, strict=False)))
         return None
 
     def _run(self, template: fleet.LaunchTemplate, nodes: Sequence[str], least: int) -> list[ec2.Instance]:
@@ -114,12 +125,19 @@ class Launcher:
             self._sleep(rates.pause_s(failures))
         raise AssertionError("endless")
 
-    def wait_for_room(self, found: Launched, since: float) -> bool:
+    def _is_full(self, error: Exception, node: str) -> bool:
+        partition, code = self._cluster.partition_of(node), error_code(error)
+        reserved = partition is not None and partition.purchase in RESERVED
+        return code in FULL or (reserved and code == "InsufficientInstanceCapacity")
+
+    def wait_for_room(self, client: Any, found: Launched, since: float) -> bool:
         """Waits a moment where what is used up is used by instances of this cluster that end: they count until they are
-        gone. False where nothing comes, or it has taken too long `since`."""
-        if not any(error_code(error) in FULL for _, error in found.errors) or self.clock() - since >= ROOM_S:
+        gone. False where nothing comes, or it has taken too long `since`. client: EC2's, which repeats what fails."""
+        if not found.left or self.clock() - since >= ROOM_S:
             return False
-        if not ec2.describe(self._client(), self._cluster, states=ec2.ENDING_STATES):
+        if not any(self._is_full(error, found.left[0]) for _, error in found.errors):
+            return False
+        if not ec2.describe(client, self._cluster, states=ec2.ENDING_STATES):
             return False
         log.info("%s: waits for instances that end: %s", ",".join(found.left), found.why)
         self._sleep(LOOK_FOR_ROOM_S)

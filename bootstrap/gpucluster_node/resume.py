@@ -77,14 +77,17 @@ class Resume:
     def one(self, group: Group) -> None:
         """Whatever goes wrong, nodes that will not come must not stay `powering up` until Slurm's timeout."""
         left = list(group.nodes)
+
+        def keep(instances: Mapping[str, ec2.Instance]) -> None:
+            left[:] = [node for node in left if node not in instances]
+            self._keep(group, instances)
+
         try:
             templates = self._templates_of(group.partition)
             since = self._launcher.clock()
             while left:
-                found = self._launcher.launch(left, templates, together=group.job_id is not None)
-                left = found.left
-                self._keep(group, found.instances)
-                if not self._launcher.wait_for_room(found, since):
+                found = self._launcher.launch(left, templates, keep, together=group.job_id is not None)
+                if not self._launcher.wait_for_room(client("ec2"), found, since):
                     count(group.partition, found)
                     self._refuse(left, found.why)
                     return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -201,15 +202,23 @@ def test_tagging_gives_up_in_the_end(stubs: Stubs, monkeypatch: pytest.MonkeyPat
     assert 20 < sum(slept) < 30
 
 
-def tried(group: resume.Group, **options: Any) -> launch.Launched:
+@dataclass
+class Tried(launch.Launched):
+    instances: dict[str, ec2.Instance] = field(default_factory=dict)
+    """As they were handed over."""
+
+
+def tried(group: resume.Group, **options: Any) -> Tried:
     """Launched from both types."""
     templates = [fleet.LaunchTemplate(each["instance_type"], each["launch_template_id"], "1") for each in TYPES]
     options = {"sleep": lambda seconds: None} | options
     launcher = launch.Launcher(CLUSTER, "1", lambda: resume.client("ec2"), **options)
-    return launcher.launch(group.nodes, templates, together=group.job_id is not None)
+    instances: dict[str, ec2.Instance] = {}
+    found = launcher.launch(group.nodes, templates, instances.update, together=group.job_id is not None)
+    return Tried(found.left, found.errors, instances)
 
 
-def ids(found: launch.Launched) -> dict[str, str]:
+def ids(found: Tried) -> dict[str, str]:
     return {node: each.instance_id for node, each in found.instances.items()}
 
 
@@ -291,20 +300,93 @@ def test_ec2s_own_faults_are_tried_again_with_the_same_token(stubs: Stubs) -> No
     assert len(tried(GROUP).instances) == 2
 
 
+def bought(purchase: str) -> fleet.Fleet:
+    return replace(CLUSTER, partitions=tuple(replace(each, purchase=purchase) for each in CLUSTER.partitions))
+
+
+def waits(stubs: Stubs, found: launch.Launched, cluster: fleet.Fleet = CLUSTER, since: float = 0.0) -> list[float]:
+    slept: list[float] = []
+
+    def no_launch() -> Any:
+        raise AssertionError("the client that repeats nothing is for launches alone")
+
+    launcher = launch.Launcher(cluster, "1", no_launch, clock=lambda: 0.0, sleep=slept.append)
+    assert launcher.wait_for_room(resume.client("ec2"), found, since) is bool(slept)
+    return slept
+
+
 def test_full_while_own_instances_end_is_waited_for(stubs: Stubs) -> None:
     full = ("ReservationCapacityExceeded", "The requested reservation does not have sufficient capacity")
     for _ in TYPES:
         stubs("ec2").add_client_error("run_instances", *full)
     found = tried(GROUP)
-    slept: list[float] = []
-    launcher = launch.Launcher(CLUSTER, "1", lambda: resume.client("ec2"), clock=lambda: 0.0, sleep=slept.append)
     expect_describe(stubs, instance(9), states=("shutting-down",))
-    assert launcher.wait_for_room(found, 0.0) is True
+    assert waits(stubs, found) == [launch.LOOK_FOR_ROOM_S]
     expect_describe(stubs, states=("shutting-down",))
-    assert launcher.wait_for_room(found, 0.0) is False, "nothing ends"
-    assert launcher.wait_for_room(found, -launch.ROOM_S) is False, "waited long enough"
-    assert launcher.wait_for_room(launch.Launched(left=["train-1"]), 0.0) is False, "another reason"
-    assert slept == [launch.LOOK_FOR_ROOM_S]
+    assert waits(stubs, found) == [], "nothing ends"
+    assert waits(stubs, found, since=-launch.ROOM_S) == [], "waited long enough"
+    assert waits(stubs, launch.Launched(left=["train-1"])) == [], "another reason"
+
+
+@pytest.mark.parametrize(
+    ("purchase", "is_full"), [("on-demand", False), ("spot", False), ("reservation", True), ("capacity-block", True)]
+)
+def test_what_is_reserved_is_full_where_ec2_has_no_capacity(stubs: Stubs, purchase: str, is_full: bool) -> None:
+    for _ in TYPES:
+        stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    found = tried(GROUP)
+    if is_full:
+        expect_describe(stubs, instance(9), states=("shutting-down",))
+    assert bool(waits(stubs, found, bought(purchase))) is is_full
+
+
+def test_single_nodes_take_what_is_left_of_a_capacity_block(stubs: Stubs) -> None:
+    template = [fleet.LaunchTemplate("p4d.24xlarge", "lt-1", "1")]
+    for count in (4, 2, 1):
+        wanted = run_instances("lt-1", "1", count, 1)
+        if count > 1:
+            stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500, expected_params=wanted)
+        else:
+            stubs("ec2").add_response("run_instances", {"Instances": [instance(1)]}, wanted)
+            stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500, expected_params=wanted)
+    launcher = launch.Launcher(bought("capacity-block"), "1", lambda: resume.client("ec2"))
+    found = launcher.launch(SINGLES.nodes, template, lambda instances: None, together=False)
+    assert found.left == ["train-2", "train-3", "train-4"]
+
+
+def test_instances_get_their_name_before_more_are_launched(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next call may be throttled for longer than a boot waits for its name. The Stubber holds the order."""
+    monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    stubs("ec2").add_response("run_instances", {"Instances": [instance(1)]}, run_instances("lt-1", "3", 4, least=1))
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1"})
+    expect_tags(stubs, 1, "train-1")
+    others = {"Instances": [instance(number) for number in (2, 3, 4)]}
+    stubs("ec2").add_response("run_instances", others, run_instances("lt-1", "3", 3, least=1))
+    expect_records(stubs, "UPSERT", {f"train-{number}.c.internal": f"10.0.0.{number}" for number in (2, 3, 4)})
+    for number in (2, 3, 4):
+        expect_tags(stubs, number, f"train-{number}")
+    resumed(SINGLES, tmp_path)
+    assert [call[2:] for call in scontrol] == [
+        ["nodename=train-1", "nodeaddr=10.0.0.1"],
+        ["nodename=train-2,train-3,train-4", "nodeaddr=10.0.0.2,10.0.0.3,10.0.0.4"],
+    ]
+
+
+def test_what_has_its_name_stays_up_when_a_later_launch_breaks_off(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path
+) -> None:
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    stubs("ec2").add_response("run_instances", {"Instances": [instance(1)]})
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1"})
+    expect_tags(stubs, 1, "train-1")
+    stubs("ec2").add_response("run_instances", {})
+    resumed(SINGLES, tmp_path)
+    assert [call[2:4] for call in scontrol[1:]] == [["nodename=train-2,train-3,train-4", "state=down"]]
 
 
 def refusing_parameters(stubs: Stubs) -> None:

@@ -329,6 +329,7 @@ def test_a_type_without_capacity_is_asked_for_once(refusing: type[Refusing]) -> 
         return made[-1]
 
     templates = [fleet.LaunchTemplate("p4d.24xlarge", "lt-1", "1")]
-    found = launch.Launcher(CLUSTER, "1", client).launch(["train-1", "train-2"], templates, together=True)
+    launcher = launch.Launcher(CLUSTER, "1", client)
+    found = launcher.launch(["train-1", "train-2"], templates, lambda instances: None, together=True)
     assert found.why == "InsufficientInstanceCapacity: Insufficient capacity. (p4d.24xlarge)"
     assert refusing.asked == 1
