@@ -18,7 +18,8 @@ CALLS = rates.TokenBucket(5, 2)
 MOST_AT_ONCE = 500
 THROTTLED_S = 600.0
 """How long a call is repeated that EC2 throttles. It may be for long: after 1,000 instances at once EC2 launches two a
-second (the same guide). Slurm ends this program after 1,800 s."""
+second (the same guide). Slurm gives up a node that is not there after ResumeTimeout, 1,800 s and more. It does not end
+this program: slurmctld is the user slurm's process, and may send no signal to root's."""
 FAULTS = 5
 """How often a call is made that EC2 answers with a fault of its own, or not at all."""
 ROOM_S = 900.0
