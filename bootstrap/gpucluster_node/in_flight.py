@@ -12,8 +12,9 @@ import os
 import threading
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 FOLDER = Path("/run/gpucluster/launching")
 
@@ -24,7 +25,7 @@ class Record:
     def __init__(self, nodes: Iterable[str], folder: Path = FOLDER) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{os.getpid()}.json"
-        self._nodes = set(nodes)
+        self._nodes, self._began = set(nodes), datetime.now(UTC).isoformat()
         self._lock = threading.Lock()
         self._held = self._write()
 
@@ -44,7 +45,7 @@ class Record:
         new = self._path.with_suffix(".new")
         file = new.open("w")
         fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump(sorted(self._nodes), file)
+        json.dump({"began": self._began, "nodes": sorted(self._nodes)}, file)
         file.flush()
         new.replace(self._path)
         return file
@@ -52,18 +53,27 @@ class Record:
 
 def nodes(folder: Path = FOLDER) -> frozenset[str]:
     """Of all programs that are alive."""
-    return frozenset(node for path in sorted(folder.glob("*.json")) for node in _read(path))
+    return frozenset(node for each in _alive(folder) for node in each["nodes"])
 
 
-def _read(path: Path) -> list[str]:
+def since(folder: Path = FOLDER) -> datetime | None:
+    """When the oldest program that is alive began."""
+    return min((datetime.fromisoformat(each["began"]) for each in _alive(folder)), default=None)
+
+
+def _alive(folder: Path) -> list[dict[str, Any]]:
+    return [found for path in sorted(folder.glob("*.json")) if (found := _read(path))]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
     with suppress(FileNotFoundError), path.open() as file:
         if _is_held(file):
-            found: list[str] = json.load(file)
+            found: dict[str, Any] = json.load(file)
             return found
         if os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
             return _read(path)  # replaced since it was opened
         path.unlink()
-    return []
+    return None
 
 
 def _is_held(file: IO[str]) -> bool:

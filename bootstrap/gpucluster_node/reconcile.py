@@ -24,6 +24,8 @@ LAUNCH_GRACE = timedelta(seconds=90)
 GONE_GRACE = timedelta(seconds=20)
 """DescribeInstances may leave out an instance that it knew a moment ago (elifesciences/builder#88)."""
 ORPHAN_GRACE = timedelta(seconds=60)
+CLOCKS_DIFFER = timedelta(seconds=60)
+"""EC2's clock, which says when an instance was launched, and the head's."""
 GONE = retry.gone()
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN")
 
@@ -62,9 +64,11 @@ def decide(
     now: datetime,
     wanted: Mapping[str, Collection[outdated.Template]] | None = None,
     launching: Collection[str] = (),
+    since: datetime | None = None,
 ) -> list[Action]:
     """now: in the head's time zone, as Slurm's times are. wanted: partition -> the templates that it launches from.
-    launching: nodes that a ResumeProgram is at work on. Those are its own, and so are instances without a name."""
+    launching: nodes that ResumePrograms are at work on. Those are theirs, and so are instances without a name that came
+    `since` the oldest of the programs began."""
     seen.begin(now)
     newest = _newest(instances)
     ours = [node for node in nodes if node.name not in launching]
@@ -75,8 +79,15 @@ def decide(
         for node in nodes
         if node.name not in told and _is_outdated(cluster, node, newest.get(node.name), wanted or {})
     ]
-    settled = [each for each in instances if not (launching and (each.node is None or each.node in launching))]
+    settled = [each for each in instances if not (launching and _is_launched(each, launching, since))]
     return actions + list(_orphans({node.name: node for node in nodes}, settled, newest, seen))
+
+
+def _is_launched(instance: ec2.Instance, launching: Collection[str], since: datetime | None) -> bool:
+    """Whether a ResumeProgram may be at work on it."""
+    if instance.node is None:
+        return since is None or instance.launch_time >= since - CLOCKS_DIFFER
+    return instance.node in launching
 
 
 def _newest(instances: Sequence[ec2.Instance]) -> dict[str, ec2.Instance]:
@@ -198,7 +209,8 @@ def main() -> None:
         try:
             instances = ec2.describe(client("ec2"), cluster)
             wanted = templates.of(cluster, outdated.partitions(cluster, instances))
-            actions = decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted, in_flight.nodes())
+            launching, since = in_flight.nodes(), in_flight.since()
+            actions = decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted, launching, since)
             act(explained(actions, lambda nodes: ec2.describe(client("ec2"), cluster, nodes, ec2.ENDED_STATES)))
         except (*AWS_ERRORS, slurm.SlurmError) as error:
             log.warning("skipped: %s", error)

@@ -270,6 +270,28 @@ def test_instances_without_a_name_are_ended_only_where_nobody_launches() -> None
         assert [action.name for action in later] == ended
 
 
+def test_an_instance_that_is_older_than_every_resume_is_ended_while_one_runs(tmp_path: Path) -> None:
+    """Programs follow one another on a busy cluster: one of them may always run."""
+    assert in_flight.since(tmp_path) is None
+    (tmp_path / "1.json").write_text("stale")
+    before = datetime.now(UTC)
+    record = in_flight.Record(["train-7", "train-8"], tmp_path)
+    record.done(["train-8"])
+    began = in_flight.since(tmp_path)
+    assert began is not None and before <= began <= datetime.now(UTC)
+    old, new = (
+        ec2.Instance(name, "pending", None, began + timedelta(seconds=seconds), None, None)
+        for name, seconds in (("i-old", -120), ("i-new", 1))
+    )
+    seen = reconcile.Seen()
+    for minutes in (0, 2):
+        now = START + timedelta(minutes=minutes)
+        actions = reconcile.decide(CLUSTER, [], [old, new], seen, now, launching=["train-7"], since=began)
+    assert [(action.verb, action.name) for action in actions] == [("terminate", "i-old")]
+    record.close()
+    assert in_flight.since(tmp_path) is None
+
+
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
     now, waits = [0.0], list[float]()
     bucket = rates.TokenBucket(5, 2, lambda: now[0], waits.append)
