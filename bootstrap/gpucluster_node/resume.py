@@ -28,6 +28,8 @@ log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64
 """Most of them wait for their turn at EC2."""
 TAGS_AT_ONCE = 16
+TELL_EACH_S = 60.0
+"""For how long nodes are told one after another where they could not be told together. Boots wait for their names."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,23 @@ class Resume:
                     count(group.partition, found)
                     self._refuse(left, found.why)
                     return
+                left[:] = self._still_wanted(left)
         except Exception as error:
             self._refuse(left, brief(error))
+
+    def _still_wanted(self, nodes: Sequence[str]) -> list[str]:
+        """Without those that Slurm has set DOWN or powers down meanwhile: it may ask for them anew, and another program
+        then launches them."""
+        try:
+            asked_for = {node.name for node in slurm.nodes(nodes) if _is_asked_for(node)}
+        except slurm.SlurmError as error:
+            log.warning("%s: still waited for: %s", ",".join(nodes), error)
+            return list(nodes)
+        others = [node for node in nodes if node not in asked_for]
+        if others:
+            log.info("%s: Slurm does not power them up any more", ",".join(others))
+            self._record.done(others)
+        return [node for node in nodes if node in asked_for]
 
     def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
         """Read once: Parameter Store answers an account 40 calls a second."""
@@ -123,13 +140,37 @@ class Resume:
         """Tell the zone and Slurm each node's address, and then each instance its node's name: its boot waits for that.
         Returns the nodes whose instance could not be told, and why."""
         addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
-        self._records.put(addresses)
-        slurm.set_addresses(addresses)
+        failed = self._tell_patiently(addresses)
         told = {
             node: self._tags.submit(ec2.tag, client("ec2"), ec2.tag_request(self._cluster, instance.instance_id, node))
             for node, instance in instances.items()
+            if node not in failed
         }
-        return {node: brief(error) for node, future in told.items() if (error := future.exception())}
+        return failed | {node: brief(error) for node, future in told.items() if (error := future.exception())}
+
+    def _tell_patiently(self, addresses: Mapping[str, str]) -> dict[str, str]:
+        """All together twice, then each by itself: many jobs may share a call, and one node must not end them all."""
+        for _ in range(2):
+            try:
+                self._tell(addresses)
+                return {}
+            except Exception as error:
+                why, failed = brief(error), dict[str, str]()
+                log.warning("the addresses of %s could not be told: %s", ",".join(addresses), why)
+        until = self._launcher.clock() + TELL_EACH_S
+        for node, address in addresses.items():
+            try:
+                if self._launcher.clock() < until:
+                    self._tell({node: address})
+                else:
+                    failed[node] = why
+            except Exception as error:
+                failed[node] = why = brief(error)
+        return failed
+
+    def _tell(self, addresses: Mapping[str, str]) -> None:
+        self._records.put(addresses)
+        slurm.set_addresses(addresses)
 
     def _write(self, addresses: Mapping[str, str]) -> None:
         dns.apply(client("route53"), self._zone_id, dns.upsert(self._cluster.zone, addresses))
@@ -152,6 +193,10 @@ class Resume:
         log.error("%s set down: %s", ",".join(nodes), why)
         slurm.set_down(nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
         self._record.done(nodes)
+
+
+def _is_asked_for(node: slurm.Node) -> bool:
+    return node.has("POWERING_UP", "POWER_UP") and not node.has("DOWN", "POWERING_DOWN", "POWER_DOWN")
 
 
 def _of(instance: ec2.Instance) -> tuple[str, str | None]:

@@ -67,8 +67,10 @@ def update_argv(nodes: Sequence[str], **values: str) -> list[str]:
     return ["scontrol", "update", f"nodename={','.join(nodes)}", *(f"{key}={value}" for key, value in values.items())]
 
 
-def nodes() -> list[Node]:
-    return parse_nodes(_run(["scontrol", "show", "nodes", "--oneliner"]))
+def nodes(names: Sequence[str] = ()) -> list[Node]:
+    """Where none are named: all."""
+    asked = [",".join(names)] if names else []
+    return parse_nodes(_run(["scontrol", "show", "nodes", *asked, "--oneliner"]))
 
 
 def parse_jobs(text: str) -> list[tuple[str, str]]:

@@ -78,6 +78,11 @@ class World:
         self._called("CreateTags")
         self.tags[Resources[0]] = next(tag["Value"] for tag in Tags if tag["Key"] == ec2.NODE_TAG)
 
+    def terminate_instances(self, InstanceIds: list[str]) -> None:
+        self._called("TerminateInstances")
+        for each in InstanceIds:
+            del self.launched[each]
+
     def change_resource_record_sets(self, HostedZoneId: str, ChangeBatch: dict[str, Any]) -> None:
         self._called("ChangeResourceRecordSets")
         for change in ChangeBatch["Changes"]:
@@ -120,15 +125,21 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
 
 def run(world: World, jobs: dict[int, str]) -> None:
-    """jobs: id -> its nodes."""
+    nodes = run_left(world, jobs)
+    assert sorted(world.tags.values()) == sorted(node for node in nodes if node not in world.down)
+    assert len(world.launched) == len(world.tags), "an instance without a name"
+
+
+def run_left(world: World, jobs: dict[int, str], clock: Callable[[], float] = time.monotonic) -> list[str]:
+    """jobs: id -> its nodes. Gives all of them."""
     nodes = slurm.expand(",".join(jobs.values()))
     record = in_flight.Record(nodes, world.folder)
-    launcher = launch.Launcher(CLUSTER, "1", lambda: world)
+    launcher = launch.Launcher(CLUSTER, "1", lambda: world, clock)
     wanted = [{"job_id": job_id, "nodes_resume": hostlist} for job_id, hostlist in jobs.items()]
     resume.Resume(CLUSTER, launcher, record).run(resume.groups(CLUSTER, nodes, wanted))
     record.close()
-    assert sorted(world.tags.values()) == sorted(node for node in nodes if node not in world.down)
-    assert len(world.launched) == len(world.tags), "an instance without a name"
+    assert in_flight.nodes(world.folder) == frozenset()
+    return nodes
 
 
 def test_an_array_of_64_is_one_launch(world: World) -> None:
@@ -205,6 +216,75 @@ def test_nodes_that_no_type_has_room_for_are_down_and_nothing_is_left(world: Wor
 def powering_up(nodes: list[str]) -> list[slurm.Node]:
     states = frozenset({"ALLOCATED", "CLOUD", "NOT_RESPONDING", "POWERING_UP"})
     return [slurm.Node(name, states) for name in nodes]
+
+
+def test_one_node_that_slurm_does_not_take_ends_no_other(world: World) -> None:
+    """As one that the new slurm.conf lacks."""
+
+    def refuse(argv: list[str]) -> str:
+        if "nodeaddr" in argv[3] and "train-2" in argv[2].removeprefix("nodename=").split(","):
+            raise slurm.SlurmError("slurm_update error: Invalid node name specified")
+        return world.scontrol(argv)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slurm, "_run", refuse)
+        run_left(world, {number: f"train-{number}" for number in range(1, 5)})
+    assert list(world.down) == ["train-2"]
+    assert sorted(world.tags.values()) == ["train-1", "train-3", "train-4"]
+
+
+def test_addresses_that_a_second_call_takes_end_nothing(world: World) -> None:
+    failures = [slurm.SlurmError("`scontrol update` did not answer within 30 s")]
+
+    def once(argv: list[str]) -> str:
+        if failures:
+            raise failures.pop()
+        return world.scontrol(argv)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slurm, "_run", once)
+        run(world, {1: "train-[1-4]", 2: "small-1"})
+    assert world.down == {} and len(world.tags) == 5
+
+
+def test_many_nodes_that_cannot_be_told_are_given_up_before_their_boots_give_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of scontrol that is not answered takes 30 s."""
+    now = [0.0]
+
+    def scontrol(argv: list[str]) -> str:
+        if "nodeaddr" not in argv[3]:
+            return world.scontrol(argv)
+        now[0] += slurm.TIMEOUT_S
+        raise slurm.SlurmError("did not answer")
+
+    monkeypatch.setattr(slurm, "_run", scontrol)
+    run_left(world, {number: f"train-{number}" for number in range(1, 101)}, lambda: now[0])
+    assert len(world.down) == 100 and not world.launched
+    assert now[0] == 120
+
+
+def test_what_waits_for_room_ends_when_slurm_powers_the_node_down(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm may ask for the node anew, which another program then launches."""
+    states = {"train-1": "ALLOCATED+CLOUD+POWERING_UP", "train-2": "IDLE+CLOUD+POWERING_DOWN", "train-3": "DOWN+CLOUD"}
+
+    def scontrol(argv: list[str]) -> str:
+        if argv[1] == "show":
+            return "".join(f"NodeName={name} State={states[name]} \n" for name in argv[3].split(","))
+        return world.scontrol(argv)
+
+    def wait(self: launch.Launcher, client: Any, found: launch.Launched, since: float) -> bool:
+        world.refused = ()
+        return bool(found.left)
+
+    monkeypatch.setattr(slurm, "_run", scontrol)
+    monkeypatch.setattr(launch.Launcher, "wait_for_room", wait)
+    world.refused = ("lt-a", "lt-b", "lt-c")
+    run_left(world, {1: "train-1", 2: "train-2", 3: "train-3"})
+    assert (list(world.tags.values()), world.down) == (["train-1"], {})
 
 
 @pytest.mark.parametrize("jobs", [16, 64])
