@@ -1,11 +1,25 @@
-"""Security groups: AWS refuses to delete one that an interface or another group's rule still uses; moto does not."""
+"""Security groups: AWS refuses to delete one that an interface or another group's rule still uses; moto does not.
+
+moto counts the rules of IPv4 and IPv6 together: validation/groups.py counts them as AWS does, before moto sees them.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from moto.core.responses import ActionResult
+from moto.ec2.models.security_groups import SecurityGroupBackend
 from moto.ec2.responses import EC2Response
 
 from localcloud.ec2.errors import Ec2Error
+
+
+def install() -> None:
+    SecurityGroupBackend._verify_group_will_respect_rule_count_limit = _uncounted  # type: ignore[method-assign, assignment]
+
+
+def _uncounted(backend: SecurityGroupBackend, *_: Any, **__: Any) -> None:
+    pass
 
 
 class GroupActions(EC2Response):

@@ -42,7 +42,7 @@ class Pages(EC2Response):
         token, most = self.params.pop("NextToken", None), self.params.pop("MaxResults", None)
         if action == "DescribeLaunchTemplates":
             self.params["MaxResults"] = 1_000_000  # moto cuts at 15
-        return described["result_key"], start(token), int(most or _WITHOUT_ASKING.get(action, _ALL))
+        return described["result_key"], start(token), min(int(most or _WITHOUT_ASKING.get(action, _ALL)), _ALL)
 
     def serialized(self, action_result: ActionResult) -> TYPE_RESPONSE:
         result: Any = action_result.result

@@ -11,7 +11,7 @@ from moto.core.responses import ActionResult
 from moto.core.utils import camelcase_to_underscores
 from moto.ec2.exceptions import DryRunClientError
 
-from localcloud.ec2 import answers, catalogue, first_states, interfaces, lifecycle, shown
+from localcloud.ec2 import answers, catalogue, first_states, groups, interfaces, lifecycle, shown
 from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.connect import ConnectEndpointActions
 from localcloud.ec2.errors import http_status
@@ -84,6 +84,7 @@ def _unknown(action: str) -> Refusal:
 def install() -> None:
     catalogue.install()
     answers.install()
+    groups.install()
     interfaces.install()
     shown.install()
     moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch

@@ -9,6 +9,7 @@ from moto.ec2.responses import EC2Response
 
 from localcloud.ec2 import block_devices
 from localcloud.ec2.errors import Ec2Error
+from localcloud.ec2.validation.volumes import DEFAULT_IOPS, gets_default_iops
 
 
 class VolumeActions(EC2Response):
@@ -65,6 +66,8 @@ class VolumeActions(EC2Response):
         volume, size = self.ec2_backend.get_volume(self._get_param("VolumeId")), self._get_param("Size")
         if size is not None and int(size) < int(volume.size):
             raise Ec2Error("InvalidParameterValue", "New size cannot be smaller than existing size")
+        if gets_default_iops(volume, self.params):
+            self.params["Iops"] = DEFAULT_IOPS
         result = super().modify_volume()
         if size is not None:
             block_devices.grow(volume.id, int(size))

@@ -27,6 +27,13 @@ class VpcActions(EC2Response):
             del backend.network_acls[acl.id]
         return result
 
+    def describe_subnets(self) -> ActionResult:
+        for each in self._get_param("Filters") or []:
+            if each.get("Name") == "availabilityZoneId":  # the one alias of botocore's that moto lacks
+                each["Name"] = "availability-zone-id"
+        result: ActionResult = super().describe_subnets()
+        return result
+
     def create_vpc_endpoint(self) -> ActionResult:
         interface = str(self._get_param("VpcEndpointType")).lower() == "interface"
         self._check_service(str(self._get_param("ServiceName")))

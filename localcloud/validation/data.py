@@ -45,7 +45,7 @@ def database(given: Parameters, region: str) -> None:
             "contain only ASCII letters, digits, and hyphens; and must not end with a hyphen or contain two "
             "consecutive hyphens."
         )
-    if kind.removeprefix("db.") not in INSTANCE_TYPES or not kind.startswith("db."):
+    if not _is_class(kind):
         raise _invalid(f"Invalid DB Instance class: {kind}")
     if engine in _ENGINES:
         _check_engine(given, engine)
@@ -59,6 +59,13 @@ def database(given: Parameters, region: str) -> None:
     if given.get("MultiAZ") and given.get("AvailabilityZone"):
         raise _invalid("Requesting a specific availability zone is not valid for Multi-AZ instances.",
                        "InvalidParameterCombination")  # fmt: skip
+
+
+def _is_class(kind: str) -> bool:
+    """Of Aurora Serverless, or of an instance type; Oracle's have threads and memory of their own (.tpc1.mem2x)."""
+    return kind == "db.serverless" or (
+        kind.startswith("db.") and kind.removeprefix("db.").partition(".tpc")[0] in INSTANCE_TYPES
+    )
 
 
 def _check_engine(given: Parameters, engine: str) -> None:
@@ -105,6 +112,9 @@ def change(given: Parameters, region: str) -> None:
 @rule("rds", "DeleteDBInstance")
 def final_snapshot(given: Parameters, region: str) -> None:
     skips, named = bool(given.get("SkipFinalSnapshot")), given.get("FinalDBSnapshotIdentifier")
+    held = rds_backends[ACCOUNT_ID][region].databases.get(str(given["DBInstanceIdentifier"]))
+    if not skips and not named and getattr(held, "db_cluster_identifier", None):
+        return  # the cluster has the data, and its own final snapshot
     if skips == bool(named):
         need = (
             "cannot be specified when deleting an instance with SkipFinalSnapshot" if skips else "is required unless "

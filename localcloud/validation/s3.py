@@ -12,6 +12,7 @@ import io
 import ipaddress
 import re
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any
 from xml.etree import ElementTree
 
@@ -37,6 +38,11 @@ _STORAGE = (
     "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
     "OUTPOSTS", "GLACIER_IR", "SNOW", "EXPRESS_ONEZONE", "FSX_OPENZFS", "FSX_ONTAP",
 )  # fmt: skip
+# An account, one of its principals, the unique id of a deleted one, CloudFront's origin access identity.
+_PRINCIPAL = re.compile(
+    r"\d{12}|arn:aws:(iam|sts)::\d{12}:.+|AIDA\w+|AROA\w+"
+    r"|arn:aws:iam::cloudfront:user/CloudFront Origin Access Identity \w+"
+)
 _ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse", "aws:fsx")
 
 
@@ -130,9 +136,16 @@ def _policy(bucket: str, call: Call, environ: Environ) -> None:
         if not all(str(action) == "*" or str(action).lower().startswith("s3:") for action in actions):
             raise Refusal("MalformedPolicy", "Policy has invalid action")
         for resource in documents.listed(statement.get("Resource")):
-            if not re.fullmatch(rf"arn:aws:s3:::{re.escape(bucket)}(/.*)?", str(resource)):
+            if not _is_of(bucket, str(resource)):
                 raise Refusal("MalformedPolicy", "Policy has invalid resource")
         _check_principals(statement.get("Principal"))
+
+
+def _is_of(bucket: str, resource: str) -> bool:
+    """A name with wildcards may match other buckets too; it must begin as this bucket's does."""
+    prefix, _, path = resource.partition(":::")
+    name = path.partition("/")[0]
+    return prefix == "arn:aws:s3" and fnmatchcase(bucket, name.replace("[", "[[]")) and name[:1] == bucket[:1]
 
 
 def _check_principals(principal: object) -> None:
@@ -145,7 +158,7 @@ def _check_principals(principal: object) -> None:
         known = {each.arn for store in (roles.iam().roles, roles.iam().users) for each in store.values()}
     for arn in map(str, documents.listed(named)):
         ours = arn.startswith(f"arn:aws:iam::{ACCOUNT_ID}:") and not arn.endswith(":root")
-        form = arn == "*" or re.fullmatch(r"\d{12}|arn:aws:(iam|sts)::\d{12}:.+|AIDA\w+|AROA\w+", arn)
+        form = arn == "*" or _PRINCIPAL.fullmatch(arn)
         if not form or (ours and arn not in known):
             raise Refusal("MalformedPolicy", "Invalid principal in policy")
 

@@ -132,8 +132,9 @@ def create_fleet(backend: EC2Backend, given: Given) -> None:
         if not chosen.get("Version"):
             raise Refusal("MissingParameter", "The request must contain the parameter Version")
     wanted = int((given.get("TargetCapacitySpecification") or {}).get("TotalTargetCapacity") or 0)
-    if wanted < 1:
-        raise invalid("totalTargetCapacity", wanted, "It must be at least 1.")
+    fewest = 1 if given.get("Type") == "instant" else 0  # what another type maintains can be raised later
+    if wanted < fewest:
+        raise invalid("totalTargetCapacity", wanted, f"It must be at least {fewest}.")
     for options in ("OnDemandOptions", "SpotOptions"):
         strategy = (given.get(options) or {}).get("AllocationStrategy")
         if strategy and strategy not in _PRIORITIZED and any(_priorities(given)):

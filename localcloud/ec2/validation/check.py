@@ -10,12 +10,12 @@ from localcloud.ec2.validation import filters, ids, model, tags
 from localcloud.ec2.validation.rules import RULES
 from localcloud.validation.refusal import Refusal
 
-# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/: "You cannot specify this parameter and … in the same call"
+# "You cannot specify this parameter and the … IDs parameter in the same request": botocore's model of MaxResults, and
+# for volumes and snapshots the API reference before it named Pagination alone. No page says it of other actions.
 _NOT_BOTH = {
     "DescribeInstances": "InstanceIds", "DescribeInstanceStatus": "InstanceIds", "DescribeVolumes": "VolumeIds",
     "DescribeSnapshots": "SnapshotIds", "DescribeNetworkInterfaces": "NetworkInterfaceIds",
-    "DescribeInstanceTopology": "InstanceIds", "DescribeInstanceTypes": "InstanceTypes",
-    "DescribeSecurityGroups": "GroupIds",
+    "DescribeInstanceTopology": "InstanceIds",
 }  # fmt: skip
 
 

@@ -9,6 +9,18 @@ from typing import Any
 from localcloud.ec2.validation.model import shape_of
 from localcloud.validation.refusal import Refusal
 
+# Names that are in no list of botocore's: aws-cdk-lib sends isDefault
+# (Vpc.fromLookup in aws-ec2/lib/vpc.ts), moto has the others.
+_ALSO = {
+    "DescribeAddresses": {"domain"},
+    "DescribeInstances": {"group-id"},
+    "DescribeSnapshots": {"kms-key-id"},
+    "DescribeSubnets": {"vpcId"},
+    "DescribeVpcEndpoints": {"vpc_endpoint_state", "vpc_endpoint_type"},
+    "DescribeVpcs": {
+        "InstanceTenancy", "cidr-block", "cidrBlock", "dhcpOptionsId", "instance_tenancy", "ipv6", "isDefault", "vpcId",
+    },
+}  # fmt: skip
 _MOST_VALUES = 200
 _MOST_FILTERS = 50
 
@@ -20,7 +32,12 @@ def known(action: str) -> frozenset[str]:
     member = shape.members.get("Filters") if shape else None
     if member is None:
         return frozenset()
-    return frozenset(re.findall(r"<li>\s*<p>\s*<code>\s*([a-z][^<]*?)\s*</code>", member.documentation))
+    names = re.findall(r"<li>\s*<p>\s*<code>\s*([a-z][^<]*?)\s*</code>", member.documentation)
+    if not names:
+        return frozenset()
+    others = re.findall(r"You can also use (.*?) as the filter name", member.documentation)
+    aliases = re.findall(r"<code>\s*([^<]+?)\s*</code>", " ".join(others))
+    return frozenset([*names, *aliases, *_ALSO.get(action, ())])
 
 
 def check(action: str, parameters: dict[str, Any]) -> None:

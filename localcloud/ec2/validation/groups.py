@@ -15,7 +15,8 @@ from localcloud.ec2.validation.model import invalid
 from localcloud.validation.refusal import Refusal
 
 Given = dict[str, Any]
-MOST_RULES = 60  # in each direction
+MOST_RULES = 60  # in each direction, of IPv4 and of IPv6
+_FAMILIES = (("IpRanges", "CidrIp"), ("Ipv6Ranges", "CidrIpv6"))
 _TEXT = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*")
 _RULE_TEXT = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*")
 _LONGEST = 255
@@ -71,29 +72,41 @@ def authorize_egress(backend: EC2Backend, given: Given) -> None:
 
 
 def _authorize(backend: EC2Backend, given: Given, direction: str) -> None:
-    group = backend.get_security_group_from_id(str(given.get("GroupId"))) if given.get("GroupId") else None
+    named = given.get("GroupId") or given.get("GroupName")
+    group = backend.get_security_group_by_name_or_id(str(named)) if named else None
     permissions = given.get("IpPermissions") or [given]
-    added = 0
     for permission in permissions:
         _check_ports(permission)
-        sources = [*_listed(permission)]
-        added += max(len(sources), 1)
+        _check_texts(permission)
         for source in permission.get("UserIdGroupPairs") or []:
             _check_source(backend, group, source)
-    if group is not None and len(getattr(group, direction)) + added > MOST_RULES:
-        raise Refusal(
-            "RulesPerSecurityGroupLimitExceeded",
-            "The maximum number of rules per security group has been reached.",
+    if group is not None:
+        _check_number(getattr(group, direction), permissions)
+
+
+def _check_number(rules: list[Any], permissions: list[Given]) -> None:
+    """A rule that names a group or a prefix list counts for both families."""
+    for ranges, block in _FAMILIES:
+        held = sum(not rule.ip_range or block in rule.ip_range for rule in rules)
+        added = sum(
+            len(permission.get(name) or [])
+            for permission in permissions
+            for name in (ranges, "PrefixListIds", "UserIdGroupPairs")
         )
+        alone = sum(bool(permission.get(block)) for permission in permissions)  # the request's short form
+        if held + added + alone > MOST_RULES:
+            raise Refusal(
+                "RulesPerSecurityGroupLimitExceeded",
+                "The maximum number of rules per security group has been reached.",
+            )
 
 
-def _listed(permission: Given) -> Iterator[Given]:
+def _check_texts(permission: Given) -> None:
     for name in ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs"):
         for each in permission.get(name) or []:
             text = str(each.get("Description") or "")
             if len(text) > _LONGEST or not _RULE_TEXT.fullmatch(text):
                 raise invalid("description", text, "Invalid rule description.")
-            yield each
 
 
 def _check_source(backend: EC2Backend, group: Any, source: Given) -> None:

@@ -95,12 +95,14 @@ _OWN_WORDS = {
     "RebootInstances", "DeleteNatGateway", "DescribeNatGateways", "DescribeFleets", "DeleteFlowLogs",
     "DeleteVpcEndpoints", "DescribeImages", "DescribeSecurityGroupRules", "DescribeAddresses", "DescribeTags",
 }  # fmt: skip
+# What begins with the prefix is in the Region, and belongs to the account, that these members name.
+_PLACES = {"Source": ("SourceRegion",), "Peer": ("PeerRegion", "PeerOwnerId")}
 _FORM = re.compile(r"[a-z]+-([0-9a-f]{8}|[0-9a-f]{17})")
 _PARAMETER = "resolve:ssm:"
 
 
 def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
-    for kind, resource_id in _named(action, parameters):
+    for kind, resource_id in _named(action, _here(backend, parameters)):
         if resource_id.startswith(_PARAMETER) or (kind is _DHCP and resource_id == "default"):
             continue
         if not is_id(kind.prefix, resource_id):
@@ -108,6 +110,13 @@ def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
         known = action in _OWN_WORDS or (action, kind) == ("RunInstances", _IMAGE)
         if not known and not kind.exists(backend, resource_id):
             raise missing(kind, resource_id)
+
+
+def _here(backend: EC2Backend, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Without the ids of another Region or account, which cannot be looked up in this one."""
+    ours = (None, "", backend.region_name, backend.account_id)
+    away = tuple(prefix for prefix, names in _PLACES.items() if any(parameters.get(name) not in ours for name in names))
+    return {name: value for name, value in parameters.items() if not name.startswith(away)}
 
 
 def is_id(prefix: str, value: str) -> bool:

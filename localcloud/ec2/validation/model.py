@@ -20,13 +20,14 @@ _UNSEEN = {"RequestLaunchTemplateData", "FleetLaunchTemplateConfigListRequest"}
 _OPEN_ENUMS = {"InstanceType"}
 _LONGEST_DESCRIPTION = 255
 _CIDRS = {"CidrBlock", "DestinationCidrBlock", "CidrIp", "Ipv6CidrBlock", "DestinationIpv6CidrBlock", "CidrIpv6"}
-# Where the model has no range: the API reference's pages of these actions.
-_PAGES = {
-    "DescribeInstances": (5, 1000), "DescribeInstanceStatus": (5, 1000), "DescribeVolumes": (5, 1000),
-    "DescribeSnapshots": (5, 1000), "DescribeTags": (5, 1000), "DescribeSpotInstanceRequests": (5, 1000),
-    "DescribeHosts": (5, 500), "DescribeVpcEndpoints": (1, 1000), "DescribeVpcEndpointServices": (1, 1000),
-    "DescribeFlowLogs": (1, 1000), "DescribeLaunchTemplateVersions": (1, 200), "DescribeVolumeStatus": (5, 1000),
-    "DescribeSpotPriceHistory": (1, 1000), "DescribePrefixLists": (5, 1000), "DescribeImages": (1, 1000),
+# Where the model has no range: the API reference's pages of these actions. None: more is taken, and answered in
+# pages of the largest size ("if the value is greater than 1,000, we return only 1,000 items").
+_PAGES: dict[str, tuple[int, int | None]] = {
+    "DescribeInstances": (5, 1000), "DescribeInstanceStatus": (5, 1000), "DescribeVolumes": (5, None),
+    "DescribeSnapshots": (5, None), "DescribeTags": (5, 1000), "DescribeSpotInstanceRequests": (5, 1000),
+    "DescribeHosts": (5, 500), "DescribeVpcEndpoints": (1, None), "DescribeVpcEndpointServices": (1, None),
+    "DescribeFlowLogs": (1, 1000), "DescribeLaunchTemplateVersions": (1, 200), "DescribeVolumeStatus": (5, None),
+    "DescribeSpotPriceHistory": (1, 1000), "DescribePrefixLists": (1, None), "DescribeImages": (1, 1000),
 }  # fmt: skip
 
 

@@ -35,26 +35,28 @@ TYPES = {
     "sc1": Limits(125, 16384),
     "standard": Limits(1, 1024),
 }
-_DEFAULT_IOPS, _LEAST_MIB_S = 3000, 125
+DEFAULT_IOPS, _LEAST_MIB_S = 3000, 125
 _MIB_S_FOR_EACH_IOPS = 0.25
 _FREE_IOPS = {"gp3": 3000}  # of any size
 
 
-def check(size_gib: int | None, volume_type: str, iops: int | None, mib_s: int | None) -> None:
-    """Raises what EC2 answers to a volume that cannot be."""
+def check(
+    size_gib: int | None, volume_type: str, iops: int | None, mib_s: int | None, *, has_default: bool = False
+) -> None:
+    """Raises what EC2 answers to a volume that cannot be. `has_default`: IOPS need not be asked for."""
     limits = TYPES.get(volume_type)
     if limits is None:
         raise invalid("volumeType", volume_type, f"Allowed values: {', '.join(TYPES)}.")
     if size_gib is not None:
         _check_size(size_gib, volume_type, limits)
-    if limits.needs_iops and not iops:
+    if limits.needs_iops and not iops and not has_default:
         raise Refusal(
             "MissingParameter", f"The request must contain the parameter iops for the volume type {volume_type}"
         )
     if iops:
         _check_iops(size_gib, volume_type, iops, limits)
     if mib_s:
-        _check_throughput(volume_type, mib_s, iops or _DEFAULT_IOPS, limits)
+        _check_throughput(volume_type, mib_s, iops or DEFAULT_IOPS, limits)
 
 
 def _check_size(size_gib: int, volume_type: str, limits: Limits) -> None:
@@ -127,7 +129,14 @@ def modify(backend: EC2Backend, given: dict[str, Any]) -> None:
     kept = volume_type == volume.volume_type
     iops = given.get("Iops") or (volume.iops if kept and TYPES.get(volume_type, TYPES["gp2"]).most_iops else None)
     throughput = given.get("Throughput") or (getattr(volume, "throughput", None) if kept else None)
-    check(int(given.get("Size") or volume.size), volume_type, iops, throughput)
+    check(int(given.get("Size") or volume.size), volume_type, iops, throughput, has_default=True)
+
+
+def gets_default_iops(volume: Any, given: dict[str, Any]) -> bool:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyVolume.html: of a new type, 3,000."""
+    limits = TYPES.get(given.get("VolumeType") or volume.volume_type)
+    changed = given.get("VolumeType") not in (None, "", volume.volume_type)
+    return changed and not given.get("Iops") and limits is not None and bool(limits.most_iops)
 
 
 def delete(backend: EC2Backend, given: dict[str, Any]) -> None:
