@@ -102,6 +102,7 @@ await() {
 # scancel and the time limit. Ranks have 5 s to end (rank.sh), the launcher has 7, and Slurm kills what is left after 10
 # (KillWait in slurm.conf): the time between is for the result.
 stop() {
+  [ "$BASHPID" = "$$" ] || exit 143 # see finish
   STOPPED=1
   [ -n "$LAUNCHER_PID" ] || exit 143
   kill -TERM "$LAUNCHER_PID" 2>/dev/null || true
@@ -109,6 +110,8 @@ stop() {
 }
 
 finish() {
+  # A process that bash has just forked still has this shell's traps: a signal that ends it at once must not end the job.
+  [ "$BASHPID" = "$$" ] || return 0
   trap '' TERM INT
   trap - EXIT
   set +e

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import PROBE, alive, finished, prepare, wait_for
 
+JOB = Path(__file__).resolve().parents[2] / "templates" / "job" / "job.sh"
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 
 
@@ -305,6 +307,17 @@ def test_a_job_that_runs_again_finds_its_secrets_again(tmp_path, runs_before, re
     process.send_signal(signal.SIGTERM)
     process.wait(30)
     assert (tmp_path / "job" / "secrets.sh").exists() == kept
+
+
+def test_only_the_jobs_own_shell_writes_its_result():
+    """A forked process that is ended before bash has reset its traps runs them: `timed` ends its timer at once."""
+    functions = re.findall(r"^(?:finish|stop)\(\) \{\n.*?^\}\n", JOB.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(functions) == 2
+    others = "drain_output() { :; }; finish_nccl() { :; }; runs_again() { :; }; write_result() { echo written; }"
+    script = f"{''.join(functions)}\n{others}; LAUNCHER_PID='' STOPPED='' EXIT_CODE=0 GPUCLUSTER_JOB_DIR=/nowhere\n"
+    script += "trap finish EXIT\n(finish)\n(stop)\necho forked"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["forked", "written"], done.stdout + done.stderr
 
 
 def test_what_a_rank_leaves_behind_is_ended(tmp_path, run_job):
