@@ -213,8 +213,9 @@ class Controller:
     # --- scontrol ---
 
     def run(self, argv: Sequence[str]) -> str:
-        if list(argv) == ["scontrol", "show", "nodes", "--oneliner"]:
-            return "".join(f"{node.line()}\n" for node in self.nodes.values())
+        if list(argv[:3]) == ["scontrol", "show", "nodes"] and argv[-1] == "--oneliner" and len(argv) < 6:
+            wanted = expand(argv[3]) if len(argv) == 5 else list(self.nodes)
+            return "".join(f"{self.nodes[name].line()}\n" for name in wanted)
         if argv[:2] != ["scontrol", "update"]:
             raise NotImplementedError(f"the played controller does not know {argv}")
         values = dict(word.split("=", 1) for word in argv[2:])
