@@ -40,7 +40,7 @@ def identify(environ: Environ) -> Call:
     body, form = b"", _flat(str(environ.get("QUERY_STRING", "")))
     told_in_body = ("application/x-www-form-urlencoded", "application/x-amz-json")
     if target or service == "route53" or content_type.startswith(told_in_body):
-        body = _read_body(environ)
+        body = read_body(environ, _LIMIT_BYTES)
     if content_type.startswith("application/x-www-form-urlencoded"):
         form |= _flat(body.decode("utf-8", "replace"))
     action = form.get("Action") or target.rpartition(".")[2] or _path_action(path) or _rest_action(service, environ)
@@ -62,9 +62,10 @@ def _flat(query: str) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(query, keep_blank_values=True).items()}
 
 
-def _read_body(environ: Environ) -> bytes:
+def read_body(environ: Environ, limit_bytes: int) -> bytes:
+    """Read, and put back for the next reader. Empty where it is longer than the limit."""
     length = int(environ.get("CONTENT_LENGTH") or 0)
-    if not 0 < length <= _LIMIT_BYTES:
+    if not 0 < length <= limit_bytes:
         return b""
     body: bytes = environ["wsgi.input"].read(length)
     environ["wsgi.input"] = io.BytesIO(body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,7 @@ from moto.core.utils import get_service_model
 from werkzeug.datastructures import Headers, MultiDict
 from werkzeug.exceptions import HTTPException
 
-from localcloud.calls import Call, Environ
+from localcloud.calls import Call, Environ, read_body
 from localcloud.validation.refusal import Refusal
 
 # name in the credential scope: botocore's, where they differ
@@ -88,7 +87,7 @@ def _parameters(service: str, operation: OperationModel, protocol: str, call: Ca
     headers, body, labels = Headers(), call.body, {}
     if protocol.startswith("rest"):
         request = Request(environ)
-        headers, labels, body = request.headers, _labels(service, request), body or _body(environ)
+        headers, labels, body = request.headers, _labels(service, request), body or read_body(environ, _LIMIT_BYTES)
     parsed = PROTOCOL_PARSERS[protocol](operation).parse(
         {"method": str(environ.get("REQUEST_METHOD", "POST")), "values": values, "headers": headers, "body": body,
          "url_path": call.path, "url_params": labels}
@@ -111,13 +110,3 @@ def _labels(service: str, request: Request) -> dict[str, Any]:
         return dict(get_service_router(service).match(request)[1])
     except (HTTPException, NotImplementedError):
         return {}
-
-
-def _body(environ: Environ) -> bytes:
-    """Read, and put back."""
-    length = int(environ.get("CONTENT_LENGTH") or 0)
-    if not 0 < length <= _LIMIT_BYTES:
-        return b""
-    body: bytes = environ["wsgi.input"].read(length)
-    environ["wsgi.input"] = io.BytesIO(body)
-    return body

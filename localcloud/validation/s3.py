@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import io
 import ipaddress
 import re
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from moto.core.parse import PROTOCOL_PARSERS, RequestParserError
 from moto.core.utils import get_service_model
 
 from localcloud import roles
-from localcloud.calls import Call, Environ
+from localcloud.calls import Call, Environ, read_body
 from localcloud.clients import ACCOUNT_ID
 from localcloud.runtime import current
 from localcloud.validation import constraints, documents
@@ -52,7 +51,7 @@ def check(call: Call, environ: Environ) -> None:
         raise Refusal("KeyTooLongError", "Your key is too long")
     _check_headers(environ)
     if environ.get("HTTP_CONTENT_MD5"):
-        _check_digest(str(environ["HTTP_CONTENT_MD5"]), _read(environ))
+        _check_digest(str(environ["HTTP_CONTENT_MD5"]), read_body(environ, _LARGEST_BYTES))
     _check_schema(call.action, environ)
     if call.action in _CHECKS:
         _CHECKS[call.action](bucket, call, environ)
@@ -64,7 +63,7 @@ def _check_schema(action: str, environ: Environ) -> None:
     shape = model.operation_model(action).input_shape if action in model.operation_names else None
     member = shape.serialization.get("payload") if shape else None
     payload = shape.members[member] if isinstance(shape, StructureShape) and member else None
-    if not isinstance(payload, StructureShape) or not (body := _read(environ)):
+    if not isinstance(payload, StructureShape) or not (body := read_body(environ, _LARGEST_BYTES)):
         return
     parser: Any = PROTOCOL_PARSERS["rest-xml"](model.operation_model(action))
     try:
@@ -87,16 +86,6 @@ def _check_headers(environ: Environ) -> None:
         raise Refusal("InvalidStorageClass", "The storage class you specified is not valid")
     if encryption and encryption not in _ENCRYPTIONS:
         raise Refusal("InvalidArgument", "The encryption method specified is not supported")
-
-
-def _read(environ: Environ) -> bytes:
-    """Put back for moto."""
-    length = int(environ.get("CONTENT_LENGTH") or 0)
-    if not 0 < length <= _LARGEST_BYTES:
-        return b""
-    body: bytes = environ["wsgi.input"].read(length)
-    environ["wsgi.input"] = io.BytesIO(body)
-    return body
 
 
 def _check_digest(given: str, body: bytes) -> None:
@@ -124,7 +113,7 @@ def _is_address(name: str) -> bool:
 
 
 def _policy(bucket: str, call: Call, environ: Environ) -> None:
-    text = _read(environ).decode("utf-8", "replace")
+    text = read_body(environ, _LARGEST_BYTES).decode("utf-8", "replace")
     if len(text.encode()) > _POLICY_BYTES:
         raise Refusal("PolicyTooLarge", "Normalized policy document exceeds the maximum allowed size of 20480 bytes.")
     try:
@@ -165,7 +154,7 @@ def _check_principals(principal: object) -> None:
 
 def _tags(bucket: str, call: Call, environ: Environ) -> None:
     try:
-        root = ElementTree.fromstring(_read(environ))
+        root = ElementTree.fromstring(read_body(environ, _LARGEST_BYTES))
     except ElementTree.ParseError:
         raise _malformed_xml() from None
     pairs = [
@@ -200,7 +189,7 @@ def _listing(bucket: str, call: Call, environ: Environ) -> None:
 
 
 def _deletion(bucket: str, call: Call, environ: Environ) -> None:
-    if _read(environ).count(b"<Object>") > _MOST_DELETED:
+    if read_body(environ, _LARGEST_BYTES).count(b"<Object>") > _MOST_DELETED:
         raise _malformed_xml()
 
 
