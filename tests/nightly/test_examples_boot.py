@@ -1,4 +1,5 @@
-"""Examples booted as they are: p4d nodes with their GPUs and EFA interfaces, and two partitions with spot capacity."""
+"""Examples booted as they are: p4d nodes with their GPUs and EFA interfaces, two partitions with spot capacity, and a
+Capacity Block of p5 nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from bed import ROOT, Bed
 SUBJECTS = [
     "examples/p4d-fsx-smddp.yaml",
     "examples/g5-spot.yaml",
+    "examples/p5-capacity-block.yaml",
     "stacks/purchase.py",
     "bootstrap/steps/efa.sh",
     "localcloud/machines/guest/usr/bin/fi_info",
@@ -40,6 +42,40 @@ def nodes(bed: Bed) -> dict[str, dict[str, Any]]:
     instances = [each for page in pages for found in page["Reservations"] for each in found["Instances"]]
     named = ((tag["Value"], each) for each in instances for tag in each["Tags"] if tag["Key"] == "gpucluster:node")
     return dict(named)
+
+
+def buy_block(bed: Bed, instance_type: str, count: int) -> dict[str, Any]:
+    """A Capacity Block that has begun. EC2 chooses its zone."""
+    ec2 = bed.client("ec2")
+    wanted = {"InstanceType": instance_type, "InstanceCount": count, "CapacityDurationHours": 24}
+    (offer,) = ec2.describe_capacity_block_offerings(**wanted)["CapacityBlockOfferings"]
+    offering = {"CapacityBlockOfferingId": offer["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
+    return dict(ec2.purchase_capacity_block(**offering)["CapacityReservation"])
+
+
+@pytest.fixture
+def block_bed(empty_cloud: Bed) -> Bed:
+    """The example with the two values that its comments ask for: the block's zone and the block's id."""
+    block = buy_block(empty_cloud, "p5.48xlarge", 16)
+    text = (ROOT / "examples" / "p5-capacity-block.yaml").read_text()
+    for example, own in (("us-east-1f", "AvailabilityZone"), ("cr-0123456789abcdef0", "CapacityReservationId")):
+        assert text.count(example) == 1
+        text = text.replace(example, block[own])
+    empty_cloud.config.write_text(text)
+    empty_cloud.up()
+    return empty_cloud
+
+
+def test_p5_nodes_of_a_capacity_block_have_thirty_two_efa_interfaces(block_bed: Bed) -> None:
+    efa = "fi_info -p efa -t FI_EP_RDM | grep domain: | sort -u | wc -l"
+    show = f"echo $(hostname) $(nvidia-smi -L | wc -l) gpus $({efa}) efa"
+    shape = ["--partition", "train", "--nodes", "2", "--ntasks-per-node", "1", "--gpus-per-node", "8"]
+    said = submit_srun(block_bed, *shape, "--", "bash", "-c", show)
+    assert {line for line in said if "gpus" in line} == {"train-1 8 gpus 32 efa", "train-2 8 gpus 32 efa"}
+    launched = nodes(block_bed)
+    bought = {name: each.get("InstanceLifecycle", "on-demand") for name, each in launched.items()}
+    assert bought == {"train-1": "capacity-block", "train-2": "capacity-block", "debug-1": "on-demand"}
+    assert launched["train-1"]["InstanceType"] == "p5.48xlarge"
 
 
 @pytest.mark.parametrize("example_bed", ["p4d-fsx-smddp"], indirect=True)
