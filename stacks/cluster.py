@@ -46,7 +46,6 @@ class GpuCluster(cdk.Stack):
             suppress_template_indentation=True,
         )
         self._config = config
-        self._warn_of_what_comes_later()
         # On everything: roles may use what has it, and a budget counts what has it.
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
@@ -89,10 +88,6 @@ class GpuCluster(cdk.Stack):
         self._outputs()
         record.tell_policies(self)
         acknowledge(self, config.name, rows(config))
-
-    def _warn_of_what_comes_later(self) -> None:
-        for notice in self._config.not_built():
-            cdk.Annotations.of(self).add_warning_v2(f"gpucluster:{notice.key}", notice.render())
 
     def _bundle(self) -> Bundle:
         network, files = self._config.network, render.bundle(self._config)

@@ -22,6 +22,6 @@ class CliContext:
         from gpucluster.config import load
 
         config = load(self.config_path)
-        for warning in [*config.warnings(), *config.not_built()]:
+        for warning in config.warnings():
             click.echo(warning.render(), err=True)
         return config

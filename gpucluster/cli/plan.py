@@ -105,7 +105,6 @@ def _json(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, An
         "usd_per_hour_min": plan.total([low for low, _ in prices]),
         "usd_per_hour_max": plan.total([high for _, high in prices]),
         "prices": {"region": PRICE_REGION, "as_of": PRICES_AS_OF},
-        "not_built": [notice.key for notice in config.not_built()],
         "changes": [change.as_json() for change in cloud["comparison"].changes] if cloud else None,
         "checks": [asdict(notice) for notice in cloud["checks"]] if cloud else None,
         "cloud": {key: cloud[key] for key in ("stack_status", "zones")} if cloud else None,

@@ -32,7 +32,7 @@ def command(context: CliContext, file: Path | None, as_json: bool) -> int:
             raise
         click.echo(_json(path, error.problems))
         return error.exit_code
-    warnings = [*config.warnings(), *config.not_built()]
+    warnings = config.warnings()
     if as_json:
         click.echo(_json(path, warnings, config.silenced()))
         return 0

@@ -18,9 +18,10 @@ from pydantic import BaseModel, ValidationError
 
 from gpucluster.config.checks import check
 from gpucluster.config.checks.silence import Outcome
-from gpucluster.config.choices import name_of
 from gpucluster.config.document import Document, Finding, Path
-from gpucluster.config.models import REFUSED, ClusterConfig, Section
+from gpucluster.config.limits import name_of
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.section import REFUSED, Section
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import ConfigError, Notice
 
@@ -42,6 +43,8 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     if config is None or any(notice.level == "error" for notice in notices):
         raise ConfigError(sorted(notices, key=lambda notice: (notice.line, notice.column)))
     config._document = document
+    config._warnings = tuple(map(document.notice, outcome.findings))
+    config._silenced = tuple(map(document.notice, outcome.silenced))
     return config
 
 
@@ -79,7 +82,7 @@ def _finding(fault: Any) -> Finding:
     path, section = _place(fault["loc"])
     allowed = [field.alias or name for name, field in section.model_fields.items()]
     finding = worded(fault, path, allowed)
-    return replace(finding, validator=finding.validator or name_of(fault["type"], finding.path))
+    return replace(finding, validator=finding.validator or name_of(fault["type"], finding.path, ClusterConfig))
 
 
 def _place(loc: Iterable[str | int]) -> tuple[Path, type[BaseModel]]:

@@ -6,9 +6,9 @@ explains each key, and a test holds that file and these models together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag, WrapValidator, field_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag, WrapValidator
 
 from gpucluster.config.document import Document, Finding
 from gpucluster.config.fields import (
@@ -36,138 +36,155 @@ from gpucluster.config.fields import (
     VpcNetwork,
     Whole,
 )
+from gpucluster.config.limits import Limit
+from gpucluster.config.section import Section, or_blank, pass_refused
 from gpucluster.errors import Notice, UsageError
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
-
-if TYPE_CHECKING:
-    from pydantic import ValidatorFunctionWrapHandler
-
-    from gpucluster.config.checks.silence import Outcome
 
 PARAMETER_SERVERS = "ps"
 """The partition of the parameter servers; no other may have its name."""
 
 
-class NotValidated(Exception):
-    """A check asked for a value that was refused already: it has nothing to say."""
-
-
-class Refused:
-    """Stands where the user's value was refused, so that the rest of the file can still be checked (see `load`)."""
-
-
-REFUSED = Refused()
-
-
-def pass_refused(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    return value if value is REFUSED else handler(value)
-
-
-class Section(BaseModel):
-    # defer_build: a section's validator is built within ClusterConfig's; building each alone too doubles the import.
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    _let_through = field_validator("*", mode="wrap")(pass_refused)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            if name in type(self).model_fields:
-                raise NotValidated(name)
-            return super().__getattr__(name)
-
-
-def _or_blank(section: type[Section]) -> WrapValidator:
-    """A refused entry of a list keeps its place: as a section of which no key was validated."""
-
-    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        if value is not REFUSED:
-            return handler(value)
-        blank = section.model_construct()
-        blank.__dict__.clear()
-        return blank
-
-    return WrapValidator(validate)
-
-
 class Network(Section):
+    heading: ClassVar[str] = "Network"
+
     vpc_cidr: VpcNetwork = "10.0.0.0/16"
     vpc_id: VpcId | None = None
     subnet_id: SubnetId | None = None
     ssh_from: tuple[SourceNetwork, ...] = ()
-    internet: Literal["nat", "none"] = "nat"
+    internet: Annotated[
+        Literal["nat", "none"], Limit("internet-mode", "AWS::EC2::NatGateway ConnectivityType: public")
+    ] = "nat"
 
 
-OnDelete = Literal["delete", "retain"]
+NODE_RANGE = "man slurm.conf.5: NodeName: a range of nodes goes up, from 1"
+DELETION_POLICY = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"
+
+OnDelete = Annotated[
+    Literal["delete", "retain"],
+    Limit("storage-on-delete", f"{DELETION_POLICY}: Snapshot", "Mounts"),
+]
 
 
 class HeadNode(Section):
+    heading: ClassVar[str] = "Head node"
+
     instance_type: InstanceTypeName = "m6i.2xlarge"
-    volume_gib: Annotated[int, Field(strict=True, ge=10, le=65536)] = 200
+    volume_gib: Annotated[
+        int,
+        Field(strict=True, ge=10, le=65536),
+        Limit("head-volume-size", "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html: Size"),
+    ] = 200
     image: Image | None = None
-    on_delete: Literal["delete", "snapshot", "retain"] = "snapshot"
-    snapshot_days: Whole = 7
+    on_delete: Annotated[Literal["delete", "snapshot", "retain"], Limit("head-on-delete", DELETION_POLICY)] = "snapshot"
+    snapshot_days: Annotated[Whole, Limit("head-snapshot-count")] = 7
     termination_protection: bool = False
 
 
 class Partition(Section):
+    heading: ClassVar[str] = "Partitions"
+
     name: PartitionName
-    instance_types: Annotated[tuple[Annotated[InstanceTypeName, WrapValidator(pass_refused)], ...], Field(min_length=1)]
+    instance_types: Annotated[
+        tuple[Annotated[InstanceTypeName, WrapValidator(pass_refused)], ...],
+        Field(min_length=1),
+        Limit("partition-has-types", "error MissingParameter of EC2 RunInstances: InstanceType"),
+    ]
     image: Image | None = None
-    min_nodes: Whole = 0
-    max_nodes: Count
-    purchase: Literal["on-demand", "spot", "reservation", "capacity-block"] = "on-demand"
+    min_nodes: Annotated[Whole, Limit("partition-node-count", NODE_RANGE)] = 0
+    max_nodes: Annotated[Count, Limit("partition-node-count", NODE_RANGE)]
+    purchase: Annotated[
+        Literal["on-demand", "spot", "reservation", "capacity-block"],
+        Limit("purchase-option", "AWS::EC2::LaunchTemplate InstanceMarketOptions.MarketType", "Purchase"),
+    ] = "on-demand"
     reservation_id: ReservationId | None = None
     placement_group: PlacementGroup = "cluster"
-    efa: Literal["auto", "required", "off"] = "auto"
-    scratch: Literal["auto", "off"] = "auto"
-    idle_minutes: Amount = 10.0
+    efa: Annotated[
+        Literal["auto", "required", "off"],
+        Limit("efa-mode", "AWS::EC2::LaunchTemplate NetworkInterface.InterfaceType", "EFA"),
+    ] = "auto"
+    scratch: Annotated[
+        Literal["auto", "off"],
+        Limit("scratch-mode", "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html"),
+    ] = "auto"
+    idle_minutes: Annotated[
+        Amount, Limit("idle-minutes-above-zero", "man slurm.conf.5: SuspendTime: -1 disables power saving")
+    ] = 10.0
 
 
 class ParameterServers(Section):
+    heading: ClassVar[str] = "Parameter servers"
+
     instance_type: InstanceTypeName = "m4.16xlarge"
-    min_nodes: Whole = 0
-    max_nodes: Count = 16
+    min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
+    max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16
     placement_group: ServersPlacementGroup = "shared"
 
 
+STORAGE_TYPE = Limit("storage-type", "AWS::FSx::FileSystem FileSystemType", "Mounts")
+Events = Annotated[
+    tuple[Literal["new", "changed", "deleted"], ...],
+    Limit("fsx-link-events", "AWS::FSx::DataRepositoryAssociation S3.AutoImportPolicy.Events"),
+]
+
+
 class DataRepository(Section):
+    heading: ClassVar[str] = "FSx for Lustre"
+
     path: DirectoryPath
     s3: S3Uri
-    import_: tuple[Literal["new", "changed", "deleted"], ...] = Field(default=(), alias="import")
-    export: tuple[Literal["new", "changed", "deleted"], ...] = ()
+    import_: Events = Field(default=(), alias="import")
+    export: Events = ()
 
 
 class FsxLustre(Section):
+    heading: ClassVar[str] = "FSx for Lustre"
+
     mount: MountPoint
-    type: Literal["fsx-lustre"]
-    deployment: Literal["scratch-1", "scratch-2", "persistent-1", "persistent-2"] = "persistent-2"
-    capacity_gib: Count = 4800
-    throughput_mbps_per_tib: Count | None = None
-    compression: Literal["none", "lz4"] = "none"
+    type: Annotated[Literal["fsx-lustre"], STORAGE_TYPE]
+    deployment: Annotated[
+        Literal["scratch-1", "scratch-2", "persistent-1", "persistent-2"],
+        Limit("fsx-deployment-type", "AWS::FSx::FileSystem LustreConfiguration.DeploymentType"),
+    ] = "persistent-2"
+    capacity_gib: Annotated[Count, Limit("fsx-capacity-step")] = 4800
+    throughput_mbps_per_tib: Annotated[Count | None, Limit("fsx-throughput-tier")] = None
+    compression: Annotated[
+        Literal["none", "lz4"], Limit("fsx-compression", "AWS::FSx::FileSystem LustreConfiguration.DataCompressionType")
+    ] = "none"
     efa: bool = False
-    metadata_iops: Count | None = None
-    backup_days: Whole = 0
+    metadata_iops: Annotated[Count | None, Limit("fsx-metadata-iops-values")] = None
+    backup_days: Annotated[Whole, Limit("fsx-backup-days")] = 0
     on_delete: OnDelete = "delete"
-    lifetime: Literal["cluster", "jobs"] = "cluster"
-    idle_minutes: Amount = 10.0
+    lifetime: Annotated[
+        Literal["cluster", "jobs"],
+        Limit("fsx-lifetime", "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html"),
+    ] = "cluster"
+    idle_minutes: Annotated[
+        Amount, Limit("fsx-idle-above-zero", "https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html")
+    ] = 10.0
     data_repositories: tuple[DataRepository, ...] = ()
 
 
 class BeegfsRam(Section):
+    heading: ClassVar[str] = "BeeGFS in memory"
+
     mount: MountPoint
-    type: Literal["beegfs-ram"]
+    type: Annotated[Literal["beegfs-ram"], STORAGE_TYPE]
     partition: str
-    gib_per_node: Count
-    scope: Literal["cluster", "job"] = "cluster"
-    version: Literal["7.4", "8"] = "8"
+    gib_per_node: Annotated[Count, Limit("beegfs-fits-memory")]
+    scope: Annotated[
+        Literal["cluster", "job"], Limit("beegfs-scope", "https://doc.beegfs.io/latest/advanced_topics/beeond.html")
+    ] = "cluster"
+    version: Annotated[
+        Literal["7.4", "8"], Limit("beegfs-version", "https://doc.beegfs.io/latest/release_notes.html")
+    ] = "8"
     source: FillSource | None = None
     export: ExportTarget | None = None
 
 
 class HeadNfs(Section):
     mount: MountPoint
-    type: Literal["head-nfs"]
+    type: Annotated[Literal["head-nfs"], STORAGE_TYPE]
 
 
 HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
@@ -175,7 +192,7 @@ HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
 
 class Efs(Section):
     mount: MountPoint
-    type: Literal["efs"]
+    type: Annotated[Literal["efs"], STORAGE_TYPE]
     on_delete: OnDelete = "retain"
 
 
@@ -189,7 +206,7 @@ Storage = Annotated[
     | Annotated[HeadNfs, Tag("head-nfs")]
     | Annotated[Efs, Tag("efs")],
     Discriminator(_storage_type),
-    _or_blank(Efs),
+    or_blank(Efs),
 ]
 
 Framework = Literal["torch", "horovod", "smddp", "mxnet", "tensorflow"]
@@ -203,20 +220,37 @@ class Software(Section):
 
 
 class S3Access(Section):
+    heading: ClassVar[str] = "S3 access"
+
     uri: S3Uri
-    access: Literal["read", "read-write"] = "read"
+    access: Annotated[
+        Literal["read", "read-write"],
+        Limit(
+            "s3-access-kind", "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html"
+        ),
+    ] = "read"
 
 
 class Monitoring(Section):
-    log_days: Count = 90
+    heading: ClassVar[str] = "Monitoring"
+
+    log_days: Annotated[Count, Limit("monitoring-log-days")] = 90
     dashboard: bool = True
     alarm_email: EmailAddress | None = None
 
 
 class Budget(Section):
-    monthly_usd: Amount
+    heading: ClassVar[str] = "Budget"
+
+    monthly_usd: Annotated[
+        Amount,
+        Limit("budget-more-than-nothing", "error InvalidParameterException of Budgets CreateBudget: BudgetLimit"),
+    ]
     email: EmailAddress | None = None
-    at_limit: Literal["tell", "stop-launches"] = "tell"
+    at_limit: Annotated[
+        Literal["tell", "stop-launches"],
+        Limit("budget-at-limit", "AWS::Budgets::BudgetsAction ActionType: APPLY_IAM_POLICY"),
+    ] = "tell"
 
 
 class Security(Section):
@@ -225,23 +259,34 @@ class Security(Section):
 
 
 class ClusterConfig(Section):
+    heading: ClassVar[str] = "Cluster"
+
     name: ClusterName
     region: RegionName
     availability_zone: str | None = None
     network: Network = Network.model_construct()
     head_node: HeadNode = HeadNode.model_construct()
-    partitions: Annotated[tuple[Annotated[Partition, _or_blank(Partition)], ...], Field(min_length=1)]
+    partitions: Annotated[
+        tuple[Annotated[Partition, or_blank(Partition)], ...],
+        Field(min_length=1),
+        Limit("cluster-has-partitions", "man slurm.conf.5: PartitionName: slurmctld needs one", "Partitions"),
+    ]
     parameter_servers: ParameterServers | None = None
     storage: tuple[Storage, ...] = (HOME_ON_HEAD,)
-    s3_access: tuple[Annotated[S3Access, _or_blank(S3Access)], ...] = ()
+    s3_access: tuple[Annotated[S3Access, or_blank(S3Access)], ...] = ()
     software: Software = Software.model_construct()
-    accounting: Literal["local", "rds", "off"] = "local"
+    accounting: Annotated[
+        Literal["local", "rds", "off"],
+        Limit("accounting-kind", "man slurm.conf.5: AccountingStorageType", "Accounting"),
+    ] = "local"
     monitoring: Monitoring = Monitoring.model_construct()
     budget: Budget | None = None
     security: Security = Security.model_construct()
     silence: tuple[str, ...] = ()
 
     _document: Document = PrivateAttr(default_factory=Document)
+    _warnings: tuple[Notice, ...] = PrivateAttr(default=())
+    _silenced: tuple[Notice, ...] = PrivateAttr(default=())
 
     @property
     def zone(self) -> str:
@@ -309,21 +354,10 @@ class ClusterConfig(Section):
         """With the place in the file that it was read from."""
         return self._document.notice(finding)
 
-    def not_built(self) -> list[Notice]:
-        """What the file asks for and this version does not build yet: `validate` and `up` warn of it."""
-        from gpucluster.config.not_built import not_built
-
-        return [self.notice(finding) for finding in not_built(self)]
-
     def warnings(self) -> list[Notice]:
-        """What is allowed and still worth a word; without `not_built`."""
-        return [self.notice(finding) for finding in self._checked().findings if finding.level == "warning"]
+        """Of the file that it was read from: what is allowed and still worth a word."""
+        return list(self._warnings)
 
     def silenced(self) -> list[Notice]:
-        """What validators said that `silence` names."""
-        return [self.notice(finding) for finding in self._checked().silenced]
-
-    def _checked(self) -> Outcome:
-        from gpucluster.config.checks import check
-
-        return check(self)
+        """What validators said of that file and `silence` names."""
+        return list(self._silenced)

@@ -25,11 +25,11 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
         )
     if kind == "literal_error":
         return Finding(
-            path, f"must be {_one_of(context['expected'])}, got {quoted(got)}", _near(got, context["expected"])
+            path, f"must be {one_of(_words(context['expected']))}, got {quoted(got)}", _near(got, context["expected"])
         )
     if kind == "union_tag_invalid":
         expected, got = context["expected_tags"], got.get("type")
-        return Finding((*path, "type"), f"must be {_one_of(expected)}, got {quoted(got)}", _near(got, expected))
+        return Finding((*path, "type"), f"must be {one_of(_words(expected))}, got {quoted(got)}", _near(got, expected))
     if kind == "union_tag_not_found":
         return Finding(
             (*path, "type"),
@@ -84,12 +84,17 @@ def _quoting(kind: str, got: Any) -> str | None:
 
 
 def _near(got: Any, expected: str) -> str | None:
-    """`expected` is pydantic's listing: "'a', 'b' or 'c'", or without the "or"."""
-    return _did_you_mean(str(got), expected.split("'")[1::2])
+    return _did_you_mean(str(got), _words(expected))
 
 
-def _one_of(expected: str) -> str:
-    *most, last = expected.replace("'", "").replace(" or ", ", ").split(", ")
+def _words(expected: str) -> list[str]:
+    """Of pydantic's listing: "'a', 'b' or 'c'", or without the "or"."""
+    return expected.split("'")[1::2]
+
+
+def one_of(words: list[str]) -> str:
+    """`a, b or c`."""
+    *most, last = words
     return f"{', '.join(most)} or {last}" if most else last
 
 

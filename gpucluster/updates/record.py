@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucluster.config import ClusterConfig
-from gpucluster.config.models import Section
+from gpucluster.config.section import Section
 from gpucluster.updates.difference import plain
 
 METADATA_KEY = "GpuCluster"

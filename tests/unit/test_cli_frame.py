@@ -181,17 +181,6 @@ def test_validate_counts_parameter_servers_as_a_partition(capsys: Captured) -> N
     assert "train (8 to 8 x p3.16xlarge), ps (0 to 16 x m4.16xlarge); " in capsys.readouterr().out
 
 
-def test_validate_warns_of_what_is_not_built_and_exits_with_0(
-    monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    later = [(("software", "image"), "another image", "take the default")]
-    monkeypatch.setattr("gpucluster.config.not_built._asked_for", lambda config: later)
-    assert main(["validate", str(ROOT / "examples" / "reference.yaml")]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.rstrip().endswith("; 1 warning; 2 silenced")
-    assert captured.err.count("warning: software.image: another image is not built yet") == 1
-
-
 def test_validate_json_holds_the_problems(capsys: Captured) -> None:
     assert main(["validate", "--json", str(BAD)]) == 2
     captured = capsys.readouterr()
@@ -224,7 +213,7 @@ def test_init_writes_a_file_that_is_valid_and_overwrites_nothing(tmp_path: Path,
     assert main(["-c", str(path), "init"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(path)
     config = load(path)
-    assert (config.warnings(), config.not_built()) == ([], [])
+    assert config.warnings() == []
     path.write_text("mine")
     assert main(["init", str(path)]) == 2
     assert path.read_text() == "mine"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpucluster.config import ClusterConfig, load, loads
+from gpucluster.config import load, loads
 from gpucluster.config.checks.fsx_sizes import STEP_GIB
 from gpucluster.config.lustre import TIERS_MBPS_PER_TIB
 from gpucluster.config.models import FsxLustre
@@ -79,18 +79,6 @@ def test_an_unknown_partition_names_the_known_ones(name: str) -> None:
 def test_models_are_frozen() -> None:
     with pytest.raises(ValidationError):
         loads(BASE).name = "Other"  # type: ignore[misc]
-
-
-def test_a_config_made_in_code_knows_its_warnings_without_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    later = [(("accounting",), "accounting elsewhere", "take local")]
-    monkeypatch.setattr("gpucluster.config.not_built._asked_for", lambda config: later)
-    config = ClusterConfig.model_validate(loads(BASE).model_dump(by_alias=True))
-    (notice,) = config.not_built()
-    assert (notice.line, notice.level, notice.render().partition("\n")[0]) == (
-        0,
-        "warning",
-        "cluster.yaml: warning: accounting: accounting elsewhere is not built yet",
-    )
 
 
 @pytest.mark.parametrize(

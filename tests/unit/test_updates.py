@@ -12,7 +12,7 @@ import pytest
 
 from gpucluster import config, updates
 from gpucluster.config import ClusterConfig
-from gpucluster.config.models import Section
+from gpucluster.config.section import Section
 from gpucluster.updates import Change, Effect
 from gpucluster.updates.difference import NAMED_BY
 

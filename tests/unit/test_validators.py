@@ -17,8 +17,9 @@ from validator_cases.case import Case, cluster
 from gpucluster.config import loads
 from gpucluster.config.checks import every
 from gpucluster.config.checks.docs import page
-from gpucluster.config.choices import names_by_key
-from gpucluster.config.models import ClusterConfig, Section
+from gpucluster.config.limits import limits as named_limits
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.section import Section
 from gpucluster.config.validators import KINDS_OF_SOURCE, Validator, register, validator
 from gpucluster.errors import ConfigError, Notice
 
@@ -97,8 +98,9 @@ OURS_ALONE = {"software.frameworks"}
 
 def test_every_choice_and_range_of_the_models_has_a_name() -> None:
     limited = {key for key, annotation in fields_of(ClusterConfig) if limits(annotation)}
-    assert limited - OURS_ALONE == set(names_by_key())
-    assert set(names_by_key().values()) <= set(every())
+    named = {key: limit.validator for key, limit, _ in named_limits(ClusterConfig)}
+    assert limited - OURS_ALONE == set(named)
+    assert set(named.values()) <= set(every())
 
 
 def fields_of(section: type[Section], path: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -13,11 +13,12 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from gpucluster.config import choices as choices  # registers the validators of choices and ranges
 from gpucluster.config.checks.entries import entries
 from gpucluster.config.checks.silence import Outcome, misused, sort_out
 from gpucluster.config.document import Finding
-from gpucluster.config.models import ClusterConfig, NotValidated
+from gpucluster.config.limits import register_limits
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.section import NotValidated
 from gpucluster.config.validators import VALIDATORS, Unanswered, Validator
 
 OFFLINE = (
@@ -85,6 +86,7 @@ def check_online(config: ClusterConfig, clients: Any) -> Outcome:
 def every() -> Mapping[str, Validator]:
     _import(OFFLINE)
     _import(ONLINE)
+    register_limits(ClusterConfig)
     return VALIDATORS
 
 

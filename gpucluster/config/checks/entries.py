@@ -18,13 +18,13 @@ from gpucluster.config.models import (
     HeadNode,
     Monitoring,
     Network,
-    NotValidated,
     ParameterServers,
     Partition,
     S3Access,
     Security,
     Software,
 )
+from gpucluster.config.section import NotValidated
 
 SECTIONS: dict[type, str] = {
     Network: "network",

@@ -1,0 +1,107 @@
+"""What pydantic itself holds values to: the choices (`Literal`) and ranges of the models, as validators with names.
+
+A `Limit` beside the type says which validator a fault is, and where the limit comes from; the type says what is
+allowed. It is looked up where there is a fault, or where validators are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, MinLen
+from pydantic.fields import FieldInfo
+
+from gpucluster.config.document import Path
+from gpucluster.config.section import Section
+from gpucluster.config.validators import VALIDATORS, Validator, register
+from gpucluster.config.wording import one_of
+
+OUT_OF_LIMITS = (
+    "literal_error",
+    "greater_than",
+    "greater_than_equal",
+    "less_than_equal",
+    "too_short",
+    "union_tag_invalid",
+)
+"""What pydantic calls a value of the right type that is not allowed."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Only a name where the range is the beginning of what that validator, in `checks`, holds the key to."""
+
+    validator: str
+    source: str = ""
+    heading: str = ""
+    """Where it is another than that of its section."""
+
+
+def name_of(kind: str, path: Path, models: type[Section]) -> str:
+    """The validator of a fault in a choice or range; empty for a fault of another kind."""
+    if kind not in OUT_OF_LIMITS:
+        return ""
+    key = ".".join(part for part in path if isinstance(part, str))
+    return next((limit.validator for named, limit, _ in limits(models) if named == key), "")
+
+
+def register_limits(models: type[Section]) -> None:
+    """Once, however often it is called."""
+    allowed: dict[Limit, dict[str, list[Any]]] = {}
+    for key, limit, field in limits(models):
+        allowed.setdefault(limit, {}).setdefault(key.rpartition(".")[2], []).extend(_bounds(field))
+    for limit, keys in allowed.items():
+        if limit.source and limit.validator not in VALIDATORS:
+            requires = ", and ".join(f"{key} {_allowed(bounds)}" for key, bounds in keys.items())
+            register(Validator(limit.validator, "error", limit.heading, requires, limit.source))
+
+
+def limits(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Limit, FieldInfo]]:
+    """Each key, without indexes (`storage.capacity_gib`), that has one."""
+    for name, field in section.model_fields.items():
+        key = f"{prefix}{field.alias or name}"
+        for limit in (part for part in parts(field, field) if isinstance(part, Limit)):
+            yield key, replace(limit, heading=limit.heading or section.heading), field
+        for inner in dict.fromkeys(part for part in parts(field, field) if _is_section(part)):
+            yield from limits(inner, f"{key}.")
+
+
+def parts(part: Any, field: FieldInfo) -> Iterator[Any]:
+    """Whatever is written in a field's annotation, but for what belongs to a section inside."""
+    yield part
+    if part is field:
+        inside = (field.annotation, *field.metadata)
+    elif get_origin(part) is Literal:
+        inside = ()
+    else:
+        inside = (*get_args(part), *(getattr(part, "metadata", ()) if isinstance(part, FieldInfo) else ()))
+    for each in inside:
+        yield from parts(each, field)
+
+
+def _is_section(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, Section)
+
+
+def _bounds(field: FieldInfo) -> list[Any]:
+    """The words of a choice, or the ends of a range."""
+    found = list(parts(field, field))
+    words = [word for part in found if get_origin(part) is Literal for word in get_args(part)]
+    return words or [part for part in found if isinstance(part, (Ge, Gt, Le, MinLen))]
+
+
+def _allowed(bounds: list[Any]) -> str:
+    texts = []
+    for bound in bounds:
+        match bound:
+            case Ge(ge=least):
+                texts.append(f"at least {least}")
+            case Gt(gt=least):
+                texts.append(f"more than {least}")
+            case Le(le=most):
+                texts.append(f"at most {most}")
+            case MinLen():
+                return "has at least one entry"
+    return f"is {' and '.join(dict.fromkeys(texts)) or one_of(list(dict.fromkeys(bounds)))}"
