@@ -65,7 +65,7 @@ test-all: setup ## every tier; stamps the nightly tests that pass
 	@$(PYTEST) --nightly=all --stamp
 
 stamp: setup ## the nightly tests whose subjects have changed since they passed, and their stamps
-	@$(PYTEST) --nightly=stale --stamp tests/nightly || [ $$? = 5 ] # 5: every stamp fits
+	@$(PYTEST) --nightly=stale --stamp tests/nightly localcloud/tests/nightly || [ $$? = 5 ] # 5: every stamp fits
 
 test-gpu: python ## a real NVIDIA GPU, without a cluster; GPU_PYTHON=… has torch, GPU_RECORDS=DIR keeps what tools print
 	@python -m pytest -rs tests/gpu

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.nightly_tier", "beds"]
+pytest_plugins = ["tests.nightly_tier", "localcloud.tests.control_plane", "beds"]
 
 ROOT = Path(__file__).resolve().parents[1]
 TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu")
@@ -92,7 +92,9 @@ def _group(item: pytest.Item) -> str:
 
 
 def _tier(item: pytest.Item) -> str:
-    return item.path.relative_to(ROOT / "tests").parts[0]
+    """The folder below `tests`: this one, or the local cloud's."""
+    parts = item.path.relative_to(ROOT).parts
+    return parts[parts.index("tests") + 1]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -109,7 +111,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     minutes = Counter[str]()
     for report in (each for reports in terminalreporter.stats.values() for each in reports):
         if isinstance(report, pytest.TestReport):
-            minutes[Path(report.nodeid).parts[1]] += report.duration / 60  # type: ignore[assignment]
+            parts = Path(report.nodeid).parts
+            minutes["/".join(parts[: parts.index("tests") + 2])] += report.duration / 60  # type: ignore[assignment]
     if minutes.total() > 1:
         terminalreporter.section("minutes of workers")
         terminalreporter.write("".join(f"{tier}: {spent:.1f}\n" for tier, spent in minutes.items()))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import stamps
-from tests.stamps import FOLDER, Verdict
+from tests.stamps import FOLDERS, Verdict
 
 PARTS = ("keyword", "markexpr", "deselect", "lf")
 """Options that take tests out of a file."""
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     wanted, paths = config.option.nightly, stamps.test_files(config.rootpath)
     verdicts = {path.name: stamps.verdict(config.rootpath, path) for path in paths} if wanted == "stale" else {}
-    names = [path.name for path in paths if wanted == "all" or _named(config, path.name)]
+    names = [path.name for path in paths if wanted == "all" or _named(config, path)]
     names = [name for name, verdict in verdicts.items() if verdict.stale] if wanted == "stale" else names
     files = Files(config.rootpath, names)
     config.pluginmanager.register(files, "nightly_files")
@@ -43,10 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Stamps(config.rootpath, files), "nightly_stamps")
 
 
-def _named(config: pytest.Config, name: str) -> bool:
-    folder = config.rootpath / FOLDER
-    given = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
-    return folder in given or folder / name in given
+def _named(config: pytest.Config, path: Path) -> bool:
+    given = {(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args}
+    return not given.isdisjoint((path.parent, path))
 
 
 def _refuse_parts(config: pytest.Config) -> None:
@@ -57,21 +56,24 @@ def _refuse_parts(config: pytest.Config) -> None:
 
 
 def file_of(nodeid: str) -> str | None:
-    """A test's file, by its name, where it is one of tests/nightly."""
+    """A test's file, by its name, where it is a nightly one."""
     path = Path(nodeid.partition("::")[0])
-    return path.name if path.parent == FOLDER else None
+    return path.name if path.parent in FOLDERS else None
 
 
 class Files:
     """In each process: only the files that run are collected, and their tests are counted."""
 
     def __init__(self, root: Path, names: list[str]) -> None:
-        self.root = root
         self.names = names
         self.tests: Counter[str] = Counter()
+        self._files = {path.name: path for path in stamps.test_files(root)}
+
+    def path(self, name: str) -> Path:
+        return self._files[name]
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        is_ours = collection_path.parent == self.root / FOLDER and collection_path.match("test_*.py")
+        is_ours = collection_path in self._files.values()
         return True if is_ours and collection_path.name not in self.names else None
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -123,7 +125,7 @@ class Stamps:
 
     def _subjects(self, name: str) -> dict[str, str]:
         try:
-            return stamps.fingerprint(self.root, self.root / FOLDER / name)
+            return stamps.fingerprint(self.root, self.files.path(name))
         except stamps.SubjectsError as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -141,11 +143,10 @@ class Stamps:
         terminalreporter.write("".join(f"{name}: {self._stamped(name)}\n" for name in self.subjects))
 
     def _stamped(self, name: str) -> str:
-        path = self.root / FOLDER / name
         if name in self.not_passed:
             return f"no stamp: {self.not_passed[name]} did not pass"
         if not self.passed[name] or len(self.passed[name]) != self.files.tests[name]:
             return f"no stamp: {len(self.passed[name])} of its {self.files.tests[name]} tests ran"
         if self._subjects(name) != self.subjects[name]:
             return "no stamp: what it proves was changed while it ran"
-        return str(stamps.write(self.root, path, self.subjects[name], self.seconds[name]))
+        return str(stamps.write(self.root, self.files.path(name), self.subjects[name], self.seconds[name]))

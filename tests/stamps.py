@@ -1,10 +1,10 @@
-"""Stamps: what a file of tests/nightly proves, and whether that has changed since the file passed.
+"""Stamps: what a file of the tier nightly proves, and whether that has changed since the file passed.
 
 A test file names its subjects, as patterns of paths from the root of the repository:
 
     SUBJECTS = ["bootstrap/environments/*.txt", "bootstrap/steps/python_env.sh"]
 
-Its stamp, tests/nightly/stamps/NAME.json, has a hash for each pattern and one for the test file itself.
+Its stamp, stamps/NAME.json beside it, has a hash for each pattern and one for the test file itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-FOLDER = Path("tests", "nightly")
+FOLDERS = (Path("tests/nightly"), Path("localcloud/tests/nightly"))
+"""No two of their test files have one name."""
 
 
 class SubjectsError(Exception):
@@ -46,7 +47,7 @@ class Verdict:
 
 
 def test_files(root: Path) -> list[Path]:
-    return sorted((root / FOLDER).glob("test_*.py"))
+    return sorted(path for folder in FOLDERS for path in (root / folder).glob("test_*.py"))
 
 
 def stamp_file(test_file: Path) -> Path:

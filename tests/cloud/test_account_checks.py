@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from place import TRUST, ZONE, Place
 
 from gpucluster.config import loads
 from gpucluster.config.checks import Outcome, check_online
 from gpucluster.online import LiveAccount
+from localcloud.tests.place import TRUST, ZONE, Place
 
 ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT = "123456789012"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gpucluster import cdk, local_cloud
-from tests.cloud.census import census
-from tests.cloud.place import DLAMI
+from localcloud.tests.census import census
+from localcloud.tests.place import DLAMI
 from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from place import Place
 
 from gpucluster import local_cloud
 from gpucluster.baking import bake, pins, recipe
@@ -17,6 +16,7 @@ from gpucluster.cli import main
 from gpucluster.cli.up import refuse_lost_images
 from gpucluster.config import load
 from gpucluster.errors import UsageError
+from localcloud.tests.place import Place
 
 ACCOUNT = "123456789012"
 

@@ -24,8 +24,8 @@ from gpucluster.cli.ssh import remote_command
 from gpucluster.config import load
 from gpucluster.remote import SshRemote
 from localcloud import state
-from tests.cloud import cdk_project
-from tests.ports import two_free_ports
+from localcloud.tests import cdk_project
+from localcloud.tests.ports import two_free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()

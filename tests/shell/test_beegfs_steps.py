@@ -12,12 +12,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from recorded import recorded
 from test_scripts import shellcheck
 from test_steps import OWNER, STEPS
 
 from gpucluster import config, render
 from localcloud.machines.image import GUEST_FILES
+from localcloud.tests.recorded import recorded
 
 SERVICES = GUEST_FILES / "usr/lib/localcloud/beegfs-services"
 PLACES = (

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import record
+
+from localcloud.tests.recorded import record
 
 GUEST = Path(__file__).resolve().parents[2] / "localcloud" / "machines" / "guest" / "usr"
 REFUSED = {"error": "/nosuchname is not the file system's name"}

@@ -7,8 +7,9 @@ import subprocess
 import time
 
 import pytest
-from recorded import recorded
 from stubbed_jobs import finished, prepare
+
+from localcloud.tests.recorded import recorded
 
 # What a g5.12xlarge answers; a test makes one node ill with `case $SLURMD_NODENAME`.
 HEALTHY = {

@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from recorded import record, recorded
 from stubbed_jobs import finished, prepare, wait_for
+
+from localcloud.tests.recorded import record, recorded
 
 
 def test_a_rank_whose_watchdog_ends_it_says_which_operation_timed_out(run_job):

@@ -8,13 +8,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-from recorded import record, recorded
 from test_steps import OWNER, STEPS, Machine
 
 from gpucluster import render
 from gpucluster.instances import INSTANCE_TYPES
 from localcloud.ec2 import catalogue
 from localcloud.machines.image import GUEST_FILES
+from localcloud.tests.recorded import record, recorded
 
 SOFTWARE = ("nvidia_driver", "fabric_manager", "cuda", "nccl", "gdrcopy", "efa", "dcgm")
 OTHERS = ("this_machine", "nvidia_packages", "job_environment", "container_runtime")

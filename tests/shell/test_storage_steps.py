@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import recorded, recorded_line
 from test_steps import OWNER, STEPS, Machine
+
+from localcloud.tests.recorded import recorded, recorded_line
 
 BOOTSTRAP = STEPS.parent
 OURS = (

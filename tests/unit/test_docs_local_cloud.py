@@ -68,7 +68,8 @@ def test_what_a_document_names_exists(document: Path) -> None:
     text = document.read_text()
     named = {path for path in _PATH.findall(text) if path not in ELSEWHERE}
     linked = set(_LINK.findall(text))
-    tests = {path.name for path in (ROOT / "tests").glob("*/test_*.py")}  # no two have one name
+    folders = (ROOT / "tests", ROOT / "localcloud/tests")
+    tests = {path.name for folder in folders for path in folder.rglob("test_*.py")}  # no two have one name
     missing = [path for path in sorted(named - tests) if not (ROOT / path).exists()]
     missing += [path for path in sorted(linked) if not (document.parent / path).exists()]
     assert not missing, f"{document.relative_to(ROOT)} names what is not there"

@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from recorded import record
 
 from gpucluster.config import loads
 from gpucluster.job import load, preflight
+from localcloud.tests.recorded import record
 
 TEMPLATES = Path(__file__).parents[2] / "templates" / "job"
 

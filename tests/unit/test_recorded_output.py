@@ -7,10 +7,10 @@ import re
 import pytest
 from gpucluster_node import hsm
 from gpucluster_node import slurm as node_slurm
-from recorded import RECORDS, record
 from test_preflight import NCCL, PROBE
 
 from gpucluster import slurm
+from localcloud.tests.recorded import RECORDS, record
 
 
 def test_every_record_says_what_printed_it_and_where_that_was_seen() -> None:

@@ -194,8 +194,8 @@ def test_parts_of_a_file_are_not_stamped(project: Project, words: tuple[str, ...
 
 
 def test_each_stamp_here_is_of_a_file_that_is_there() -> None:
-    stamped = {path.stem for path in (ROOT / stamps.FOLDER / "stamps").glob("*.json")}
-    assert stamped <= {path.stem for path in stamps.test_files(ROOT)}
+    found = [path for folder in stamps.FOLDERS for path in (ROOT / folder / "stamps").glob("*.json")]
+    assert {*found} <= {stamps.stamp_file(path) for path in stamps.test_files(ROOT)}
 
 
 @pytest.mark.parametrize("test_file", stamps.test_files(ROOT), ids=lambda path: path.stem)

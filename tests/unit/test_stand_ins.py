@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from recorded import RECORDS
 
 from localcloud.ec2 import catalogue
 from localcloud.machines.image import GUEST_FILES
+from localcloud.tests.recorded import RECORDS
 
 ROOT = Path(__file__).parents[2]
 OWN_VOICE = "localcloud: "
@@ -128,8 +128,8 @@ def test_a_stub_prints_what_was_recorded() -> None:
 
 def test_every_record_is_used() -> None:
     """By a stand-in or a test, by its name, or by its beginning where names are put together."""
-    own = [ROOT / "tests" / tier for tier in ("unit", "shell", "nightly")]
-    files = [path for folder in own for path in folder.glob("*.py")] + [GUEST_FILES / name for name in stand_ins()]
+    own = [ROOT / "tests" / tier for tier in ("unit", "shell", "nightly")] + [ROOT / "localcloud/tests"]
+    files = [path for folder in own for path in folder.rglob("*.py")] + [GUEST_FILES / name for name in stand_ins()]
     text = "\n".join(path.read_text() for path in files)
     together = {"query-gpu-", "q-fabric-", "version-"}
     for path in RECORDS.rglob("*.txt"):

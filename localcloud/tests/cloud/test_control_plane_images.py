@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from place import Place, code
+
+from localcloud.tests.place import Place, code
 
 
 @pytest.fixture(scope="module")

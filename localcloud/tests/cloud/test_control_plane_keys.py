@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from place import TRUST, ZONE, Place, code
+
+from localcloud.tests.place import TRUST, ZONE, Place, code
 
 Statement = dict[str, Any]
 Client = Callable[[str], Any]

@@ -1,4 +1,4 @@
-"""A control plane that the tests of this folder share: one process for the session, nothing boots."""
+"""A pytest plugin: a control plane that tests share, one process for the session, in which nothing boots."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
-from place import Place, made
 
 from localcloud import state
-from tests.ports import two_free_ports
+from localcloud.tests.place import Place, made
+from localcloud.tests.ports import two_free_ports
 
 
 @dataclass(frozen=True)

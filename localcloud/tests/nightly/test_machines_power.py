@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Iterator
 
 import pytest
-from guests import (
+
+from localcloud.machines import leftovers
+from localcloud.machines.spec import BootFault, Hardware
+from localcloud.tests.guests import (
     CLIENT,
     CLOUD_INIT_DONE,
     SERVER,
@@ -19,9 +22,6 @@ from guests import (
     spec,
     traces,
 )
-
-from localcloud.machines import leftovers
-from localcloud.machines.spec import BootFault, Hardware
 
 SUBJECTS = [
     "localcloud/machines/hypervisor.py",

@@ -22,7 +22,7 @@ from localcloud.faults import Faults
 from localcloud.no_boot import NoBoot
 from localcloud.roles import Sessions
 from localcloud.ssh_keys import PushedKeys
-from tests import presigned
+from localcloud.tests import presigned
 
 SECRET = "the cloud's own"
 

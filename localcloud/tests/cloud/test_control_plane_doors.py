@@ -21,7 +21,8 @@ import botocore.auth
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from place import TRUST, Place, code
+
+from localcloud.tests.place import TRUST, Place, code
 
 NOBODY = 65534
 EVIL = "https://evil.example"

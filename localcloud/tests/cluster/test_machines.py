@@ -14,10 +14,10 @@ from pathlib import Path
 
 import paramiko
 import pytest
-from guests import CLIENT, SERVER, VPC, Guests, await_true, end, instance_id, opened, spec, traces
 
 from localcloud.machines import cgroups, image, leftovers
 from localcloud.machines.spec import BootFault
+from localcloud.tests.guests import CLIENT, SERVER, VPC, Guests, await_true, end, instance_id, opened, spec, traces
 
 USER_DATA = b"""#!/bin/bash
 set -x
@@ -203,7 +203,7 @@ KILLED_SERVER = """
 import sys, time
 sys.path[:0] = {paths!r}
 from pathlib import Path
-import guests as t
+from localcloud.tests import guests as t
 guests = t.Guests(Path({state_dir!r}), Path({wheels!r}))
 guests.boot(t.spec(10))
 guests.hypervisor.attach_volume(t.instance_id(10), "vol-1", 1, "/dev/sdf")
@@ -214,7 +214,7 @@ time.sleep(600)
 
 def test_what_a_killed_server_leaves_can_be_cleaned(guests: Guests, tmp_path: Path) -> None:
     state_dir = Path("/var/lib/localcloud") / f"test-killed-{secrets.token_hex(2)}"
-    paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
     script = textwrap.dedent(KILLED_SERVER).format(paths=paths, state_dir=str(state_dir), wheels=str(tmp_path))
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 
 import pytest
-from guests import CLOUD_INIT_DONE, Guests, await_state, end, opened, spec
+
+from localcloud.tests.guests import CLOUD_INIT_DONE, Guests, await_state, end, opened, spec
 
 IMAGE, SECOND = "ami-0a0a0a0a0a0a0a0a0", "ami-0b0b0b0b0b0b0b0b0"
 

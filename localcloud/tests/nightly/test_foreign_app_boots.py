@@ -21,17 +21,17 @@ import pytest
 
 from localcloud import state
 from localcloud.machines import cgroups, doctor, leftovers, namespaces, nspawn, ownership
-from tests.ports import two_free_ports
+from localcloud.tests.ports import two_free_ports
 
 SUBJECTS = [
-    "tests/cloud/foreign_app/*",
+    "localcloud/tests/foreign_app/*",
     "localcloud/cloudformation/*",
     "localcloud/ec2/*",
     "localcloud/machines/*.py",
 ]
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 CDK = REPOSITORY / "node_modules/aws-cdk/bin/cdk"
-APP = REPOSITORY / "tests/cloud/foreign_app"
+APP = REPOSITORY / "localcloud/tests/foreign_app"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from cloud_in_process import InProcess, refusal
 
 from localcloud.ec2.validation import volumes
+from localcloud.tests.in_process import InProcess, refusal
 from localcloud.validation.refusal import Refusal
 
 NOBODY = "0123456789abcdef0"

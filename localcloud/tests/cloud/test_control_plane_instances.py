@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from place import ZONE, Place, code, reserved
+
+from localcloud.tests.place import ZONE, Place, code, reserved
 
 
 def test_an_instance_lives_and_leaves_nothing(place: Place) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from place import TRUST
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests import presigned
+from localcloud.tests import presigned
+from localcloud.tests.place import TRUST
 
 ROLE_POLICY = {
     "Version": "2012-10-17",

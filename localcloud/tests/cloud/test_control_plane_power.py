@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from place import ZONE, Place, code
+
+from localcloud.tests.place import ZONE, Place, code
 
 
 @pytest.fixture

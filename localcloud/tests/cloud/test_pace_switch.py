@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from place import Place
+
+from localcloud.tests.place import Place
 
 SCALE = 0.02
 ROLE = {

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cloud_in_process import InProcess, refusal
+
+from localcloud.tests.in_process import InProcess, refusal
 
 ACCOUNT = "123456789012"
 Case = tuple[Callable[[Any, InProcess], Any], str, int]

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from place import Place
+
+from localcloud.tests.place import Place
 
 BODY = """
 Resources:

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.cloud import cdk_project
-from tests.cloud.cdk_project import Project
-from tests.cloud.census import census
+from localcloud.tests import cdk_project
+from localcloud.tests.cdk_project import Project
+from localcloud.tests.census import census
 
 _missing = cdk_project.missing()
 pytestmark = [pytest.mark.skipif(_missing is not None, reason=str(_missing)), pytest.mark.timeout(300)]

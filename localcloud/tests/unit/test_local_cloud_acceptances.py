@@ -11,10 +11,10 @@ from typing import Any
 
 import moto.ec2.models
 import pytest
-from cloud_in_process import InProcess, refusal
 
 from localcloud.ec2.validation import filters
 from localcloud.pace import figures
+from localcloud.tests.in_process import InProcess, refusal
 
 OTHER_REGION = "us-west-2"
 Case = tuple[str, Callable[[Any, InProcess], Any]]

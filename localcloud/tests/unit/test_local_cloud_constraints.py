@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cloud_in_process import InProcess, refusal
+
+from localcloud.tests.in_process import InProcess, refusal
 
 LONG = "r" * 65
 # service, call, code, what the message says

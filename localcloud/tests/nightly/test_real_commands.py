@@ -12,9 +12,10 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from recorded import record
 
-SUBJECTS = ["localcloud/machines/guest/usr/share/records/*/*.txt", "tests/recorded.py"]
+from localcloud.tests.recorded import record
+
+SUBJECTS = ["localcloud/machines/guest/usr/share/records/*/*.txt", "localcloud/tests/recorded.py"]
 PACKAGES = ("kmod", "libfabric-bin", "mdadm", "nfs-common", "nfs-kernel-server")
 Run = Callable[..., tuple[int, str]]
 

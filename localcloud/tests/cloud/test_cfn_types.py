@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from localcloud.cloudformation.resources import supported_types
-from tests.cloud.census import census
+from localcloud.tests.census import census
 
 TEMPLATE = Path(__file__).parent / "templates" / "every_type.yaml"
 REFUSED = """
