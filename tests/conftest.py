@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.nightly_tier", "localcloud.tests.control_plane", "beds"]
+pytest_plugins = ["tests.nightly_tier", "tests.cost", "localcloud.tests.control_plane", "beds"]
 
 ROOT = Path(__file__).resolve().parents[1]
 TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu")
@@ -104,15 +103,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(f"the {_tier(item)} tier must run under CI: {reason}", pytrace=False)
     if reason:
         pytest.skip(f"{_tier(item)} tier: {reason}")
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Minutes of each tier, set-up and tear-down counted in: the sum over all workers, for CONTRIBUTING.md."""
-    minutes = Counter[str]()
-    for report in (each for reports in terminalreporter.stats.values() for each in reports):
-        if isinstance(report, pytest.TestReport):
-            parts = Path(report.nodeid).parts
-            minutes["/".join(parts[: parts.index("tests") + 2])] += report.duration / 60  # type: ignore[assignment]
-    if minutes.total() > 1:
-        terminalreporter.section("minutes of workers")
-        terminalreporter.write("".join(f"{tier}: {spent:.1f}\n" for tier, spent in minutes.items()))
+pytest_plugins = ["tests.nightly_tier", "tests.cost", "localcloud.tests.control_plane", "beds"]

@@ -14,6 +14,7 @@ from typing import Any
 from localcloud.clients import ACCOUNT_ID
 from localcloud.faults import Fault
 from localcloud.runtime import current
+from tests import snapshots
 from tests.pace import cloud as local
 from tests.pace import slurm
 from tests.pace.programs import Programs
@@ -44,8 +45,8 @@ class World:
         self._registered: set[str] = set()
         self._booting: dict[str, float] = {}
         self.account = _Account(cloud, sizes, types, code, reserved)
-        rendered = code / "tests/golden/cluster/bundle/slurm"
-        conf = "".join((rendered / name).read_text() for name in ("slurm.conf", "image.conf"))
+        rendered = snapshots.bundle(code / "tests" / "golden", "cluster")
+        conf = rendered["slurm/slurm.conf"] + rendered["slurm/image.conf"]
         self.slurm = slurm.Controller(
             sizes,
             self.clock.now,
@@ -277,7 +278,7 @@ def _tagged(kind: str, role: str) -> list[dict[str, Any]]:
 
 def _policy(code: Path, begins: str) -> dict[str, Any]:
     """Of the default cluster's template, with * for what a deployment fills in."""
-    resources = json.loads((code / "tests/golden/cluster/template.json").read_text())["Resources"]
+    resources = snapshots.template(code / "tests" / "golden", "cluster")["Resources"]
     found = next(value for key, value in resources.items() if key.startswith(begins))["Properties"]["PolicyDocument"]
     resolved: dict[str, Any] = _resolved(found)
     return resolved

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpucluster import config, render
+from tests import snapshots
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden"
 CLUSTERS = [ROOT / "cluster.yaml", *sorted((ROOT / "examples").glob("*.yaml"))]
+REFERENCE = ROOT / "examples" / f"{snapshots.REFERENCE}.yaml"
 VERBATIM = ("steps/", "environments/", "gpucluster_node/")
 
 BASE = """
@@ -30,22 +32,21 @@ def lines(text: str, start: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(start)]
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda path: path.stem)
-def test_rendered_files(cluster: Path) -> None:
+def rendered(cluster: Path) -> dict[str, str]:
     loaded = config.load(cluster)
     files = {name: text for name, text in render.bundle(loaded).items() if not name.startswith(VERBATIM)}
-    files |= {
+    return files | {
         "user-data-head.sh": render.user_data(loaded, "head"),
         "user-data-compute.sh": render.user_data(loaded, "compute"),
     }
-    folder = GOLDEN / cluster.stem / "bundle"
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda path: path.stem)
+def test_rendered_files(cluster: Path) -> None:
+    files = rendered(cluster)
     if os.environ.get("GOLDEN") == "rewrite":
-        for name, text in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    golden = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
-    assert files == golden, "GOLDEN=rewrite writes the files anew"
+        snapshots.write_bundle(GOLDEN, cluster.stem, rendered(REFERENCE), files)
+    assert files == snapshots.bundle(GOLDEN, cluster.stem), "GOLDEN=rewrite writes the files anew"
 
 
 @pytest.mark.parametrize("role", ["head", "compute"])
