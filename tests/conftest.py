@@ -103,4 +103,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(f"the {_tier(item)} tier must run under CI: {reason}", pytrace=False)
     if reason:
         pytest.skip(f"{_tier(item)} tier: {reason}")
+
+
 pytest_plugins = ["tests.nightly_tier", "tests.cost", "localcloud.tests.control_plane", "beds"]

@@ -31,7 +31,7 @@ class Cost:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--files", type=int, default=0, help="print the FILES test files that cost most CPU")
+    parser.addoption("--files", type=int, default=0, metavar="N", help="print the N test files that cost the most CPU")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def cpu_s() -> float:
     """Of this process and of every child that has ended."""
     return sum(os.times()[:4])
+
+
+def tier_of(path: Path) -> str:
+    """tests/unit/test_x.py: unit; localcloud/tests/unit/test_x.py: localcloud unit."""
+    folders = path.parent.parts
+    at = folders.index("tests") if "tests" in folders else -1
+    return " ".join((*folders[:at], *folders[at + 1 : at + 2])) if at >= 0 else "."
 
 
 class Meter:
@@ -69,7 +76,7 @@ class Meter:
             session.config.workeroutput["cpu_s"] = cpu_s() - self.of_tests
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in a set
 class Summary:
     files: int
     tiers: defaultdict[str, Cost] = field(default_factory=lambda: defaultdict(Cost))
@@ -77,7 +84,7 @@ class Summary:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         path = Path(report.nodeid.partition("::")[0])
-        self.tiers[path.parts[1] if len(path.parts) > 1 else "."].add(report)
+        self.tiers[tier_of(path)].add(report)
         self.by_file[path.as_posix()] += getattr(report, "cpu_s", 0)
 
     @pytest.hookimpl(optionalhook=True)
