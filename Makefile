@@ -78,6 +78,7 @@ lint: python ## ruff, mypy, import-linter
 	ruff format --check .
 	mypy
 	lint-imports
+	cd bootstrap && lint-imports
 
 check: lint node ## lint, shellcheck, cfn-lint, cdk-nag; make test runs the last three too
 	python -m pytest -q tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py tests/unit/test_stacks_nag.py

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpucluster.job.script import ENVIRONMENTS
 from gpucluster.remote import Completed, Remote
 
-PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "environments")
+PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "jobs.environments")
 VERIFY = f"{ENVIRONMENTS}/.recipe/environments/verify.py"
 
 

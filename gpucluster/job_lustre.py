@@ -13,7 +13,7 @@ from gpucluster.config.lustre_requests import tagged_name
 from gpucluster.errors import UsageError
 from gpucluster.remote import Remote
 
-PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "job_lustre", "end")
+PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.for_jobs", "end")
 TIMEOUT_S = 3600.0
 """FSx takes minutes to delete one, and first to make one that has just been asked for."""
 

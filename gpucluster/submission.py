@@ -31,7 +31,7 @@ give_up() { cd "$jobs"; rm -rf "$name"; exit 1; }
 for each; do [ -e "$envs/.wanted/$each/complete" ] || missing="${missing:-} $each"; done
 : >"$name/builds"
 if [ -n "${missing:-}" ]; then
-  sudo -n /opt/gpucluster/bin/node-program environments ensure $missing >"$name/builds" || give_up
+  sudo -n /opt/gpucluster/bin/node-program jobs.environments ensure $missing >"$name/builds" || give_up
 fi
 after=$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
 if [ -n "$after" ]; then set -- "--dependency=afterok$after" --kill-on-invalid-dep=yes; else set --; fi

@@ -11,7 +11,7 @@ from gpucluster.config.models import FsxLustre
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.remote import Remote
 
-PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "linked")
+PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.linked")
 TIMEOUT_S = 24 * 3600.0
 HINT = "`gpucluster down --export` exports it first, `--discard` deletes it"
 

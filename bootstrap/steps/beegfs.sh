@@ -1,16 +1,16 @@
 # BeeGFS in memory: what it needs is installed at boot; from then on a program follows what the head says of it.
 step_beegfs() {
-    local program=beegfs_node
-    if [ "$ROLE" = head ]; then program=beegfs_head; fi
-    if [ "$BEEGFS_SCOPE" != cluster ]; then beegfs_end "gpucluster-$program"; fi
+    local program=node
+    if [ "$ROLE" = head ]; then program="head"; fi
+    if [ "$BEEGFS_SCOPE" != cluster ]; then beegfs_end "gpucluster-beegfs_$program"; fi
     if [ "$BEEGFS_SCOPE" = cluster ] || { [ "$BEEGFS_SCOPE" = job ] && beegfs_of_jobs; }; then
         bash "$BUNDLE/beegfs.sh" install
     fi
     if [ "$BEEGFS_SCOPE" != cluster ]; then return; fi
     node_program
-    node_service "$program" "Keep the part of BeeGFS that this machine has as the head says"
+    node_service "beegfs_$program" "beegfs.$program" "Keep the part of BeeGFS that this machine has as the head says"
     # A job may begin as soon as slurmd runs. What takes longer goes on behind it: the head keeps jobs off the servers.
-    if [ "$ROLE" = compute ]; then /opt/gpucluster/bin/node-program beegfs_node --wait 300; fi
+    if [ "$ROLE" = compute ]; then /opt/gpucluster/bin/node-program beegfs.node --wait 300; fi
 }
 
 # A job's file system lies on the nodes of one partition.

@@ -33,7 +33,7 @@ install_cloudwatch_agent() {
 put_agent_config() {
     local path=$1 text
     shift
-    text=$(/opt/gpucluster/bin/node-program agent_config "$ROLE" "$@") && put_file "$path" 0644 root:root <<<"$text"
+    text=$(/opt/gpucluster/bin/node-program watch.agent_config "$ROLE" "$@") && put_file "$path" 0644 root:root <<<"$text"
 }
 
 # agent_is_up PATH: it runs, and was started after the last change of PATH.

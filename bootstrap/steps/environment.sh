@@ -78,7 +78,7 @@ unpacked() {
 
 # cache VERB URI
 cache() {
-    (cd "$BUNDLE" && PYTHONDONTWRITEBYTECODE=1 python3 -m gpucluster_node.environment_cache "$@")
+    (cd "$BUNDLE" && PYTHONDONTWRITEBYTECODE=1 python3 -m gpucluster_node.jobs.environment_cache "$@")
 }
 
 wants_horovod() {

@@ -1,7 +1,7 @@
-# What jobs may do on AWS: a role of their own, which a service on each node keeps for them. See gpucluster_node/credentials.py.
+# What jobs may do on AWS: a role of their own, which a service on each node keeps for them. See gpucluster_node/jobs/credentials.py.
 step_job_credentials() {
     node_program
-    node_service credentials "Serve jobs their AWS credentials"
+    node_service credentials jobs.credentials "Serve jobs their AWS credentials"
     if [ "$ROLE" = head ]; then shell_credentials; fi
 }
 

@@ -1,4 +1,4 @@
-# Lustre file systems that exist while jobs use them. The head makes and deletes them, see gpucluster_node/job_lustre.py; a
+# Lustre file systems that exist while jobs use them. The head makes and deletes them, see gpucluster_node/lustre/for_jobs.py; a
 # node mounts one before a job that uses it, and lets go of it after the last of those.
 readonly JOB_LUSTRE=/home/gpucluster/lustre LUSTRE_MARKS=/run/gpucluster-lustre/jobs
 
@@ -53,5 +53,5 @@ job_lustre_service() {
     fi
     put_directory "$JOB_LUSTRE" 0755 root:root
     node_program
-    node_service job_lustre "Make and delete the Lustre file systems of jobs" "$BUNDLE/storage.json"
+    node_service job_lustre lustre.for_jobs "Make and delete the Lustre file systems of jobs" "$BUNDLE/storage.json"
 }

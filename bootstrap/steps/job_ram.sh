@@ -5,7 +5,7 @@ step_job_ram() {
     node_program
     put_file $bin/job-ram 0755 root:root <<EOF
 #!/bin/sh
-exec $bin/node-program job_ram "\$@"
+exec $bin/node-program beegfs.for_jobs "\$@"
 EOF
     # Services and mounts take root. Slurm's epilog has it anyway.
     put_file /etc/sudoers.d/gpucluster-ram 0440 root:root <<EOF

@@ -2,7 +2,7 @@
 node_program() {
     put_file /opt/gpucluster/bin/node-program 0755 root:root <<EOF
 #!/bin/sh
-# usage: node-program MODULE [ARGUMENT...]
+# usage: node-program [WING.]MODULE [ARGUMENT...]
 set -a
 if [ -e /etc/environment ]; then . /etc/environment; fi
 AWS_DEFAULT_REGION=$REGION
@@ -19,20 +19,21 @@ exec python3 -m "gpucluster_node.\$module" "\$@"
 EOF
 }
 
-# node_service NAME DESCRIPTION [FILE...]: a daemon that runs the module NAME, restarted when its code or its data change,
-# which are FILEs beside fleet.json.
+# node_service NAME WING.MODULE DESCRIPTION [FILE...]: a daemon, gpucluster-NAME, that is restarted when its code or its data
+# change. Its code is its wing and the modules that all wings share; wings import nothing of each other. Its data are
+# fleet.json and FILEs.
 node_service() {
     local unit=/etc/systemd/system/gpucluster-$1.service code
-    code=$(cat "$BUNDLE"/gpucluster_node/*.py "$BUNDLE/fleet.json" "${@:3}" | sha256sum)
+    code=$(cat "$BUNDLE"/gpucluster_node/{,"${2%.*}"/}*.py "$BUNDLE/fleet.json" "${@:4}" | sha256sum)
     put_file "$unit" 0644 root:root <<EOF
 [Unit]
-Description=$2
+Description=$3
 After=network-online.target slurmctld.service
 Wants=network-online.target
 
 [Service]
 # code ${code:0:16}
-ExecStart=/opt/gpucluster/bin/node-program $1
+ExecStart=/opt/gpucluster/bin/node-program $2
 Restart=always
 RestartSec=5
 StandardOutput=append:/var/log/gpucluster/power.log

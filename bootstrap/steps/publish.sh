@@ -1,5 +1,5 @@
 # Tells CloudWatch each minute what Slurm knows.
 step_publish() {
     node_program
-    node_service publish "Publish the cluster's state to CloudWatch"
+    node_service publish watch.publish "Publish the cluster's state to CloudWatch"
 }

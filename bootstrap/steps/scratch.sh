@@ -1,4 +1,4 @@
-# The instance's own NVMe disks, striped, at /scratch; emptied between jobs. See gpucluster_node/scratch_disks.py.
+# The instance's own NVMe disks, striped, at /scratch; emptied between jobs. See gpucluster_node/scratch/disks.py.
 step_scratch() {
     local unit=/etc/systemd/system/gpucluster-scratch.service gigabytes
     this_machine
@@ -37,7 +37,7 @@ Before=slurmd.service
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/opt/gpucluster/bin/node-program scratch_disks $1 $JOB_USER
+ExecStart=/opt/gpucluster/bin/node-program scratch.disks $1 $JOB_USER
 TimeoutStartSec=300
 
 [Install]
@@ -47,15 +47,15 @@ UNIT
 
 # What Slurm runs around each job, and what jobs call.
 scratch_programs() {
-    put_file /opt/gpucluster/prolog.d/20-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch_jobs begin'
-    put_file /opt/gpucluster/epilog.d/80-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch_jobs end'
+    put_file /opt/gpucluster/prolog.d/20-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch.jobs begin'
+    put_file /opt/gpucluster/epilog.d/80-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch.jobs end'
     put_file /opt/gpucluster/bin/scratch-cache 0755 root:root <<'PROGRAM'
 #!/usr/bin/python3 -I
-"""Keeps data sets between jobs: see gpucluster_node/scratch_cache.py. Of the machine's Python, whatever a job has first."""
+"""Keeps data sets between jobs: see gpucluster_node/scratch/cache.py. Of the machine's Python, whatever a job has first."""
 import sys
 
 sys.path.insert(0, "/opt/gpucluster/bundle")
-from gpucluster_node.scratch_cache import main
+from gpucluster_node.scratch.cache import main
 
 sys.exit(main())
 PROGRAM

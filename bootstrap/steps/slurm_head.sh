@@ -53,11 +53,11 @@ power_programs() {
     for program in resume suspend; do
         put_file "$bin/$program" 0755 root:root <<EOF
 #!/bin/sh
-exec sudo -n --preserve-env=SLURM_RESUME_FILE $bin/node-program $program "\$@" >>/var/log/gpucluster/power.log 2>&1
+exec sudo -n --preserve-env=SLURM_RESUME_FILE $bin/node-program power.$program "\$@" >>/var/log/gpucluster/power.log 2>&1
 EOF
     done
     put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
-slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program resume *, $bin/node-program suspend *
+slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume *, $bin/node-program power.suspend *
 EOF
     touch_log /var/log/gpucluster/power.log
 }

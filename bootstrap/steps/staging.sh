@@ -11,7 +11,7 @@ put_staging() {
         put_file "$etc/$file" 0644 root:root <"$BUNDLE/slurm/$file"
     done
     put_file "$sudoers" 0440 root:root <<'SUDOERS'
-slurm ALL=(root) NOPASSWD: /opt/gpucluster/bin/node-program staging data-in *, /opt/gpucluster/bin/node-program staging data-out *, /opt/gpucluster/bin/node-program staging teardown *
+slurm ALL=(root) NOPASSWD: /opt/gpucluster/bin/node-program lustre.staging data-in *, /opt/gpucluster/bin/node-program lustre.staging data-out *, /opt/gpucluster/bin/node-program lustre.staging teardown *
 SUDOERS
     # slurmctld ends its stages itself when it restarts, and begins them anew. By systemd's hand they would have failed, and
     # their jobs would be held.

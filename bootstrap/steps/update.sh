@@ -2,5 +2,5 @@
 step_update() {
     node_program
     rm -f /var/lib/gpucluster/inherited  # this run is what it asks for
-    node_service update "Apply a new bundle of boot scripts"
+    node_service update head.update "Apply a new bundle of boot scripts"
 }

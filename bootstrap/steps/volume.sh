@@ -20,7 +20,7 @@ step_volume() {
 
 # At each boot: after a failed update a head node finds its volume with the one that was to replace it.
 attach_at_boot() {
-    boot_task gpucluster-volume "Attach the data volume" "/opt/gpucluster/bin/node-program volume attach" <<'UNIT'
+    boot_task gpucluster-volume "Attach the data volume" "/opt/gpucluster/bin/node-program head.volume attach" <<'UNIT'
 After=network-online.target systemd-resolved.service
 Wants=network-online.target
 UNIT
@@ -47,7 +47,7 @@ UNIT
 # Compute nodes that mounted /home from another head node wait for it for ever.
 inherit_at_boot() {
     boot_task gpucluster-inherit "End the compute nodes of the head node before" \
-        "/opt/gpucluster/bin/node-program volume inherit" <<'UNIT'
+        "/opt/gpucluster/bin/node-program head.volume inherit" <<'UNIT'
 Requires=gpucluster-home.service
 After=gpucluster-home.service
 Before=slurmctld.service nfs-server.service

@@ -12,7 +12,7 @@ from bed import Bed, wait_for
 from test_file_systems import BUCKET, objects, shell
 
 MOUNT = "/burst"
-END = "sudo -n /opt/gpucluster/bin/node-program job_lustre end"
+END = "sudo -n /opt/gpucluster/bin/node-program lustre.for_jobs end"
 STATE = "/home/gpucluster/lustre/burst/state.json"
 GONE_S = 120
 

@@ -56,7 +56,8 @@ def test_the_head_finds_what_is_on_lustre_alone(storage: Bed) -> None:
     """What `down` goes by."""
     shell(storage, "mkdir -p /fsx/kept/alone; echo 1 >/fsx/kept/alone/a")
     found = {
-        each["path"]: each for each in json.loads(shell(storage, "sudo -n /opt/gpucluster/bin/node-program linked"))
+        each["path"]: each
+        for each in json.loads(shell(storage, "sudo -n /opt/gpucluster/bin/node-program lustre.linked"))
     }
     assert set(found) == {"/fsx/data", "/fsx/results", "/fsx/kept"}
     assert "/fsx/kept/alone/a" in found["/fsx/kept"]["first"]

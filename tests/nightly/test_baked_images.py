@@ -17,7 +17,7 @@ SUBJECTS = [
     "stacks/builder.py",
     "stacks/images.py",
     "localcloud/ec2/images.py",
-    "bootstrap/gpucluster_node/environment_cache.py",
+    "bootstrap/gpucluster_node/jobs/environment_cache.py",
     "bootstrap/steps/baked.sh",
     "bootstrap/steps/seal.sh",
     "bootstrap/steps/storage_clients.sh",

@@ -19,6 +19,7 @@ from tests.pace.virtual import Stopped, VirtualClock
 
 START_S = 0.5  # of Python and boto3
 _PACKAGE = "gpucluster_node"
+_WING = f"{_PACKAGE}.power"
 _pids = itertools.count(5000)
 _importing = threading.Lock()
 
@@ -41,7 +42,7 @@ class Programs:
 
     def start(self, name: str, *arguments: str, **environment: str) -> threading.Thread:
         modules = self._load(name, arguments, environment)
-        thread = threading.Thread(target=self._main, args=(modules[f"{_PACKAGE}.{name}"], name, arguments), daemon=True)
+        thread = threading.Thread(target=self._main, args=(modules[f"{_WING}.{name}"], name, arguments), daemon=True)
         thread.start()
         return thread
 
@@ -68,7 +69,7 @@ class Programs:
             sys.path.insert(0, str(self._code))
             sys.modules |= {"time": shim, "datetime": shim_datetime(shim)}
             try:
-                importlib.import_module(f"{_PACKAGE}.{name}")
+                importlib.import_module(f"{_WING}.{name}")
             finally:
                 sys.modules |= replaced
                 sys.path.remove(str(self._code))

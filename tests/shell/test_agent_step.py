@@ -27,7 +27,7 @@ class Node(Machine):
         self.command("apt-get", f'mkdir -p "{(root / self.ctl).parent}" && cp "{self.bin}/ctl" "{root / self.ctl}"')
         self.command("ctl")
         self.command("curl")
-        # Stands for `node-program agent_config ROLE [--without efa]`.
+        # Stands for `node-program watch.agent_config ROLE [--without efa]`.
         self.command("python3", """shift 2; echo '{"asked": "'"$*"'"}'""")
         (root / "opt/gpucluster").mkdir(parents=True)
         (root / "opt/gpucluster/bundle").symlink_to(root / "bundle")

@@ -393,8 +393,8 @@ ENDED = ["down gpucluster-beegfs_head", "systemctl stop beegfs-client beegfs-mgm
     ("role", "node", "scope", "had", "does"),
     [
         ("head", "head", "cluster", False, [INSTALL, "service beegfs_head"]),
-        ("compute", "train-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs_node --wait 300"]),
-        ("compute", "other-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs_node --wait 300"]),
+        ("compute", "train-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs.node --wait 300"]),
+        ("compute", "other-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs.node --wait 300"]),
         ("compute", "train-1", "job", False, [INSTALL]),
         ("compute", "other-1", "job", False, []),
         ("head", "head", "job", False, []),

@@ -25,8 +25,9 @@ def machine(tmp_path: Path) -> Machine:
         )
         machine.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
     machine.command("systemctl")
-    (tmp_path / "bundle/gpucluster_node").mkdir()
-    (tmp_path / "bundle/gpucluster_node/credentials.py").touch()
+    for module in ("fleet.py", "jobs/credentials.py", "scratch/cache.py"):
+        (tmp_path / "bundle/gpucluster_node" / module).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "bundle/gpucluster_node" / module).touch()
     (tmp_path / "bundle/fleet.json").touch()
     return machine
 
@@ -45,7 +46,7 @@ def run(machine: Machine, role: str, *, credentials: str) -> list[str]:
 def test_every_node_has_the_service(machine: Machine, role: str, credentials: str) -> None:
     """Without s3_access as well: nodes that run would never hear that it came."""
     assert "systemctl restart gpucluster-credentials" in run(machine, role, credentials=credentials)
-    assert "node-program credentials" in (machine.root / UNIT).read_text()
+    assert "node-program jobs.credentials" in (machine.root / UNIT).read_text()
     assert (machine.root / PROFILE).exists() == ((role, credentials) == ("head", "yes"))
 
 
@@ -55,14 +56,24 @@ def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> N
     machine.command("python3", 'echo "$AWS_DEFAULT_REGION $AWS_STS_REGIONAL_ENDPOINTS $*"')
     (machine.root / "opt/gpucluster/bundle").mkdir(exist_ok=True)
     program = machine.root / "opt/gpucluster/bin/node-program"
-    argv, path = [program, "credentials"], {"PATH": f"{machine.bin}:/usr/bin:/bin"}
+    argv, path = [program, "jobs.credentials"], {"PATH": f"{machine.bin}:/usr/bin:/bin"}
     done = subprocess.run(argv, env=path, capture_output=True, text=True)
-    assert done.stdout.strip() == "eu-west-1 regional -m gpucluster_node.credentials"
+    assert done.stdout.strip() == "eu-west-1 regional -m gpucluster_node.jobs.credentials"
 
 
 def test_twice_restarts_nothing(machine: Machine) -> None:
     run(machine, "head", credentials="yes")
     assert "systemctl restart gpucluster-credentials" not in run(machine, "head", credentials="yes")
+
+
+@pytest.mark.parametrize(
+    ("changed", "restarts"), [("jobs/credentials.py", True), ("fleet.py", True), ("scratch/cache.py", False)]
+)
+def test_only_its_own_wing_and_what_all_share_restart_a_daemon(machine: Machine, changed: str, restarts: bool) -> None:
+    run(machine, "head", credentials="yes")
+    (machine.root / "bundle/gpucluster_node" / changed).write_text("# changed\n")
+    calls = run(machine, "head", credentials="yes")
+    assert ("systemctl restart gpucluster-credentials" in calls) == restarts
 
 
 def test_shells_hear_no_more_of_it_when_it_goes(machine: Machine) -> None:

@@ -129,7 +129,7 @@ CACHE = """#!{python} -I
 import os, sys
 from pathlib import Path
 sys.path.insert(0, "{root}/bootstrap")
-from gpucluster_node import scratch_cache, scratch_place
+from gpucluster_node.scratch import cache as scratch_cache, place as scratch_place
 scratch_cache.SPARE = 0
 scratch_place.place = lambda: Path("{scratch}", os.environ["SLURMD_NODENAME"])
 (scratch_place.place() / "cache").mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def test_a_node_gets_program_permission_and_epilog(machine: Machine) -> None:
         "etc/sudoers.d/gpucluster-ram 440\n"
         "ubuntu ALL=(root) NOPASSWD: /opt/gpucluster/bin/job-ram serve *, /opt/gpucluster/bin/job-ram mount\n"
         "opt/gpucluster/bin/job-ram 755\n"
-        '#!/bin/sh\nexec /opt/gpucluster/bin/node-program job_ram "$@"\n'
+        '#!/bin/sh\nexec /opt/gpucluster/bin/node-program beegfs.for_jobs "$@"\n'
         "opt/gpucluster/epilog.d/50-job-ram 755\n"
         "#!/bin/sh\nexec /opt/gpucluster/bin/job-ram release\n"
     )

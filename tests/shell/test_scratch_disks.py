@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from gpucluster_node import scratch_disks, scratch_place
-from gpucluster_node.scratch_disks import Unusable
+from gpucluster_node.scratch import disks as scratch_disks
+from gpucluster_node.scratch import place
+from gpucluster_node.scratch.disks import Unusable
 
 BLKID = 'for disk; do :; done; cat "{root}/labels/$(basename "$disk")" 2>/dev/null'
 """A file beside the disks holds the label of what lies on each."""
@@ -67,13 +68,11 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
     for name, path in {"BY_ID": "dev/disk/by-id", "ARRAY": "dev/md/scratch", "SINCE_BOOT": "run/scratch"}.items():
         monkeypatch.setattr(scratch_disks, name, tmp_path / path)
     for name, path in {"MOUNT": "scratch", "ON_ROOT": "var/scratch"}.items():
-        monkeypatch.setattr(scratch_place, name, tmp_path / path)
+        monkeypatch.setattr(place, name, tmp_path / path)
     monkeypatch.setattr(scratch_disks, "TIMEOUT_S", 1)
     monkeypatch.setattr(scratch_disks.await_disks, "__defaults__", (0,))
     monkeypatch.setattr(scratch_disks.lead_to, "__defaults__", (tmp_path / "image-nvme",))
-    monkeypatch.setattr(
-        os.path, "ismount", lambda path: path == scratch_place.MOUNT and (tmp_path / "mounted").exists()
-    )
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == place.MOUNT and (tmp_path / "mounted").exists())
     return made
 
 
@@ -203,7 +202,7 @@ def test_jobs_are_not_sent_to_disks_that_failed(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told = tmp_path / "etc/scratch"
-    monkeypatch.setattr(scratch_place.tell, "__defaults__", (told,))
+    monkeypatch.setattr(place.tell, "__defaults__", (told,))
     monkeypatch.setattr("sys.argv", ["scratch_disks", "3800", getpass.getuser()])
     with pytest.raises(SystemExit, match="0 NVMe instance store disks"):
         scratch_disks.main()
@@ -214,12 +213,12 @@ def test_the_place_is_told_and_laid_out_once_for_a_boot(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told = tmp_path / "etc/scratch"
-    monkeypatch.setattr(scratch_place.tell, "__defaults__", (told,))
+    monkeypatch.setattr(place.tell, "__defaults__", (told,))
     monkeypatch.setattr("sys.argv", ["scratch_disks", "0", getpass.getuser()])
     (tmp_path / "var/scratch/jobs/7").mkdir(parents=True)
     scratch_disks.main()
     assert told.read_text() == f"{tmp_path}/var/scratch\n"
-    assert scratch_place.place(told) == tmp_path / "var/scratch"
+    assert place.place(told) == tmp_path / "var/scratch"
     assert not (tmp_path / "var/scratch/jobs/7").exists()
     (tmp_path / "var/scratch/jobs/8").mkdir()
     scratch_disks.main()  # with the bundle's next version, while a job runs

@@ -51,7 +51,7 @@ def test_the_disks_of_the_type_are_taken_unless_the_partition_says_off(
 ) -> None:
     assert "systemctl restart gpucluster-scratch" in run(machine, gigabytes=gigabytes, off=off)
     unit = (machine.root / UNIT).read_text()
-    assert f"node-program scratch_disks {wanted} ubuntu\n" in unit and "Before=slurmd.service" in unit
+    assert f"node-program scratch.disks {wanted} ubuntu\n" in unit and "Before=slurmd.service" in unit
 
 
 def test_twice_restarts_nothing(machine: Machine) -> None:
@@ -99,7 +99,7 @@ def test_scratch_puts_its_programs_there(machine: Machine) -> None:
     (machine.root / "opt/gpucluster/bin/node-program").write_text(f'#!/bin/sh\necho "$*" >>{machine.root}/ran\n')
     (machine.root / "opt/gpucluster/bin/node-program").chmod(0o755)
     assert [hook(machine, name).returncode for name in ("prolog", "epilog")] == [0, 0]
-    assert (machine.root / "ran").read_text() == "scratch_jobs begin\nscratch_jobs end\n"
+    assert (machine.root / "ran").read_text() == "scratch.jobs begin\nscratch.jobs end\n"
 
 
 def test_jobs_call_the_cache_with_the_machines_own_python(machine: Machine, tmp_path: Path) -> None:

@@ -74,6 +74,6 @@ def test_slurm_may_run_these_as_root_and_nothing_else(root: Path) -> None:
     run(root)
     (rule,) = (root / "etc/sudoers.d/gpucluster-staging").read_text().splitlines()
     commands = rule.removeprefix("slurm ALL=(root) NOPASSWD: ").split(", ")
-    program = "/opt/gpucluster/bin/node-program staging"
+    program = "/opt/gpucluster/bin/node-program lustre.staging"
     assert commands == [f"{program} {verb} *" for verb in ("data-in", "data-out", "teardown")]
     assert f'"sudo -n {program}"' in (root / "etc/slurm/burst_buffer.lua").read_text()

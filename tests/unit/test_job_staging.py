@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpucluster_node import directives
+from gpucluster_node.lustre import directives
 
 from gpucluster.config import loads
 from gpucluster.errors import JobSpecError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpucluster_node import directives
+from gpucluster_node.lustre import directives
 
 from gpucluster import shard_array
 from gpucluster.config import loads

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpucluster_node import beegfs_head, beegfs_node, fill, retry, slurm
-from gpucluster_node import beegfs_state as shared
-from gpucluster_node.beegfs_head import Action, decide
-from gpucluster_node.beegfs_state import Report, Settings, State
-from gpucluster_node.fill import Item
+from gpucluster_node import retry, slurm
+from gpucluster_node.beegfs import fill, head
+from gpucluster_node.beegfs import node as beegfs_node
+from gpucluster_node.beegfs import state as shared
+from gpucluster_node.beegfs.fill import Item
+from gpucluster_node.beegfs.head import Action, decide
+from gpucluster_node.beegfs.state import Report, Settings, State
 
 SERVERS = ("train-1", "train-2")
 SETTINGS = Settings("/ram", "cluster", "train", SERVERS, "s3://b/data", None, "8", 150)
@@ -206,21 +208,21 @@ def test_state_and_reports_travel_in_files(tmp_path: Path) -> None:
 )
 def test_a_job_uses_it_if_it_names_it(tmp_path: Path, script: str, uses: bool) -> None:
     (tmp_path / "job.sbatch").write_text(script)
-    assert beegfs_head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch"))) is uses
+    assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch"))) is uses
 
 
 def test_the_specification_beside_the_script_counts(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"channels": {"train": {"source": "/ram/imagenet"}}}')
-    assert beegfs_head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
+    assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
 
 
 def test_what_is_no_script_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "beegfs.json").write_text('{"mount": "/ram"}')
     monkeypatch.chdir(tmp_path)
-    assert not beegfs_head.names("/ram", slurm.Queued("1", True, "(null)"))
+    assert not head.names("/ram", slurm.Queued("1", True, "(null)"))
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "beegfs.json").unlink()
-    assert not beegfs_head.names("/ram", slurm.Queued("1", True, str(tmp_path / "pipe")))
+    assert not head.names("/ram", slurm.Queued("1", True, str(tmp_path / "pipe")))
 
 
 def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

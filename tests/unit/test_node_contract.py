@@ -10,17 +10,18 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from gpucluster_node import fleet, update
+from gpucluster_node import fleet
+from gpucluster_node.head import update
 
 from gpucluster import config, render
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = sorted((ROOT / "bootstrap/gpucluster_node").glob("*.py"))
+PROGRAMS = sorted((ROOT / "bootstrap/gpucluster_node").rglob("*.py"))
 CLUSTERS = sorted([ROOT / "cluster.yaml", *(ROOT / "examples").glob("*.yaml")])
 ALLOWED = {*sys.stdlib_module_names, "boto3", "botocore", "gpucluster_node"}
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_imports_only_what_nodes_have(path: Path) -> None:
     tree = ast.parse(path.read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

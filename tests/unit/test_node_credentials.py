@@ -12,9 +12,10 @@ from botocore.credentials import ContainerProvider
 from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError
 from botocore.session import get_session
 from botocore.stub import Stubber
-from gpucluster_node import fleet, job_role
-from gpucluster_node.credentials import PATH, Server, answer
-from gpucluster_node.job_role import Credentials, Keeper, NoCredentials, NoRole
+from gpucluster_node import fleet
+from gpucluster_node.jobs import role
+from gpucluster_node.jobs.credentials import PATH, Server, answer
+from gpucluster_node.jobs.role import Credentials, Keeper, NoCredentials, NoRole
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ARN = "arn:aws:iam::123456789012:role/Mine-StorageJobsRole"
@@ -137,7 +138,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Stubber]]:
     """SSM and STS, which answer what a test says."""
     keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": "us-east-1"}
     made = {name: get_session().create_client(name, **keys) for name in ("ssm", "sts")}
-    monkeypatch.setattr(job_role, "client", made.__getitem__)
+    monkeypatch.setattr(role, "client", made.__getitem__)
     stubs = {name: Stubber(each) for name, each in made.items()}
     for stub in stubs.values():
         stub.activate()
@@ -154,13 +155,13 @@ def test_the_role_is_the_one_that_the_deployment_made(clients: dict[str, Stubber
     value = {"Parameter": {"Value": json.dumps({"role_arn": ARN})}}
     clients["ssm"].add_response("get_parameter", value, PARAMETER)
     answered = {"AccessKeyId": "ASIA" + "1" * 12, "SecretAccessKey": "s", "SessionToken": "t", "Expiration": START}
-    session = {"RoleArn": ARN, "RoleSessionName": job_role.socket.gethostname()}
+    session = {"RoleArn": ARN, "RoleSessionName": role.socket.gethostname()}
     clients["sts"].add_response("assume_role", {"Credentials": answered}, session)
-    taken = job_role.take(CLUSTER)
+    taken = role.take(CLUSTER)
     assert taken.document()["Expiration"] == "2026-11-21T12:00:00Z"
 
 
 def test_a_cluster_without_such_a_role_says_so(clients: dict[str, Stubber]) -> None:
     clients["ssm"].add_client_error("get_parameter", "ParameterNotFound", expected_params=PARAMETER)
     with pytest.raises(NoRole, match="no s3_access"):
-        job_role.take(CLUSTER)
+        role.take(CLUSTER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpucluster_node import environments
+from gpucluster_node.jobs import environments
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.stub import Stubber
-from gpucluster_node import fleet, host_key
+from gpucluster_node import fleet
+from gpucluster_node.head import host_key
 
 CLUSTER = fleet.Fleet("c", "us-east-1", "c.internal", "/gpucluster/c/", ())
 NAME = "/gpucluster/c/host-key"

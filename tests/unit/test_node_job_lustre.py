@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import job_lustre, lustre_users, slurm, staging
-from gpucluster_node.directives import parse
-from gpucluster_node.lustre_users import Place, State
+from gpucluster_node import slurm
+from gpucluster_node.lustre import for_jobs, staging
+from gpucluster_node.lustre import users as lustre_users
+from gpucluster_node.lustre.directives import parse
+from gpucluster_node.lustre.users import Place, State
 
 REQUEST = {"FileSystemType": "LUSTRE", "Tags": [{"Key": "Name", "Value": "Mine-fsx"}]}
-PRIVATE = f"{job_lustre.PRIVATE}/data-fsx"
+PRIVATE = f"{for_jobs.PRIVATE}/data-fsx"
 LINKS = [{"FileSystemPath": "/data"}, {"FileSystemPath": "/results"}]
 
 
@@ -75,7 +77,7 @@ class PlayedFsx:
 
 @dataclass
 class Stage:
-    keeper: job_lustre.Keeper
+    keeper: for_jobs.Keeper
     fsx: PlayedFsx
     left: str = ""
     """On Lustre alone."""
@@ -112,14 +114,14 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     place = Place.of("/data/fsx", tmp_path)
     place.make()
     wanted = {"request": REQUEST, "links": LINKS, "idle_s": 600, "for_everybody": ["/", "/results"]}
-    made = Stage(job_lustre.Keeper(place, lambda: dict(wanted), fsx := PlayedFsx()), fsx)
+    made = Stage(for_jobs.Keeper(place, lambda: dict(wanted), fsx := PlayedFsx()), fsx)
 
     def look(_: Any, *, export: bool = True) -> str:
         fsx.calls.append("export" if export else "look")
         made.at_look()
         return made.left
 
-    monkeypatch.setattr(job_lustre, "not_exported", look)
+    monkeypatch.setattr(for_jobs, "not_exported", look)
     mounts = set[str]()
 
     def mount(place: Place, where: str = "") -> None:
@@ -129,13 +131,13 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 
     def unmount(mounted: str, *, by_force: bool = False) -> None:
         if mounted in mounts and mounted == place.mount and made.in_use and not by_force:
-            raise job_lustre.LustreError(f"{mounted} is in use")
+            raise for_jobs.LustreError(f"{mounted} is in use")
         if mounted in mounts:
             mounts.remove(mounted)
             fsx.calls.append(f"unmount {mounted}")
 
-    monkeypatch.setattr(job_lustre, "mount", mount)
-    monkeypatch.setattr(job_lustre, "unmount", unmount)
+    monkeypatch.setattr(for_jobs, "mount", mount)
+    monkeypatch.setattr(for_jobs, "unmount", unmount)
     return made
 
 
@@ -149,7 +151,7 @@ def test_nothing_is_made_that_the_head_node_cannot_mount(
 ) -> None:
     note = tmp_path / "lustre.missing"
     note.write_text("step=lustre_client line=14: FSx has no Lustre client for kernel 7.0.0-1014-aws of noble\n")
-    monkeypatch.setattr(job_lustre, "LUSTRE_MISSING", note)
+    monkeypatch.setattr(for_jobs, "LUSTRE_MISSING", note)
     stage.place.register("7", ["7"])
     stage.step(3)
     assert "create" not in stage.fsx.calls
@@ -316,7 +318,7 @@ def test_jobs_that_slurm_has_forgotten_leave(stage: Stage) -> None:
         stage.place.register("12", ["12"])  # while Slurm is asked
         return slurm.unfinished(text)
 
-    job_lustre.forget_ended(stage.place, asked)
+    for_jobs.forget_ended(stage.place, asked)
     assert stage.place.users() == {"9", "12"}
 
 
@@ -327,19 +329,19 @@ def test_the_end_of_the_cluster_deletes_it(stage: Stage, monkeypatch: pytest.Mon
     monkeypatch.setattr(time, "sleep", gone)
     stage.until_ready()
     stage.left = "1 of 2 files of /data/fsx are not in S3, such as /data/fsx/x"
-    with pytest.raises(job_lustre.LustreError, match="1 of 2 files"):
-        job_lustre.end(stage.keeper, discard=False)
+    with pytest.raises(for_jobs.LustreError, match="1 of 2 files"):
+        for_jobs.end(stage.keeper, discard=False)
     assert "delete" not in stage.fsx.calls
-    assert job_lustre.end(stage.keeper, discard=True) == "fs-1"
+    assert for_jobs.end(stage.keeper, discard=True) == "fs-1"
     assert (stage.fsx.systems, stage.state.phase) == ({}, "absent")
-    assert job_lustre.end(stage.keeper, discard=False) is None
+    assert for_jobs.end(stage.keeper, discard=False) is None
 
 
 def test_the_end_finds_one_whose_id_nobody_has_noted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: stage.fsx.systems.clear())
     stage.place.save(State("creating", "a"))
     stage.fsx.systems["fs-lost"] = "AVAILABLE"
-    assert job_lustre.end(stage.keeper, discard=False) == "fs-lost"
+    assert for_jobs.end(stage.keeper, discard=False) == "fs-lost"
 
 
 def test_a_job_waits_until_it_is_there_and_its_nodes_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from gpucluster_node import fleet, job_ram
-from gpucluster_node.ram_places import Refused
+from gpucluster_node import fleet
+from gpucluster_node.beegfs import for_jobs
+from gpucluster_node.beegfs.places import Refused
 
 SERVICES = """
 echo "$1 management=${MANAGEMENT-} number=${NUMBER-}" >>"$CALLS"
@@ -34,12 +35,12 @@ class Node:
         self.registered.write_text(BOTH)
         self.patch = monkeypatch
         monkeypatch.setattr(fleet, "BUNDLE", root / "bundle")
-        monkeypatch.setattr(job_ram, "SERVICES", root / "bundle/beegfs.sh")
-        monkeypatch.setattr(job_ram, "STATE", root / "run/state.json")
-        monkeypatch.setattr(job_ram, "address", lambda node: f"{node}.test")
-        monkeypatch.setattr(job_ram, "answers", lambda node, port: True)
-        monkeypatch.setattr(job_ram, "as_user", lambda user, *argv: list(argv))
-        monkeypatch.setattr(job_ram, "READY_S", 0.3)
+        monkeypatch.setattr(for_jobs, "SERVICES", root / "bundle/beegfs.sh")
+        monkeypatch.setattr(for_jobs, "STATE", root / "run/state.json")
+        monkeypatch.setattr(for_jobs, "address", lambda node: f"{node}.test")
+        monkeypatch.setattr(for_jobs, "answers", lambda node, port: True)
+        monkeypatch.setattr(for_jobs, "as_user", lambda user, *argv: list(argv))
+        monkeypatch.setattr(for_jobs, "READY_S", 0.3)
         monkeypatch.setattr(shutil, "chown", lambda path, user, group: None)
         monkeypatch.setattr(os, "environ", {**os.environ, "CALLS": str(self.calls_file), "SUDO_UID": "0"})
         os.environ["REGISTERED"] = str(self.registered)
@@ -51,7 +52,7 @@ class Node:
 
     def serve(self, this: str = "train-1") -> None:
         self.patch.setattr(socket, "gethostname", lambda: this)
-        job_ram.serve("7", str(self.folder), "train-1", "train-2")
+        for_jobs.serve("7", str(self.folder), "train-1", "train-2")
 
     def calls(self) -> list[str]:
         lines = self.calls_file.read_text().splitlines()
@@ -63,7 +64,7 @@ class Node:
         path = self.root / "job-ram"
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
-        self.patch.setattr(job_ram, "PROGRAM", str(path))
+        self.patch.setattr(for_jobs, "PROGRAM", str(path))
 
     def log(self) -> str:
         path = self.folder / "log.txt"
@@ -81,14 +82,14 @@ def test_the_first_node_manages_and_waits_for_all_servers(node: Node) -> None:
     assert node.calls() == ["leave management= number="] + [
         f"{verb} {told}" for verb in ("management", "server", "list")
     ]
-    job_ram.mount()
+    for_jobs.mount()
     assert node.calls() == [f"client {told}"]
     assert (node.mount / ".gpucluster").is_dir()
 
 
 def test_the_others_only_serve_and_mount(node: Node) -> None:
     node.serve("train-2")
-    job_ram.mount()
+    for_jobs.mount()
     told = "management=train-1.test number=2"
     assert node.calls() == ["leave management= number=", f"server {told}", f"client {told}"]
 
@@ -108,7 +109,7 @@ def test_management_that_does_not_answer_yet_is_asked_again(node: Node, monkeypa
 
 def test_where_nothing_is_served_nothing_is_mounted(node: Node) -> None:
     with pytest.raises(Refused, match="nothing is served here"):
-        job_ram.mount()
+        for_jobs.mount()
 
 
 def test_a_service_that_fails_leaves_nothing_and_says_why(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ def test_a_service_that_fails_leaves_nothing_and_says_why(node: Node, monkeypatc
     with pytest.raises(Refused, match="server: step=beegfs_server line=3: no memory"):
         node.serve()
     assert node.calls()[-1].startswith("leave")
-    assert not job_ram.STATE.exists()
+    assert not for_jobs.STATE.exists()
 
 
 def test_a_machine_that_is_not_of_the_job_is_left_alone(node: Node) -> None:
@@ -129,9 +130,9 @@ def test_a_job_that_wrote_everything_back_is_only_ended(node: Node) -> None:
     node.serve()
     node.calls()
     (node.folder / "ram/exported").touch()
-    job_ram.release()
+    for_jobs.release()
     assert node.calls() == ["leave management= number="]
-    assert (node.log(), job_ram.STATE.exists()) == ("", False)
+    assert (node.log(), for_jobs.STATE.exists()) == ("", False)
 
 
 def test_a_new_making_forgets_what_an_earlier_one_wrote_back(node: Node) -> None:
@@ -144,7 +145,7 @@ def test_a_new_making_forgets_what_an_earlier_one_wrote_back(node: Node) -> None
 def test_what_a_stopped_job_could_not_write_back_its_epilog_does(node: Node) -> None:
     node.program('echo "train-1: exported 3 files $*"')
     node.serve()
-    job_ram.release()
+    for_jobs.release()
     assert node.log() == "[ram] train-1: exported 3 files export 0 1\n"
     assert (node.folder / "ram/ended").exists()
     assert node.calls()[-1].startswith("leave")
@@ -153,15 +154,15 @@ def test_what_a_stopped_job_could_not_write_back_its_epilog_does(node: Node) -> 
 def test_an_export_that_fails_in_the_epilog_is_told(node: Node) -> None:
     node.program("echo 'error: train-1: no bucket'; exit 1")
     node.serve()
-    job_ram.release()
+    for_jobs.release()
     assert node.log() == "[ram] error: train-1: no bucket; what did not get there is lost\n"
 
 
 def test_with_a_server_lost_nothing_goes_over_what_is_safe(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.program("echo exported")
     node.serve()
-    monkeypatch.setattr(job_ram, "answers", lambda name, port: name != "train-2")
-    job_ram.release()
+    monkeypatch.setattr(for_jobs, "answers", lambda name, port: name != "train-2")
+    for_jobs.release()
     assert node.log() == f"[ram] warning: nothing is written back: train-2 and its part of {node.mount} are lost\n"
 
 
@@ -175,33 +176,33 @@ def test_another_node_waits_for_the_first_to_be_done(node: Node, monkeypatch: py
         (node.folder / "ram/ended").touch()
 
     monkeypatch.setattr(time, "sleep", sleep)
-    job_ram.release()
+    for_jobs.release()
     assert waits == [""]
     assert node.calls() == ["leave management= number="]
 
 
 def test_it_does_not_wait_for_a_first_node_that_is_gone(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.serve("train-2")
-    monkeypatch.setattr(job_ram, "answers", lambda name, port: False)
+    monkeypatch.setattr(for_jobs, "answers", lambda name, port: False)
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    job_ram.release()
-    assert not job_ram.STATE.exists()
+    for_jobs.release()
+    assert not for_jobs.STATE.exists()
 
 
 def test_the_epilog_of_another_job_touches_nothing(node: Node) -> None:
     node.serve()
     node.calls()
     os.environ["SLURM_JOB_ID"] = "8"
-    job_ram.release()
-    assert (node.calls(), job_ram.STATE.exists()) == ([], True)
+    for_jobs.release()
+    assert (node.calls(), for_jobs.STATE.exists()) == ([], True)
 
 
 def test_memory_that_stays_taken_fails_the_epilog(node: Node) -> None:
     node.serve()
     (node.folder / "ram/exported").touch()
     os.environ["FAILS"] = "leave"
-    assert job_ram._run(["release"]) == 1
-    assert job_ram.STATE.exists()
+    assert for_jobs._run(["release"]) == 1
+    assert for_jobs.STATE.exists()
 
 
 @pytest.mark.parametrize(("status", "ended"), [(0, False), (1, True)])
@@ -215,14 +216,14 @@ def test_a_lost_part_is_announced_and_the_job_requeued_or_ended(
         looks.append(name)
         return name == "train-1" or len(looks) < 9
 
-    monkeypatch.setattr(job_ram, "answers", answers)
+    monkeypatch.setattr(for_jobs, "answers", answers)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
     scontrol = node.root / "scontrol"
     scontrol.write_text(f'#!/bin/sh\necho "$*" >>{node.calls_file}\necho disabled >&2\nexit {status}\n')
     scontrol.chmod(0o755)
     os.environ["PATH"] = f"{node.root}:{os.environ['PATH']}"
-    job_ram.watch("7", str(node.folder), "4711", "train-1", "train-2")
+    for_jobs.watch("7", str(node.folder), "4711", "train-1", "train-2")
     assert node.calls() == ["requeue 7"]
     assert (node.folder / "ram/lost").read_text() == "train-2\n"
     said = capsys.readouterr().out
@@ -241,15 +242,15 @@ def test_a_server_that_is_late_once_is_not_lost(node: Node, monkeypatch: pytest.
             raise InterruptedError
         return found
 
-    monkeypatch.setattr(job_ram, "serves", serves)
+    monkeypatch.setattr(for_jobs, "serves", serves)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with pytest.raises(InterruptedError):
-        job_ram.watch("7", str(node.folder), "4711", "train-1")
+        for_jobs.watch("7", str(node.folder), "4711", "train-1")
 
 
 def test_answers_asks_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_ram, "address", lambda name: "127.0.0.1")
+    monkeypatch.setattr(for_jobs, "address", lambda name: "127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert job_ram.answers("train-1", port)
-    assert not job_ram.answers("train-1", port)
+        assert for_jobs.answers("train-1", port)
+    assert not for_jobs.answers("train-1", port)

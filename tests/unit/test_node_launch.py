@@ -13,21 +13,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
-from gpucluster_node import (
-    aws,
-    dns,
-    ec2,
-    fleet,
-    in_flight,
-    launch,
-    rates,
-    refusals,
-    release,
-    resume,
-    slurm,
-    suspend,
-    update,
-)
+from gpucluster_node import aws, dns, ec2, fleet, rates, refusals, slurm
+from gpucluster_node.head import release, update
+from gpucluster_node.power import in_flight, launch, resume, suspend
 
 CLUSTER = fleet.parse(
     {

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from botocore.session import get_session
 from botocore.stub import Stubber
-from gpucluster_node import fleet, job_logs, publish, refusals, slurm
-from gpucluster_node.publish import View
+from gpucluster_node import fleet, refusals, slurm
+from gpucluster_node.watch import job_logs, publish
+from gpucluster_node.watch.publish import View
 
 CLUSTER = fleet.parse(
     {

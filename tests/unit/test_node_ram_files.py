@@ -11,8 +11,9 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import ram_files, ram_places
-from gpucluster_node.ram_places import Folder, Item, Prefix, Refused
+from gpucluster_node.beegfs import files as ram_files
+from gpucluster_node.beegfs import places
+from gpucluster_node.beegfs.places import Folder, Item, Prefix, Refused
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -62,7 +63,7 @@ def put(root: Path, **files: str) -> None:
 
 
 def texts(root: Path) -> dict[str, str]:
-    return {item.name: (root / item.name).read_text() for item in ram_places.walk(root, without=ram_files.OWN)}
+    return {item.name: (root / item.name).read_text() for item in places.walk(root, without=ram_files.OWN)}
 
 
 def keys(s3: Any) -> dict[str, str]:

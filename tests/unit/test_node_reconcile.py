@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from gpucluster_node import ec2, fleet, outdated, retry, slurm
-from gpucluster_node.reconcile import Action, Seen, decide, explained
+from gpucluster_node import ec2, fleet, retry, slurm
+from gpucluster_node.power import outdated
+from gpucluster_node.power.reconcile import Action, Seen, decide, explained
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
 CLUSTER = fleet.parse(

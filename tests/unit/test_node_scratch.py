@@ -15,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpucluster_node import scratch_cache, scratch_jobs, scratch_place
-from gpucluster_node.scratch_cache import Cache, NoRoom
+from gpucluster_node.scratch import cache as scratch_cache
+from gpucluster_node.scratch import jobs
+from gpucluster_node.scratch import place as scratch_place
+from gpucluster_node.scratch.cache import Cache, NoRoom
 
 A, B, C = "a" * 64, "b" * 16, "c" * 40
 PYTHON = (sys.executable, "-c")
@@ -176,14 +178,14 @@ def test_a_fill_that_failed_has_no_promise_left(place: Path, monkeypatch: pytest
 
 
 def test_a_jobs_end_leaves_the_data_sets_and_nothing_else(place: Path, cache: Cache) -> None:
-    scratch_jobs.begin(place, "7", os.getuid())
+    jobs.begin(place, "7", os.getuid())
     (place / "jobs/7/mine").touch()
     (place / "loose").mkdir()
     (place / "loose/file").touch()
     (place / "link").symlink_to("/etc")
     (place / "containers/image").touch()
     kept, _ = cache.fill(A, 1, writing("x"))
-    assert scratch_jobs.end(place, "7") == []
+    assert jobs.end(place, "7") == []
     assert sorted(path.name for path in place.iterdir()) == ["cache", "containers", "jobs"]
     assert not any((place / "jobs").glob("[!.]*")) and not any((place / "jobs/.gone").iterdir())
     assert (place / "containers/image").exists()
@@ -193,29 +195,29 @@ def test_a_jobs_end_leaves_the_data_sets_and_nothing_else(place: Path, cache: Ca
 
 def test_a_job_that_shares_the_node_keeps_what_is_its(place: Path, cache: Cache) -> None:
     for job in ("7", "8"):
-        scratch_jobs.begin(place, job, os.getuid())
+        jobs.begin(place, job, os.getuid())
     (place / "loose").touch()
-    scratch_jobs.end(place, "7")
+    jobs.end(place, "7")
     assert (place / "loose").exists() and not (place / "jobs/7").exists()
-    scratch_jobs.end(place, "8")
+    jobs.end(place, "8")
     assert not (place / "loose").exists()
 
 
 def test_a_job_that_begins_while_another_ends_loses_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scratch_jobs.begin(place, "7", os.getuid())
+    jobs.begin(place, "7", os.getuid())
     (place / "loose").mkdir()
     remove, removed = scratch_place.remove, []
 
     def slow(path: Path, device: int) -> bool:
         removed.append(path)
         if len(removed) == 2:  # its own folder is gone, the rest is going
-            scratch_jobs.begin(place, "8", os.getuid())
+            jobs.begin(place, "8", os.getuid())
             (place / "loose").mkdir(exist_ok=True)
             (place / "loose/of-8").touch()
         return remove(path, device)
 
     monkeypatch.setattr(scratch_place, "remove", slow)
-    assert scratch_jobs.end(place, "7") == []
+    assert jobs.end(place, "7") == []
     assert (place / "jobs/8").is_dir() and (place / "loose/of-8").exists()
 
 
@@ -231,7 +233,7 @@ def test_what_is_being_filled_is_not_discarded(place: Path) -> None:
 
 
 def test_a_job_begins_when_it_is_decided_what_goes(place: Path) -> None:
-    beginning = threading.Thread(target=scratch_jobs.begin, args=(place, "8", os.getuid()))
+    beginning = threading.Thread(target=jobs.begin, args=(place, "8", os.getuid()))
     with (place / "jobs/.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         beginning.start()
@@ -243,34 +245,34 @@ def test_a_job_begins_when_it_is_decided_what_goes(place: Path) -> None:
 
 def test_what_an_end_could_not_remove_the_next_one_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for job in ("7", "8"):
-        scratch_jobs.begin(place, job, os.getuid())
+        jobs.begin(place, job, os.getuid())
     (place / "loose").touch()
     rename = Path.rename
     monkeypatch.setattr(Path, "rename", lambda self, to: os.rmdir("/proc") if self.name == "7" else rename(self, to))
-    assert scratch_jobs.end(place, "7") == ["jobs/7"]
+    assert jobs.end(place, "7") == ["jobs/7"]
     assert (place / "loose").exists()
-    assert scratch_jobs.end(place, "8") == ["jobs/7"]
+    assert jobs.end(place, "8") == ["jobs/7"]
     assert not (place / "loose").exists()  # what stays of job 7 is no job
     monkeypatch.undo()
-    scratch_jobs.begin(place, "9", os.getuid())
-    assert scratch_jobs.end(place, "9") == []
+    jobs.begin(place, "9", os.getuid())
+    assert jobs.end(place, "9") == []
     assert not any((place / "jobs").glob("[!.]*")) and not any((place / "jobs").glob(".over-*"))
 
 
 def test_a_job_has_a_folder_that_is_its_own(place: Path) -> None:
-    scratch_jobs.begin(place, "7", os.getuid())
-    scratch_jobs.begin(place, "7", os.getuid())  # requeued
+    jobs.begin(place, "7", os.getuid())
+    jobs.begin(place, "7", os.getuid())  # requeued
     status = (place / "jobs/7").stat()
     assert (status.st_mode & 0o777, status.st_uid) == (0o700, os.getuid())
     assert place.stat().st_mode & 0o7777 == 0o1777
 
 
 def test_no_job_outlives_its_machine(place: Path, cache: Cache) -> None:
-    scratch_jobs.begin(place, "7", os.getuid())
+    jobs.begin(place, "7", os.getuid())
     (place / "loose").touch()
     kept, _ = cache.fill(A, 1, writing("x"))
     (place / "cache" / f".{B}.new").mkdir()
-    assert scratch_jobs.boot(place) == []
+    assert jobs.boot(place) == []
     assert list((place / "jobs").iterdir()) == [] and not (place / "loose").exists()
     assert kept.exists() and cache.entries()[0].jobs == () and not (place / "cache" / f".{B}.new").exists()
 
@@ -298,10 +300,10 @@ USAGES: list[tuple[tuple[str, ...], int, str]] = [
 @pytest.fixture
 def command(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
     """scratch-cache as jobs call it, of this place."""
-    nodes = Path(scratch_cache.__file__).parents[1]
+    nodes = Path(scratch_cache.__file__).parents[2]
     program = (
         f"import sys; sys.path.insert(0, '{nodes}'); from pathlib import Path\n"
-        "from gpucluster_node import scratch_cache as c\n"
+        "from gpucluster_node.scratch import cache as c\n"
         f"c.scratch_place.place = lambda: Path('{place}'); c.Cache._free = lambda self: 10**9; sys.exit(c.main())"
     )
 

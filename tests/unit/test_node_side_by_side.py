@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import aws, dns, ec2, fleet, in_flight, launch, rates, reconcile, refusals, resume, slurm
+from gpucluster_node import aws, dns, ec2, fleet, rates, refusals, slurm
+from gpucluster_node.power import in_flight, launch, reconcile, resume
 
-BOOTSTRAP = Path(in_flight.__file__).parents[1]
+BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
 CLUSTER = fleet.Fleet(
     "c",
@@ -310,7 +311,7 @@ def test_reconcile_leaves_alone_what_resume_is_at_work_on(world: World, jobs: in
 
 def test_what_a_killed_resume_was_at_work_on_is_taken_up(tmp_path: Path) -> None:
     code = (
-        "import sys, time, pathlib; from gpucluster_node import in_flight;"
+        "import sys, time, pathlib; from gpucluster_node.power import in_flight;"
         "record = in_flight.Record(['train-1', 'train-2', 'train-3'], pathlib.Path(sys.argv[1]));"
         "record.done(['train-2']); print('ready', flush=True); time.sleep(60)"
     )

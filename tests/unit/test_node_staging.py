@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from gpucluster_node import directives, hsm, slurm, staging, transfer, verdict
-from gpucluster_node.directives import Directives
-from gpucluster_node.transfer import Outcome, Transfer
+from gpucluster_node import slurm
+from gpucluster_node.lustre import directives, hsm, staging, transfer, verdict
+from gpucluster_node.lustre.directives import Directives
+from gpucluster_node.lustre.transfer import Outcome, Transfer
 
 RELEASED, EXPORTED, DIRTY, NEW = 0xD, 0x9, 0xB, 0x0
 

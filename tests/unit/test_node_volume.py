@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpucluster_node import fleet, head, volume
+from gpucluster_node import fleet
+from gpucluster_node.head import heads, volume
 
-ME = head.Head("i-new", "running", "GpuCluster", "head", "1234")
+ME = heads.Head("i-new", "running", "GpuCluster", "head", "1234")
 
 
-def other(state: str = "running", cluster: str = "GpuCluster", role: str = "head") -> head.Head:
-    return head.Head("i-old", state, cluster, role, "0000")
+def other(state: str = "running", cluster: str = "GpuCluster", role: str = "head") -> heads.Head:
+    return heads.Head("i-old", state, cluster, role, "0000")
 
 
 def attachment(instance_id: str, state: str = "attached") -> dict[str, str]:
@@ -34,7 +35,7 @@ def attachment(instance_id: str, state: str = "attached") -> dict[str, str]:
     ],
 )
 def test_each_step_of_the_takeover(
-    what: str, attached: dict[str, str] | None, holder: head.Head | None, move: str
+    what: str, attached: dict[str, str] | None, holder: heads.Head | None, move: str
 ) -> None:
     assert volume.next_move(attached, holder, ME, wanted=True) == move, what
 
@@ -44,7 +45,7 @@ def test_each_step_of_the_takeover(
     [(other(cluster="Another"), True), (other(role="compute"), True), (other(), False)],
     ids=["another cluster's", "a compute node", "this head is not the one that the stack wants"],
 )
-def test_nobody_else_is_stopped(holder: head.Head, wanted: bool) -> None:
+def test_nobody_else_is_stopped(holder: heads.Head, wanted: bool) -> None:
     with pytest.raises(volume.NotOurs, match="i-old has the data volume"):
         volume.next_move(attachment("i-old"), holder, ME, wanted=wanted)
 

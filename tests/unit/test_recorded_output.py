@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from gpucluster_node import hsm
 from gpucluster_node import slurm as node_slurm
+from gpucluster_node.lustre import hsm
 from test_preflight import NCCL, PROBE
 
 from gpucluster import slurm

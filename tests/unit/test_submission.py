@@ -115,7 +115,7 @@ def test_a_job_waits_for_the_environment_that_is_being_made(cluster, workdir):
     assert (done.job_id, [build.job_id for build in done.builds]) == ("42", ["7"])
     assert done.builds[0].told == "the environment torch is not there yet: job 7 makes it, once for this cluster"
     called = (cluster / "bin" / "sudo.called").read_text()
-    assert called == "-n /opt/gpucluster/bin/node-program environments ensure torch\n"
+    assert called == "-n /opt/gpucluster/bin/node-program jobs.environments ensure torch\n"
     options = (cluster / "bin" / "sbatch.called").read_text().split()
     assert options[:3] == ["--parsable", "--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
 

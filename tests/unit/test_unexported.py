@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpucluster_node import linked, staging
+from gpucluster_node.lustre import linked, staging
 from test_node_staging import EXPORTED, NEW, RELEASED, PlayedLfs
 
 from gpucluster import unexported
@@ -64,7 +64,7 @@ def test_what_is_on_lustre_alone_is_not_deleted(monkeypatch: pytest.MonkeyPatch)
 def test_it_may_be_exported_first_or_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     head = PlayedHead(LOST[:1])
     keep(monkeypatch, head, DELETED, export=True)
-    assert head.asked[0][-2:] == ["linked", "--export"]
+    assert head.asked[0][-2:] == ["lustre.linked", "--export"]
     head = PlayedHead(LOST)
     keep(monkeypatch, head, DELETED, discard=True)
     assert head.asked == []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpucluster_node import agent_config, job_logs, publish
+from gpucluster_node.watch import agent_config, job_logs, publish
 
 from gpucluster import config, render, watching
 

@@ -1,9 +1,9 @@
--- written by GpuCluster: Slurm calls these for jobs with #BB_LUA lines in their script. gpucluster_node/staging.py does the work.
+-- written by GpuCluster: Slurm calls these for jobs with #BB_LUA lines in their script. gpucluster_node/lustre/staging.py does the work.
 --
 -- slurm_bb_job_process, slurm_bb_pools and slurm_bb_paths run inside slurmctld, which waits for them: they must be quick.
 -- The others run in a process of their own, as slurmctld's user.
 
-local PROGRAM = "sudo -n /opt/gpucluster/bin/node-program staging"
+local PROGRAM = "sudo -n /opt/gpucluster/bin/node-program lustre.staging"
 local LOG = "/var/log/gpucluster/staging.log"
 
 -- staging VERB WORD...: runs the program; its last line of output is what Slurm tells of it.

@@ -10,8 +10,9 @@ import logging
 import subprocess
 import sys
 
-from gpucluster_node import dns, ec2, fleet, head, imds
+from gpucluster_node import dns, ec2, fleet, imds
 from gpucluster_node.aws import client
+from gpucluster_node.head import heads
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("release")
@@ -37,11 +38,11 @@ def main() -> None:
         if not powering_off(jobs):
             log.info("the machine is not being powered off: nothing is ended")
             return
-        me = head.find(client("ec2"), imds.instance_id())
+        me = heads.find(client("ec2"), imds.instance_id())
         if me.state != "shutting-down":
             log.info("this instance is %s, not being terminated: nothing is ended", me.state)
             return
-        if not head.is_wanted(me, client("ssm"), fleet.load()):
+        if not heads.is_wanted(me, client("ssm"), fleet.load()):
             log.info("another head node has taken this one's place: nothing is ended")
             return
     release(fleet.load())

@@ -15,8 +15,9 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from gpucluster_node import fleet, job_role
-from gpucluster_node.job_role import Keeper, NoCredentials, NoRole
+from gpucluster_node import fleet
+from gpucluster_node.jobs import role
+from gpucluster_node.jobs.role import Keeper, NoCredentials, NoRole
 from gpucluster_node.log import start_logging
 
 ADDRESS = ("127.0.0.1", 9911)
@@ -72,7 +73,7 @@ def _keep_renewed(keeper: Keeper) -> None:
 def main() -> None:
     start_logging()
     cluster = fleet.load()
-    keeper = Keeper(lambda: job_role.take(cluster))
+    keeper = Keeper(lambda: role.take(cluster))
     server = Server(keeper)
     status, document = answer(keeper, PATH)
     log.info("%s", f"jobs have {document['RoleArn']}" if status == 200 else document["message"])

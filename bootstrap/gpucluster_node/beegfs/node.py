@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gpucluster_node import beegfs_state as shared
-from gpucluster_node.beegfs_state import Report, Settings, State
+from gpucluster_node.beegfs import state as shared
+from gpucluster_node.beegfs.state import Report, Settings, State
 from gpucluster_node.fleet import BUNDLE
 from gpucluster_node.log import start_logging
 
@@ -83,7 +83,7 @@ class Follower:
     def _begin_copy(self, state: State) -> None:
         source, servers = str(self._settings.source), self._settings.servers
         part = f"{servers.index(self.report.node) + 1}/{len(servers)}"
-        argv = [sys.executable, "-m", "gpucluster_node.fill", source, self._settings.mount]
+        argv = [sys.executable, "-m", "gpucluster_node.beegfs.fill", source, self._settings.mount]
         argv += ["--part", part, "--owner", self._settings.owner]
         log.info("generation %s: copies part %s of %s", state.generation, part, source)
         self._copying = state.generation

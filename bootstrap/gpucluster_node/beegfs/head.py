@@ -15,9 +15,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpucluster_node import beegfs_node, retry, slurm
-from gpucluster_node import beegfs_state as shared
-from gpucluster_node.beegfs_state import Report, Settings, State
+from gpucluster_node import retry, slurm
+from gpucluster_node.beegfs import node as beegfs_node
+from gpucluster_node.beegfs import state as shared
+from gpucluster_node.beegfs.state import Report, Settings, State
 from gpucluster_node.fleet import BUNDLE
 from gpucluster_node.log import start_logging
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gpucluster_node import hsm
+from gpucluster_node.lustre import hsm
 
 IN_FLIGHT = 1000
 POLL_S = 2.0

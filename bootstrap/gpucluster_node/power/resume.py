@@ -20,9 +20,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import dns, ec2, fleet, in_flight, launch, refusals, retry, slurm
+from gpucluster_node import dns, ec2, fleet, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
+from gpucluster_node.power import in_flight, launch
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64

@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpucluster_node import fleet, hsm, lustre_users, staging
+from gpucluster_node import fleet
 from gpucluster_node.log import start_logging
-from gpucluster_node.transfer import Transfer
+from gpucluster_node.lustre import hsm, staging, users
+from gpucluster_node.lustre.transfer import Transfer
 
 MOST_NAMED = 5
 
@@ -26,7 +27,7 @@ def report(
     export: bool,
     run: hsm.Run = hsm.run,
     is_mount: Callable[[str], bool] = staging.is_mounted,
-    is_there: Callable[[str], bool] = lambda mount: lustre_users.Place.of(mount).state().phase == "ready",
+    is_there: Callable[[str], bool] = lambda mount: users.Place.of(mount).state().phase == "ready",
 ) -> Iterator[dict[str, Any]]:
     """mounts: of storage.json. A file that lfs cannot tell of counts as not exported.
 

@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from gpucluster_node import scratch_cache, scratch_place
 from gpucluster_node.log import start_logging
+from gpucluster_node.scratch import cache as scratch_cache
+from gpucluster_node.scratch import place as scratch_place
 
 log = logging.getLogger("scratch")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node.transfer import Outcome
+from gpucluster_node.lustre.transfer import Outcome
 
 MOST_NAMED = 20
 EXIT_CODE = 74

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpucluster_node import ec2, fleet, job_logs, refusals, slurm
+from gpucluster_node import ec2, fleet, refusals, slurm
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.batches import batches
 from gpucluster_node.log import start_logging
+from gpucluster_node.watch import job_logs
 
 log = logging.getLogger("publish")
 NAMESPACE = "GpuCluster"

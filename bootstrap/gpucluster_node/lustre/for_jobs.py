@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet, fsx, hsm, linked, slurm, staging
+from gpucluster_node import fleet, slurm
 from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
 from gpucluster_node.log import start_logging
-from gpucluster_node.lustre_users import Place, State, mounts
+from gpucluster_node.lustre import fsx, hsm, linked, staging
+from gpucluster_node.lustre.users import Place, State, mounts
 
 log = logging.getLogger("lustre")
 INTERVAL_S = 5.0

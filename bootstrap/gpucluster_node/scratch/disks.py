@@ -19,8 +19,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpucluster_node import scratch_jobs, scratch_place
 from gpucluster_node.log import start_logging
+from gpucluster_node.scratch import jobs
+from gpucluster_node.scratch import place as scratch_place
 
 log = logging.getLogger("scratch")
 
@@ -219,7 +220,7 @@ def main() -> None:
         settle(scratch_place.ON_ROOT, user)
         sys.exit(str(error))
     settle(place, user)
-    left = [] if SINCE_BOOT.exists() else scratch_jobs.boot(place)
+    left = [] if SINCE_BOOT.exists() else jobs.boot(place)
     SINCE_BOOT.parent.mkdir(exist_ok=True)
     SINCE_BOOT.touch()
     log.info("%s: %.0f GB free%s", place, shutil.disk_usage(place).free / 1e9, f", left: {left}" if left else "")

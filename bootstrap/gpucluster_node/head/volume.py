@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-from gpucluster_node import fleet, head, imds
+from gpucluster_node import fleet, imds
 from gpucluster_node.aws import AWS_ERRORS, client, error_code
+from gpucluster_node.head import heads
+from gpucluster_node.head.release import release
 from gpucluster_node.log import start_logging
-from gpucluster_node.release import release
 
 log = logging.getLogger("volume")
 OWNER = "head-instance"
@@ -47,7 +48,7 @@ class NotOurs(Exception):
     """Somebody else has the volume."""
 
 
-def next_move(attachment: Mapping[str, Any] | None, holder: head.Head | None, me: head.Head, *, wanted: bool) -> Move:
+def next_move(attachment: Mapping[str, Any] | None, holder: heads.Head | None, me: heads.Head, *, wanted: bool) -> Move:
     """attachment: of DescribeVolumes; holder: the instance that it names. Raises NotOurs."""
     if attachment is None:
         return "attach"
@@ -82,11 +83,11 @@ def _step(cluster: fleet.Fleet, last: Move | None) -> Move:
     """Looks, does one thing, and says which."""
     ec2, my_id = client("ec2"), imds.instance_id()
     place = fleet.parameter(client("ssm"), cluster, "head")
-    volume_id, me = place["volume_id"], head.find(ec2, my_id)
+    volume_id, me = place["volume_id"], heads.find(ec2, my_id)
     attachment = _attachment(ec2, volume_id)
     other = attachment["InstanceId"] if attachment and attachment["InstanceId"] != my_id else None
-    holder = head.find(ec2, other) if other else None
-    wanted = holder is not None and head.is_wanted(me, client("ssm"), cluster)
+    holder = heads.find(ec2, other) if other else None
+    wanted = holder is not None and heads.is_wanted(me, client("ssm"), cluster)
     move = next_move(attachment, holder, me, wanted=wanted)
     if move in ("attach", "detach", "stop") and move != last:
         log.info("%s: %s, %s", volume_id, move, f"from {other}" if other else f"to {my_id}")

@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from gpucluster_node import dns, ec2, fleet, in_flight, outdated, retry, slurm
+from gpucluster_node import dns, ec2, fleet, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
+from gpucluster_node.power import in_flight, outdated
 
 log = logging.getLogger("reconcile")
 INTERVAL_S = 5

@@ -16,10 +16,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet, head, host_key, imds
+from gpucluster_node import fleet, imds
 from gpucluster_node.aws import AWS_ERRORS, client
+from gpucluster_node.head import heads, host_key
+from gpucluster_node.head.volume import INHERITED
 from gpucluster_node.log import start_logging
-from gpucluster_node.volume import INHERITED
 
 log = logging.getLogger("update")
 ROOT = Path("/opt/gpucluster")
@@ -62,7 +63,7 @@ def poll(cluster: fleet.Fleet, root: Path) -> None:
     wanted = fleet.parameter(client("ssm"), cluster, "bundle")
     if wanted == applied(root):
         return
-    me = head.find(client("ec2"), imds.instance_id())
+    me = heads.find(client("ec2"), imds.instance_id())
     if wanted.get("head_generation") != me.generation:
         return  # it is for the head node that is to replace this one
     log.info("bundle %s: applying", wanted["version"])

@@ -20,9 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucluster_node import directives, fleet, hsm, lustre_users, slurm, verdict
+from gpucluster_node import fleet, slurm
 from gpucluster_node.log import start_logging
-from gpucluster_node.transfer import Outcome, Transfer
+from gpucluster_node.lustre import directives, hsm, users, verdict
+from gpucluster_node.lustre.transfer import Outcome, Transfer
 
 log = logging.getLogger("staging")
 TELL_EVERY_S = 5.0
@@ -180,13 +181,13 @@ def data_in(job: Job, mounts: Sequence[str]) -> str:
     return ""
 
 
-def places(job: Job) -> list[lustre_users.Place]:
+def places(job: Job) -> list[users.Place]:
     """Those of the file systems it names that exist only while jobs use them."""
-    mounts = (each["mount"] for each in lustre_users.mounts())
-    return [lustre_users.Place.of(mount) for mount in mounts if job.wanted.names(mount)]
+    mounts = (each["mount"] for each in users.mounts())
+    return [users.Place.of(mount) for mount in mounts if job.wanted.names(mount)]
 
 
-def wait_for(job: Job, place: lustre_users.Place, pause: Callable[[float], None] = pause) -> None:
+def wait_for(job: Job, place: users.Place, pause: Callable[[float], None] = pause) -> None:
     """Until it is there, which takes minutes for the first job that uses it."""
     told, parts = None, slurm.parts(job.job_id)
     place.register(job.job_id, parts)
@@ -240,8 +241,8 @@ def run(verb: str, job: Job) -> str:
     if verb == "data-out":
         return data_out(job, lustre_mounts())
     # Of all: a job that was cancelled may have lost its script by now.
-    for each in lustre_users.mounts():
-        lustre_users.Place.of(each["mount"]).leave({job.job_id})
+    for each in users.mounts():
+        users.Place.of(each["mount"]).leave({job.job_id})
     return ""
 
 

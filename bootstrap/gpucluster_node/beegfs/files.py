@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gpucluster_node.ram_places import COPY_ERRORS, Item, Place, Refused, place, walk
+from gpucluster_node.beegfs.places import COPY_ERRORS, Item, Place, Refused, place, walk
 
 OWN = ".gpucluster"
 """A folder at the top of the mount: what was filled, so that it is not written back."""

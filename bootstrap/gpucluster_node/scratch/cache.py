@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucluster_node import scratch_place
+from gpucluster_node.scratch import place as scratch_place
 
 STATE = ".state"
 HASH = re.compile(r"[0-9a-f]{16,64}")

@@ -25,8 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet, ram_files
-from gpucluster_node.ram_places import CREDENTIALS, JOB_CREDENTIALS, Refused
+from gpucluster_node import fleet
+from gpucluster_node.beegfs import files
+from gpucluster_node.beegfs.places import CREDENTIALS, JOB_CREDENTIALS, Refused
 
 STATE = Path("/run/gpucluster/job-ram.json")
 PROGRAM = "/opt/gpucluster/bin/job-ram"
@@ -110,7 +111,7 @@ def mount() -> None:
     if job is None:
         raise Refused("nothing is served here")
     services("client", job.told)
-    own = Path(job.mount, ram_files.OWN)
+    own = Path(job.mount, files.OWN)
     own.mkdir(exist_ok=True)
     shutil.chown(own, job.user, job.user)
 
@@ -245,7 +246,7 @@ def copy(verb: str, *share: str) -> None:
     known = settings()
     if place := known[{"fill": "source", "export": "export"}[verb]]:
         mine = share or (os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_NTASKS", "1"))
-        print(f"{_name()}: {ram_files.main(verb, known['mount'], place, *mine)}", flush=True)
+        print(f"{_name()}: {files.main(verb, known['mount'], place, *mine)}", flush=True)
 
 
 def main(verb: str, *words: str) -> None:

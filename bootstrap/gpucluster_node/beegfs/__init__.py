@@ -1,0 +1,1 @@
+"""BeeGFS in the memory of nodes, a cluster's or a job's."""

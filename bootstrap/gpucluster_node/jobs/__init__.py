@@ -1,0 +1,1 @@
+"""What jobs have on every node: credentials and Python environments."""

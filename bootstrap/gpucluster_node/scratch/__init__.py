@@ -1,0 +1,1 @@
+"""The instances' own NVMe disks."""
