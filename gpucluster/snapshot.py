@@ -74,22 +74,59 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
+def leading_out(workdir: Path) -> Iterator[str]:
+    """`data -> /home/me/data`: the links whose targets do not travel, because they lie outside the workdir."""
+    root = workdir.resolve()
+    for path in code_files(workdir):
+        link = workdir / path
+        if link.is_symlink() and not link.resolve().is_relative_to(root):
+            yield f"{path} -> {os.readlink(link)}"
+
+
 def _git_files(workdir: Path) -> list[Path] | None:
-    """None where there is no git, or no repository."""
+    """None where there is no git, or no repository. Raises UsageError where git cannot read the repository."""
     command = ["git", "-C", str(workdir), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        done = subprocess.run(command, capture_output=True, check=False)
+        done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
     except FileNotFoundError:
         return None
     if done.returncode != 0:
-        return None
-    return [Path(os.fsdecode(name)) for name in done.stdout.split(b"\0") if name]
+        said = done.stderr.decode(errors="replace").strip()
+        if "not a git repository" in said:
+            return None
+        raise UsageError(
+            f"workdir {workdir}: git cannot say which files to take: {said.splitlines()[0]}", _way_out(said, workdir)
+        )
+    names = [Path(os.fsdecode(name)) for name in done.stdout.split(b"\0") if name]
+    return list(_with_repositories_inside(workdir, [name for name in names if not _SKIPPED & set(name.parts)]))
+
+
+def _way_out(said: str, workdir: Path) -> str:
+    if "dubious ownership" in said:
+        return f"git config --global --add safe.directory {workdir.resolve()}"
+    return f"`git -C {workdir} status` shows what is wrong"
+
+
+def _with_repositories_inside(workdir: Path, names: list[Path]) -> Iterator[Path]:
+    """Git lists a submodule, and a repository that lies in another, as one name."""
+    for name in names:
+        folder = workdir / name
+        if folder.is_symlink() or not folder.is_dir():
+            yield name
+        elif (folder / ".git").exists():
+            yield from (name / inner for inner in _git_files(folder) or [])
+        else:
+            raise UsageError(
+                f"workdir {workdir}: the submodule {name} is not checked out, and its files would be missing",
+                f"git -C {workdir} submodule update --init --recursive",
+            )
 
 
 def _all_files(workdir: Path) -> Iterator[Path]:
     for folder, subfolders, names in os.walk(workdir):
+        links = [name for name in subfolders if Path(folder, name).is_symlink()]
         subfolders[:] = [name for name in subfolders if name not in _SKIPPED]
-        yield from (Path(folder, name).relative_to(workdir) for name in names)
+        yield from (Path(folder, name).relative_to(workdir) for name in (*names, *links))
 
 
 def _check_size(workdir: Path, files: list[Path]) -> None:

@@ -20,6 +20,7 @@ MASKED = "***"
 
 # One round trip. The log exists before the job does; a script that Slurm refuses leaves no folder behind. An
 # environment that is not there is made by a job of its own: this one starts after that, and never where that fails.
+# What sbatch is given here wins over the script: a dependency of the script's own is repeated.
 _SUBMIT = """
 set -eu
 jobs=$1 name=$2 envs=$3
@@ -34,7 +35,8 @@ if [ -n "${missing:-}" ]; then
   sudo -n /opt/gpucluster/bin/node-program jobs.environments ensure $missing >"$name/builds" || give_up
 fi
 after=$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
-if [ -n "$after" ]; then set -- "--dependency=afterok$after" --kill-on-invalid-dep=yes; else set --; fi
+own=$(sed -nE 's/^#SBATCH (--dependency=|-d)//p' "$name/job.sbatch" | tail -n 1)
+if [ -n "$after" ]; then set -- "--dependency=afterok$after${own:+,$own}" --kill-on-invalid-dep=yes; else set --; fi
 id=$(sbatch --parsable "$@" "$jobs/$name/job.sbatch") || give_up
 ln -sfn "../$name" "by-id/${id%%;*}"
 echo "$id"

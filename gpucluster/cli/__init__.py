@@ -164,11 +164,18 @@ def _report_usage(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 2
-    click.echo(f"error: {error.format_message()}", err=True)
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter) and error.param:
+        click.echo(f"command line: error: {_flag(error.param)}: {error.message}", err=True)
+    else:
+        click.echo(f"error: {error.format_message()}", err=True)
     context = getattr(error, "ctx", None)
     if context is not None:
         click.echo(f"hint: {context.command_path} --help", err=True)
     return 2
+
+
+def _flag(parameter: click.Parameter) -> str:
+    return next((each for each in parameter.opts if each.startswith("--")), parameter.opts[-1])
 
 
 def _print_traceback() -> None:

@@ -14,6 +14,7 @@ import click
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.following import tell
 from gpucluster.cli.submit import _pairs, _split, _workdir
+from gpucluster.cli.with_program import WithProgram
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str) -> list[s
     return list(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
-@click.command()
+EXAMPLE = """\b
+Example:
+  gpucluster bench --nodes 1,2,4 --launchers horovodrun,torchrun -- python train.py
+"""
+
+
+@click.command(cls=WithProgram, epilog=EXAMPLE)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @click.option("-N", "--nodes", default="1,2", show_default=True, callback=_numbers, help="Sizes to run at.")
 @click.option("--launchers", default="torchrun", show_default=True, callback=_names, help="Names, with commas.")
@@ -57,14 +64,26 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str) -> list[s
     help="What finds a value in a line of the log. `throughput` is the speed; of others the last counts; repeatable.",
 )
 @click.option("--per-rank", is_flag=True, help="The throughput that is printed is one rank's, not all ranks'.")
-@click.option("-p", "--partition", help="Left out: the cluster's first.")
-@click.option("--gpus-per-node", type=int, help="Left out: all that a node has.")
-@click.option("--ntasks-per-node", type=int, help="Ranks on each node. Left out: one per GPU.")
+@click.option("-p", "--partition", help="Default: the cluster's first.")
+@click.option("--gpus-per-node", "--gpus", "gpus_per_node", type=int, help="Default: all that a node has.")
+@click.option(
+    "--ntasks-per-node",
+    "--nproc-per-node",
+    "ntasks_per_node",
+    type=int,
+    help="Ranks on each node. Default: one per GPU.",
+)
 @click.option("-t", "--time", help="Time limit of each run: 2:00:00, 90m.")
 @click.option(
     "--env", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="A variable for the ranks; repeatable."
 )
-@click.option("--workdir", help="The directory that is copied to the cluster. Left out: this one, or job.yaml's.")
+@click.option(
+    "--secrets",
+    multiple=True,
+    metavar="NAME",
+    help="A variable of your environment whose value only the ranks get; repeatable.",
+)
+@click.option("--workdir", help="The directory that is copied to the cluster. Default: this one, or job.yaml's.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: FILE.png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout and no table.")
 @click.option("--dry-run", is_flag=True, help="List the runs and stop. Needs no cluster.")
@@ -89,7 +108,7 @@ def command(
     bench = _Bench.prepare(context.load(), file, given, wanted, seed)
     order = list(settings.order(wanted, repeats))
     if dry_run:
-        click.echo("\n".join(map(str, order)))
+        click.echo(json.dumps({"runs": list(map(str, order))}) if as_json else "\n".join(map(str, order)))
         return 0
     found, cut_short = bench.run(context, order, per_rank)
     return _show(found, plot, as_json, cut_short)

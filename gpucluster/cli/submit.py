@@ -8,22 +8,32 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpucluster.cli.context import CliContext
+from gpucluster.cli.with_program import YAML, WithProgram
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
     from gpucluster.job import JobSpec, SbatchRequest
 
 
+EXAMPLES = """\b
+Examples:
+  gpucluster submit --nodes 2 --follow -- python train.py --epochs 10
+  gpucluster submit job.yaml --nodes 4
+  gpucluster submit job.yaml --dry-run
+"""
+
+
 def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
     wrong = next((value for value in values if "=" not in value), None)
     if wrong is not None:
-        raise click.BadParameter(f"must be NAME=VALUE, got {wrong!r}", ctx, parameter)
+        raise click.BadParameter(f"must be {parameter.metavar}, got {wrong!r}", ctx, parameter)
     return dict(value.split("=", 1) for value in values) or None
 
 
@@ -54,22 +64,51 @@ def _channels(
     return found or None
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """For the shell's completion. Looked up when a shell asks: `submit --help` needs no launcher."""
+
+    def values(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from typing import get_args
+
+        from gpucluster.config.models import Framework
+        from gpucluster.launchers import LAUNCHERS
+
+        known = LAUNCHERS if name == "launcher" else get_args(Framework)
+        return [each for each in known if each.startswith(incomplete)]
+
+    return values
+
+
+@click.command(cls=WithProgram, epilog=EXAMPLES)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
-@click.option("-J", "--name", "--job-name", "name", help="Left out: from the program's file name.")
-@click.option("-p", "--partition", help="Left out: the cluster's first.")
-@click.option("-N", "--nodes", type=int, help="How many nodes.")
-@click.option("--gpus-per-node", type=int, help="Left out: all that a node has.")
-@click.option("--ntasks-per-node", type=int, help="Ranks on each node. Left out: one per GPU.")
-@click.option("--launcher", help="torchrun (the default), horovodrun, mpirun, srun, smddp, ….")
-@click.option("--framework", help="Whose environment the ranks run in. Left out: the launcher's own.")
+@click.option("-J", "--name", "--job-name", "name", help="Default: from the program's file name.")
+@click.option("-p", "--partition", help="Default: the cluster's first.")
+@click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, help="How many nodes.")
+@click.option("--gpus-per-node", "--gpus", "gpus_per_node", type=int, help="Default: all that a node has.")
+@click.option(
+    "--ntasks-per-node",
+    "--nproc-per-node",
+    "ntasks_per_node",
+    type=int,
+    help="Ranks on each node. Default: one per GPU.",
+)
+@click.option(
+    "--launcher",
+    shell_complete=_values("launcher"),
+    help="torchrun (the default), horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, tensorflow-mwms.",
+)
+@click.option(
+    "--framework",
+    shell_complete=_values("framework"),
+    help="Whose environment the ranks run in: torch, horovod, smddp, mxnet, tensorflow. Default: the launcher's own.",
+)
 @click.option("--controller", type=click.Choice(["gloo", "mpi"]), help="What horovodrun starts the ranks with.")
 @click.option("--min-nodes", type=int, help="horovodrun: go on with as few nodes as these when it loses some.")
 @click.option(
     "--servers",
     metavar="NODES|KEY=VALUE,...",
     callback=_servers,
-    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1. Left out: the workers' own.",
+    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1. Default: the workers' own.",
 )
 @click.option("-t", "--time", help="Time limit: 2:00:00, 1-12:00:00, 90m.")
 @click.option(
@@ -81,7 +120,7 @@ def _channels(
     metavar="NAME",
     help="A variable of your environment whose value only the ranks get; repeatable.",
 )
-@click.option("--workdir", help="The directory that is copied to the cluster. Left out: this one, or job.yaml's.")
+@click.option("--workdir", help="The directory that is copied to the cluster. Default: this one, or job.yaml's.")
 @click.option(
     "--channel",
     "channels",
@@ -97,7 +136,7 @@ def _channels(
 @click.option(
     "--preflight",
     type=click.Choice(["off", "quick", "full"]),
-    help="Looks at the nodes first; full: bandwidth as well. Left out: quick.",
+    help="Looks at the nodes first; full: bandwidth as well. Default: quick.",
 )
 @click.option("--container-image", help="The ranks run in it: a registry's image, or a squashfs file.")
 @click.option(
@@ -128,14 +167,24 @@ def command(
     Prints one JSON line last: job_id and folder. With --follow the log comes before it, Ctrl-C detaches and the
     job goes on, and the exit code is 4 where the job failed.
     """
+    from gpucluster import snapshot
+    from gpucluster.job import program
+
     file, given = _split(words)
     spec, request, config = _request(
         context, file, {key: value for key, value in flags.items() if value not in (None, ())} | given
     )
+    workdir = _workdir(spec, file)
+    problem = program.problem(spec, workdir)
+    if problem and not dry_run:
+        raise problem
+    for warning in [*program.warnings(spec), *([problem.message] if problem else [])]:
+        click.echo(f"warning: {warning}", err=True)
     if dry_run:
         click.echo(request.materialize(), nl=False)
         return 0
-    workdir = _workdir(spec, file)
+    for link in snapshot.leading_out(workdir) if workdir else ():
+        click.echo(f"warning: the link {link} leads out of the workdir: only the link is copied", err=True)
     if emit_only:
         return _emit(request, workdir, emit_only)
     return _submit(context, config, request, workdir, follow)
@@ -143,7 +192,7 @@ def command(
 
 def _split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
     """Click has taken the `--` out: a first word that names a YAML file is one, the rest is the command."""
-    file = Path(words[0]) if words and words[0].endswith((".yaml", ".yml")) else None
+    file = Path(words[0]) if words and words[0].endswith(YAML) else None
     rest = words[1:] if file else words
     return file, {"command": rest} if rest else {}
 
@@ -166,6 +215,7 @@ def _workdir(spec: JobSpec, file: Path | None) -> Path | None:
 def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
     """The folder as it would be on the cluster, without secrets."""
     import io
+    import shutil
     import tarfile
 
     from gpucluster.submission import pack
@@ -173,10 +223,16 @@ def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
     if target.exists():
         raise UsageError(f"--emit-only {target}: exists already", "name a new directory")
     packed = pack(request, {}, workdir)
-    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        for member in tar:
-            member.name = str(target.name + member.name.removeprefix(Path(request.folder).name))
-            tar.extract(member, target.parent, filter="data")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            for member in tar:
+                member.name = str(target.name + member.name.removeprefix(Path(request.folder).name))
+                tar.extract(member, target.parent, filter="tar")  # links lead where they do on the cluster
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise UsageError(f"--emit-only {target}: cannot be written: {error.strerror}") from None
+        raise
     click.echo(json.dumps({"folder": str(target), "for": request.folder}))
     return 0
 

@@ -343,17 +343,16 @@ EmailAddress = Annotated[
         "error InvalidParameter of SNS Subscribe: Endpoint of the protocol email",
     ),
 ]
-S3Uri = Annotated[
-    str,
-    _form(
-        "s3-uri-form",
-        "S3 access",
-        "An S3 address",
-        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?",
-        "an S3 address such as s3://bucket/prefix",
-        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
-    ),
-]
+S3_URI = _form(
+    "s3-uri-form",
+    "S3 access",
+    "An S3 address",
+    r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?",
+    "an S3 address such as s3://bucket/prefix",
+    "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
+    "a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens",
+)
+S3Uri = Annotated[str, S3_URI]
 FillSource = Annotated[
     str,
     _form(

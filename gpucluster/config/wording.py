@@ -47,6 +47,8 @@ def _rule(kind: str, context: Mapping[str, Any]) -> str:
             return "must be a whole number"
         case "float_type" | "finite_number":
             return "must be a number"
+        case "bool_type" | "bool_parsing":
+            return "must be true or false"
         case "string_type":
             return "must be text"
         case "greater_than_equal":

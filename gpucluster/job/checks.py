@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
-from gpucluster.job import channels, container, staging
+from gpucluster.job import channels, container, program, staging
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 
@@ -61,6 +61,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     yield from _servers(spec, config)
     yield from _container(spec, config)
     yield from _signal(spec)
+    yield from program.nested(spec)
     yield from channels.check(spec, config)
     yield from staging.check(spec, config)
 
@@ -183,8 +184,7 @@ def _container(spec: JobSpec, config: ClusterConfig) -> Findings:
 
 
 def _signal(spec: JobSpec) -> Findings:
-    limited = spec.time or any(option.startswith(("--time", "-t")) for option in spec.sbatch_args)
-    if spec.signal and not limited:
+    if spec.signal and not spec.time:
         yield Finding(("signal",), "is sent before the time limit, and the job has none", "add a time, such as 2:00:00")
 
 

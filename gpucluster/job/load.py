@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from gpucluster.config.document import Document, Finding, key_of
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import JobSpecError, Notice
+from gpucluster.job import sbatch_options
 from gpucluster.job.aliases import ALIASES, canonical, conflicts
 from gpucluster.job.checks import check, complete
 from gpucluster.job.spec import Channel, JobSpec
@@ -27,10 +29,14 @@ def load(config: ClusterConfig, path: Path | None = None, flags: Mapping[str, An
 
 
 def loads(config: ClusterConfig, document: Document, flags: dict[str, Any]) -> JobSpec:
-    given = document.data if isinstance(document.data, dict) else {}
-    problems = list(document.problems)
+    if document.data is None and document.problems:
+        raise JobSpecError(document.problems)
     if document.data is not None and not isinstance(document.data, dict):
-        problems.append(document.notice(Finding((), "must be a section of `key: value` lines")))
+        raise JobSpecError(
+            [*document.problems, document.notice(Finding((), "must be a section of `key: value` lines"))]
+        )
+    given = document.data or {}
+    problems = list(document.problems)
     findings = list(conflicts(given))
     spec, faults = _validate(_over(canonical(given), flags), config)
     problems += [_notice(document, given, flags, finding) for finding in (*findings, *faults)]
@@ -73,6 +79,8 @@ def _finding(fault: Any) -> Finding:
         return Finding(
             path, "is missing: what every rank runs", "put it after --, or write `command: [python, train.py]`"
         )
+    if fault["type"] == "extra_forbidden" and len(path) == 1 and (hint := sbatch_options.hint(str(path[0]))):
+        return Finding(path, "unknown key", hint, at="key")
     return worded(fault, path, keys)
 
 
@@ -81,6 +89,8 @@ def _notice(document: Document, given: Mapping[str, Any], flags: Mapping[str, An
     key, *rest = finding.path or ("",)
     by_flag = key in flags and not (key in _BY_NAME and rest and rest[0] not in flags[key])
     if by_flag or not document.lines:
+        if rest and not re.fullmatch(r"[\w.:/-]+", str(rest[0])):
+            rest = []  # a name that cannot be one: the message shows it in quotes
         subject = key_of((flag_of(str(key)), *rest)) if key else ""
         return Notice("error", "command line", 0, 0, subject, finding.message, hint=finding.hint)
     if key and key not in given:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gpucluster.config.fields import Amount, Count, S3Uri, Whole, refuse
+from gpucluster.config.fields import S3_URI, Amount, Count, Whole, refuse
 from gpucluster.config.models import Framework
-from gpucluster.job import reserved
+from gpucluster.job import reserved, sbatch_options
 from gpucluster.launchers import DEFAULT
 
 _TIME = re.compile(r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)")
@@ -98,6 +99,12 @@ def _free(value: str) -> str:
     return value
 
 
+def _not_ours(option: str) -> str:
+    if why := sbatch_options.refusal(option):
+        raise refuse(*why)
+    return option
+
+
 def _matching(pattern: str, what: str, hint: str = "") -> AfterValidator:
     expression = re.compile(pattern)
 
@@ -125,7 +132,9 @@ Signal = Annotated[
 ]
 # sbatch splits #SBATCH lines by rules of its own; an option without blanks and quotes means the same to it as to us.
 SbatchOption = Annotated[
-    str, _matching(r"--?[A-Za-z][^\s'\"\\#]*", "one option of sbatch without blanks, such as --reservation=mine")
+    str,
+    _matching(r"--?[A-Za-z][^\s'\"\\#]*", "one option of sbatch without blanks, such as --reservation=mine"),
+    AfterValidator(_not_ours),
 ]
 
 
@@ -175,7 +184,17 @@ class Servers(BaseModel):
 
 
 ChannelName = Annotated[str, _matching(r"[a-z][a-z0-9_]{0,31}", "up to 32 small letters, digits and underscores")]
-SharedPath = Annotated[str, _matching(r"/[^\0\n]*", "an absolute path, such as /fsx/imagenet")]
+_SHARED_PATH = _matching(r"/[^\0\n]*", "an absolute path, such as /fsx/imagenet")
+SharedPath = Annotated[str, _SHARED_PATH]
+
+
+def _source(value: str) -> str:
+    """One check for both kinds: of a union, pydantic would report both branches and name its own functions."""
+    check = cast(Callable[[str], str], (S3_URI if value.startswith("s3://") else _SHARED_PATH).func)
+    return check(value)
+
+
+Source = Annotated[str, AfterValidator(_source)]
 
 
 class Channel(BaseModel):
@@ -183,7 +202,13 @@ class Channel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    source: S3Uri | SharedPath
+    @model_validator(mode="before")
+    @classmethod
+    def _source_alone(cls, value: Any) -> Any:
+        """`train: /fsx/imagenet` is short for `train: {source: /fsx/imagenet}`, as --channel has it."""
+        return {"source": value} if isinstance(value, str) else value
+
+    source: Source
     shard: Literal["by-rank", "by-node", "none"] = "by-rank"
     """Who reads a shard: one rank, the ranks of one node, or all."""
     mode: Literal["mount", "copy", "stream"] | None = None

@@ -100,7 +100,7 @@ def test_time_refused(time):
     [
         ({"metrics": {"loss": "loss (.*"}}, "--metrics.loss: is no regular expression: missing )"),
         ({"metrics": {"loss": "loss .*"}}, "--metrics.loss: must have one group, which is the value, has 0: 'loss .*'"),
-        ({"metrics": {"lo ss": "(.*)"}}, "--metrics.lo ss: must be up to 64 letters, digits, and any of _ . : / -"),
+        ({"metrics": {"lo ss": "(.*)"}}, "--metrics: must be up to 64 letters, digits, and any of _ . : / -"),
         ({"partition": "trian"}, "--partition: no partition 'trian' in the cluster Test | did you mean 'train'?"),
         ({"nodes": 5}, "--nodes: the partition train has at most 4, got 5 |"),
         ({"nodes": 0}, "--nodes: must be at least 1, got 0"),

@@ -66,7 +66,7 @@ NAMED = {
     "environment": {"env": {"DATA": "/fsx/data"}},
     "container's mount": {"container_image": "docker://ubuntu", "container_mounts": ("/fsx:/fsx",)},
     "container": {"container_image": "/fsx/images/a.sqsh"},
-    "option of sbatch": {"sbatch_args": ("--error=/fsx/results/err.txt",)},
+    "option of sbatch": {"sbatch_args": ("--comment=/fsx/results/err.txt",)},
     "source of its RAM": {"partition": "ram"},
 }
 

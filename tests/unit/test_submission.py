@@ -120,6 +120,14 @@ def test_a_job_waits_for_the_environment_that_is_being_made(cluster, workdir):
     assert options[:3] == ["--parsable", "--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
 
 
+def test_a_dependency_of_its_own_stays_beside_that_on_the_environment(cluster, workdir):
+    without_environment(cluster, "echo torch 7 started")
+    asked = request(cluster, sbatch_args=("--dependency=afterok:3",))
+    submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
+    options = (cluster / "bin" / "sbatch.called").read_text().split()
+    assert options[1] == "--dependency=afterok:7,afterok:3"
+
+
 def test_an_environment_that_is_ready_meanwhile_is_not_waited_for(cluster, workdir):
     asked = without_environment(cluster, "echo torch ready")
     done = submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))

@@ -1,0 +1,69 @@
+"""Verbs that take a program behind their own options: `submit [OPTIONS] [JOB.YAML] [OPTIONS] [--] PROGRAM ARGUMENTS`.
+
+As with srun, sbatch and torchrun, everything behind the program's name belongs to the program. An option of ours that
+stands there without `--` is refused: nobody can know whose it was meant to be, and a guess costs nodes.
+"""
+
+from __future__ import annotations
+
+import click
+
+from gpucluster.errors import UsageError
+
+YAML = (".yaml", ".yml")
+
+
+class WithProgram(click.Command):
+    """Its one argument, `words`, is the job's file, if there is one, and the program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell asks for completions of a line that is not whole yet
+            return super().parse_args(ctx, args)
+        options, words, separated = self._leading_options(ctx, args)
+        file: list[str] = []
+        if not separated and words and words[0].endswith(YAML):
+            more, rest, separated = self._leading_options(ctx, words[1:])
+            file, options, words = words[:1], [*options, *more], rest
+        if not separated:
+            self._refuse_own_options(ctx, words)
+        return super().parse_args(ctx, [*options, "--", *file, *words])
+
+    def _leading_options(self, ctx: click.Context, args: list[str]) -> tuple[list[str], list[str], bool]:
+        """What stands before the first word, that word and all behind it, and whether a `--` stands between."""
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False
+        try:
+            found, _, _ = parser.parse_args(list(args))
+        except click.NoSuchOption as error:
+            raise unknown_option(error.option_name, [*parser._long_opt], ctx) from None
+        words = list(found["words"]) if isinstance(found["words"], tuple) else []
+        end = len(args) - len(words)
+        separated = end > 0 and args[end - 1] == "--"
+        return args[: end - 1 if separated else end], words, separated
+
+    def _refuse_own_options(self, ctx: click.Context, words: list[str]) -> None:
+        own = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        arguments = words[1 : words.index("--") if "--" in words else None]
+        own_too = next((word.partition("=")[0] for word in arguments if word.partition("=")[0] in own), None)
+        if own_too:
+            raise UsageError(
+                f"{own_too} stands behind {words[0]}: is it {ctx.info_name}'s option or the program's?",
+                f"for {ctx.info_name}, write {own_too} before {words[0]}; for the program, write -- before {words[0]}",
+            )
+
+
+def unknown_option(got: str, known: list[str], ctx: click.Context) -> UsageError:
+    from difflib import get_close_matches
+
+    from gpucluster.job import sbatch_options
+
+    name = got.removeprefix("--")
+    if key := sbatch_options.owned_by(name):
+        hint = f"{key} says that here"
+    elif name in sbatch_options.PASSED_ON:
+        hint = f"sbatch has it: --sbatch-args={got}=…"
+    elif near := get_close_matches(got, [each for each in known if each != "--help"], n=1, cutoff=0.7):
+        hint = f"did you mean {near[0]}?"
+    else:
+        hint = f"the program's own options stand behind it: {ctx.info_name} [OPTIONS] -- python train.py {got} …"
+    return UsageError(f"no such option: {got}", hint)

@@ -1,0 +1,72 @@
+"""What a job's command says about itself before it runs: a launcher inside a launcher, a script that is not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from gpucluster.config.document import Finding
+from gpucluster.errors import UsageError
+from gpucluster.job.spec import JobSpec
+
+LAUNCHERS = ("torchrun", "horovodrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed")
+MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+
+_SECRET = re.compile(r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|(?:API|ACCESS|SECRET|PRIVATE)_?KEY)")
+
+
+def nested(spec: JobSpec) -> Iterator[Finding]:
+    """Where Slurm starts one rank per node, that rank may well start the others (`--launcher srun -- torchrun …`)."""
+    inner = _launcher(spec.command)
+    if inner and (spec.ranks_per_node > 1 or inner == spec.launcher):
+        per_node = f"{spec.ranks_per_node} of it on each node"
+        yield Finding(
+            ("command",),
+            f"starts {inner}, which starts ranks itself, and {spec.launcher} would start {per_node}",
+            f"write the training program alone; or --launcher srun --ntasks-per-node 1 -- {inner} …",
+        )
+
+
+def _launcher(command: tuple[str, ...]) -> str | None:
+    name = PurePosixPath(command[0]).name
+    if name in LAUNCHERS:
+        return name
+    module = command[2] if len(command) > 2 and _is_python(name) and command[1] == "-m" else None
+    return module if module in MODULES else None
+
+
+def _is_python(name: str) -> bool:
+    return re.fullmatch(r"python[0-9.]*", name) is not None
+
+
+def script(spec: JobSpec) -> str | None:
+    """The script that Python is given by a relative path: it can only come from the workdir."""
+    if len(spec.command) < 2 or not _is_python(PurePosixPath(spec.command[0]).name):
+        return None
+    word = spec.command[1]
+    return word if word.endswith(".py") and not word.startswith(("/", "-", "~")) else None
+
+
+def problem(spec: JobSpec, workdir: Path | None) -> UsageError | None:
+    """Why the nodes would not find the program in the workdir, which is all they get of this machine."""
+    if not workdir or not workdir.is_dir():
+        return None
+    first, named = spec.command[0], script(spec)
+    if first.endswith(".py") and "/" not in first and (workdir / first).exists():
+        return UsageError(f"command: {first} is a script, and no program of that name is on PATH", f"python {first}")
+    if named and not (workdir / named).exists():
+        return UsageError(
+            f"command: no file {named} in the workdir {workdir}, and nodes get nothing else of this machine",
+            "name it as seen from the workdir, or name another --workdir",
+        )
+    return None
+
+
+def warnings(spec: JobSpec) -> Iterator[str]:
+    for name in spec.env:
+        if _SECRET.fullmatch(name.upper()):
+            yield (
+                f"--env {name}: its value is written into the job's script and job.yaml for all to read; "
+                f"`--secrets {name}` takes it from your environment and writes it nowhere else"
+            )
