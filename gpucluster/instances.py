@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal
 
@@ -220,11 +219,6 @@ def _combined(instance_type: InstanceType) -> tuple[NetworkInterface, ...]:
 
 def find(name: str) -> InstanceType | None:
     return INSTANCE_TYPES.get(name)
-
-
-def near_misses(name: str) -> list[str]:
-    """Known types that the name may have meant, the likeliest first."""
-    return get_close_matches(name.lower(), INSTANCE_TYPES, n=3, cutoff=0.75)
 
 
 def _parse(line: str) -> InstanceType:

@@ -22,6 +22,7 @@ import click
 
 from gpucluster.cli.context import CliContext
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
+from gpucluster.meant import did_you_mean
 
 VERBS = {
     "init": "Write a commented cluster.yaml to start from.",
@@ -70,10 +71,8 @@ class Verbs(click.Group):
 
 
 def _unknown_verb(got: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(got, VERBS, n=1)
-    return f"no such verb: {got!r}" + (f", did you mean {near[0]!r}?" if near else "")
+    hint = did_you_mean(got, VERBS)
+    return f"no such verb: {got!r}" + (f", {hint}" if hint else "")
 
 
 def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:

@@ -126,11 +126,11 @@ def _image(name: str) -> str:
 
 def _type(name: str) -> str:
     from gpucluster import instances
+    from gpucluster.meant import did_you_mean
 
     if instances.find(name):
         return name
-    near = ", ".join(instances.near_misses(name))
-    raise UsageError(f"--on: no such instance type: {name!r}", f"did you mean {near}?" if near else None)
+    raise UsageError(f"--on: no such instance type: {name!r}", did_you_mean(name, instances.INSTANCE_TYPES))
 
 
 def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:

@@ -14,7 +14,8 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from gpucluster.config.validators import Validator, first_paragraph, register
-from gpucluster.instances import INSTANCE_TYPES, near_misses
+from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.meant import did_you_mean
 
 Check = Callable[[str], str]
 
@@ -64,11 +65,10 @@ def _matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
 def _known_instance_type(value: str) -> str:
     """An instance type is in the table of those whose GPUs and EFA interfaces are known."""
     if value not in INSTANCE_TYPES:
-        near = near_misses(value)
         families = " ".join(dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES))
         raise refuse(
             f"{value!r} is not a known instance type",
-            f"did you mean {' or '.join(map(repr, near))}?" if near else f"known families: {families}",
+            did_you_mean(value, INSTANCE_TYPES, f"known families: {families}") or "",
         )
     return value
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from gpucluster.config.document import Finding, Path
+from gpucluster.meant import did_you_mean
 
 _QUOTE = reprlib.Repr()
 _QUOTE.maxstring = _QUOTE.maxother = 60
@@ -21,7 +21,7 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
         return Finding(path, "missing, and it has no default")
     if kind == "extra_forbidden":
         return Finding(
-            path, "unknown key", _did_you_mean(name, allowed_keys) or f"known: {', '.join(allowed_keys)}", at="key"
+            path, "unknown key", did_you_mean(name, allowed_keys, f"known: {', '.join(allowed_keys)}"), at="key"
         )
     if kind == "literal_error":
         return Finding(
@@ -86,7 +86,7 @@ def _quoting(kind: str, got: Any) -> str | None:
 
 
 def _near(got: Any, expected: str) -> str | None:
-    return _did_you_mean(str(got), _words(expected))
+    return did_you_mean(str(got), _words(expected))
 
 
 def _words(expected: str) -> list[str]:
@@ -98,13 +98,3 @@ def one_of(words: list[str]) -> str:
     """`a, b or c`."""
     *most, last = words
     return f"{', '.join(most)} or {last}" if most else last
-
-
-def _did_you_mean(got: str, allowed: list[str]) -> str | None:
-    near = get_close_matches(
-        got.lower().replace("_", "-"), [word.replace("_", "-") for word in allowed], n=1, cutoff=0.6
-    )
-    if not near:
-        return None
-    original = next(word for word in allowed if word.replace("_", "-") == near[0])
-    return f"did you mean {original!r}?"

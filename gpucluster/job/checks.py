@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from gpucluster import matrix
@@ -12,6 +11,7 @@ from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.job import channels, container, program, staging
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
+from gpucluster.meant import did_you_mean
 
 Findings = Iterator[Finding]
 
@@ -69,7 +69,11 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
 def _partition(spec: JobSpec, config: ClusterConfig) -> Findings:
     sizes, name = config.max_nodes, spec.partition or ""
     if name not in sizes:
-        yield Finding(("partition",), f"no partition {name!r} in the cluster {config.name}", _near(name, list(sizes)))
+        yield Finding(
+            ("partition",),
+            f"no partition {name!r} in the cluster {config.name}",
+            did_you_mean(name, sizes, f"known: {', '.join(sizes)}"),
+        )
         return
     if spec.nodes > sizes[name]:
         most = f"the partition {name} has at most {sizes[name]}, got {spec.nodes}"
@@ -98,7 +102,11 @@ def _efa(spec: JobSpec, config: ClusterConfig, name: str) -> Findings:
 
 def _launcher(spec: JobSpec, config: ClusterConfig) -> Findings:
     if spec.launcher not in LAUNCHERS:
-        yield Finding(("launcher",), f"no launcher {spec.launcher!r}", _near(spec.launcher, list(LAUNCHERS)))
+        yield Finding(
+            ("launcher",),
+            f"no launcher {spec.launcher!r}",
+            did_you_mean(spec.launcher, LAUNCHERS, f"known: {', '.join(LAUNCHERS)}"),
+        )
     elif not container.replaces_environment(spec):
         yield from _environment(spec, config)
     if spec.container_mounts and not spec.container_image:
@@ -196,8 +204,3 @@ def _name(command: tuple[str, ...]) -> str:
         for letter in PurePosixPath(script).stem
     )
     return kept.strip(".-_")[:64] or "job"
-
-
-def _near(got: str, known: list[str]) -> str:
-    near = get_close_matches(got.lower(), known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

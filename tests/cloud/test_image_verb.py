@@ -101,7 +101,7 @@ def test_up_refuses_a_pinned_image_that_is_gone(place: Place, stopped: str, file
     ("words", "says"),
     [
         (["--from", "ubuntu"], "--from: no such image: 'ubuntu'"),
-        (["--on", "m6i.larg"], "did you mean m6i.large"),
+        (["--on", "m6i.larg"], "did you mean 'm6i.large'"),
         (["--port", "1"], "--port and --image go with --local"),
     ],
 )

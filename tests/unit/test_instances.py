@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES as CATALOGUE
 
-from gpucluster.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout, near_misses
+from gpucluster.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout
 from localcloud.ec2 import interfaces
 from localcloud.ec2.errors import Ec2Error
 
@@ -197,14 +197,3 @@ def test_a_larger_size_never_costs_less_per_family_of_cpus() -> None:
             assert small.price_usd_per_hour is not None and large.price_usd_per_hour is not None
             per_cpu = small.price_usd_per_hour / small.vcpus, large.price_usd_per_hour / large.vcpus
             assert per_cpu[0] == pytest.approx(per_cpu[1], rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("p4.24xlarge", "p4d.24xlarge"), ("g5.12xlrge", "g5.12xlarge"), ("P5.48xlarge", "p5.48xlarge")]
-)
-def test_near_misses(typed: str, meant: str) -> None:
-    assert near_misses(typed)[0] == meant
-
-
-def test_nothing_is_near_nonsense() -> None:
-    assert near_misses("quantum.huge") == []

@@ -149,11 +149,11 @@ def test_an_error_can_be_silenced() -> None:
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("zone-of-regoin", "'zone-of-regoin' is no validator", "did you mean 'zone-of-region'?"),
-        ("xyz", "'xyz' is no validator", "docs/validators.md lists them"),
+        ("zone-of-regoin", "there is no validator 'zone-of-regoin'", "did you mean 'zone-of-region'?"),
+        ("xyz", "there is no validator 'xyz'", "docs/validators.md lists them; take the line out if the rule has gone"),
         (
             "instance-type-known",
-            "'instance-type-known' cannot be silenced: what it refuses cannot be read",
+            "'instance-type-known' cannot be silenced: a value that it refuses could not be used",
             "correct the value",
         ),
     ],

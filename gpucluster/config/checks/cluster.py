@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Findings, validator
+from gpucluster.meant import did_you_mean
 
 SECTION = "Region"
 
@@ -65,8 +65,7 @@ REGIONS = [
 def region_known(config: ClusterConfig) -> Findings:
     """The region is one of AWS's."""
     if config.region not in REGIONS:
-        near = get_close_matches(config.region, REGIONS, n=2, cutoff=0.8)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
+        hint = did_you_mean(config.region, REGIONS)
         yield Finding(("region",), f"{config.region!r} is not among the regions known here", hint)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
 from gpucluster.config.validators import Findings, validator
+from gpucluster.meant import near
 
 SECTION = "Placement groups"
 
@@ -46,8 +45,7 @@ def _nearly(group: str, words: tuple[str, ...]) -> str | None:
     """The word that was meant. `cluster-1` and `my-cluster` are names; a word is as long as it, and all letters."""
     if group in words or not group.isalpha():
         return None
-    near = get_close_matches(group.lower(), words, n=1, cutoff=0.75)
-    return next((word for word in near if abs(len(word) - len(group)) <= 1), None)
+    return next((word for word in near(group, words) if abs(len(word) - len(group)) <= 1), None)
 
 
 @validator(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Validator
+from gpucluster.meant import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,9 @@ def misused(config: ClusterConfig, known: Mapping[str, Validator]) -> Iterator[F
     for index, name in enumerate(config.silence):
         path = ("silence", index)
         if name not in known:
-            near = get_close_matches(name.lower().replace("_", "-"), known, n=1)
-            yield Finding(
-                path,
-                f"{name!r} is no validator",
-                f"did you mean {near[0]!r}?" if near else "docs/validators.md lists them",
-            )
+            hint = did_you_mean(name, known, "docs/validators.md lists them; take the line out if the rule has gone")
+            yield Finding(path, f"there is no validator {name!r}", hint)
         elif not known[name].can_be_silenced:
-            yield Finding(path, f"{name!r} cannot be silenced: what it refuses cannot be read", "correct the value")
+            yield Finding(
+                path, f"{name!r} cannot be silenced: a value that it refuses could not be used", "correct the value"
+            )
