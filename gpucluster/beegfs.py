@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
-from gpucluster.config.beegfs_sizes import memory_gib, metadata_gib
+from gpucluster.config import BeegfsRam, ClusterConfig
+from gpucluster.config.beegfs_sizes import metadata_gib
+from gpucluster.layout import Layout
 
 MIB_PER_GIB = 1024
 INODES_PER_GIB = 65536
@@ -97,24 +98,12 @@ def of(config: ClusterConfig) -> BeegfsRam | None:
     return next((storage for storage in config.storage if isinstance(storage, BeegfsRam)), None)
 
 
-def taken_gib(config: ClusterConfig, partition: str) -> int:
-    """Of the memory of the partition's nodes: jobs cannot have it, be the file system the cluster's or their own."""
-    storage = of(config)
-    return memory_gib(storage.gib_per_node) if storage and storage.partition == partition else 0
-
-
-def servers(config: ClusterConfig) -> list[str]:
+def servers(layout: Layout, storage: BeegfsRam) -> list[str]:
     """Of scope: cluster, the nodes that are always on. A job's file system is served by the job's nodes."""
-    storage = of(config)
-    if not storage or storage.scope == "job":
+    if storage.scope == "job":
         return []
-    return [f"{storage.partition}-{number}" for number in range(1, _always_on(config, storage.partition) + 1)]
-
-
-def _always_on(config: ClusterConfig, partition: str) -> int:
-    if partition == PARAMETER_SERVERS and config.parameter_servers:
-        return config.parameter_servers.min_nodes
-    return config.partition(partition).min_nodes
+    always_on = layout.partition(storage.partition).min_nodes
+    return [f"{storage.partition}-{number}" for number in range(1, always_on + 1)]
 
 
 def values(storage: BeegfsRam) -> dict[str, object]:
@@ -135,13 +124,13 @@ def values(storage: BeegfsRam) -> dict[str, object]:
     }
 
 
-def node_settings(config: ClusterConfig, storage: BeegfsRam) -> dict[str, object]:
+def node_settings(layout: Layout, storage: BeegfsRam) -> dict[str, object]:
     """beegfs.json, for the node programs. Where it changes, the head makes the file system anew."""
     return {
         "mount": storage.mount,
         "scope": storage.scope,
         "partition": storage.partition,
-        "servers": servers(config),
+        "servers": servers(layout, storage),
         "source": storage.source,
         "export": storage.export,
         "version": storage.version,

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Efs, FsxLustre, Storage
+from gpucluster.config import BeegfsRam, ClusterConfig, Efs, FsxLustre, Storage
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -33,17 +34,11 @@ class Line:
         return None if self.usd_per_node_hour is None else self.usd_per_node_hour * self.max_nodes
 
 
-def lines(config: ClusterConfig) -> list[Line]:
-    head = INSTANCE_TYPES[config.head_node.instance_type]
+def lines(layout: Layout) -> list[Line]:
+    head = INSTANCE_TYPES[layout.config.head_node.instance_type]
     found = [_line("head", (head,), 1, 1)]
-    for partition in config.partitions:
-        types = config.instance_types(partition)
-        nodes = (partition.min_nodes, partition.max_nodes)
-        found.append(_line(partition.name, types, *nodes, purchase=partition.purchase))
-    servers = config.parameter_servers
-    if servers:
-        types = config.instance_types(PARAMETER_SERVERS)
-        found.append(_line(PARAMETER_SERVERS, types, servers.min_nodes, servers.max_nodes))
+    for each in layout.partitions:
+        found.append(_line(each.name, each.types, each.min_nodes, each.max_nodes, purchase=each.purchase))
     return found
 
 

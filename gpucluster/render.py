@@ -17,8 +17,9 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gpucluster import beegfs, matrix, watching
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, Efs, FsxLustre, ParameterServers, Partition, lustre
+from gpucluster.config import ClusterConfig, Efs, FsxLustre, lustre
 from gpucluster.instances import InstanceType
+from gpucluster.layout import Layout, Partition, expand
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOTSTRAP = ROOT / "bootstrap"
@@ -35,25 +36,20 @@ Role = Literal["head", "compute", "image"]
 
 def bundle(config: ClusterConfig) -> dict[str, str]:
     """Path inside the bundle -> text."""
+    layout = expand(config)
     return {
-        "head.sh": _template("bootstrap/head.sh.j2").render(_head_values(config)),
-        "compute.sh": _template("bootstrap/compute.sh.j2").render(_compute_values(config)),
-        **{f"machines/{each.name}.sh": machine(each) for each in machine_types(config)},
-        **_slurm(config),
-        "fleet.json": json.dumps(fleet(config), indent=2) + "\n",
+        "head.sh": _template("bootstrap/head.sh.j2").render(_head_values(layout)),
+        "compute.sh": _template("bootstrap/compute.sh.j2").render(_compute_values(layout)),
+        **{f"machines/{each.name}.sh": machine(each) for each in layout.machine_types},
+        **slurm(layout),
+        "fleet.json": json.dumps(fleet(layout), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
-        "prices.json": json.dumps(prices(config), indent=2) + "\n",
-        **_beegfs(config),
+        "prices.json": json.dumps(prices(layout), indent=2) + "\n",
+        **_beegfs(layout),
         **watching.agent_files(config),
         **_verbatim(),
-        **_environments(config),
+        **_environments(layout),
     }
-
-
-def machine_types(config: ClusterConfig) -> list[InstanceType]:
-    """Of all nodes that may ever be, each once."""
-    types = (each for name, _ in _partitions(config) for each in config.instance_types(name))
-    return list(dict.fromkeys(types))
 
 
 def machine(type_: InstanceType) -> str:
@@ -76,24 +72,23 @@ def machine(type_: InstanceType) -> str:
     )
 
 
-def environment_places(config: ClusterConfig) -> dict[str, str]:
+def environment_places(layout: Layout) -> dict[str, Partition]:
     """Environment -> the partition whose nodes make it: the first with GPUs of those that it is for."""
-    found: dict[str, str] = {}
-    by_gpus = sorted(_partitions(config), key=lambda each: not config.instance_types(each[0])[0].gpus)
-    for partition, _ in by_gpus:
-        for framework in config.software.frameworks:
-            if environment := matrix.environment(framework, config.instance_types(partition)):
+    found: dict[str, Partition] = {}
+    for partition in sorted(layout.partitions, key=lambda each: not each.gpus_per_node):
+        for framework in layout.config.software.frameworks:
+            if environment := matrix.environment(framework, partition.types):
                 found.setdefault(environment.name, partition)
     return found
 
 
-def _environments(config: ClusterConfig) -> dict[str, str]:
+def _environments(layout: Layout) -> dict[str, str]:
     """Their locks, who makes them, and where they are kept. `places`: lines of name, partition, whether it has GPUs."""
-    places = environment_places(config)
-    lines = (f"{name} {place} {int(config.gpus_per_node(place) > 0)}\n" for name, place in sorted(places.items()))
+    places = environment_places(layout)
+    lines = (f"{name} {place.name} {int(place.gpus_per_node > 0)}\n" for name, place in sorted(places.items()))
     own = {f"environments/{name}": _environment_file(name) for name in ("build.sh", "verify.py")}
     locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in places}
-    cache = f"{config.software.cache or ''}".rstrip("/") + "\n"
+    cache = f"{layout.config.software.cache or ''}".rstrip("/") + "\n"
     return own | locks | {"environments/places": "".join(lines), "environments/cache": cache}
 
 
@@ -129,15 +124,16 @@ def steps() -> dict[str, str]:
     return {path: text for path, text in _verbatim().items() if path.startswith("steps/")}
 
 
-def fleet(config: ClusterConfig) -> dict[str, Any]:
+def fleet(layout: Layout) -> dict[str, Any]:
     """fleet.json: all that the node programs know of the cluster file."""
+    config = layout.config
     return {
         "cluster": config.name,
         "region": config.region,
         "zone": config.zone,
         "ssm_path": config.ssm_path,
         "state": config.state_folder,
-        "partitions": [_fleet_partition(config, name, partition) for name, partition in _partitions(config)],
+        "partitions": [_fleet_partition(each) for each in layout.partitions],
     }
 
 
@@ -170,38 +166,23 @@ def _mount(each: FsxLustre | Efs) -> dict[str, Any]:
     return found
 
 
-def prices(config: ClusterConfig) -> dict[str, float]:
+def prices(layout: Layout) -> dict[str, float]:
     """prices.json: instance type -> USD per hour on demand. A type without a known price is left out."""
-    types = machine_types(config)
-    return {each.name: each.price_usd_per_hour for each in types if each.price_usd_per_hour is not None}
+    prices = ((each.name, each.price_usd_per_hour) for each in layout.machine_types)
+    return {name: price for name, price in prices if price is not None}
 
 
-def _partitions(config: ClusterConfig) -> list[tuple[str, Partition | ParameterServers]]:
-    """The parameter servers come last: Slurm's default partition is the first."""
-    servers = config.parameter_servers
-    return [(partition.name, partition) for partition in config.partitions] + (
-        [(PARAMETER_SERVERS, servers)] if servers else []
-    )
-
-
-def _fleet_partition(config: ClusterConfig, name: str, partition: Partition | ParameterServers) -> dict[str, Any]:
-    types = config.instance_types(name)
+def _fleet_partition(partition: Partition) -> dict[str, Any]:
     return {
-        "name": name,
+        "name": partition.name,
         "min_nodes": partition.min_nodes,
         "max_nodes": partition.max_nodes,
-        "instance_types": [instance_type.name for instance_type in types],
-        "purchase": partition.purchase if isinstance(partition, Partition) else "on-demand",
-        "gpus_per_node": types[0].gpus,
-        "idle_minutes": _idle_minutes(partition),
+        "instance_types": [each.name for each in partition.types],
+        "purchase": partition.purchase,
+        "gpus_per_node": partition.gpus_per_node,
+        "idle_minutes": partition.idle_s / 60,
         "role": "compute",
     }
-
-
-def _idle_minutes(partition: Partition | ParameterServers) -> float:
-    return (
-        partition.idle_minutes if isinstance(partition, Partition) else Partition.model_fields["idle_minutes"].default
-    )
 
 
 def _node_values(config: ClusterConfig) -> dict[str, str]:
@@ -221,25 +202,26 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
     }
 
 
-def _compute_values(config: ClusterConfig) -> dict[str, Any]:
-    without_efa = [name for name, each in _partitions(config) if not isinstance(each, Partition) or each.efa == "off"]
-    without_scratch = [partition.name for partition in config.partitions if partition.scratch == "off"]
+def _compute_values(layout: Layout) -> dict[str, Any]:
+    without_efa = [each.name for each in layout.partitions if not each.efa]
+    without_scratch = [each.name for each in layout.partitions if not each.scratch]
     apart = {"without_efa": without_efa, "without_scratch": without_scratch}
-    return {**_node_values(config), **apart, "containers": config.software.containers}
+    return {**_node_values(layout.config), **apart, "containers": layout.config.software.containers}
 
 
-def _head_values(config: ClusterConfig) -> dict[str, Any]:
-    names = [name for name, _ in _partitions(config)]
+def _head_values(layout: Layout) -> dict[str, Any]:
+    config = layout.config
     return {
         **_node_values(config),
         "volume_gib": config.head_node.volume_gib,
         "volume": config.volume_mount,
-        "partitions": names,
+        "partitions": layout.names,
     }
 
 
-def _beegfs(config: ClusterConfig) -> dict[str, str]:
+def _beegfs(layout: Layout) -> dict[str, str]:
     """What sets up the file system in memory; nothing for a cluster without one."""
+    config = layout.config
     ram = beegfs.of(config)
     if not ram:
         return {}
@@ -247,18 +229,20 @@ def _beegfs(config: ClusterConfig) -> dict[str, str]:
     files = beegfs.RELEASES[ram.version].files
     return {
         "beegfs.sh": _template("bootstrap/beegfs.sh.j2").render(values),
-        "beegfs.json": json.dumps({**beegfs.node_settings(config, ram), "owner": JOB_USER}, indent=2) + "\n",
+        "beegfs.json": json.dumps({**beegfs.node_settings(layout, ram), "owner": JOB_USER}, indent=2) + "\n",
         **{f"beegfs/{name}": _template(f"templates/beegfs/{file}").render(values) for name, file in files.items()},
     }
 
 
-def _slurm(config: ClusterConfig) -> dict[str, str]:
-    partitions = [_slurm_partition(config, name, partition) for name, partition in _partitions(config)]
+def slurm(layout: Layout) -> dict[str, str]:
+    config = layout.config
+    partitions = [slurm_partition(each) for each in layout.partitions]
+    staged = bool(layout.mounts_of(FsxLustre))
     values = {
         **_node_values(config),
         "partitions": partitions,
         "containers": config.software.containers,
-        "staging": stages(config),
+        "staging": staged,
         "always_on": [partition["always_on"] for partition in partitions if partition["always_on"]],
         # Where a partition sets its own this is never used, but power saving is off without it.
         "suspend_time_s": max(partition["suspend_time_s"] for partition in partitions),
@@ -271,38 +255,34 @@ def _slurm(config: ClusterConfig) -> dict[str, str]:
         "image.conf",
         "plugstack.conf",
         *_ACCOUNTING_FILES[config.accounting],
-        *(("burst_buffer.conf", "burst_buffer.lua") if stages(config) else ()),
+        *(("burst_buffer.conf", "burst_buffer.lua") if staged else ()),
     ]
     return {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
 
 
-def stages(config: ClusterConfig) -> bool:
-    """Whether Slurm moves jobs' data between S3 and a file system of the cluster."""
-    return any(isinstance(each, FsxLustre) for each in config.storage)
-
-
-def _slurm_partition(config: ClusterConfig, name: str, partition: Partition | ParameterServers) -> dict[str, Any]:
-    """The least that any of the partition's types has: a node that has more is no trouble to Slurm."""
-    types = config.instance_types(name)
+def slurm_partition(partition: Partition) -> dict[str, Any]:
+    """What slurm.conf and gres.conf say of it: the least that any of its types has, since a node that has more is no
+    trouble to Slurm."""
+    types, gpus = partition.types, partition.gpus_per_node
     model = _gpu_model(types)
     return {
-        "name": name,
-        "nodes": node_range(name, partition.max_nodes),
-        "always_on": node_range(name, partition.min_nodes) if partition.min_nodes else None,
+        "name": partition.name,
+        "nodes": node_range(partition.name, partition.max_nodes),
+        "always_on": node_range(partition.name, partition.min_nodes) if partition.min_nodes else None,
         "cpus": min(instance_type.vcpus for instance_type in types),
-        "memory_mib": _memory_mib(config, name, types),
-        "gres": ":".join(filter(None, ("gpu", model, str(types[0].gpus)))) if types[0].gpus else None,
+        "memory_mib": _memory_mib(partition),
+        "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
         "gpu_model": model,
-        "gpu_files": gpu_files(types[0].gpus),
-        "suspend_time_s": int(_idle_minutes(partition) * 60),
+        "gpu_files": gpu_files(gpus),
+        "suspend_time_s": partition.idle_s,
         "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types),
     }
 
 
-def _memory_mib(config: ClusterConfig, partition: str, types: tuple[InstanceType, ...]) -> int:
+def _memory_mib(partition: Partition) -> int:
     """What jobs can have: of their nodes' memory, a file system may hold a part."""
-    memory_gib = min(instance_type.memory_gib for instance_type in types)
-    return max(1, int((memory_gib * USABLE_MEMORY - beegfs.taken_gib(config, partition)) * 1024))
+    memory_gib = min(instance_type.memory_gib for instance_type in partition.types)
+    return max(1, int((memory_gib * USABLE_MEMORY - partition.ram_gib) * 1024))
 
 
 def node_range(partition: str, count: int) -> str:

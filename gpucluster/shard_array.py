@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpucluster import slurm
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, FsxLustre
+from gpucluster.config import ClusterConfig, FsxLustre
 from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
@@ -95,7 +95,7 @@ def request(options: Options, parts: int, partition: str | None, config: Cluster
 
 
 def _partition(config: ClusterConfig, name: str | None) -> str:
-    names = [each.name for each in config.partitions] + ([PARAMETER_SERVERS] if config.parameter_servers else [])
+    names = [each.name for each in config.every_partition]
     if name is None:
         return names[0]
     if name not in names:

@@ -12,6 +12,7 @@ from constructs import Construct, IDependable
 from gpucluster import render
 from gpucluster.config import ClusterConfig
 from gpucluster.config.construct_ids import pascal
+from gpucluster.layout import expand
 from stacks import encryption, record, roles
 from stacks.accounting import Accounting
 from stacks.acknowledged import acknowledge, rows
@@ -45,7 +46,7 @@ class GpuCluster(cdk.Stack):
             # A third of a template is blanks, and CloudFormation counts them.
             suppress_template_indentation=True,
         )
-        self._config = config
+        self._config, self.layout = config, expand(config)
         # On everything: roles may use what has it, and a budget counts what has it.
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
@@ -56,17 +57,17 @@ class GpuCluster(cdk.Stack):
             config=config,
             availability_zone=config.availability_zone or self.availability_zones[0],
         )
-        record.keep(self, config, availability_zone=self.network.availability_zone)
+        record.keep(self, self.layout, availability_zone=self.network.availability_zone)
         self.bundle = self._bundle()
         self.munge_key = self._munge_key()
         self.home = self._home()
         self.compute_role = roles.node_role(self, "ComputeRole")
         self.head_role = roles.node_role(self, "HeadRole")
         self.partitions = Partitions(
-            self, "Partitions", config=config, network=self.network, role=self.compute_role, key=self.key
+            self, "Partitions", layout=self.layout, network=self.network, role=self.compute_role, key=self.key
         )
         self.parameters = Parameters(self, "Parameters", path=config.ssm_path)
-        context = Context(config, self.network, self.head_role, self.compute_role, self.key, self.parameters)
+        context = Context(self.layout, self.network, self.head_role, self.compute_role, self.key, self.parameters)
         self.storage = Storage(self, "Storage", context=context)
         self.accounting = Accounting(self, "Accounting", context=context)
         self._announce()
@@ -96,7 +97,7 @@ class GpuCluster(cdk.Stack):
         return Bundle(self, "Bundle", files=files, version=render.version(files), head_generation=self.head_generation)
 
     def _head_image(self) -> str:
-        return self._image(self._config.head_node.image or self._config.software.image).get_image(self).image_id
+        return self._image(self.layout.head_image).get_image(self).image_id
 
     def _home(self) -> HomeVolume:
         head_node = self._config.head_node
@@ -127,7 +128,7 @@ class GpuCluster(cdk.Stack):
             "Head",
             cluster=self._config.name,
             instance_type=self._config.head_node.instance_type,
-            image=self._image(self._config.head_node.image or self._config.software.image),
+            image=self._image(self.layout.head_image),
             user_data=render.user_data(self._config, "head"),
             network=self.network,
             role=self.head_role,

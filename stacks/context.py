@@ -8,16 +8,21 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 
 from gpucluster.config import ClusterConfig
+from gpucluster.layout import Layout
 from stacks.bundle import Parameters
 from stacks.network import Network
 
 
 @dataclass(frozen=True)
 class Context:
-    config: ClusterConfig
+    layout: Layout
     network: Network
     head_role: iam.Role
     compute_role: iam.Role
     key: kms.IKey | None
     """The customer's; None where AWS's own keys encrypt."""
     parameters: Parameters
+
+    @property
+    def config(self) -> ClusterConfig:
+        return self.layout.config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -11,11 +11,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from gpucluster import config as configuration
+from gpucluster import layout as expanded
 from gpucluster import render
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.config.construct_ids import pascal
 from gpucluster.instances import EfaMode, InstanceType, efa_layout
+from gpucluster.layout import Layout
 from stacks.encryption import key_arn
 from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image
 from stacks.network import Network
@@ -45,57 +45,25 @@ class Partitions(Construct):
         scope: Construct,
         id_: str,
         *,
-        config: ClusterConfig,
+        layout: Layout,
         network: Network,
         role: iam.Role,
         key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, id_)
-        self._config = config
+        config = layout.config
         # The hyphen keeps this id from being a partition's: theirs have none.
         profile = iam.InstanceProfile(self, "Node-Profile", role=role)
-        self._launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
-        self.all = [self._partition(partition) for partition in config.partitions]
-        if config.parameter_servers:
-            self.all.append(self._parameter_servers(config.parameter_servers))
+        launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
+        self.all: list[Partition] = []
+        groups: dict[str, str] = {}
+        for each in layout.partitions:
+            image = node_image(self, config, each.image)
+            made = Partition(self, pascal(each.name), partition=each, image=image, launches=launches, groups=groups)
+            self.all.append(made)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.all)
-
-    def _partition(self, partition: configuration.Partition) -> Partition:
-        return Partition(
-            self,
-            pascal(partition.name),
-            name=partition.name,
-            instance_types=self._config.instance_types(partition),
-            image=self._image(partition.image),
-            launches=self._launches,
-            placement_group=partition.placement_group,
-            efa="off" if partition.efa == "off" else "efa-only",
-            purchase=Purchase(partition.purchase, partition.reservation_id),
-        )
-
-    def _parameter_servers(self, servers: configuration.ParameterServers) -> Partition:
-        """Their traffic is TCP: no launcher of theirs uses EFA."""
-        shared = servers.placement_group == "shared"
-        return Partition(
-            self,
-            pascal(PARAMETER_SERVERS),
-            name=PARAMETER_SERVERS,
-            instance_types=self._config.instance_types(PARAMETER_SERVERS),
-            image=self._image(None),
-            launches=self._launches,
-            placement_group=self._shared_group() if shared else servers.placement_group,
-            efa="off",
-            purchase=Purchase(),
-        )
-
-    def _shared_group(self) -> ec2.CfnPlacementGroup | str:
-        """Close to the first partition whose nodes are close together."""
-        return next((partition.own_group for partition in self.all if partition.own_group), "none")
-
-    def _image(self, image: str | None) -> ec2.IMachineImage:
-        return node_image(self, self._config, image or self._config.software.image)
 
 
 class Partition(Construct):
@@ -109,25 +77,21 @@ class Partition(Construct):
         scope: Construct,
         id_: str,
         *,
-        name: str,
-        instance_types: Sequence[InstanceType],
+        partition: expanded.Partition,
         image: ec2.IMachineImage,
         launches: Launches,
-        placement_group: ec2.CfnPlacementGroup | str,
-        efa: EfaMode,
-        purchase: Purchase,
+        groups: dict[str, str],
     ) -> None:
-        """`placement_group`: another partition's, `cluster`, `none`, or the name of a group that exists."""
+        """`groups`: those that the stack has made, by partition; this one's is added."""
         super().__init__(scope, id_)
-        self.name = name
+        self.name = partition.name
         self.image_id = image.get_image(self).image_id
-        self.purchase = purchase
+        self.purchase = Purchase(partition.purchase, partition.reservation_id)
+        self.group = partition.group
         self._launches = launches
-        self.own_group: ec2.CfnPlacementGroup | None = None
-        self.named_group: str | None = None
-        """Of the user's, made elsewhere."""
-        self._group = self._placement_group(placement_group)
-        self.templates = {each.name: self._template(each, efa) for each in instance_types}
+        self._group_name = self._placement_group(groups)
+        efa: EfaMode = "efa-only" if partition.efa else "off"
+        self.templates = {each.name: self._template(each, efa) for each in partition.types}
 
     def describe(self) -> list[dict[str, str]]:
         """For the head node: what to launch from. The version is explicit: `$Latest` could change under a launch."""
@@ -136,17 +100,13 @@ class Partition(Construct):
             for name, template in self.templates.items()
         ]
 
-    def _placement_group(self, wish: ec2.CfnPlacementGroup | str) -> str | None:
-        """Its name."""
-        if isinstance(wish, ec2.CfnPlacementGroup):
-            return wish.ref
-        if wish == "none" or not self.purchase.takes_group(None if wish == "cluster" else wish):
-            return None
-        if wish == "cluster":
-            self.own_group = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster", tags=self._tags("cluster"))
-            return self.own_group.ref
-        self.named_group = wish
-        return self.named_group
+    def _placement_group(self, groups: dict[str, str]) -> str | None:
+        if not self.group or not self.group.ours:
+            return self.group.name if self.group else None
+        if self.group.name == self.name:
+            made = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster", tags=self._tags("cluster"))
+            groups[self.name] = made.ref
+        return groups[self.group.name]
 
     def _template(self, instance_type: InstanceType, efa: EfaMode) -> Template:
         profile_arn = self._launches.profile.instance_profile_arn
@@ -158,7 +118,7 @@ class Partition(Construct):
             metadata_options=Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
             block_device_mappings=[_encrypted_root_mapping(self._launches.key)],
             network_interfaces=_interfaces(instance_type, efa=efa, network=self._launches.network),
-            placement=Template.PlacementProperty(group_name=self._group) if self._group else None,
+            placement=Template.PlacementProperty(group_name=self._group_name) if self._group_name else None,
             instance_market_options=self.purchase.market(),
             capacity_reservation_specification=self.purchase.reservation(),
             instance_initiated_shutdown_behavior="terminate",

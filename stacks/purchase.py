@@ -21,13 +21,6 @@ class Purchase:
         """The reservation that the nodes are launched into."""
         return self.reservation_id if self.kind in ("reservation", "capacity-block") else None
 
-    def takes_group(self, name: str | None) -> bool:
-        """`name`: of a group of the user's; None for one of the stack's, in which nothing can have been reserved.
-
-        A reservation's instances are launched into the group that it was made in. A Capacity Block is in none.
-        """
-        return not self.targeted or (self.kind == "reservation" and name is not None)
-
     def market(self) -> Template.InstanceMarketOptionsProperty | None:
         if self.kind == "spot":
             # One request for one launch: a persistent one would launch again behind Slurm's back.

@@ -5,19 +5,17 @@ from __future__ import annotations
 import aws_cdk as cdk
 
 from gpucluster import updates
-from gpucluster.config import ClusterConfig
+from gpucluster.layout import Layout
 from gpucluster.updates import LookedUp
 from stacks.images import PARAMETERS, machine_image
 
 
-def keep(stack: cdk.Stack, config: ClusterConfig, *, availability_zone: str) -> None:
+def keep(stack: cdk.Stack, layout: Layout, *, availability_zone: str) -> None:
     """In the template's metadata: CloudFormation gives it back, and takes a change of it alone for none."""
-    images = {name: _looked_up(stack, name, config.region) for name in PARAMETERS if name in _images(config)}
+    config = layout.config
+    used = {config.software.image, layout.head_image, *(partition.image for partition in layout.partitions)}
+    images = {name: _looked_up(stack, name, config.region) for name in PARAMETERS if name in used}
     stack.template_options.metadata = updates.metadata(config, availability_zone=availability_zone, images=images)
-
-
-def _images(config: ClusterConfig) -> set[str | None]:
-    return {config.software.image, config.head_node.image, *(partition.image for partition in config.partitions)}
 
 
 def _looked_up(stack: cdk.Stack, name: str, region: str) -> LookedUp:

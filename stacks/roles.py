@@ -106,7 +106,7 @@ def _used(role: iam.Role, network: Network, partitions: Sequence[Partition]) -> 
     # A subnet, or a reservation, may be another account's that shares it.
     owner = "*" if network.exists else None
     images = sorted({partition.image_id for partition in partitions})
-    groups = sorted({partition.named_group for partition in partitions if partition.named_group})
+    groups = sorted({each.group.name for each in partitions if each.group and not each.group.ours})
     reservations = sorted({each for partition in partitions if (each := partition.purchase.targeted)})
     return [
         _ec2(role, f"subnet/{network.subnet.subnet_id}", owner),

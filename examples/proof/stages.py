@@ -9,6 +9,7 @@ from typing import Any
 
 from gpucluster import config as cluster_config
 from gpucluster import plan
+from gpucluster.layout import expand
 
 CLUSTER = "GpuClusterProof"
 HEAD = "m6i.large"
@@ -134,6 +135,6 @@ def bill(stages: Sequence[Stage], place: Place) -> Bill:
     found = Bill()
     for stage in stages:
         cluster = cluster_config.loads(cluster_file([stage], place))
-        by_hour = sum(line.usd_per_hour_max or 0.0 for line in plan.lines(cluster)) + BESIDE_NODES_USD_PER_HOUR
+        by_hour = sum(line.usd_per_hour_max or 0.0 for line in plan.lines(expand(cluster))) + BESIDE_NODES_USD_PER_HOUR
         found.lines.append((stage, by_hour * stage.deadline_minutes / 60))
     return found

@@ -110,15 +110,16 @@ def _drained(
     comparison: Comparison, old: ClusterConfig, connection: _Connection, deployment: Deployment, tell: Tell
 ) -> Iterator[None]:
     from gpucluster.draining import Drained, kept_out_of_service, nodes_above
+    from gpucluster.layout import expand
 
-    powered_down = updates.drains(comparison.changes, old)
-    idle = dict.fromkeys(old.max_nodes, 0) if comparison.may_stop_the_head else {}
+    powered_down, sizes = updates.drains(comparison.changes, old), expand(old).sizes
+    idle = dict.fromkeys(sizes, 0) if comparison.may_stop_the_head else {}
 
     def instances() -> set[str]:
         nodes = [node for node in deployment.live_nodes() if node[0] in powered_down]
         return {f"{name}-{number or '?'}" for name, number in nodes if (number or 0) > powered_down[name] or not number}
 
-    drained = Drained(connection, nodes_above({**idle, **powered_down}, old.max_nodes), tell)
+    drained = Drained(connection, nodes_above({**idle, **powered_down}, sizes), tell)
     with kept_out_of_service(drained, instances if powered_down else None):
         try:
             yield

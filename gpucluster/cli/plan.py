@@ -14,6 +14,7 @@ from gpucluster.cli.context import CliContext
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import GpuClusterError
 from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
+from gpucluster.layout import expand
 
 if TYPE_CHECKING:
     from gpucluster.cli.changes import Comparison
@@ -36,7 +37,7 @@ def command(context: CliContext, as_json: bool) -> int:
     ends with the exit code of an `up` that would be refused.
     """
     config = context.load()
-    lines = plan.lines(config)
+    lines = plan.lines(expand(config))
     cloud = _cloud(context, config)
     if as_json:
         click.echo(json.dumps(_json(config, lines, cloud)))
@@ -56,7 +57,7 @@ def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
     cloud = aws.connect(config, context.config_path)
     if cloud.session.get_credentials() is None:
         return None
-    wanted = {name for line in plan.lines(config) for name in line.instance_types}
+    wanted = {name for line in plan.lines(expand(config)) for name in line.instance_types}
     with aws.aws_errors():
         zones = plan.zones_with(cloud.client("ec2"), wanted)
         comparison = _comparison(context, config)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gpucluster.cli.context import CliContext
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, load
+from gpucluster.config import ClusterConfig, load
 from gpucluster.errors import ConfigError, Notice
 
 
@@ -45,11 +45,8 @@ def command(context: CliContext, file: Path | None, as_json: bool) -> int:
 def summary(config: ClusterConfig) -> str:
     partitions = [
         f"{partition.name} ({partition.min_nodes} to {partition.max_nodes} x {partition.instance_types[0]})"
-        for partition in config.partitions
+        for partition in config.every_partition
     ]
-    servers = config.parameter_servers
-    if servers:
-        partitions.append(f"{PARAMETER_SERVERS} ({servers.min_nodes} to {servers.max_nodes} x {servers.instance_type})")
     return f"{config.name} in {config.region}, {', '.join(partitions)}"
 
 

@@ -6,11 +6,12 @@ explains each key, and a test holds that file and these models together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, WrapValidator
 
-from gpucluster.config.document import Document, Finding
+from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.fields import (
     Amount,
     ClusterName,
@@ -38,8 +39,7 @@ from gpucluster.config.fields import (
 )
 from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section, or_blank, pass_refused
-from gpucluster.errors import Notice, UsageError
-from gpucluster.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.errors import Notice
 
 PARAMETER_SERVERS = "ps"
 """The partition of the parameter servers; no other may have its name."""
@@ -119,6 +119,16 @@ class ParameterServers(Section):
     min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
     max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16
     placement_group: ServersPlacementGroup = "shared"
+
+    def partition(self) -> Partition:
+        """A partition like the others, with fewer keys. Their launchers use no EFA. What was refused stays refused."""
+        own: dict[str, Any] = dict(self.__dict__)
+        if "instance_type" in own:
+            own["instance_types"] = (own.pop("instance_type"),)
+        made = Partition.model_construct(name=PARAMETER_SERVERS, efa="off", **own)
+        for key in type(self).model_fields.keys() - self.__dict__.keys():
+            made.__dict__.pop(key, None)
+        return made
 
 
 STORAGE_TYPE = Limit("storage-type", "AWS::FSx::FileSystem FileSystemType", "Mounts")
@@ -319,36 +329,22 @@ class ClusterConfig(Section):
         """On that volume: Slurm's state and its accounts."""
         return "/home/gpucluster" if self.home.type == "head-nfs" else self.volume_mount
 
-    @property
-    def max_nodes(self) -> dict[str, int]:
-        """Of each partition, by name; the parameter servers' is among them."""
-        found = {partition.name: partition.max_nodes for partition in self.partitions}
-        return found | ({PARAMETER_SERVERS: self.parameter_servers.max_nodes} if self.parameter_servers else {})
+    def partitions_by_path(self) -> Iterator[tuple[Path, Partition]]:
+        """With their places in the file. The parameter servers come last: Slurm's default partition is the first."""
+        for index, partition in enumerate(self.partitions):
+            yield ("partitions", index), partition
+        if self.parameter_servers:
+            yield ("parameter_servers",), self.parameter_servers.partition()
 
     @property
-    def max_nodes_together(self) -> int:
-        """Not from `max_nodes`: what counts nodes holds for partitions of refused or equal names too."""
-        servers = self.parameter_servers.max_nodes if self.parameter_servers else 0
-        return sum(partition.max_nodes for partition in self.partitions) + servers
+    def every_partition(self) -> tuple[Partition, ...]:
+        """The parameter servers are among them."""
+        return tuple(partition for _, partition in self.partitions_by_path())
 
-    def partition(self, name: str) -> Partition:
-        """Raises UsageError."""
-        for partition in self.partitions:
-            if partition.name == name:
-                return partition
-        known = ", ".join(partition.name for partition in self.partitions)
-        raise UsageError(f"no partition {name!r} in the cluster {self.name}", f"its partitions: {known}")
-
-    def instance_types(self, partition: Partition | str) -> tuple[InstanceType, ...]:
-        """In order of preference; `ps` names the parameter servers."""
-        if partition == PARAMETER_SERVERS and self.parameter_servers:
-            return (INSTANCE_TYPES[self.parameter_servers.instance_type],)
-        named = self.partition(partition) if isinstance(partition, str) else partition
-        return tuple(INSTANCE_TYPES[name] for name in named.instance_types)
-
-    def gpus_per_node(self, partition: Partition | str) -> int:
-        """The same for every type that the partition may get."""
-        return self.instance_types(partition)[0].gpus
+    @property
+    def max_nodes(self) -> int:
+        """Of all partitions together."""
+        return sum(partition.max_nodes for partition in self.every_partition)
 
     def notice(self, finding: Finding) -> Notice:
         """With the place in the file that it was read from."""

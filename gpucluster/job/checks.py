@@ -7,10 +7,11 @@ from pathlib import PurePosixPath
 
 from gpucluster import matrix
 from gpucluster.config.document import Finding
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config.models import ClusterConfig
 from gpucluster.job import channels, container, program, staging
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
+from gpucluster.layout import Layout, Partition, expand
 from gpucluster.meant import did_you_mean
 
 Findings = Iterator[Finding]
@@ -18,10 +19,11 @@ Findings = Iterator[Finding]
 
 def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
     """The spec with every default of this cluster in it. A partition that does not exist leaves the GPUs open."""
-    partition = spec.partition or config.partitions[0].name
+    layout = expand(config)
+    partition = spec.partition or layout.names[0]
     gpus = spec.gpus_per_node
-    if gpus is None and partition in config.max_nodes:
-        gpus = config.gpus_per_node(partition)
+    if gpus is None and partition in layout.names:
+        gpus = layout.partition(partition).gpus_per_node
     return spec.model_copy(
         update={
             "name": spec.name or _name(spec.command),
@@ -54,53 +56,53 @@ def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     """What keeps this completed spec from running on this cluster."""
-    yield from _partition(spec, config)
-    yield from _launcher(spec, config)
-    yield from _types(spec, config)
+    layout = expand(config)
+    partition = layout.partition(spec.partition) if spec.partition in layout.names else None
+    if partition:
+        yield from _partition(spec, partition)
+    else:
+        known = f"known: {', '.join(layout.names)}"
+        has = f"no partition {spec.partition!r} in the cluster {config.name}"
+        yield Finding(("partition",), has, did_you_mean(spec.partition or "", layout.names, known))
+    yield from _launcher(spec, partition, layout)
+    yield from _types(spec, partition)
     yield from _horovodrun(spec)
-    yield from _servers(spec, config)
-    yield from _container(spec, config)
+    yield from _servers(spec, layout.servers)
+    yield from _container(spec, partition.image if partition else config.software.image, config)
     yield from _signal(spec)
     yield from program.nested(spec)
     yield from channels.check(spec, config)
     yield from staging.check(spec, config)
 
 
-def _partition(spec: JobSpec, config: ClusterConfig) -> Findings:
-    sizes, name = config.max_nodes, spec.partition or ""
-    if name not in sizes:
-        yield Finding(
-            ("partition",),
-            f"no partition {name!r} in the cluster {config.name}",
-            did_you_mean(name, sizes, f"known: {', '.join(sizes)}"),
-        )
-        return
-    if spec.nodes > sizes[name]:
-        most = f"the partition {name} has at most {sizes[name]}, got {spec.nodes}"
+def _partition(spec: JobSpec, partition: Partition) -> Findings:
+    name, gpus = partition.name, partition.gpus_per_node
+    if spec.nodes > partition.max_nodes:
+        most = f"the partition {name} has at most {partition.max_nodes}, got {spec.nodes}"
         yield Finding(("nodes",), most, "ask for fewer, or raise max_nodes in cluster.yaml")
-    gpus, types = config.gpus_per_node(name), config.instance_types(name)
     if (spec.gpus_per_node or 0) > gpus:
-        yield Finding(("gpus_per_node",), f"a node of {name} ({types[0].name}) has {gpus}, got {spec.gpus_per_node}")
-    yield from _efa(spec, config, name)
+        has = f"a node of {name} ({partition.types[0].name}) has {gpus}, got {spec.gpus_per_node}"
+        yield Finding(("gpus_per_node",), has)
+    yield from _efa(spec, partition)
 
 
-def _efa(spec: JobSpec, config: ClusterConfig, name: str) -> Findings:
+def _efa(spec: JobSpec, partition: Partition) -> Findings:
     if spec.efa != "required":
         return
-    without = [kind.name for kind in config.instance_types(name) if not kind.efa_interfaces]
+    name, without = partition.name, [kind.name for kind in partition.types if not kind.efa_interfaces]
     if without:
         yield Finding(
             ("efa",),
             f"required, and {', '.join(without)} of the partition {name} has no EFA",
             "choose another partition, or efa: auto",
         )
-    elif name != PARAMETER_SERVERS and config.partition(name).efa == "off":
+    elif not partition.efa:
         yield Finding(
             ("efa",), f"required, and the partition {name} has `efa: off`", "set efa: auto for it in cluster.yaml"
         )
 
 
-def _launcher(spec: JobSpec, config: ClusterConfig) -> Findings:
+def _launcher(spec: JobSpec, partition: Partition | None, layout: Layout) -> Findings:
     if spec.launcher not in LAUNCHERS:
         yield Finding(
             ("launcher",),
@@ -108,13 +110,13 @@ def _launcher(spec: JobSpec, config: ClusterConfig) -> Findings:
             did_you_mean(spec.launcher, LAUNCHERS, f"known: {', '.join(LAUNCHERS)}"),
         )
     elif not container.replaces_environment(spec):
-        yield from _environment(spec, config)
+        yield from _environment(spec, partition, layout)
     if spec.container_mounts and not spec.container_image:
         yield Finding(("container_mounts",), "without a container_image", "name the image, or leave the mounts out")
 
 
-def _environment(spec: JobSpec, config: ClusterConfig) -> Findings:
-    framework, allowed = spec.framework, LAUNCHERS[spec.launcher].frameworks
+def _environment(spec: JobSpec, partition: Partition | None, layout: Layout) -> Findings:
+    config, framework, allowed = layout.config, spec.framework, LAUNCHERS[spec.launcher].frameworks
     if framework is None or (allowed and framework not in allowed):
         got = f"{spec.launcher} starts ranks of {' or '.join(allowed)}, got {framework}"
         yield Finding(("framework",), got, "leave it out, or choose another launcher")
@@ -124,13 +126,13 @@ def _environment(spec: JobSpec, config: ClusterConfig) -> Findings:
         )
         yield Finding(("launcher",), left_out, "add it there in cluster.yaml, or choose another launcher")
     else:
-        yield from _runs_on(framework, "partition", spec.partition or "", config)
+        yield from _runs_on(framework, "partition", partition)
         if spec.servers and spec.servers.nodes:
-            yield from _runs_on(framework, "servers", PARAMETER_SERVERS, config)
+            yield from _runs_on(framework, "servers", layout.servers)
 
 
-def _runs_on(framework: str, key: str, partition: str, config: ClusterConfig) -> Findings:
-    types = config.instance_types(partition) if partition in config.max_nodes else ()
+def _runs_on(framework: str, key: str, partition: Partition | None) -> Findings:
+    types = partition.types if partition else ()
     if matrix.environment(framework, types) is None:
         names = ", ".join(each.name for each in types)
         yield Finding(
@@ -138,11 +140,11 @@ def _runs_on(framework: str, key: str, partition: str, config: ClusterConfig) ->
         )
 
 
-def _types(spec: JobSpec, config: ClusterConfig) -> Findings:
+def _types(spec: JobSpec, partition: Partition | None) -> Findings:
     launcher = LAUNCHERS.get(spec.launcher)
-    if not launcher or not launcher.types or spec.partition not in config.max_nodes:
+    if not launcher or not launcher.types or not partition:
         return
-    others = [each.name for each in config.instance_types(spec.partition) if each.name not in launcher.types]
+    others = [each.name for each in partition.types if each.name not in launcher.types]
     if others:
         *most, last = launcher.types
         runs_on = f"{launcher.name} runs on {', '.join(most)} and {last} alone"
@@ -164,25 +166,23 @@ def _horovodrun(spec: JobSpec) -> Findings:
         yield Finding(("min_nodes",), most, "ask for as many nodes, or for fewer at least")
 
 
-def _servers(spec: JobSpec, config: ClusterConfig) -> Findings:
+def _servers(spec: JobSpec, servers: Partition | None) -> Findings:
     if spec.servers and spec.launcher not in WITH_SERVERS:
         yield Finding(
             ("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "leave it out"
         )
     if spec.launcher == "mxnet-ps" and "PORT" in spec.env:
         yield Finding(("env", "PORT"), "every MXNet process of the job would listen there", "give it another name")
-    asked, most = (spec.servers.nodes if spec.servers else None) or 0, config.max_nodes.get(PARAMETER_SERVERS)
-    workers = spec.nodes if spec.partition == PARAMETER_SERVERS else 0
-    if most is not None and asked and asked + workers > most:
+    asked = (spec.servers.nodes if spec.servers else None) or 0
+    workers = spec.nodes if servers and spec.partition == servers.name else 0
+    if servers and asked and asked + workers > servers.max_nodes:
         beside = f" beside {workers} for the workers" if workers else ""
-        has = f"the partition {PARAMETER_SERVERS} has at most {most} nodes, got {asked}{beside}"
+        has = f"the partition {servers.name} has at most {servers.max_nodes} nodes, got {asked}{beside}"
         yield Finding(("servers",), has, "ask for fewer, or raise parameter_servers.max_nodes in cluster.yaml")
 
 
-def _container(spec: JobSpec, config: ClusterConfig) -> Findings:
+def _container(spec: JobSpec, image: str, config: ClusterConfig) -> Findings:
     """An image of one's own may have pyxis without the cluster file's doing."""
-    partition = next((each for each in config.partitions if each.name == spec.partition), None)
-    image = (partition.image if partition else None) or config.software.image
     if spec.container_image and not config.software.containers and not image.startswith("ami-"):
         yield Finding(
             ("container_image",),

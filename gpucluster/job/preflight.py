@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.config.models import BeegfsRam, ClusterConfig
 from gpucluster.job import staging
 from gpucluster.job.spec import JobSpec
+from gpucluster.layout import Partition, expand
 
 PROGRAMS = (
     "preflight.sh",
@@ -44,13 +45,14 @@ def files(spec: JobSpec, config: ClusterConfig) -> Mapping[str, str]:
 
 
 def expected(spec: JobSpec, config: ClusterConfig) -> dict[str, object]:
+    partition = expand(config).partition(spec.partition or "")
     return {
         "level": spec.preflight,
         "gpus": spec.gpus_per_node or 0,
         "efa": spec.efa,
-        "efa_interfaces": efa_interfaces(config, spec.partition or ""),
+        "efa_interfaces": efa_interfaces(partition),
         "mounts": mounts(spec, config),
-        "published": published(spec, config),
+        "published": published(spec, partition),
     }
 
 
@@ -61,15 +63,13 @@ def mounts(spec: JobSpec, config: ClusterConfig) -> list[str]:
     return [mount for mount in found if mount not in others]
 
 
-def published(spec: JobSpec, config: ClusterConfig) -> dict[str, object] | None:
-    types = config.instance_types(spec.partition or "")
+def published(spec: JobSpec, partition: Partition) -> dict[str, object] | None:
+    types = partition.types
     figure = PUBLISHED.get((types[0].name, spec.nodes))
     whole = spec.ranks_per_node == spec.gpus_per_node == types[0].gpus
     return {"gb_per_s": figure[0], "source": figure[1]} if figure and whole and len(types) == 1 else None
 
 
-def efa_interfaces(config: ClusterConfig, partition: str) -> dict[str, int]:
+def efa_interfaces(partition: Partition) -> dict[str, int]:
     """Instance type -> how many each node of it has; none where the partition is without EFA."""
-    if partition == PARAMETER_SERVERS or config.partition(partition).efa == "off":
-        return {}
-    return {each.name: each.efa_interfaces for each in config.instance_types(partition)}
+    return {each.name: each.efa_interfaces for each in partition.types} if partition.efa else {}

@@ -17,6 +17,7 @@ from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
 from gpucluster.job import channels, container, preflight, ram, staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, choose
+from gpucluster.layout import Layout, Partition, expand
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -64,16 +65,18 @@ class SbatchRequest:
     @classmethod
     def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
         """`spec` is one that `load` has completed and found to fit."""
+        layout = expand(config)
+        partition = layout.partition(spec.partition or "")
         launcher = choose(spec.launcher, spec.controller, elastic=spec.min_nodes is not None)
         cpus = (
             None
             if spec.exclusive
-            else _cpus(spec, config) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
+            else _cpus(spec, partition) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
         )
-        environment = _environment_on(spec, config, spec.partition or "")
+        environment = _environment_on(spec, partition)
         cpus = cpus if cpus is None else max(1, cpus)
-        looked_at, own = preflight.files(spec, config), _server_nodes(spec, config)
-        for_servers = _environment_on(spec, config, PARAMETER_SERVERS) if own else None
+        looked_at, own = preflight.files(spec, config), _server_nodes(spec, layout)
+        for_servers = _environment_on(spec, layout.servers) if own and layout.servers else None
         staged = staging.directives(spec, config, folder)
         role_region = config.region if config.s3_access else ""
         in_memory, none = ram.of(spec, config), ram.missing(spec, config)
@@ -141,23 +144,23 @@ def folder_path(name: str) -> str:
     return f"{JOBS}/{name}"
 
 
-def _environment_on(spec: JobSpec, config: ClusterConfig, partition: str) -> str:
+def _environment_on(spec: JobSpec, partition: Partition) -> str:
     if container.replaces_environment(spec):
         return ""
-    environment = matrix.environment(spec.framework or "", config.instance_types(partition))
+    environment = matrix.environment(spec.framework or "", partition.types)
     if environment is None:
-        raise ValueError(f"no environment of {spec.framework} on {partition}: `load` refuses this")
+        raise ValueError(f"no environment of {spec.framework} on {partition.name}: `load` refuses this")
     return environment.name
 
 
-def _server_nodes(spec: JobSpec, config: ClusterConfig) -> int:
+def _server_nodes(spec: JobSpec, layout: Layout) -> int:
     """A cluster without nodes for servers has them on the workers' nodes, as many as were asked for."""
-    return (spec.servers.nodes or 0) if spec.servers and config.parameter_servers else 0
+    return (spec.servers.nodes or 0) if spec.servers and layout.servers else 0
 
 
-def _cpus(spec: JobSpec, config: ClusterConfig) -> int:
+def _cpus(spec: JobSpec, partition: Partition) -> int:
     """A node's share: as many of its CPUs as the job takes of its GPUs."""
-    kind = config.instance_types(spec.partition or "")[0]
+    kind = partition.types[0]
     return (
         kind.vcpus * (spec.gpus_per_node or 0) // kind.gpus if kind.gpus and spec.gpus_per_node else spec.ranks_per_node
     )

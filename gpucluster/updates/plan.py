@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucluster.config import ClusterConfig
+from gpucluster.layout import expand
 from gpucluster.updates.difference import Difference, differences, plain
 from gpucluster.updates.outcome import Drain, Effect, Outcome, in_place
 from gpucluster.updates.policies import POLICIES
@@ -48,7 +49,7 @@ def compare(
     old: ClusterConfig, new: ClusterConfig, policies: Mapping[str, Outcome | Rule] = POLICIES
 ) -> tuple[Change, ...]:
     """In the order of the file, and then what it does not say itself. `old` is what was deployed."""
-    step = Step(old, new)
+    step = Step(expand(old), expand(new))
     found = [*differences(plain(old), plain(new)), *moved_servers(step)]
     return tuple(Change(each, by_rule(each, step, policies[each.key])) for each in found)
 
@@ -95,7 +96,7 @@ def drains(changes: Sequence[Change], old: ClusterConfig) -> dict[str, int]:
     """Partition -> the number above which its nodes must be gone. A head that is replaced takes every node along."""
     wanted = [each for change in changes for each in change.outcome.drains]
     if of_effect(changes, Effect.HEAD_REPLACED):
-        wanted += every_partition(old)
+        wanted += every_partition(expand(old))
     found: dict[str, int] = {}
     for each in wanted:
         found[each.partition] = min(each.above, found.get(each.partition, each.above))

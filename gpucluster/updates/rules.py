@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucluster import render
-from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.config import PARAMETER_SERVERS, BeegfsRam
 from gpucluster.config.lustre_requests import tagged_name
+from gpucluster.layout import Group, Layout
 from gpucluster.updates.difference import Difference
 from gpucluster.updates.outcome import (
     Drain,
@@ -28,10 +29,10 @@ REPLACED_AS_FREE = "nodes that run are replaced as their jobs end"
 
 @dataclass(frozen=True)
 class Step:
-    """From one cluster file to the next."""
+    """From one cluster to the next."""
 
-    old: ClusterConfig
-    new: ClusterConfig
+    old: Layout
+    new: Layout
 
 
 Rule = Callable[[Difference, Step], Outcome]
@@ -56,9 +57,8 @@ def partition_of(difference: Difference) -> str:
     return difference.entries[0] if difference.entries else PARAMETER_SERVERS
 
 
-def every_partition(config: ClusterConfig) -> tuple[Drain, ...]:
-    names = [partition.name for partition in config.partitions]
-    return tuple(map(Drain, [*names, PARAMETER_SERVERS] if config.parameter_servers else names))
+def every_partition(layout: Layout) -> tuple[Drain, ...]:
+    return tuple(map(Drain, layout.names))
 
 
 def internet(difference: Difference, step: Step) -> Outcome:
@@ -77,29 +77,28 @@ def removed_partition(difference: Difference, step: Step) -> Outcome:
 
 
 def _in_group_of(name: str, step: Step) -> tuple[Drain, ...]:
-    """The partition's own nodes, and the parameter servers where these share its placement group."""
-    shares = _shares(step.old) and _first_group(step.old) == name
-    return tuple(map(Drain, [name, PARAMETER_SERVERS][: 1 + shares]))
-
-
-def _shares(config: ClusterConfig) -> bool:
-    return config.parameter_servers is not None and config.parameter_servers.placement_group == "shared"
-
-
-def _first_group(config: ClusterConfig) -> str | None:
-    """The partition whose placement group is the shared one; None where no partition has one of its own."""
-    bought = ("on-demand", "spot")  # a reservation decides itself where its nodes are
-    own = (each.name for each in config.partitions if each.placement_group == "cluster" and each.purchase in bought)
-    return next(own, None)
+    """The partition's own nodes, and those of another that shares its placement group."""
+    sharing = (each.name for each in step.old.partitions if each.group == Group(name, ours=True))
+    return tuple(map(Drain, dict.fromkeys([name, *sharing])))
 
 
 def moved_servers(step: Step) -> Iterator[Difference]:
     """What the file does not say itself: that `shared` stands for another group than before."""
     if _shares(step.old) and _shares(step.new):
         key = "parameter_servers.placement_group"
-        before, after = (f"shared with {_first_group(config) or 'nobody'}" for config in (step.old, step.new))
+        before, after = (f"shared with {_group_of_servers(layout)}" for layout in (step.old, step.new))
         if before != after:
             yield Difference(key, key, (), before, after)
+
+
+def _shares(layout: Layout) -> bool:
+    servers = layout.config.parameter_servers
+    return servers is not None and servers.placement_group == "shared"
+
+
+def _group_of_servers(layout: Layout) -> str:
+    group = layout.servers.group if layout.servers else None
+    return group.name if group else "nobody"
 
 
 def most_nodes(difference: Difference, step: Step) -> Outcome:
@@ -129,23 +128,23 @@ def instance_types(difference: Difference, step: Step) -> Outcome:
     return new_nodes("nodes are launched from these from now on; one whose type is gone is replaced as its jobs end")
 
 
-def told_to_slurm(config: ClusterConfig, partition: str) -> str:
+def told_to_slurm(layout: Layout, partition: str) -> str:
     """What slurm.conf says of a node of the partition."""
-    lines = render.bundle(config)["slurm/slurm.conf"].splitlines()
+    lines = render.slurm(layout)["slurm/slurm.conf"].splitlines()
     told = next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
     return told.removesuffix(" State=CLOUD")
 
 
 def image_of_nodes(difference: Difference, step: Step) -> Outcome:
     name = partition_of(difference)
-    before, after = (config.partition(name).image or config.software.image for config in (step.old, step.new))
+    before, after = (layout.partition(name).image for layout in (step.old, step.new))
     if before == after:
         return nothing("the same image, said in another place")
     return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
 
 
 def image_of_head(difference: Difference, step: Step) -> Outcome:
-    before, after = (config.head_node.image or config.software.image for config in (step.old, step.new))
+    before, after = (layout.head_image for layout in (step.old, step.new))
     if before == after:
         return nothing("the same image, said in another place")
     return head_replaced("a new head node takes over the data volume: /home and Slurm's state stay")
@@ -156,7 +155,7 @@ _UNPROTECT = "set head_node.termination_protection: false and `up`; then change 
 
 def image_of_all(difference: Difference, step: Step) -> Outcome:
     """Head and partitions follow software.image where they have none of their own."""
-    head = step.old.head_node.image is None and step.new.head_node.image is None
+    head = step.old.config.head_node.image is None and step.new.config.head_node.image is None
     if head:
         return head_replaced("a new head node takes over the data volume; new nodes boot from the new image too")
     return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
@@ -194,7 +193,7 @@ def _orphaned(mount: str, step: Step) -> Outcome:
     return refused(
         f"{mount} has a file system now, which nothing would delete any more",
         f"cancel the jobs that use {mount}, or wait for them; when it is idle and in S3 it is deleted, then `up`",
-        while_there=tagged_name(mount, step.old.name),
+        while_there=tagged_name(mount, step.old.config.name),
     )
 
 
@@ -213,7 +212,7 @@ def other_storage_type(difference: Difference, step: Step) -> Outcome:
     mount = difference.entries[0]
     if mount == "/home":
         return refused("people's files in /home would not move along", NEW_CLUSTER)
-    (gone,) = (storage for storage in step.old.storage if storage.mount == mount)
+    (gone,) = (storage for storage in step.old.mounts if storage.mount == mount)
     if isinstance(gone, BeegfsRam):
         return drain(f"what {mount} holds in memory goes with the nodes", *every_partition(step.old))
     if _with_jobs(mount, step):
@@ -227,15 +226,14 @@ def other_storage_type(difference: Difference, step: Step) -> Outcome:
 def beegfs(difference: Difference, step: Step) -> Outcome:
     """Its servers are set up when a node boots: all of them, together."""
     mount = difference.entries[0]
-    entries = [each for config in (step.old, step.new) for each in config.storage if each.mount == mount]
+    entries = [each for layout in (step.old, step.new) for each in layout.mounts if each.mount == mount]
     partitions = dict.fromkeys(each.partition for each in entries if isinstance(each, BeegfsRam))
-    known = {each.partition for each in every_partition(step.old)}
-    return drain(f"{mount} is made anew, empty", *(Drain(name) for name in partitions if name in known))
+    return drain(f"{mount} is made anew, empty", *(Drain(name) for name in partitions if name in step.old.names))
 
 
 def capacity(difference: Difference, step: Step) -> Outcome:
     mount = difference.entries[0]
-    (storage,) = (each for each in step.old.storage if each.mount == mount)
+    (storage,) = (each for each in step.old.mounts if each.mount == mount)
     if getattr(storage, "deployment", None) == "scratch-1":
         return refused("FSx cannot change the capacity of a scratch-1 file system", NEW_MOUNT)
     if difference.new < difference.old:
@@ -248,7 +246,7 @@ _NEXT = in_place("counts for the next file system; the one that jobs may be usin
 
 
 def _with_jobs(mount: str, step: Step) -> bool:
-    return any(each.mount == mount for each in step.old.lustre_with_jobs)
+    return any(each.mount == mount for each in step.old.config.lustre_with_jobs)
 
 
 def counts_for_next(otherwise: Outcome | Rule, next_: Outcome | Rule = _NEXT) -> Rule:
@@ -279,7 +277,7 @@ def metadata_iops(difference: Difference, step: Step) -> Outcome:
 
 def accounting(difference: Difference, step: Step) -> Outcome:
     """The database on RDS is kept or deleted, and protected, as the head's volume is."""
-    head = step.old.head_node
+    head = step.old.config.head_node
     if difference.old == "rds" and head.on_delete == "delete":
         return refused("the records of all jobs would be deleted", "set head_node.on_delete: snapshot and `up` first")
     if difference.old == "rds" and head.termination_protection:
@@ -297,7 +295,7 @@ _EARLIER_RECORDS: dict[Any, str] = {
 
 def budget(difference: Difference, step: Step) -> Outcome:
     """What AWS Budgets did at the limit stays done, and its policy attached, unless `up` takes it back."""
-    before, told = step.old.budget, "AWS Budgets is told"
+    before, told = step.old.config.budget, "AWS Budgets is told"
     if before is None or before.at_limit != "stop-launches":
         return in_place(told)
     if difference.key == "budget.monthly_usd" and difference.new < difference.old:

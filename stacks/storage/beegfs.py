@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from gpucluster.config import PARAMETER_SERVERS, models
+from gpucluster.config import models
 from gpucluster.render import node_range
 from stacks import roles
 from stacks.context import Context
@@ -97,11 +97,6 @@ class BeegfsRam(Construct):
     def _nodes(self) -> dict[str, str]:
         if not self._of_cluster:
             return {"mgmtd": "first of job", "meta": "job", "storage": "job", "client": "job"}
-        servers = node_range(self._storage.partition, self._always_on())
+        always_on = self._context.layout.partition(self._storage.partition).min_nodes
+        servers = node_range(self._storage.partition, always_on)
         return {"mgmtd": "head", "meta": servers, "storage": servers, "client": "all"}
-
-    def _always_on(self) -> int:
-        config = self._context.config
-        if self._storage.partition == PARAMETER_SERVERS and config.parameter_servers:
-            return config.parameter_servers.min_nodes
-        return config.partition(self._storage.partition).min_nodes

@@ -11,7 +11,7 @@ from gpucluster.config import load, loads
 from gpucluster.config.checks.fsx_sizes import STEP_GIB
 from gpucluster.config.lustre import TIERS_MBPS_PER_TIB
 from gpucluster.config.models import FsxLustre
-from gpucluster.errors import ConfigError, UsageError
+from gpucluster.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,26 +54,6 @@ def test_names_that_the_other_parts_share() -> None:
 def test_home_is_there_even_where_storage_names_other_mounts_only() -> None:
     config = loads(BASE + "storage: [{mount: /data, type: efs}]\n")
     assert (config.home.mount, config.home.type) == ("/home", "head-nfs")
-
-
-def test_instance_types_come_in_order_of_preference() -> None:
-    config = loads(BASE)
-    assert [type_.name for type_ in config.instance_types("train")] == ["p4d.24xlarge", "p4de.24xlarge"]
-    assert config.instance_types(config.partitions[0]) == config.instance_types("train")
-    assert config.gpus_per_node("train") == 8
-
-
-def test_parameter_servers_are_the_partition_ps() -> None:
-    config = loads(BASE + "parameter_servers: {}\n")
-    assert [type_.name for type_ in config.instance_types("ps")] == ["m4.16xlarge"]
-    assert config.gpus_per_node("ps") == 0
-
-
-@pytest.mark.parametrize("name", ["tarin", "ps"])
-def test_an_unknown_partition_names_the_known_ones(name: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        loads(BASE).instance_types(name)
-    assert caught.value.hint == "its partitions: train"
 
 
 def test_models_are_frozen() -> None:

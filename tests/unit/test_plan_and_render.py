@@ -9,6 +9,7 @@ import pytest
 
 from gpucluster import config, plan
 from gpucluster.cli import main
+from gpucluster.layout import expand
 
 CLUSTER = """
 name: GpuCluster
@@ -32,14 +33,14 @@ def cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_prices_are_those_of_the_dearest_type() -> None:
-    head, train = plan.lines(config.loads(CLUSTER))
+    head, train = plan.lines(expand(config.loads(CLUSTER)))
     assert (head.usd_per_hour_min, head.usd_per_hour_max) == (0.096, 0.096)
     assert (train.usd_per_hour_min, train.usd_per_hour_max) == (27.44705, pytest.approx(8 * 27.44705))
     assert (train.min_nodes, train.max_nodes, train.gpus) == (1, 8, 64)
 
 
 def test_a_price_that_is_not_known_makes_no_sum() -> None:
-    lines = plan.lines(config.loads(CLUSTER.replace("p4d.24xlarge, p4de.24xlarge", "p5e.48xlarge")))
+    lines = plan.lines(expand(config.loads(CLUSTER.replace("p4d.24xlarge, p4de.24xlarge", "p5e.48xlarge"))))
     assert lines[1].usd_per_hour_max is None
     assert plan.total([line.usd_per_hour_max for line in lines]) is None
 

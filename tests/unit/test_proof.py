@@ -15,6 +15,7 @@ import report  # noqa: E402
 from stages import STAGES, Place, bill, capacity_block, cluster_file  # noqa: E402
 
 from gpucluster import config  # noqa: E402
+from gpucluster.layout import expand  # noqa: E402
 
 TEXT = (ROOT / "docs" / "proof.md").read_text()
 
@@ -36,7 +37,7 @@ def test_every_stage_is_a_cluster_that_validates_and_has_a_price() -> None:
     stages = [*STAGES.values(), capacity_block("p5.48xlarge", "cr-0123456789abcdef0")]
     for number in range(len(stages)):
         cluster = config.loads(cluster_file(stages[: number + 1], place))
-        assert cluster.partition(stages[number].partition["name"])
+        assert expand(cluster).partition(stages[number].partition["name"])
     assert all(usd > 1 for _, usd in bill(list(STAGES.values()), place).lines)
 
 

@@ -10,6 +10,7 @@ import pytest
 from gpucluster import plan
 from gpucluster.config import load
 from gpucluster.instances import PRICES_AS_OF
+from gpucluster.layout import expand
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -18,7 +19,7 @@ PRICES = re.findall(r"^\| \[[^]]+\]\(([^)]+\.yaml)\) \|[^|]*\| ([0-9.]+) \| ([0-
 
 @pytest.mark.parametrize(("file", "always", "at_most"), PRICES)
 def test_an_hour_of_an_example_costs_what_readme_says(file: str, always: str, at_most: str) -> None:
-    lines = plan.lines(load(ROOT / file))
+    lines = plan.lines(expand(load(ROOT / file)))
     low, high = (
         plan.total([line.usd_per_hour_min for line in lines]),
         plan.total([line.usd_per_hour_max for line in lines]),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpucluster.config.beegfs_sizes import memory_gib, metadata_gib
+from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Efs, FsxLustre
+from gpucluster.config.models import BeegfsRam, ClusterConfig, Efs, FsxLustre, Partition
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.instances import InstanceType
 
 BEEGFS = "BeeGFS in memory"
 DOC = "https://doc.beegfs.io/latest"
@@ -14,14 +15,16 @@ DOC = "https://doc.beegfs.io/latest"
 MOST_OF_MEMORY = 0.8
 
 
-def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int] | None:
-    """The instance types and min_nodes of the partition that serves it; None where there is no such partition."""
-    if storage.partition == PARAMETER_SERVERS and config.parameter_servers:
-        return [config.parameter_servers.instance_type], config.parameter_servers.min_nodes
-    for partition in config.partitions:
-        if partition.__dict__.get("name") == storage.partition:
-            return list(partition.instance_types), partition.min_nodes
-    return None
+def _serving(config: ClusterConfig, storage: BeegfsRam) -> Partition | None:
+    """None where there is no such partition."""
+    named = (each for each in config.every_partition if each.__dict__.get("name") == storage.partition)
+    return next(named, None)
+
+
+def _types(config: ClusterConfig, storage: BeegfsRam) -> list[InstanceType]:
+    """Of the nodes that serve it."""
+    partition = _serving(config, storage)
+    return [type_ for _, type_ in known_types(partition)] if partition else []
 
 
 @validator(
@@ -32,7 +35,7 @@ def _serving(config: ClusterConfig, storage: BeegfsRam) -> tuple[list[str], int]
 )
 def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """Its partition is one of the cluster's."""
-    names = [partition.name for partition in config.partitions] + [PARAMETER_SERVERS] * bool(config.parameter_servers)
+    names = [partition.name for partition in config.every_partition]
     if storage.partition not in names:
         yield Finding(
             (*path, "partition"), f"there is no partition {storage.partition!r}", f"there are: {', '.join(names)}"
@@ -42,8 +45,7 @@ def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfi
 @validator("beegfs-fits-memory", section=BEEGFS, each=BeegfsRam, source="man tmpfs.5: size")
 def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """gib_per_node is less than the memory of the nodes, with what the metadata takes beside it."""
-    types, _ = _serving(config, storage) or ([], 0)
-    for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
+    for type_ in _types(config, storage):
         if memory_gib(storage.gib_per_node) >= type_.memory_gib:
             metadata = metadata_gib(storage.gib_per_node)
             yield Finding(
@@ -62,7 +64,7 @@ def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) ->
 def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """With scope: cluster, its partition has nodes that are always on."""
     serving = _serving(config, storage)
-    if storage.scope == "cluster" and serving and serving[1] == 0:
+    if storage.scope == "cluster" and serving and serving.min_nodes == 0:
         yield Finding(
             (*path, "scope"),
             f"'cluster' needs nodes that are always on, and {storage.partition} has min_nodes: 0",
@@ -80,8 +82,7 @@ def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: Cl
 )
 def beegfs_leaves_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """gib_per_node leaves a fifth of the nodes' memory to jobs: the kernel cannot free what is in tmpfs."""
-    types, _ = _serving(config, storage) or ([], 0)
-    for type_ in (INSTANCE_TYPES[name] for name in types if name in INSTANCE_TYPES):
+    for type_ in _types(config, storage):
         taken = memory_gib(storage.gib_per_node)
         if MOST_OF_MEMORY * type_.memory_gib < storage.gib_per_node and taken < type_.memory_gib:
             yield Finding(

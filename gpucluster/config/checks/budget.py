@@ -126,11 +126,9 @@ def _usd_per_hour(config: ClusterConfig, which: str) -> float:
 
 def _nodes(config: ClusterConfig, which: str) -> Iterator[tuple[int, float]]:
     yield 1, _price(config.head_node.instance_type)
-    for partition in config.partitions:
+    for partition in config.every_partition:
         count = partition.max_nodes if which == "max" else partition.min_nodes
         yield count, min(map(_price, partition.instance_types))
-    if servers := config.parameter_servers:
-        yield (servers.max_nodes if which == "max" else servers.min_nodes), _price(servers.instance_type)
 
 
 def _price(instance_type: str) -> float:

@@ -36,8 +36,7 @@ def internet_none_partition_image(partition: Partition, path: Path, config: Clus
 @validator("internet-none-software-image", section=SECTION, each=ClusterConfig, source=MIRRORS)
 def internet_none_software_image(config: ClusterConfig) -> Findings:
     """Without internet the image of those nodes that name no other has Slurm in it."""
-    users = [f"the nodes of {partition.name}" for partition in config.partitions if partition.image is None]
-    users += ["the parameter servers"] if config.parameter_servers else []
+    users = [f"the nodes of {partition.name}" for partition in config.every_partition if partition.image is None]
     if users:
         yield from _needs_baked(config, config.software.image, _place(config), users[0])
 

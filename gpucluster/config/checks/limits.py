@@ -46,7 +46,7 @@ def interfaces(instance_type: InstanceType, efa: str) -> int:
 )
 def cluster_node_count(config: ClusterConfig) -> Findings:
     """All partitions together have at most 65,536 nodes."""
-    nodes = config.max_nodes_together
+    nodes = config.max_nodes
     if nodes > SLURM_NODES:
         yield Finding(("partitions",), f"may have {nodes} nodes together; Slurm takes {SLURM_NODES}", "lower max_nodes")
 
@@ -60,7 +60,7 @@ def cluster_node_count(config: ClusterConfig) -> Findings:
 )
 def zone_holds_nodes(config: ClusterConfig) -> Findings:
     """All nodes that may run at once are no more than a private zone's 10,000 records: each has one."""
-    nodes = config.max_nodes_together
+    nodes = config.max_nodes
     if nodes > ZONE_RECORDS - 3:
         yield Finding(
             ("partitions",),
@@ -78,8 +78,7 @@ def zone_holds_nodes(config: ClusterConfig) -> Findings:
 )
 def network_interfaces_in_quota(config: ClusterConfig) -> Findings:
     """The network interfaces of all nodes are within an account's first quota of 5,000: a p5.48xlarge has 33."""
-    needed = sum(partition.max_nodes * _most_interfaces(partition) for partition in config.partitions)
-    needed += config.parameter_servers.max_nodes if config.parameter_servers else 0
+    needed = sum(partition.max_nodes * _most_interfaces(partition) for partition in config.every_partition)
     if needed > INTERFACES:
         yield Finding(
             ("partitions",),

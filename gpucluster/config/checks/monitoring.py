@@ -45,7 +45,7 @@ def log_days(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findi
 )
 def dashboard_shows_all_nodes(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findings:
     """With a dashboard the cluster has at most 500 nodes: CloudWatch draws no more lines in one plot."""
-    nodes = config.max_nodes_together
+    nodes = config.max_nodes
     if monitoring.dashboard and nodes > LINES_IN_A_PLOT:
         yield Finding(
             (*path, "dashboard"),

@@ -142,7 +142,7 @@ def subnet_holds_nodes(config: ClusterConfig) -> Findings:
     """The private half of vpc_cidr has an address for every node: one each, for EFA interfaces take none."""
     if config.network.vpc_id:
         return
-    nodes = config.max_nodes_together
+    nodes = config.max_nodes
     reserved = KEPT_BY_AWS + BESIDE_NODES + (INTERFACE_ENDPOINTS if config.network.internet == "none" else 0)
     available = max(0, 2 ** (31 - IPv4Network(config.network.vpc_cidr).prefixlen) - reserved)
     if nodes > available:

@@ -240,10 +240,7 @@ def _no_room(network: Network, path: Path, account: Account, nodes: int, when: s
 
 
 def _nodes(config: ClusterConfig, *, always: bool) -> int:
-    servers = config.parameter_servers
-    counts = [(partition.min_nodes, partition.max_nodes) for partition in config.partitions]
-    counts += [(servers.min_nodes, servers.max_nodes)] if servers else []
-    return sum(least if always else most for least, most in counts)
+    return sum(partition.min_nodes if always else partition.max_nodes for partition in config.every_partition)
 
 
 def _vpc(account: Account, network: Network) -> Answer | None:

@@ -204,14 +204,10 @@ def _matches(pattern: str, names: tuple[str, ...]) -> bool:
 def _all_nodes(config: ClusterConfig) -> Iterator[Nodes]:
     """By the type that is tried first. A reservation has its vCPUs already; a Capacity Block counts against none."""
     yield Nodes(("head_node", "instance_type"), config.head_node.instance_type, False, 1, 1)
-    for index, partition in enumerate(config.partitions):
+    for path, partition in config.partitions_by_path():
         if partition.purchase in ("on-demand", "spot"):
-            spot, path = partition.purchase == "spot", ("partitions", index, "max_nodes")
-            yield Nodes(path, partition.instance_types[0], spot, partition.min_nodes, partition.max_nodes)
-    if servers := config.parameter_servers:
-        yield Nodes(
-            ("parameter_servers", "max_nodes"), servers.instance_type, False, servers.min_nodes, servers.max_nodes
-        )
+            spot, place = partition.purchase == "spot", (*path, "max_nodes")
+            yield Nodes(place, partition.instance_types[0], spot, partition.min_nodes, partition.max_nodes)
 
 
 def _makes_nat(config: ClusterConfig, account: Account) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gpucluster.config.checks.online.account import Account, Answer, Refused, zone
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
 from gpucluster.config.validators import Findings, validator
 
 RESERVATIONS = "Reservations (asks AWS)"
@@ -290,12 +290,10 @@ def _group_of(reservation: Answer) -> str | None:
 
 
 def _named_groups(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
-    for index, partition in enumerate(config.partitions):
-        if partition.placement_group not in ("cluster", "none"):
-            yield ("partitions", index, "placement_group"), partition.placement_group
-    servers: ParameterServers | None = config.parameter_servers
-    if servers and servers.placement_group not in ("shared", "none"):
-        yield ("parameter_servers", "placement_group"), servers.placement_group
+    for path, partition in config.partitions_by_path():
+        own = "shared" if partition.name == PARAMETER_SERVERS else "cluster"
+        if partition.placement_group not in (own, "none"):
+            yield (*path, "placement_group"), partition.placement_group
 
 
 def _group(account: Account, name: str) -> Answer | None:

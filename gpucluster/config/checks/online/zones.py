@@ -92,6 +92,5 @@ def _offers(account: Account, config: ClusterConfig) -> dict[str, set[str]]:
 
 
 def _named(config: ClusterConfig) -> set[str]:
-    servers = [config.parameter_servers.instance_type] if config.parameter_servers else []
-    in_partitions = (name for partition in config.partitions for name in partition.instance_types)
-    return {config.head_node.instance_type, *servers, *in_partitions}
+    in_partitions = (name for partition in config.every_partition for name in partition.instance_types)
+    return {config.head_node.instance_type, *in_partitions}
