@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Storage, models
 from gpucluster.config.beegfs_sizes import memory_gib
-from gpucluster.config.models import Section
+from gpucluster.config.section import Section
 from gpucluster.errors import UsageError
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
 
