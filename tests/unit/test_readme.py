@@ -36,3 +36,11 @@ def test_every_example_but_the_reference_has_its_price() -> None:
 def test_every_file_that_readme_points_at_is_there() -> None:
     targets = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", TEXT)
     assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("file", ["train.py", "job.yaml"])
+def test_the_first_job_is_shown_whole(file: str) -> None:
+    assert (
+        f"```{file.rpartition('.')[2].replace('py', 'python')}\n{(ROOT / 'examples/hello' / file).read_text()}```"
+        in TEXT
+    )
