@@ -21,7 +21,7 @@ APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base
 NIGHTLY ?= none
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup system python node wheels image demo test test-all stamp lint check golden bench down clean test-gpu test-aws
+.PHONY: help setup system python node wheels image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -88,6 +88,9 @@ GOLDEN_TESTS := tests/unit/test_render.py tests/unit/test_job_script.py tests/un
 golden: python ## write every golden file anew; review the difference
 	-GOLDEN=rewrite python -m pytest -q $(GOLDEN_TESTS)
 	git --no-pager diff --stat -- tests/golden tests/data
+
+picture: ## docs/design.svg from docs/design.dot; needs graphviz
+	dot -Tsvg docs/design.dot -o docs/design.svg
 
 bench: python ## speed, each figure beside its peer or floor
 	python -m bench
