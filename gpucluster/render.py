@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gpucluster import beegfs, matrix, watching
 from gpucluster.config import ClusterConfig, Efs, FsxLustre, lustre
+from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
 
@@ -196,7 +197,7 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "accounting": config.accounting,
         "home_on": config.home.type,
         "data": config.state_folder,
-        "job_credentials": "yes" if config.s3_access else "no",
+        "job_credentials": JOB_CREDENTIALS_URL if config.s3_access else "",
         "beegfs_scope": ram.scope if ram else "none",
         "beegfs_partition": ram.partition if ram else "",
     }

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpucluster import slurm
 from gpucluster.config import ClusterConfig, FsxLustre
+from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
@@ -137,7 +138,7 @@ def _environment(config: ClusterConfig) -> str:
         return ""
     region = config.region
     return (
-        "export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials\n"
+        f"export AWS_CONTAINER_CREDENTIALS_FULL_URI={JOB_CREDENTIALS_URL}\n"
         f"export AWS_REGION={region} AWS_DEFAULT_REGION={region}\n"
     )
 

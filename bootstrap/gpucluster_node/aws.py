@@ -15,8 +15,11 @@ AWS_ERRORS = (ClientError, BotoCoreError)
 ATTEMPTS = {"route53": 10}
 """Of a call, where five are too few. Route 53 answers an account five calls a second, and a zone one batch at a time:
 PriorRequestNotComplete, Throttling."""
-CONNECTIONS = 40
-"""More than threads that resume has."""
+CONNECTIONS = 64
+"""More than threads that resume has, and as many as parts of files are copied at once."""
+JOB_CREDENTIALS_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
+"""The jobs' own role, served on every compute node: the node's role sees none of their data."""
 LONGEST_MESSAGE = 300
 _THROTTLED = re.compile("RequestLimitExceeded|Throttl|TooManyRequests|SlowDown|PriorRequestNotComplete")
 _making = threading.Lock()

@@ -8,14 +8,14 @@ step_job_credentials() {
 # For people's shells on the head node, and what they submit from there by hand. `gpucluster submit` tells its jobs itself.
 shell_credentials() {
     local profile=/etc/profile.d/gpucluster-credentials.sh
-    if [ "$JOB_CREDENTIALS" != yes ]; then
+    if [ -z "$JOB_CREDENTIALS" ]; then
         rm -f "$profile"
         return
     fi
     put_file "$profile" 0644 root:root <<PROFILE
 # Root has the node's own role. Keys that somebody has set go first.
 if [ "\$(id -u)" -ne 0 ]; then
-    export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials
+    export AWS_CONTAINER_CREDENTIALS_FULL_URI=$JOB_CREDENTIALS
     export AWS_REGION=\${AWS_REGION:-$REGION} AWS_DEFAULT_REGION=\${AWS_DEFAULT_REGION:-$REGION}
 fi
 PROFILE

@@ -41,6 +41,8 @@ from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section, or_blank, pass_refused
 from gpucluster.errors import Notice
 
+JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
+"""Where every node serves the jobs' role to its own programs: gpucluster_node/aws.py has the same."""
 PARAMETER_SERVERS = "ps"
 """The partition of the parameter servers; no other may have its name."""
 

@@ -13,6 +13,7 @@ from beds import opened
 SUBJECTS = [
     "stacks/storage/beegfs.py",
     "bootstrap/gpucluster_node/beegfs*.py",
+    "bootstrap/gpucluster_node/places.py",
     "bootstrap/steps/beegfs*.sh",
     "localcloud/machines/guest/usr/lib/localcloud/beegfs-services",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from test_steps import STEPS, Machine
 
+URL = "http://127.0.0.1:9911/credentials"
 SOURCES = ("runner", "files", "services", "node_program", "job_credentials")
 PROFILE = "etc/profile.d/gpucluster-credentials.sh"
 UNIT = "etc/systemd/system/gpucluster-credentials.service"
@@ -42,17 +43,17 @@ def run(machine: Machine, role: str, *, credentials: str) -> list[str]:
 
 
 @pytest.mark.parametrize("role", ["head", "compute"])
-@pytest.mark.parametrize("credentials", ["yes", "no"])
+@pytest.mark.parametrize("credentials", [URL, ""])
 def test_every_node_has_the_service(machine: Machine, role: str, credentials: str) -> None:
     """Without s3_access as well: nodes that run would never hear that it came."""
     assert "systemctl restart gpucluster-credentials" in run(machine, role, credentials=credentials)
     assert "node-program jobs.credentials" in (machine.root / UNIT).read_text()
-    assert (machine.root / PROFILE).exists() == ((role, credentials) == ("head", "yes"))
+    assert (machine.root / PROFILE).exists() == ((role, credentials) == ("head", URL))
 
 
 def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> None:
     """Older SDKs ask in us-east-1: without a way to the internet nothing leads there."""
-    run(machine, "compute", credentials="yes")
+    run(machine, "compute", credentials=URL)
     machine.command("python3", 'echo "$AWS_DEFAULT_REGION $AWS_STS_REGIONAL_ENDPOINTS $*"')
     (machine.root / "opt/gpucluster/bundle").mkdir(exist_ok=True)
     program = machine.root / "opt/gpucluster/bin/node-program"
@@ -62,38 +63,38 @@ def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> N
 
 
 def test_twice_restarts_nothing(machine: Machine) -> None:
-    run(machine, "head", credentials="yes")
-    assert "systemctl restart gpucluster-credentials" not in run(machine, "head", credentials="yes")
+    run(machine, "head", credentials=URL)
+    assert "systemctl restart gpucluster-credentials" not in run(machine, "head", credentials=URL)
 
 
 @pytest.mark.parametrize(
     ("changed", "restarts"), [("jobs/credentials.py", True), ("fleet.py", True), ("scratch/cache.py", False)]
 )
 def test_only_its_own_wing_and_what_all_share_restart_a_daemon(machine: Machine, changed: str, restarts: bool) -> None:
-    run(machine, "head", credentials="yes")
+    run(machine, "head", credentials=URL)
     (machine.root / "bundle/gpucluster_node" / changed).write_text("# changed\n")
-    calls = run(machine, "head", credentials="yes")
+    calls = run(machine, "head", credentials=URL)
     assert ("systemctl restart gpucluster-credentials" in calls) == restarts
 
 
 def test_shells_hear_no_more_of_it_when_it_goes(machine: Machine) -> None:
-    run(machine, "head", credentials="yes")
-    run(machine, "head", credentials="no")
+    run(machine, "head", credentials=URL)
+    run(machine, "head", credentials="")
     assert not (machine.root / PROFILE).exists()
 
 
 @pytest.mark.parametrize(
     ("uid", "given", "wanted"),
     [
-        (1000, {}, "http://127.0.0.1:9911/credentials eu-west-1 eu-west-1"),
-        (1000, {"AWS_REGION": "us-west-2"}, "http://127.0.0.1:9911/credentials us-west-2 eu-west-1"),
+        (1000, {}, f"{URL} eu-west-1 eu-west-1"),
+        (1000, {"AWS_REGION": "us-west-2"}, f"{URL} us-west-2 eu-west-1"),
         (0, {}, ""),
     ],
 )
 def test_shells_of_people_ask_the_service_and_roots_do_not(
     machine: Machine, uid: int, given: dict[str, str], wanted: str
 ) -> None:
-    run(machine, "head", credentials="yes")
+    run(machine, "head", credentials=URL)
     machine.command("id", f"echo {uid}")
     shown = "echo ${AWS_CONTAINER_CREDENTIALS_FULL_URI:-} ${AWS_REGION:-} ${AWS_DEFAULT_REGION:-}"
     argv = ["sh", "-c", f". {machine.root / PROFILE}; {shown}"]

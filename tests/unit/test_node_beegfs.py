@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import retry, slurm
-from gpucluster_node.beegfs import fill, head
+from gpucluster_node.beegfs import head
 from gpucluster_node.beegfs import node as beegfs_node
 from gpucluster_node.beegfs import state as shared
-from gpucluster_node.beegfs.fill import Item
 from gpucluster_node.beegfs.head import Action, decide
 from gpucluster_node.beegfs.state import Report, Settings, State
 
@@ -211,6 +210,18 @@ def test_a_job_uses_it_if_it_names_it(tmp_path: Path, script: str, uses: bool) -
     assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch"))) is uses
 
 
+def test_a_copy_that_cannot_be_is_reported_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beegfs_node, "BUNDLE", Path(beegfs_node.__file__).parents[2])
+    monkeypatch.setattr(beegfs_node, "MARKS", {name: tmp_path / name for name in ("server", "client")})
+    for mark in ("server", "client"):
+        (tmp_path / mark).write_text("1")
+    settings = replace(SETTINGS, mount=str(tmp_path / "ram"), source=str(tmp_path))
+    follower = beegfs_node.Follower(settings, "train-1", lambda report: None)
+    while not follower.report.error:
+        follower.step(state("filling"))
+    assert follower.report.error == f"{tmp_path}/ram is not mounted"
+
+
 def test_the_specification_beside_the_script_counts(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"channels": {"train": {"source": "/ram/imagenet"}}}')
     assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
@@ -247,60 +258,3 @@ def test_squeue_is_read_without_jobs_that_somebody_holds() -> None:
         slurm.Queued("7", True, "/home/u/jobs/a/job.sbatch"),
         slurm.Queued("8", False, "/b"),
     ]
-
-
-@pytest.mark.parametrize("of", [1, 2, 3, 7])
-def test_the_parts_of_a_copy_are_all_of_it_and_about_as_large(of: int) -> None:
-    items = [Item(f"{number}", (number * 37) % 101) for number in range(100)]
-    parts = [fill.share(items, part, of) for part in range(1, of + 1)]
-    assert sorted(item.name for part in parts for item in part) == sorted(item.name for item in items)
-    sizes = [sum(item.size for item in part) for part in parts]
-    assert max(sizes) - min(sizes) <= 101
-
-
-def test_a_folder_is_copied_once(tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    (source / "a/b").mkdir(parents=True)
-    target.mkdir()
-    (source / "top").write_text("top")
-    (source / "a/b/deep").write_text("deep")
-    for part in (1, 2):
-        fill.fill(str(source), target, part, 2)
-    assert (target / "top").read_text() + (target / "a/b/deep").read_text() == "topdeep"
-    before = (target / "top").stat().st_ino
-    fill.fill(str(source), target, 1, 1)
-    assert (target / "top").stat().st_ino == before
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda source: None, "cannot list"),
-        (lambda source: source.mkdir(), "holds no file"),
-    ],
-)
-def test_a_copy_that_cannot_be_says_why(tmp_path: Path, make, says: str) -> None:
-    make(tmp_path / "source")
-    with pytest.raises(fill.Failed, match=says):
-        fill.fill(str(tmp_path / "source"), tmp_path / "target", 1, 1)
-
-
-def test_half_a_file_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.mkdir()
-    target.mkdir()
-    (source / "x").write_text("x")
-
-    def full(_: str, __: Item, new: Path) -> None:
-        new.write_text("h")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(fill, "_fetch", full)
-    with pytest.raises(fill.Failed, match="No space left on device"):
-        fill.fill(str(source), target, 1, 1)
-    assert not list(target.iterdir())
-
-
-@pytest.mark.parametrize("name", ["", "/etc/passwd", "a/../../b"])
-def test_a_key_that_is_no_path_below_the_folder_is_left_out(name: str) -> None:
-    assert not fill.is_safe(name)

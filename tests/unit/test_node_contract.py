@@ -10,10 +10,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from gpucluster_node import fleet
+from gpucluster_node import aws, fleet, places
 from gpucluster_node.head import update
+from gpucluster_node.jobs import credentials
 
 from gpucluster import config, render
+from gpucluster.config.models import JOB_CREDENTIALS_URL
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted((ROOT / "bootstrap/gpucluster_node").rglob("*.py"))
@@ -59,4 +61,9 @@ def test_a_new_bundle_is_laid_down_whole(tmp_path: Path) -> None:
 
 
 def test_location_of_an_object() -> None:
-    assert update.location("s3://bucket/a/b.zip") == ("bucket", "a/b.zip")
+    assert places.bucket_and_key("s3://bucket/a/b.zip") == ("bucket", "a/b.zip")
+
+
+def test_jobs_ask_where_nodes_serve() -> None:
+    assert aws.JOB_CREDENTIALS_URL == JOB_CREDENTIALS_URL
+    assert (credentials.ADDRESS, credentials.PATH) == (("127.0.0.1", 9911), "/credentials")

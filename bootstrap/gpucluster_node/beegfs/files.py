@@ -1,8 +1,9 @@
-"""Fills a job's storage in memory before its command starts, and writes back what is new there at its end.
+"""Fills a file system in the nodes' memory, and writes back what is new there.
 
-usage: ram_files fill|export MOUNT ADDRESS [PART OF]
+usage: files fill|export MOUNT ADDRESS [PART OF [OWNER]]
 
-Runs as the job's user, once on each of its nodes: node number PART of OF copies its share.
+Runs on each of its nodes: node number PART of OF, from 0, copies its share. What is there with the same size is not
+copied again. A job's file system is filled and written back by its user; that of a cluster is filled by root for OWNER.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 import heapq
 import json
 import os
+import pwd
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gpucluster_node.beegfs.places import COPY_ERRORS, Item, Place, Refused, place, walk
+from gpucluster_node.places import COPY_ERRORS, Item, Place, Refused, place, walk
 
 OWN = ".gpucluster"
 """A folder at the top of the mount: what was filled, so that it is not written back."""
+UNFINISHED = ".gpucluster-unfinished"
+"""How the name of a file ends that is not whole yet."""
 COPIES_AT_ONCE = 16
 GIB = 2**30
 
@@ -36,20 +40,54 @@ def shares(items: Iterable[Item], of: int) -> list[list[Item]]:
     return parts
 
 
-def fill(mount: Path, source: Place, address: str, part: int = 0, of: int = 1) -> list[Item]:
-    """Raises Refused before anything is copied where the source is empty or does not fit."""
+def fill(mount: Path, source: Place, address: str, part: int = 0, of: int = 1, owner: str = "") -> list[Item]:
+    """Raises Refused before anything is copied where the source is empty or does not fit.
+
+    What was copied for an `owner` is not remembered: nobody exports it.
+    """
     _require_mount(mount)
     items = list(source.items())
     if not items:
         raise Refused(f"there is nothing at {address}")
     _require_room(mount, sum(item.size for item in items), address)
     mine = shares(items, of)[part]
-    for folder in {(mount / item.name).parent for item in mine}:
-        folder.mkdir(parents=True, exist_ok=True)
-    _all(mine, lambda item: source.fetch(item, mount / item.name), f"could not be read from {address}")
-    seen = [(item.name, *_stamp(mount / item.name)) for item in mine]
-    (mount / OWN / f"filled-{part}.json").write_text(json.dumps(seen))
+    ids = _ids(owner) if owner else None
+    for folder in sorted({(mount / item.name).parent for item in mine}):
+        _make_folders(mount, folder, ids)
+    _all(mine, lambda item: _fetch(source, item, mount / item.name, ids), f"could not be copied from {address}")
+    if ids is None:
+        seen = [(item.name, *_stamp(mount / item.name)) for item in mine]
+        (mount / OWN / f"filled-{part}.json").write_text(json.dumps(seen))
     return mine
+
+
+def _ids(owner: str) -> tuple[int, int]:
+    entry = pwd.getpwnam(owner)
+    return entry.pw_uid, entry.pw_gid
+
+
+def _make_folders(root: Path, folder: Path, ids: tuple[int, int] | None) -> None:
+    if folder == root or folder.is_dir():
+        return
+    _make_folders(root, folder.parent, ids)
+    folder.mkdir(exist_ok=True)
+    if ids:
+        os.chown(folder, *ids)
+
+
+def _fetch(source: Place, item: Item, target: Path, ids: tuple[int, int] | None) -> None:
+    """Under another name first: a file that has its own is whole."""
+    if target.exists() and target.stat().st_size == item.size:
+        return
+    new = target.with_name(target.name + UNFINISHED)
+    try:
+        source.fetch(item, new)
+        if ids:
+            new.chmod(0o644)
+            os.chown(new, *ids)
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def export(mount: Path, target: Place, address: str, part: int = 0, of: int = 1) -> list[Item]:
@@ -67,7 +105,8 @@ def changed(mount: Path) -> list[Item]:
         for listed in (mount / OWN).glob("filled-*.json")
         for name, size, mtime_ns in json.loads(listed.read_text())
     }
-    return [item for item in walk(mount, without=OWN) if filled.get(item.name) != _stamp(mount / item.name)]
+    whole = (item for item in walk(mount, without=OWN) if not item.name.endswith(UNFINISHED))
+    return [item for item in whole if filled.get(item.name) != _stamp(mount / item.name)]
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -104,11 +143,14 @@ def _all(items: Sequence[Item], copy: Callable[[Item], None], what: str) -> None
         raise Refused(f"{len(failures)} of {len(items)} files {what}, the first: {failures[0]}")
 
 
-def main(verb: str, mount: str, address: str, part: str = "0", of: str = "1") -> str:
+def main(verb: str, mount: str, address: str, part: str = "0", of: str = "1", owner: str = "") -> str:
     """What was done, in words. Raises Refused."""
-    began, work = time.monotonic(), {"fill": fill, "export": export}[verb]
+    began, share = time.monotonic(), (int(part), int(of))
     try:
-        done = work(Path(mount), place(address), address, int(part), int(of))
+        if verb == "fill":
+            done = fill(Path(mount), place(address), address, *share, owner)
+        else:
+            done = export(Path(mount), place(address), address, *share)
     except COPY_ERRORS as error:
         raise Refused(f"{address}: {error}") from error
     size, seconds = sum(item.size for item in done) / 2**20, time.monotonic() - began

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from gpucluster_node import fleet
+from gpucluster_node.aws import JOB_CREDENTIALS_URL, JOB_CREDENTIALS_VARIABLE
 from gpucluster_node.beegfs import files
-from gpucluster_node.beegfs.places import CREDENTIALS, JOB_CREDENTIALS, Refused
+from gpucluster_node.places import Refused
 
 STATE = Path("/run/gpucluster/job-ram.json")
 PROGRAM = "/opt/gpucluster/bin/job-ram"
@@ -234,7 +235,7 @@ def end() -> None:
 
 
 def as_user(user: str, *argv: str) -> list[str]:
-    return ["runuser", "-u", user, "--", "env", f"{CREDENTIALS}={JOB_CREDENTIALS}", *argv]
+    return ["runuser", "-u", user, "--", "env", f"{JOB_CREDENTIALS_VARIABLE}={JOB_CREDENTIALS_URL}", *argv]
 
 
 def _as(user: str, *argv: str) -> None:
@@ -245,6 +246,7 @@ def copy(verb: str, *share: str) -> None:
     """A job's step knows its share from Slurm."""
     known = settings()
     if place := known[{"fill": "source", "export": "export"}[verb]]:
+        os.environ.setdefault(JOB_CREDENTIALS_VARIABLE, JOB_CREDENTIALS_URL)
         mine = share or (os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_NTASKS", "1"))
         print(f"{_name()}: {files.main(verb, known['mount'], place, *mine)}", flush=True)
 

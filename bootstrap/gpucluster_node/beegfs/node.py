@@ -82,10 +82,10 @@ class Follower:
 
     def _begin_copy(self, state: State) -> None:
         source, servers = str(self._settings.source), self._settings.servers
-        part = f"{servers.index(self.report.node) + 1}/{len(servers)}"
-        argv = [sys.executable, "-m", "gpucluster_node.beegfs.fill", source, self._settings.mount]
-        argv += ["--part", part, "--owner", self._settings.owner]
-        log.info("generation %s: copies part %s of %s", state.generation, part, source)
+        share = [str(servers.index(self.report.node)), str(len(servers))]
+        argv = [sys.executable, "-m", "gpucluster_node.beegfs.files", "fill", self._settings.mount, source, *share]
+        argv.append(self._settings.owner)
+        log.info("generation %s: copies part %s of %s of %s", state.generation, *share, source)
         self._copying = state.generation
         self._copy = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=BUNDLE)
 
@@ -151,7 +151,7 @@ def _mark(of: str) -> str:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "failed, and said nothing"
+    return lines[-1].removeprefix("error: ") if lines else "failed, and said nothing"
 
 
 def wait(limit_s: float) -> None:

@@ -21,6 +21,7 @@ from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.head import heads, host_key
 from gpucluster_node.head.volume import INHERITED
 from gpucluster_node.log import start_logging
+from gpucluster_node.places import bucket_and_key
 
 log = logging.getLogger("update")
 ROOT = Path("/opt/gpucluster")
@@ -33,11 +34,6 @@ def applied(root: Path) -> dict[str, Any]:
     """The parameter as it was when the bundle in use was fetched."""
     value: dict[str, Any] = json.loads((root / "bundle/bundle.json").read_text())
     return value
-
-
-def location(s3_uri: str) -> tuple[str, str]:
-    bucket, _, key = s3_uri.removeprefix("s3://").partition("/")
-    return bucket, key
 
 
 def unpack(archive: bytes, wanted: dict[str, Any], root: Path) -> Path:
@@ -67,7 +63,7 @@ def poll(cluster: fleet.Fleet, root: Path) -> None:
     if wanted.get("head_generation") != me.generation:
         return  # it is for the head node that is to replace this one
     log.info("bundle %s: applying", wanted["version"])
-    bucket, key = location(wanted["s3_uri"])
+    bucket, key = bucket_and_key(wanted["s3_uri"])
     archive = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     subprocess.run(apply_argv(unpack(archive, wanted, root)), check=True)
 

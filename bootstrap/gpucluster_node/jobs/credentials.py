@@ -14,14 +14,17 @@ import logging
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 from gpucluster_node import fleet
+from gpucluster_node.aws import JOB_CREDENTIALS_URL
 from gpucluster_node.jobs import role
 from gpucluster_node.jobs.role import Keeper, NoCredentials, NoRole
 from gpucluster_node.log import start_logging
 
-ADDRESS = ("127.0.0.1", 9911)
-PATH = "/credentials"
+_URL = urlsplit(JOB_CREDENTIALS_URL)
+ADDRESS = (str(_URL.hostname), int(_URL.port or 80))
+PATH = _URL.path
 RENEW_INTERVAL_S = 60
 
 log = logging.getLogger("credentials")

@@ -10,24 +10,21 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from gpucluster_node.places import bucket_and_key
+
 PART_BYTES = 64 * 2**20
 """10,000 parts are the most that an object may have: with these up to 600 GiB."""
 
 
-def split(uri: str) -> tuple[str, str]:
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
-
-
 def has(s3: Any, uri: str) -> bool:
     """By listing: who asks for an object that is not there is told that it is forbidden."""
-    bucket, key = split(uri)
+    bucket, key = bucket_and_key(uri)
     found = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1).get("Contents", [])
     return any(each["Key"] == key for each in found)
 
 
 def get(s3: Any, uri: str) -> None:
-    bucket, key = split(uri)
+    bucket, key = bucket_and_key(uri)
     body = s3.get_object(Bucket=bucket, Key=key)["Body"]
     for part in body.iter_chunks(2**20):
         sys.stdout.buffer.write(part)
@@ -37,7 +34,7 @@ def get(s3: Any, uri: str) -> None:
 def put(s3: Any, uri: str) -> None:
     from boto3.s3.transfer import TransferConfig
 
-    bucket, key = split(uri)
+    bucket, key = bucket_and_key(uri)
     config = TransferConfig(multipart_chunksize=PART_BYTES, multipart_threshold=PART_BYTES, max_concurrency=4)
     s3.upload_fileobj(sys.stdin.buffer, bucket, key, Config=config)
 

@@ -10,7 +10,7 @@ readonly SSM_PATH=/gpucluster/GpuCluster/
 readonly JOB_USER=ubuntu
 readonly ACCOUNTING=local
 readonly HOME_ON=head-nfs
-readonly JOB_CREDENTIALS=yes
+readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials
 readonly BEEGFS_SCOPE=job BEEGFS_PARTITION=train
 readonly VOLUME_GIB=200
 readonly VOLUME=/home

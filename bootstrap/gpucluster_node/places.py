@@ -1,23 +1,23 @@
-"""Where a job's storage in memory is filled from and written back to: a folder, or a prefix in S3."""
+"""A place: a folder, or a prefix in S3. What node programs read data from and write it to."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
-CREDENTIALS = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
-JOB_CREDENTIALS = "http://127.0.0.1:9911/credentials"
-"""The jobs' own role, served on every compute node: the node's role sees none of their data."""
+from gpucluster_node.aws import AWS_ERRORS, client, error_code
+
+S3 = "s3://"
 _IN_PARTS = TransferConfig(max_concurrency=4)
 """Of one file; many files are copied at once."""
-COPY_ERRORS = (OSError, ClientError, BotoCoreError)
+COPY_ERRORS = (OSError, *AWS_ERRORS)
 
 
 class Refused(Exception):
@@ -40,18 +40,24 @@ class Place(Protocol):
     def store(self, source: Path, name: str) -> None: ...
 
 
-def place(address: str, s3: Any = None) -> Place:
+def place(address: str) -> Place:
     """`s3://bucket/prefix` or an absolute path."""
-    return Prefix(address, s3 or _client()) if address.startswith("s3://") else Folder(Path(address))
+    return Prefix(address, client("s3")) if address.startswith(S3) else Folder(Path(address))
 
 
-def walk(root: Path, without: str = "") -> Iterator[Item]:
-    """Plain files below it; links and what is neither file nor folder are left out. `without`: a folder at its top."""
+def bucket_and_key(uri: str) -> tuple[str, str]:
+    """Of `s3://bucket/key`; the key is empty for the whole bucket."""
+    bucket, _, key = uri.removeprefix(S3).partition("/")
+    return bucket, key
+
+
+def walk(root: Path, without: str = "", *, links: bool = False) -> Iterator[Item]:
+    """Plain files below it, and with `links` those that links lead to. `without`: a folder at its top."""
     for folder, inner, names in os.walk(root):
         if Path(folder) == root and without in inner:
             inner.remove(without)
         for path in (Path(folder, name) for name in names):
-            if path.is_file() and not path.is_symlink():
+            if path.is_file() and (links or not path.is_symlink()):
                 yield Item(path.relative_to(root).as_posix(), path.stat().st_size)
 
 
@@ -62,7 +68,7 @@ class Folder:
     def items(self) -> Iterator[Item]:
         if not self.root.is_dir():
             raise Refused(f"there is no folder {self.root}")
-        yield from walk(self.root)
+        yield from walk(self.root, links=True)
 
     def fetch(self, item: Item, target: Path) -> None:
         shutil.copy2(self.root / item.name, target)
@@ -86,12 +92,12 @@ class Prefix:
 
     @property
     def _bucket(self) -> str:
-        return self.uri.removeprefix("s3://").partition("/")[0]
+        return bucket_and_key(self.uri)[0]
 
     @property
     def _folder(self) -> str:
         """Ends in a slash; empty for a whole bucket."""
-        prefix = self.uri.removeprefix("s3://").partition("/")[2].strip("/")
+        prefix = bucket_and_key(self.uri)[1].strip("/")
         return f"{prefix}/" if prefix else ""
 
     def items(self) -> Iterator[Item]:
@@ -102,13 +108,15 @@ class Prefix:
         except ClientError as error:
             raise Refused(self._explained(error, "list")) from error
 
-    def _named(self, objects: Iterator[Mapping[str, Any]]) -> Iterator[Item]:
+    def _named(self, objects: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         for each in objects:
             name = each["Key"].removeprefix(self._folder)
-            if {"..", "."} & set(name.split("/")) or name.startswith("/"):
-                raise Refused(f"s3://{self._bucket}/{each['Key']} cannot be a file's name: rename it")
-            if name and not name.endswith("/"):  # else what the console makes for an empty folder
-                yield Item(name, each["Size"])
+            if not name or name.endswith("/"):  # what the console makes for an empty folder
+                continue
+            if {"", ".", ".."} & set(name.split("/")):
+                why = "an empty part, . or .. in it is no file's name"
+                raise Refused(f"{S3}{self._bucket}/{each['Key']} cannot be copied: {why}; rename the object")
+            yield Item(name, each["Size"])
 
     def fetch(self, item: Item, target: Path) -> None:
         self.s3.download_file(self._bucket, self._folder + item.name, str(target), Config=_IN_PARTS)
@@ -117,17 +125,10 @@ class Prefix:
         self.s3.upload_file(str(source), self._bucket, self._folder + name, Config=_IN_PARTS)
 
     def _explained(self, error: ClientError, verb: str) -> str:
-        code = error.response["Error"]["Code"]
+        code = error_code(error)
         if code in ("AccessDenied", "403"):
-            return f"jobs may not {verb} {self.uri} (AccessDenied): grant it under s3_access in the cluster file"
+            what = "jobs need it under s3_access in the cluster file, and the bucket's own policy must allow it"
+            return f"{self.uri}: access denied to {verb} it: {what}"
         if code == "NoSuchBucket":
             return f"there is no bucket {self._bucket}"
         return f"{self.uri} cannot be read: {error}"
-
-
-def _client() -> Any:
-    import boto3
-    from botocore.config import Config
-
-    os.environ.setdefault(CREDENTIALS, JOB_CREDENTIALS)
-    return boto3.client("s3", config=Config(max_pool_connections=64, retries={"mode": "standard", "max_attempts": 5}))

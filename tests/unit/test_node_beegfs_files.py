@@ -1,8 +1,9 @@
-"""What goes into the memory of a job's nodes and what comes out again: shares, copies, and what each failure says."""
+"""What goes into the memory of nodes and what comes out again: shares, copies, and what each failure says."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node.beegfs import files as ram_files
-from gpucluster_node.beegfs import places
-from gpucluster_node.beegfs.places import Folder, Item, Prefix, Refused
+from gpucluster_node import places
+from gpucluster_node.beegfs import files
+from gpucluster_node.places import Folder, Item, Prefix, Refused
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -25,21 +26,21 @@ items = st.lists(
 
 @given(items, st.integers(1, 9))
 def test_shares_are_disjoint_complete_and_alike(found: list[Item], of: int) -> None:
-    parts = ram_files.shares(found, of)
+    parts = files.shares(found, of)
     assert len(parts) == of
     assert sorted((item for part in parts for item in part), key=lambda i: i.name) == sorted(
         found, key=lambda i: i.name
     )
     sizes = [sum(item.size + 1 for item in part) for part in parts]
     assert max(sizes) - min(sizes) <= max((item.size + 1 for item in found), default=0)
-    assert parts == ram_files.shares(reversed(found), of)
+    assert parts == files.shares(reversed(found), of)
 
 
 @pytest.fixture
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As `job_ram serve` leaves it."""
     path = tmp_path / "ram"
-    (path / ram_files.OWN).mkdir(parents=True)
+    (path / files.OWN).mkdir(parents=True)
     monkeypatch.setattr(os.path, "ismount", lambda each: each == path)
     return path
 
@@ -63,7 +64,7 @@ def put(root: Path, **files: str) -> None:
 
 
 def texts(root: Path) -> dict[str, str]:
-    return {item.name: (root / item.name).read_text() for item in places.walk(root, without=ram_files.OWN)}
+    return {item.name: (root / item.name).read_text() for item in places.walk(root, without=files.OWN)}
 
 
 def keys(s3: Any) -> dict[str, str]:
@@ -74,21 +75,21 @@ def keys(s3: Any) -> dict[str, str]:
 def test_nodes_fill_it_together_from_a_folder(mount: Path, tmp_path: Path) -> None:
     put(tmp_path / "source", a="1", train__b="22", train__deep__c="333")
     source = Folder(tmp_path / "source")
-    done = [ram_files.fill(mount, source, "/source", part, 2) for part in range(2)]
+    done = [files.fill(mount, source, "/source", part, 2) for part in range(2)]
     assert sorted(item.name for part in done for item in part) == ["a", "train/b", "train/deep/c"]
     assert texts(mount) == {"a": "1", "train/b": "22", "train/deep/c": "333"}
-    assert ram_files.changed(mount) == []
+    assert files.changed(mount) == []
 
 
 def test_only_what_is_new_or_changed_is_written_back(mount: Path, tmp_path: Path) -> None:
     put(tmp_path / "source", kept="1", changed="2", gone="3")
-    ram_files.fill(mount, Folder(tmp_path / "source"), "/source")
+    files.fill(mount, Folder(tmp_path / "source"), "/source")
     put(mount, changed="2 anew", out__new="4")
     (mount / "gone").unlink()
     (mount / "link").symlink_to("kept")
     target = Folder(tmp_path / "results")
     put(target.root, old="0")
-    done = [ram_files.export(mount, target, "/results", part, 3) for part in range(3)]
+    done = [files.export(mount, target, "/results", part, 3) for part in range(3)]
     assert sorted(item.name for part in done for item in part) == ["changed", "out/new"]
     assert texts(target.root) == {"old": "0", "changed": "2 anew", "out/new": "4"}
 
@@ -96,23 +97,23 @@ def test_only_what_is_new_or_changed_is_written_back(mount: Path, tmp_path: Path
 def test_a_prefix_in_s3_is_read_and_written(mount: Path, s3: Any) -> None:
     for key in ("in/a", "in/deep/b", "in/", "in/deep/", "inner/c"):
         s3.put_object(Bucket="data", Key=key, Body=key.encode())
-    ram_files.fill(mount, Prefix("s3://data/in/", s3), "s3://data/in")
+    files.fill(mount, Prefix("s3://data/in/", s3), "s3://data/in")
     assert texts(mount) == {"a": "in/a", "deep/b": "in/deep/b"}
     put(mount, deep__new="new")
-    ram_files.export(mount, Prefix("s3://data/out", s3), "s3://data/out")
+    files.export(mount, Prefix("s3://data/out", s3), "s3://data/out")
     assert {key: text for key, text in keys(s3).items() if key.startswith("out")} == {"out/deep/new": "new"}
 
 
 def test_an_empty_or_missing_source_is_refused(mount: Path, tmp_path: Path, s3: Any) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(Refused, match="there is nothing at /empty"):
-        ram_files.fill(mount, Folder(tmp_path / "empty"), "/empty")
+        files.fill(mount, Folder(tmp_path / "empty"), "/empty")
     with pytest.raises(Refused, match="there is no folder .*/nowhere"):
-        ram_files.fill(mount, Folder(tmp_path / "nowhere"), "/nowhere")
+        files.fill(mount, Folder(tmp_path / "nowhere"), "/nowhere")
     with pytest.raises(Refused, match="there is nothing at s3://data/nowhere"):
-        ram_files.fill(mount, Prefix("s3://data/nowhere", s3), "s3://data/nowhere")
+        files.fill(mount, Prefix("s3://data/nowhere", s3), "s3://data/nowhere")
     with pytest.raises(Refused, match="there is no bucket nobodys"):
-        ram_files.fill(mount, Prefix("s3://nobodys/in", s3), "s3://nobodys/in")
+        files.fill(mount, Prefix("s3://nobodys/in", s3), "s3://nobodys/in")
     assert texts(mount) == {}
 
 
@@ -128,8 +129,8 @@ class Denied:
 
 
 def test_who_may_not_read_is_told_where_it_is_granted(mount: Path) -> None:
-    with pytest.raises(Refused, match=r"jobs may not list s3://data/in \(AccessDenied\): grant it under s3_access"):
-        ram_files.fill(mount, Prefix("s3://data/in", Denied()), "s3://data/in")
+    with pytest.raises(Refused, match="s3://data/in: access denied to list it: jobs need it under s3_access"):
+        files.fill(mount, Prefix("s3://data/in", Denied()), "s3://data/in")
 
 
 def test_what_does_not_fit_is_refused_before_it_is_copied(mount: Path, tmp_path: Path) -> None:
@@ -137,23 +138,68 @@ def test_what_does_not_fit_is_refused_before_it_is_copied(mount: Path, tmp_path:
     with (tmp_path / "source" / "huge").open("wb") as file:
         file.truncate(os.statvfs(mount).f_blocks * os.statvfs(mount).f_frsize + 1)
     with pytest.raises(Refused, match=r"/source holds \d+\.\d GiB, and .* has \d+\.\d: take more nodes"):
-        ram_files.fill(mount, Folder(tmp_path / "source"), "/source")
+        files.fill(mount, Folder(tmp_path / "source"), "/source")
     assert texts(mount) == {}
 
 
-def test_a_key_cannot_leave_the_mount(mount: Path, s3: Any) -> None:
-    s3.put_object(Bucket="data", Key="in/../../etc/passwd", Body=b"x")
-    with pytest.raises(Refused, match="cannot be a file's name: rename it"):
-        ram_files.fill(mount, Prefix("s3://data/in", s3), "s3://data/in")
+@pytest.mark.parametrize("key", ["in/../../etc/passwd", "in/a/./b", "in//etc/passwd", "in/a//b"])
+def test_a_key_that_is_no_file_s_name_is_refused_by_its_name(mount: Path, s3: Any, key: str) -> None:
+    s3.put_object(Bucket="data", Key="in/a", Body=b"x")
+    s3.put_object(Bucket="data", Key=key, Body=b"x")
+    with pytest.raises(Refused, match=f"s3://data/{key} cannot be copied: an empty part, . or .. in it"):
+        files.fill(mount, Prefix("s3://data/in", s3), "s3://data/in")
+    assert texts(mount) == {}
+
+
+def test_for_a_cluster_files_have_an_owner_and_are_copied_once(mount: Path, tmp_path: Path) -> None:
+    (mount / files.OWN).rmdir()
+    put(tmp_path / "source", top="top", a__b__deep="deep")
+    (tmp_path / "source" / "top").chmod(0o600)
+    source, owner = Folder(tmp_path / "source"), pwd.getpwuid(os.getuid()).pw_name
+    for part in (0, 1):
+        files.fill(mount, source, "/source", part, 2, owner)
+    assert texts(mount) == {"top": "top", "a/b/deep": "deep"}
+    assert sorted(path.name for path in mount.iterdir()) == ["a", "top"], "nothing of ours lies beside them"
+    before = (mount / "top").stat()
+    assert (before.st_mode & 0o777, before.st_uid) == (0o644, os.getuid())
+    files.fill(mount, source, "/source", 0, 1, owner)
+    assert (mount / "top").stat().st_ino == before.st_ino
+
+
+def test_what_a_link_of_the_source_leads_to_is_copied(mount: Path, tmp_path: Path) -> None:
+    put(tmp_path / "source", a="1")
+    (tmp_path / "source" / "link").symlink_to("a")
+    (tmp_path / "source" / "dangling").symlink_to("nowhere")
+    files.fill(mount, Folder(tmp_path / "source"), "/source")
+    assert texts(mount) == {"a": "1", "link": "1"}
+
+
+def test_half_a_file_is_not_left(mount: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "source", x="x")
+
+    def full(source: Path, target: Path) -> None:
+        target.write_text("h")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copy2", full)
+    with pytest.raises(Refused, match="1 of 1 files could not be copied from /source, the first: x: .*No space left"):
+        files.fill(mount, Folder(tmp_path / "source"), "/source")
+    assert texts(mount) == {}
+
+
+def test_what_a_killed_copy_left_is_not_written_back(mount: Path) -> None:
+    put(mount, a="1")
+    (mount / f"b{files.UNFINISHED}").write_text("half")
+    assert [item.name for item in files.changed(mount)] == ["a"]
 
 
 def test_nothing_is_filled_or_written_back_where_nothing_is_mounted(tmp_path: Path) -> None:
     put(tmp_path / "source", a="1")
     folder = Folder(tmp_path / "source")
     with pytest.raises(Refused, match="is not mounted"):
-        ram_files.fill(tmp_path / "ram", folder, "/source")
+        files.fill(tmp_path / "ram", folder, "/source")
     with pytest.raises(Refused, match="is not mounted"):
-        ram_files.export(tmp_path / "ram", folder, "/source")
+        files.export(tmp_path / "ram", folder, "/source")
 
 
 class Full(Folder):
@@ -166,7 +212,7 @@ class Full(Folder):
 def test_one_file_that_fails_keeps_no_other_back(mount: Path, tmp_path: Path) -> None:
     put(mount, a="1", b="2", c="3")
     with pytest.raises(Refused, match="1 of 3 files did not reach /results, the first: b: .*No space left"):
-        ram_files.export(mount, Full(tmp_path / "results"), "/results")
+        files.export(mount, Full(tmp_path / "results"), "/results")
     assert texts(tmp_path / "results") == {"a": "1", "c": "3"}
 
 
