@@ -50,7 +50,7 @@ class Notice:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         subject = f"{self.key}: " if self.key else ""
         name = f" [{self.validator}]" if self.validator else ""
-        lines = [f"{place}: {self.level}: {subject}{self.message}{name}"]
+        lines = [f"{place}: {self.level}: {_cut(subject)}{_cut(self.message)}{name}"]
         if self.source.strip():
             before, after = _window(self.source.rstrip(), self.column - 1)
             lines += [f"  {before}{after}", f"  {_blank(before)}^"]
@@ -61,6 +61,16 @@ class Notice:
 
 LONGEST_LINE = 160
 """A file on one line, as programs write them, is shown around the caret only."""
+
+
+LONGEST_MESSAGE = 2000
+"""A value is shown in it as it was given, which may be a whole file."""
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[: LONGEST_MESSAGE // 2]}… ({len(text)} characters) …{text[-LONGEST_MESSAGE // 20 :]}"
 
 
 def _window(line: str, index: int) -> tuple[str, str]:
@@ -97,6 +107,9 @@ class UsageError(UserError):
     pass
 
 
+MOST_SHOWN = 50
+
+
 class Problems(GpuClusterError):
     """All problems of one file, warnings among them. `message` counts them, `render()` prints each with its place."""
 
@@ -109,7 +122,9 @@ class Problems(GpuClusterError):
         return self.render()
 
     def render(self) -> str:
-        text = "\n".join(problem.render() for problem in self.problems)
+        text = "\n".join(problem.render() for problem in self.problems[:MOST_SHOWN])
+        if len(self.problems) > MOST_SHOWN:
+            text += f"\nand {len(self.problems) - MOST_SHOWN} more; `gpucluster validate --json` lists all"
         return text + (f"\nhint: {self.hint}" if self.hint else "")
 
 

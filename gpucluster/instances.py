@@ -11,6 +11,7 @@ To add a type, add a line. Units are those of the API: memory in GiB, GPU memory
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -219,6 +220,21 @@ def _combined(instance_type: InstanceType) -> tuple[NetworkInterface, ...]:
 
 def find(name: str) -> InstanceType | None:
     return INSTANCE_TYPES.get(name)
+
+
+_NOT_SUPPORTED = (
+    (r"(trn|inf)\d.*", "its accelerators are no GPUs"),
+    (r"(p6e-gb.*|[a-z]+\d+[a-z]*g[a-z]*)\..*", "its CPUs are Arm, and images and environments here are for x86-64"),
+    (
+        r"(g6f|gr6f|g4ad|g7e?|dl\d.*|vt1|f\d)\..*",
+        "its GPUs or interfaces are not in the table of gpucluster/instances.py",
+    ),
+)
+
+
+def not_supported(name: str) -> str:
+    """Why a type that AWS has cannot be used here; "" for those that can, and for names that AWS does not have."""
+    return next((why for pattern, why in _NOT_SUPPORTED if re.fullmatch(pattern, name)), "")
 
 
 def _parse(line: str) -> InstanceType:

@@ -10,8 +10,10 @@ Exit codes: 0 done, 2 the user's input, 3 AWS or capacity, 4 the job failed, 1 a
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ from pathlib import Path
 
 import click
 
+from gpucluster.cli.cluster_file import accept, nearest
 from gpucluster.cli.context import CliContext
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
 from gpucluster.meant import did_you_mean
@@ -33,7 +36,7 @@ VERBS = {
     "status": "Show the cluster, its nodes and its jobs.",
     "ssh": "Open a shell on the head node, or run a command there.",
     "env": "List, make and check the Python environments of jobs.",
-    "submit": "Submit a training job and follow it.",
+    "submit": "Submit a training job.",
     "jobs": "List jobs.",
     "logs": "Show a job's merged log.",
     "why": "Explain why a job waits or failed.",
@@ -56,7 +59,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         command: click.Command = import_module(f"gpucluster.cli.{cmd_name}").command
-        return command
+        return accept(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -70,7 +73,42 @@ class Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
+SYNONYMS = {
+    "apply": "up",
+    "bash": "ssh",
+    "cost": "plan",
+    "create": "up",
+    "delete": "down",
+    "deploy": "up",
+    "destroy": "down",
+    "diff": "plan",
+    "exec": "ssh",
+    "help": "--help",
+    "kill": "cancel",
+    "launch": "up` for a cluster, or `gpucluster submit",
+    "list": "status",
+    "ls": "status",
+    "ps": "jobs",
+    "queue": "jobs",
+    "rm": "down",
+    "run": "submit",
+    "sbatch": "submit",
+    "scancel": "cancel",
+    "sinfo": "status",
+    "squeue": "jobs",
+    "srun": "submit",
+    "start": "up",
+    "stop": "cancel",
+    "terminate": "down",
+}
+"""Verbs of other tools."""
+
+
 def _unknown_verb(got: str) -> str:
+    if got in SYNONYMS:
+        return f"no such verb: {got!r}; here it is `gpucluster {SYNONYMS[got]}`"
+    if got.endswith((".yaml", ".yml")):
+        return f"no such verb: {got!r}; -c {got} names a cluster file, `gpucluster submit {got}` a job"
     hint = did_you_mean(got, VERBS)
     return f"no such verb: {got!r}" + (f", {hint}" if hint else "")
 
@@ -96,32 +134,34 @@ def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> Non
     "--config",
     "config_path",
     metavar="FILE",
-    default="cluster.yaml",
     envvar="GPUCLUSTER_CONFIG",
-    show_default=True,
-    help="The cluster's file; GPUCLUSTER_CONFIG names it too.",
+    help="The cluster's file, also behind the verb.  [env: GPUCLUSTER_CONFIG; default: the nearest cluster.yaml]",
 )
 @click.option("--debug", is_flag=True, help="Show a traceback where something fails.")
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
 )
 @click.pass_obj
-def cli(context: CliContext, config_path: str, debug: bool) -> None:
+def cli(context: CliContext, config_path: str | None, debug: bool) -> None:
     """A GPU training cluster on AWS from one file, and the same cluster on one Linux machine."""
-    context.config_path = Path(config_path)
+    if config_path:
+        context.choose(Path(config_path))
+    else:
+        context.config_path = nearest(Path())
     context.debug = debug
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit code. What goes wrong is printed to stderr, as one message."""
     context = CliContext()
-    if arguments is None:
-        _spare_the_collector()
-        # As by Ctrl-C: what a verb started, the CDK command line above all, must not outlive it.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     # pydantic would read every installed distribution to look for plug-ins, and there are none to find
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
+        if arguments is None:
+            _spare_the_collector()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            # As by Ctrl-C: what a verb started, the CDK command line above all, must not outlive it.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         result = cli.main(args=arguments, prog_name="gpucluster", obj=context, standalone_mode=False)
         sys.stdout.flush()
     except BaseException as error:
@@ -129,6 +169,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print_traceback()
         return _report(error)
     return result if isinstance(result, int) else 0
+
+
+def coloured(text: str) -> str:
+    """click takes the colours out again where stderr is no terminal."""
+    if "NO_COLOR" in os.environ:
+        return text
+    return re.sub(
+        r"^(?:.*?: )??(error|warning):",
+        lambda found: found[0].replace(f"{found[1]}:", click.style(f"{found[1]}:", fg=COLOURS[found[1]], bold=True)),
+        text,
+        flags=re.MULTILINE,
+    )
+
+
+COLOURS = {"error": "red", "warning": "yellow"}
 
 
 def _spare_the_collector() -> None:
@@ -141,7 +196,7 @@ def _spare_the_collector() -> None:
 def _report(error: BaseException) -> int:
     match error:
         case GpuClusterError():
-            click.echo(error.render(), err=True)
+            click.echo(coloured(error.render()), err=True)
             return error.exit_code
         case click.ClickException():
             return _report_usage(error)
@@ -154,8 +209,20 @@ def _report(error: BaseException) -> int:
             return 1
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1
+        case OSError(strerror=str()):
+            return _report_system(error)
     click.echo(f"error: unexpected {type(error).__name__}: {error}", err=True)
     click.echo("hint: `gpucluster --debug …` shows where; please report it with that output", err=True)
+    return GpuClusterError.exit_code
+
+
+def _report_system(error: OSError) -> int:
+    """A full disk or a folder that may not be read is no fault of ours: nothing to report."""
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    click.echo(coloured(f"error: {where}{error.strerror}"), err=True)
+    if error.errno == errno.ENOSPC:
+        # stdout may be what is full. Python flushes it once more at exit: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return GpuClusterError.exit_code
 
 
@@ -164,17 +231,20 @@ def _report_usage(error: click.ClickException) -> int:
         click.echo(error.format_message(), err=True)
         return 2
     if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter) and error.param:
-        click.echo(f"command line: error: {_flag(error.param)}: {error.message}", err=True)
+        click.echo(coloured(f"command line: error: {_flag(error.param)}: {error.message}"), err=True)
     else:
-        click.echo(f"error: {error.format_message()}", err=True)
+        click.echo(coloured(f"error: {error.format_message()}"), err=True)
     context = getattr(error, "ctx", None)
-    if context is not None:
+    extra = re.search(r"extra argument.*?\((\S+\.ya?ml)", error.format_message())
+    if context is not None and extra:
+        click.echo(f"hint: {context.command_path} -c {extra[1]}", err=True)
+    elif context is not None:
         click.echo(f"hint: {context.command_path} --help", err=True)
     return 2
 
 
 def _flag(parameter: click.Parameter) -> str:
-    return next((each for each in parameter.opts if each.startswith("--")), parameter.opts[-1])
+    return next((each for each in parameter.opts if each.startswith("--")), parameter.human_readable_name)
 
 
 def _print_traceback() -> None:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from gpucluster.cli import main
+from gpucluster.start import main
 
 sys.exit(main())

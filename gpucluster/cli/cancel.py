@@ -9,10 +9,11 @@ import click
 from gpucluster import jobs, slurm
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
+from gpucluster.cli.job_id import job_id as job_number
 
 
 @click.command()
-@click.argument("job_ids", nargs=-1, required=True, metavar="JOB_ID...")
+@click.argument("job_ids", nargs=-1, required=True, type=job_number, metavar="JOB_ID...")
 @click.pass_obj
 def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
     """Cancel jobs. One that has ended already is left as it is."""

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 FORMATS = ("tar", "tfrecord", "recordio")
 
 
+EXAMPLE = """\b
+Examples:
+  gpucluster data shard imagenet shards --shards train=1024,val=64
+  gpucluster data shard /fsx/raw /fsx/imagenet --shards 1024 --array 16   # on the cluster's nodes
+"""
+
+
 @click.group()
 def command() -> None:
     """Pack a data set into shards, and check shards."""
@@ -32,7 +39,7 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
     return {name: int(number) for name, _, number in pairs}
 
 
-@command.command()
+@command.command(short_help="Pack a data set into shards.", epilog=EXAMPLE)
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option(
@@ -104,7 +111,7 @@ def _on_cluster(context: CliContext, options: Options, count: int, partition: st
     return 0
 
 
-@command.command()
+@command.command(short_help="Compare shards with their manifest.")
 @click.argument("target", metavar="DST")
 @click.option("--quick", is_flag=True, help="Look at sizes alone, read nothing.")
 @click.option("--workers", type=click.IntRange(1), help="Processes. Left out: one for each CPU.")

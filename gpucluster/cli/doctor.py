@@ -31,20 +31,27 @@ class Check:
     needed_for: str
 
 
+NEEDS = {"aws": ("everything", "up", "AWS"), "local": ("everything", "up", "--local")}
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
-def command(as_json: bool) -> None:
+@click.option("--require", type=click.Choice(["aws", "local"]), help="Exit with 1 unless all that this needs is there.")
+def command(as_json: bool, require: str | None) -> int:
     """Check what this machine has and lacks: for deploying to AWS, and for `up --local`.
 
-    Changes nothing and asks no network. Exits with 0 whatever it finds: not every machine needs everything.
+    Changes nothing and asks no network. Without --require it exits with 0 whatever it finds: not every machine needs
+    everything.
     """
     checks = [*_user_side(), *_local_cloud()]
+    exit_code = int(any(not check.ok and check.needed_for in NEEDS[require] for check in checks)) if require else 0
     if as_json:
         click.echo(json.dumps({"checks": [asdict(check) for check in checks]}))
-        return
+        return exit_code
     for check in checks:
         click.echo(_line(check, max(len(check.name) for check in checks)))
     click.echo(_verdict(checks))
+    return exit_code
 
 
 def _line(check: Check, width: int) -> str:

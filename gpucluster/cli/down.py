@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -27,14 +28,19 @@ from gpucluster.updates import UnknownRecord
 @click.option("--discard", is_flag=True, help="Delete what is on Lustre alone, and in S3 not.")
 @click.pass_obj
 def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
-    """Delete the cluster: its nodes, its network and /home. Says what goes and what stays, and asks."""
+    """Delete the cluster: its nodes, its network and /home. Says what goes and what stays, and asks.
+
+    The last line on stdout is a JSON object: name, region, deleted.
+    """
     from gpucluster.aws import aws_errors
 
+    if export and discard:
+        raise UsageError("--export and --discard contradict each other", "keep one of the two")
     config = context.load()
     record = local_cloud.read(context.config_path, config.name)
     if record is None and _went_with_the_local_cloud(context.config_path, config):
         click.echo(f"nothing to take down: {config.name} ran on this machine and is gone already", err=True)
-        return 0
+        return _gone(config)
     if record and not local_cloud.running_at(record.endpoint_url):
         click.echo(f"the local cloud at {record.endpoint_url} does not answer: the cluster went with it", err=True)
         exit_code = 0
@@ -50,7 +56,12 @@ def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
             )
     if record and exit_code == 0:
         _end_local_cloud(context.config_path, config, record)
-    return exit_code
+    return _gone(config) if exit_code == 0 else exit_code
+
+
+def _gone(config: ClusterConfig) -> int:
+    click.echo(json.dumps({"name": config.name, "region": config.region, "deleted": True}))
+    return 0
 
 
 def _went_with_the_local_cloud(config_file: Path, config: ClusterConfig) -> bool:

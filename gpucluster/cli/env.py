@@ -76,7 +76,7 @@ def _follow(remote: Remote, job_id: str, log: str) -> None:
         click.echo(line, err=True)
 
 
-@command.command()
+@command.command(short_help="Check environments on a node.")
 @click.argument("names", nargs=-1)
 @click.pass_obj
 def verify(context: CliContext, names: tuple[str, ...]) -> int:

@@ -31,7 +31,7 @@ def command() -> None:
     """Bake machine images: nodes that boot from one install nothing, and need no internet for it."""
 
 
-@command.command()
+@command.command(short_help="Bake an image and pin it in cdk.context.json.")
 @click.option("--from", "base", metavar="IMAGE", help="What to bake: ami-…, or a name.  [default: software.image]")
 @click.option("--on", "machine", metavar="TYPE", help="Instance type to install on.  [default: the head node's]")
 @click.option("--local", is_flag=True, help="In the local cloud of this machine, started where none runs.")
@@ -71,7 +71,7 @@ def build(
     return 0
 
 
-@command.command(name="list")
+@command.command("list", short_help="List the baked images of the account.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
 def list_(context: CliContext, as_json: bool) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpucluster.cli.cluster_file import NAME
 from gpucluster.cli.context import CliContext
 from gpucluster.errors import UsageError
 
@@ -29,11 +30,16 @@ partitions:
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument(
+    "file",
+    required=False,
+)
 @click.pass_obj
-def command(context: CliContext, file: Path | None) -> None:
+def command(context: CliContext, file: str | None) -> None:
     """Write a small, commented cluster file to FILE (or to the file that -c names). Overwrites nothing."""
-    path = file or context.config_path
+    path = Path(file) if file else context.config_path if context.chosen else Path(NAME)
+    if path.is_dir() or (file or "").endswith("/"):
+        raise UsageError(f"{path} is a folder", f"name the file: gpucluster init {path / NAME}")
     try:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(STARTER)
@@ -41,5 +47,5 @@ def command(context: CliContext, file: Path | None) -> None:
         raise UsageError(f"{path} exists already", "name another file: gpucluster init my-cluster.yaml") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    click.echo("next: gpucluster validate, then gpucluster up --local", err=True)
+    click.echo("next: gpucluster plan, then gpucluster up on AWS, or gpucluster up --local on this machine", err=True)
     click.echo(str(path))

@@ -8,10 +8,11 @@ from gpucluster import jobs
 from gpucluster.cli import following
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
+from gpucluster.cli.job_id import job_id as job_number
 
 
 @click.command()
-@click.argument("job_id", required=False)
+@click.argument("job_id", required=False, type=job_number)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends. Ctrl-C detaches; the job goes on.")
 @click.pass_obj
 def command(context: CliContext, job_id: str | None, follow: bool) -> int:

@@ -12,7 +12,7 @@ import click
 from gpucluster import plan
 from gpucluster.cli.context import CliContext
 from gpucluster.config import ClusterConfig
-from gpucluster.errors import GpuClusterError
+from gpucluster.errors import CloudError, GpuClusterError
 from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
 from gpucluster.layout import expand
 
@@ -38,11 +38,19 @@ def command(context: CliContext, as_json: bool) -> int:
     """
     config = context.load()
     lines = plan.lines(expand(config))
-    cloud = _cloud(context, config)
+    cloud, unreachable = None, None
+    try:
+        cloud = _cloud(context, config)
+    except CloudError as error:
+        unreachable = error  # what needs no AWS is shown all the same
     if as_json:
         click.echo(json.dumps(_json(config, lines, cloud)))
     else:
         _print(config, lines, cloud)
+    if unreachable:
+        raise unreachable
+    if cloud is None and not as_json:
+        click.echo("AWS was not asked: no credentials", err=True)
     refusal = _refusal(context, config, cloud)
     if refusal is None:
         return 0
@@ -126,13 +134,11 @@ def _print(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, A
     click.echo(f"  {'together':<14}{'':>8}  {'':>5}  {_price(low, high):>17}")
     click.echo(f"  and {'; '.join(plan.beside_nodes(config))}")
     click.echo(f"prices: nodes on demand, {PRICE_REGION}, {PRICES_AS_OF}; nothing else is in them", err=True)
-    _print_cloud(config, cloud)
+    if cloud:
+        _print_cloud(config, cloud)
 
 
-def _print_cloud(config: ClusterConfig, cloud: dict[str, Any] | None) -> None:
-    if cloud is None:
-        click.echo("AWS was not asked: no credentials", err=True)
-        return
+def _print_cloud(config: ClusterConfig, cloud: dict[str, Any]) -> None:
     click.echo(f"stack: {cloud['stack_status'] or 'not there yet'}")
     zones = ", ".join(cloud["zones"]) or "none"
     click.echo(f"zones of {config.region} that offer every type: {zones}")

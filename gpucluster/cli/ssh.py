@@ -10,7 +10,7 @@ from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
 
 
-@click.command()
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj
 def command(context: CliContext, words: tuple[str, ...]) -> int:

@@ -28,7 +28,11 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
     show_default=True,
     help="Python wheels that local nodes install from.",
 )
-@click.option("--drain", is_flag=True, help="Where nodes must be gone first: wait for their jobs, and end them.")
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="If a change needs nodes removed: wait for their jobs to finish, then terminate the nodes.",
+)
 @click.pass_obj
 def command(context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path, drain: bool) -> int:
     """Create the cluster, or change it to what the file says. Without changes it does nothing.

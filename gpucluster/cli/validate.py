@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,23 +11,23 @@ from typing import Any
 import click
 
 from gpucluster.cli.context import CliContext
-from gpucluster.config import ClusterConfig, load
+from gpucluster.config import ClusterConfig, load, loads
 from gpucluster.errors import ConfigError, Notice
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout, problems included.")
 @click.pass_obj
 def command(context: CliContext, file: Path | None, as_json: bool) -> int:
-    """Check FILE (or the file that -c names): every problem at once, with line and column. Needs no network.
+    """Check FILE: every problem at once, with line and column. Needs no network. Default: the cluster file; - is stdin.
 
     Warnings do not make it fail. Behind each problem stands the name of the validator that found it: the cluster
     file's `silence` takes it, docs/validators.md says what it prevents.
     """
     path = file or context.config_path
     try:
-        config = load(path)
+        config = loads(sys.stdin.read(), "<stdin>") if str(path) == "-" else load(path)
     except ConfigError as error:
         if not as_json:
             raise

@@ -9,13 +9,14 @@ import click
 from gpucluster import jobs, why
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
+from gpucluster.cli.job_id import job_id as job_number
 from gpucluster.remote import Remote
 
 LOG_LINES = 15
 
 
 @click.command()
-@click.argument("job_id", required=False)
+@click.argument("job_id", required=False, type=job_number)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, job_id: str | None, as_json: bool) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from gpucluster.errors import UsageError
+from gpucluster.meant import did_you_mean
 
 YAML = (".yaml", ".yml")
 
@@ -53,8 +54,6 @@ class WithProgram(click.Command):
 
 
 def unknown_option(got: str, known: list[str], ctx: click.Context) -> UsageError:
-    from difflib import get_close_matches
-
     from gpucluster.job import sbatch_options
 
     name = got.removeprefix("--")
@@ -62,8 +61,8 @@ def unknown_option(got: str, known: list[str], ctx: click.Context) -> UsageError
         hint = f"{key} says that here"
     elif name in sbatch_options.PASSED_ON:
         hint = f"sbatch has it: --sbatch-args={got}=…"
-    elif near := get_close_matches(got, [each for each in known if each != "--help"], n=1, cutoff=0.7):
-        hint = f"did you mean {near[0]}?"
     else:
-        hint = f"the program's own options stand behind it: {ctx.info_name} [OPTIONS] -- python train.py {got} …"
+        hint = did_you_mean(got, [each for each in known if each != "--help"]) or (
+            f"the program's own options stand behind it: {ctx.info_name} [OPTIONS] -- python train.py {got} …"
+        )
     return UsageError(f"no such option: {got}", hint)

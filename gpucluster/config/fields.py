@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from gpucluster.config.validators import Validator, first_paragraph, register
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.instances import INSTANCE_TYPES, not_supported
 from gpucluster.meant import did_you_mean
 
 Check = Callable[[str], str]
@@ -65,6 +65,8 @@ def _matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
 def _known_instance_type(value: str) -> str:
     """An instance type is in the table of those whose GPUs and EFA interfaces are known."""
     if value not in INSTANCE_TYPES:
+        if why := not_supported(value):
+            raise refuse(f"{value!r} is an instance type that GpuCluster does not support", why)
         families = " ".join(dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES))
         raise refuse(
             f"{value!r} is not a known instance type",
@@ -73,13 +75,21 @@ def _known_instance_type(value: str) -> str:
     return value
 
 
+def _whole_network(value: str) -> str:
+    """10.0.0.1/8 is a host's address with its network."""
+    try:
+        return f"write {IPv4Network(value, strict=False)}"
+    except ValueError:
+        return ""
+
+
 @field("network-form", section="Network", source="AWS::EC2::VPC CidrBlock; RFC 4632: an IPv4 network in CIDR notation")
 def _network(value: str) -> str:
     """A network is an IPv4 address and the length of its prefix, and the bits behind the prefix are 0."""
     try:
         network = IPv4Network(value)
-    except ValueError as error:
-        raise refuse(f"must be an IPv4 network such as 10.0.0.0/16, got {value!r}: {error}") from None
+    except ValueError:
+        raise refuse(f"must be an IPv4 network such as 10.0.0.0/16, got {value!r}", _whole_network(value)) from None
     if str(network) != value:  # EC2 takes neither a bare address nor a netmask
         raise refuse(f"must be an IPv4 network such as 10.0.0.0/16, got {value!r}", f"write {network}")
     return value
@@ -239,17 +249,23 @@ PartitionName = Annotated[
         "RFC 1123: a host name's label has 63 characters, with the node's number",
     ),
 ]
-RegionName = Annotated[
-    str,
-    _form(
-        "region-form",
-        "Region",
-        "region",
-        r"[a-z]{2,4}(-[a-z]+)+-[0-9]",
-        "an AWS region such as us-east-1",
-        "https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html",
-    ),
-]
+
+
+@field(
+    "region-form",
+    section="Region",
+    source="https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html",
+)
+def _region(value: str) -> str:
+    """region is an AWS region such as us-east-1"""
+    if re.fullmatch(r"[a-z]{2,4}(-[a-z]+)+-[0-9]", value):
+        return value
+    near = re.fullmatch(r"([a-z]{2})[-_ ]?(gov)?[-_ ]?([a-z]+)[-_ ]?(\d)[a-z]?", value.strip().lower())
+    hint = f"did you mean {'-'.join(filter(None, near.groups()))!r}?" if near else ""
+    raise refuse(f"must be an AWS region such as us-east-1, got {value!r}", hint)
+
+
+RegionName = Annotated[str, AfterValidator(_region)]
 Image = Annotated[
     str,
     _form(

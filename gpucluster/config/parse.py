@@ -96,7 +96,10 @@ class _Reading:
         if len(self._open) >= MAX_DEPTH:
             raise _Malformed(_position(node), "nested too deeply")
         if len(self.values) >= MAX_VALUES:
-            raise _Malformed(_position(node), f"more than {MAX_VALUES} values, aliases counted each time")
+            raise _Malformed(
+                _position(node),
+                f"more than {MAX_VALUES} values; what an alias (*name) stands for counts each time it is used",
+            )
         self.values[path] = _position(node)
         self._open.append(node)
         try:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from typing import Any
@@ -259,7 +260,8 @@ def _packed_by(workers: int, each: DataSet, numbers: Sequence[int]) -> Iterator[
         waiting: list[Future[Shard | list[Bad]]] = []
         try:
             source, target = each.plan.source, each.place.url
-            waiting += [pool.submit(_work, source, target, each.plan, number) for number in numbers]
+            with _interrupts_later():  # a worker would print a traceback until `_enter` is reached
+                waiting += [pool.submit(_work, source, target, each.plan, number) for number in numbers]
             for future in as_completed(waiting):
                 yield future.result()
         except BrokenProcessPool:
@@ -269,6 +271,16 @@ def _packed_by(workers: int, each: DataSet, numbers: Sequence[int]) -> Iterator[
         finally:
             stop.value = 1
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Processes that are started meanwhile never get Ctrl-C; this one gets it at the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _stop: Any = None

@@ -55,7 +55,7 @@ def test_what_stands_behind_the_program_is_the_programs(submit, tmp_path, words,
         (("--lr", "3", "python", "train.py"), "no such option: --lr\nhint: the program's own options stand behind it"),
         (("--qos", "high", "python", "train.py"), "hint: sbatch has it: --sbatch-args=--qos=…"),
         (("--gres", "gpu:8", "python", "train.py"), "no such option: --gres\nhint: gpus_per_node says that here"),
-        (("--nodse", "2", "--", "a"), "did you mean --nodes?"),
+        (("--nodse", "2", "--", "a"), "did you mean '--nodes'?"),
     ],
 )
 def test_an_option_in_the_wrong_place(submit, words, told):
@@ -207,3 +207,18 @@ def test_bench_lists_its_runs_as_json_and_takes_secrets(tmp_path: Path, monkeypa
     words = ["bench", "--nodes", "1", "--repeats", "2", "--secrets", "TOKEN", "--dry-run", "--json", "--", "a"]
     assert main(words) == 0
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
+
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS = [path for path in sorted(ROOT.glob("examples/*/*.yaml")) if path.name != "cluster.yaml"]
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
+def test_every_example_job_names_a_cluster_that_takes_it(path: Path, monkeypatch, capsys):
+    """In its first lines, as the command to copy; without -c it is the repository's own cluster.yaml."""
+    monkeypatch.chdir(ROOT)
+    words = next(
+        line.lstrip("# ") for line in path.read_text().splitlines() if f"submit {path.relative_to(ROOT)}" in line
+    )
+    given = words.split()[1:]
+    assert main([each for each in given if each != "--follow"] + ["--dry-run"]) == 0, capsys.readouterr().err

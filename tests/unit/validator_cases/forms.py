@@ -16,13 +16,13 @@ CASES = {
         Case(
             fails=cluster(network={"vpc_cidr": "10.0.0.1/16"}),
             key="network.vpc_cidr",
-            says="must be an IPv4 network such as 10.0.0.0/16, got '10.0.0.1/16': 10.0.0.1/16 has host bits set",
+            says="must be an IPv4 network such as 10.0.0.0/16, got '10.0.0.1/16'",
             passes=cluster(network={"vpc_cidr": "10.1.0.0/16"}),
         ),
         Case(
             fails=cluster(network={"ssh_from": ["2001:db8::/32"]}),
             key="network.ssh_from[0]",
-            says="must be an IPv4 network such as 10.0.0.0/16, got '2001:db8::/32': Expected 4 octets in '2001:db8::'",
+            says="must be an IPv4 network such as 10.0.0.0/16, got '2001:db8::/32'",
             passes=cluster(network={"ssh_from": ["198.51.100.7/32"]}),
         ),
         Case(
