@@ -1,5 +1,5 @@
-"""Networks and purchases of our stack, by the real CDK command line against the control plane: what a deployment makes
-of them, and what the head node's role may then launch.
+"""Networks and purchases of our stack on the control plane: what a deployment makes of them, and what the head node's
+role may then launch.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.tests.census import census
+from tests.cloud.assembly import InProcess
 from tests.cloud.played_head import Head
-from tests.cloud.test_examples import NAME, Deployed, left
+from tests.cloud.test_examples import NAME, left
 
 BASE = """
 name: GpuCluster
@@ -32,26 +33,18 @@ parameter_servers: {instance_type: m4.4xlarge, max_nodes: 2}
 """
 
 
-@pytest.fixture(scope="module")
-def bootstrapped(control_plane: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("bootstrap") / "cluster.yaml"
-    file.write_text(BASE + SPOT)
-    Deployed(file, control_plane).cdk("bootstrap", "aws://123456789012/us-east-1")
-    return control_plane
-
-
 @contextmanager
-def deployed(control_plane: Any, folder: Path, text: str) -> Iterator[Deployed]:
+def deployed(control_plane: Any, folder: Path, text: str) -> Iterator[InProcess]:
     """Destroyed at the end, with nothing left."""
     before = census(control_plane.client)
-    here = Deployed(folder / "cluster.yaml", control_plane)
+    here = InProcess(folder / "cluster.yaml", control_plane, NAME)
     here.file.write_text(text)
     try:
         with Head(control_plane, NAME):
             here.deploy()
             yield here
     finally:
-        here.cdk("destroy", NAME, "--force")
+        here.destroy()
     assert left(before, census(control_plane.client)) == {}
 
 

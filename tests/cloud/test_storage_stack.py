@@ -13,8 +13,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.tests.census import census
+from tests.cloud.assembly import InProcess
 from tests.cloud.played_head import Head
-from tests.cloud.test_examples import NAME, Deployed, left
+from tests.cloud.test_examples import NAME, left
 from tests.cloud.test_gpucluster_ways import head
 
 BUCKET = "stored-training-data"
@@ -56,17 +57,17 @@ def security(control_plane: Any) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def deployed(control_plane: Any, tmp_path: Path, security: dict[str, str]) -> Iterator[Deployed]:
-    found = Deployed(tmp_path / "cluster.yaml", control_plane)
+def deployed(bootstrapped: Any, tmp_path: Path, security: dict[str, str]) -> Iterator[InProcess]:
+    control_plane = bootstrapped
+    found = InProcess(tmp_path / "cluster.yaml", control_plane, NAME)
     found.file.write_text(CLUSTER.format(throughput=250, events="new", **security))
-    found.cdk("bootstrap", "aws://123456789012/us-east-1")
     before = census(control_plane.client)
     s3 = control_plane.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     for key in ("imagenet/1", "runs/1", "secret/1"):
         s3.put_object(Bucket=BUCKET, Key=key, Body=b"1")
     yield found
-    found.cdk("destroy", NAME, "--force")
+    found.destroy()
     _remove_what_stays(control_plane)
     for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         s3.delete_object(Bucket=BUCKET, Key=each["Key"])
@@ -110,7 +111,7 @@ def lustre(control_plane: Any, mount: str) -> dict[str, Any]:
     return found
 
 
-def test_storage_is_made_changed_and_kept(deployed: Deployed, security: dict[str, str]) -> None:
+def test_storage_is_made_changed_and_kept(deployed: InProcess, security: dict[str, str]) -> None:
     cloud = deployed.control_plane
     with Head(cloud, NAME):
         deployed.deploy()
@@ -127,7 +128,7 @@ def test_storage_is_made_changed_and_kept(deployed: Deployed, security: dict[str
         (link,) = cloud.client("fsx").describe_data_repository_associations()["Associations"]
         assert link["S3"] == {"AutoImportPolicy": {"Events": ["NEW", "CHANGED"]}}
     kept = lustre(cloud, "fast")
-    deployed.cdk("destroy", NAME, "--force")
+    deployed.destroy()
     _only_what_was_to_stay_stays(cloud, kept)
 
 
