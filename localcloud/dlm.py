@@ -9,6 +9,8 @@ from typing import Any
 
 from werkzeug import Request, Response
 
+from localcloud.validation import schedules
+
 _policies: dict[tuple[str, str], dict[str, Any]] = {}
 """By region and id."""
 _SUMMARY = ("PolicyId", "Description", "State", "Tags")
@@ -38,6 +40,7 @@ def _create(given: dict[str, Any], region: str, account_id: str) -> Response:
     details = given.get("PolicyDetails") or {}
     if not (details.get("TargetTags") and details.get("Schedules")):
         return _error("InvalidRequestException", "A snapshot policy needs TargetTags and Schedules.", 400)
+    schedules.check_policy(given)
     policy_id = f"policy-{secrets.token_hex(9)[:17]}"
     arn = f"arn:aws:dlm:{region}:{account_id}:policy/{policy_id}"
     times = {"DateCreated": _now(), "DateModified": _now()}

@@ -84,6 +84,7 @@ def _forget(backend: RDSBackend, name: str) -> None:
 
 def install() -> None:
     moto.rds.urls.url_paths["{0}/$"] = Rds.dispatch
+    DBInstance.default_engine_versions["mariadb"] = MARIADB_VERSIONS[-1]  # moto has none, and fails without
     DBInstance.address = property(_address)  # type: ignore[method-assign, assignment]
     DBInstance.endpoint = property(_endpoint)  # type: ignore[method-assign, assignment]
 

@@ -31,7 +31,7 @@ from localcloud.credential_errors import Refused
 from localcloud.roles import Session
 from localcloud.routes import Routes
 from localcloud.runtime import current
-from localcloud.validation import check
+from localcloud.validation import check, tokens
 from localcloud.validation.refusal import Refusal
 
 StartResponse = Callable[..., Any]
@@ -120,6 +120,7 @@ class Application:
             # not joined: of an answer to HEAD the length would become that of nothing
             kept = [(name, value) for name, value in headers if not name.lower().startswith("access-control-")]
             response = Response(list(body), status, kept)
+            tokens.remember(call, response.get_data)
             if (call.service, call.action) == ("sts", "AssumeRole"):
                 current().sessions.assumed(session, call.form, response.get_data(as_text=True))
             return response

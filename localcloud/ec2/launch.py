@@ -233,6 +233,7 @@ def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], co
             instance_market_options=reservations.market(request) == "spot",
             instance_initiated_shutdown_behavior=request.get("InstanceInitiatedShutdownBehavior"),
             disable_api_termination=request.get("DisableApiTermination") or False,
+            disable_api_stop=request.get("DisableApiStop") or False,
         )
         if reservation is None:
             reservation = made

@@ -8,13 +8,17 @@ from localcloud.validation import (  # noqa: F401  the tables of rules register 
     constraints,
     data,
     iam,
+    notifications,
+    references,
     refusal,
     requests,
     route53,
     rules,
     s3,
+    schedules,
     stores,
     telemetry,
+    tokens,
 )
 
 
@@ -22,6 +26,7 @@ def check(call: Call, environ: Environ) -> None:
     """Raises the Refusal with which AWS would answer before it does anything."""
     if call.service == "s3":
         s3.check(call, environ)
+        tokens.check(call, call.form)
     asked = requests.parse(call, environ)
     if asked is None:
         return
@@ -29,6 +34,9 @@ def check(call: Call, environ: Environ) -> None:
         found = list(constraints.violations(asked.shape, asked.parameters))
         if found:
             raise refusal.broken(asked.service, asked.protocol, found)
+    tokens.check(call, asked.parameters)
     for rule in rules.of(asked.service, asked.action):
         with current().lock:
             rule(asked.parameters, call.region)
+    with current().lock:
+        references.check(asked.service, asked.action, asked.parameters, call.region)

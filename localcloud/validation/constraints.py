@@ -25,6 +25,7 @@ _CLASSES = {
     r"\p{P}": r"!-/:-@\[-`{-~",
     r"\p{S}": r"$+<=>^`|~",
     r"\p{ASCII}": "\x00-\x7f",
+    r"\p{all}": "\x00-\U0010ffff",
     r"\p{Graph}": "!-~",
     r"\p{Alnum}": "A-Za-z0-9",
     r"\p{Print}": " -~",
@@ -32,6 +33,7 @@ _CLASSES = {
 
 # a few patterns of AWS's own can match nothing: "…:placement-group/^.{1,255}$"
 _INNER_ANCHOR = re.compile(r"[^\[\\|(]\^")
+_INNER_FLAG = "(?i)"  # Java's may stand anywhere
 
 
 def violations(shape: Shape, value: Any, path: str = "") -> Iterator[str]:
@@ -136,7 +138,8 @@ def form_of(pattern: str | None) -> Callable[[str], Any] | None:
         return None
     for java, ours in _CLASSES.items():
         pattern = pattern.replace(java, ours)
+    flags = re.DOTALL | (re.IGNORECASE if _INNER_FLAG in pattern else 0)
     try:
-        return re.compile(pattern, re.DOTALL).fullmatch
+        return re.compile(pattern.replace(_INNER_FLAG, ""), flags).fullmatch
     except re.error:
         return None

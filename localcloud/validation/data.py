@@ -96,6 +96,17 @@ def check_password(password: str, engine: str) -> None:
                        "besides '/', '@', '\"', ' ' may be used.")  # fmt: skip
 
 
+@rule("rds", "CreateDBParameterGroup", "CreateDBClusterParameterGroup")
+def family(given: Parameters, region: str) -> None:
+    """Of the engines that are known here: https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/ of each."""
+    wanted = str(given["DBParameterGroupFamily"])
+    for engine, majors in _ENGINES.items():
+        if re.fullmatch(rf"{engine}[\d.]*", wanted) and wanted.removeprefix(engine) not in majors:
+            raise _invalid(f"ParameterGroupFamily {wanted} is not a valid parameter group family")
+    if not re.search(r"\d", wanted):
+        raise _invalid(f"ParameterGroupFamily {wanted} is not a valid parameter group family")
+
+
 @rule("rds", "ModifyDBInstance")
 def change(given: Parameters, region: str) -> None:
     held = rds_backends[ACCOUNT_ID][region].databases.get(str(given["DBInstanceIdentifier"]))

@@ -37,6 +37,14 @@ def statements(text: str) -> list[dict[str, Any]]:
     return found
 
 
+def check_sids(statements_: list[dict[str, Any]]) -> None:
+    """IAM's own form; other services take more."""
+    for each in statements_:
+        if not re.fullmatch(r"[A-Za-z0-9]*", str(each.get("Sid") or "")):
+            raise ValueError("Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular "
+                             "expression [0-9A-Za-z]*")  # fmt: skip
+
+
 def check(text: str, *, resource_policy: bool) -> list[dict[str, Any]]:
     """A document's statements. `resource_policy`: it belongs to a resource, and so names principals."""
     found = statements(text)

@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html and t
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from localcloud import roles
@@ -17,6 +18,12 @@ from localcloud.validation.rules import Parameters, rule
 _TRUST_SIZE, _MANAGED_SIZE = 2048, 6144
 _INLINE_SIZES = {"PutRolePolicy": 10240, "PutUserPolicy": 2048, "PutGroupPolicy": 5120}
 _MOST_ATTACHED, _MOST_VERSIONS, _MOST_TAGS = 10, 5, 50
+
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+_SERVICE = re.compile(r"[a-z0-9][a-z0-9.-]*\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)")
+_PRINCIPAL = re.compile(
+    r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::(\d{12}|aws):.+|A(IDA|ROA|PKA|GPA|NPA|SCA)\w+|[A-Z0-9]{16,}"
+)
 
 
 def _malformed(error: ValueError) -> Refusal:
@@ -41,6 +48,7 @@ def trust(given: Parameters, region: str) -> None:
     text = str(given.get("AssumeRolePolicyDocument") or given.get("PolicyDocument"))
     try:
         found = documents.check(text, resource_policy=True)
+        documents.check_sids(found)
     except ValueError as error:
         raise _malformed(error) from None
     for statement in found:
@@ -48,8 +56,24 @@ def trust(given: Parameters, region: str) -> None:
             raise Refusal("MalformedPolicyDocument", "Has prohibited field Resource")
         if not all(str(action).startswith("sts:") for action in documents.listed(statement.get("Action"))):
             raise Refusal("MalformedPolicyDocument", "AssumeRole policy may only specify STS AssumeRole actions.")
+        _check_principals(statement)
     if documents.size(text) > _TRUST_SIZE:
         raise _exceeded("ACLSizePerRole", _TRUST_SIZE)
+
+
+def _check_principals(statement: dict[str, Any]) -> None:
+    """Of this account a principal must be there; a service is named as a host of AWS's."""
+    named = statement.get("Principal") or statement.get("NotPrincipal")
+    if not isinstance(named, dict):
+        return
+    for service in map(str, documents.listed(named.get("Service"))):
+        if not _SERVICE.fullmatch(service):
+            raise Refusal("MalformedPolicyDocument", f'Invalid principal in policy: "SERVICE":"{service}"')
+    known = {each.arn for store in (roles.iam().roles, roles.iam().users) for each in store.values()}
+    for arn in map(str, documents.listed(named.get("AWS"))):
+        ours = arn.startswith((f"arn:aws:iam::{ACCOUNT_ID}:role/", f"arn:aws:iam::{ACCOUNT_ID}:user/"))
+        if (ours and arn not in known) or not _PRINCIPAL.fullmatch(arn):
+            raise Refusal("MalformedPolicyDocument", f'Invalid principal in policy: "AWS":"{arn}"')
 
 
 @rule("iam", "CreateRole")
@@ -72,7 +96,7 @@ def profile_name(given: Parameters, region: str) -> None:
 @rule("iam", "PutRolePolicy", "PutUserPolicy", "PutGroupPolicy", "CreatePolicy", "CreatePolicyVersion")
 def identity_policy(given: Parameters, region: str) -> None:
     try:
-        documents.check(str(given["PolicyDocument"]), resource_policy=False)
+        documents.check_sids(documents.check(str(given["PolicyDocument"]), resource_policy=False))
     except ValueError as error:
         raise _malformed(error) from None
 
@@ -180,6 +204,8 @@ def tags(given: Parameters, region: str) -> None:
 def assume(given: Parameters, region: str) -> None:
     """A role that nobody of this account may assume, or that is not there, which AWS tells in the same words."""
     arn = str(given["RoleArn"])
+    if not re.fullmatch(r"arn:aws[\w-]*:iam::\d{12}:role/.+", arn):
+        raise Refusal("ValidationError", f"{arn} is invalid")
     role = next((each for each in roles.iam().roles.values() if each.arn == arn), None)
     if role is None or not _trusts_accounts(role.assume_role_policy_document):
         who = f"User: arn:aws:iam::{ACCOUNT_ID}:user/localcloud"

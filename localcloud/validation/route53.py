@@ -19,6 +19,7 @@ from localcloud.validation.rules import Parameters, rule
 
 _MOST_CHARACTERS = 32000
 _MOST_RECORDS = 1000
+_LONGEST_LABEL, _LONGEST_NAME = 63, 255
 Records = dict[tuple[str, str, str], tuple[Any, ...]]
 """By name, type and set identifier: TTL and values."""
 
@@ -80,6 +81,14 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
             f"TrafficPolicyInstanceId], but found none in Change with [Action={action}, Name={wanted['Name']}, "
             f"Type={kind}, SetIdentifier={wanted.get('SetIdentifier', 'null')}]",
         )
+    if wanted.get("AliasTarget") and (wanted.get("TTL") is not None or values):
+        raise Refusal(
+            "InvalidInput",
+            "Invalid request: Expected exactly one of [AliasTarget, all of [TTL, and ResourceRecords], or "
+            f"TrafficPolicyInstanceId], but found more than one in Change with [Action={action}, "
+            f"Name={wanted['Name']}, Type={kind}, SetIdentifier={wanted.get('SetIdentifier', 'null')}]",
+        )
+    yield from _labels(name)
     if action == "CREATE" and key in held:
         yield f"Tried to create resource record set {told} but it already exists"
     if action == "DELETE":
@@ -89,6 +98,16 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
         yield problem
     yield from _conflicts(zone, held, name, kind)
     held[key] = (str(wanted.get("TTL")), tuple(sorted(values)))
+
+
+def _labels(name: str) -> Iterator[str]:
+    """https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DomainNameFormat.html"""
+    if any(len(label) > _LONGEST_LABEL for label in name.split(".")):
+        yield f"FATAL problem: DomainLabelTooLong (Domain label is too long) encountered with '{name}'"
+    if len(name) > _LONGEST_NAME:
+        yield f"FATAL problem: DomainNameTooLong (Domain name is too long) encountered with '{name}'"
+    if "" in name.removesuffix(".").split("."):
+        yield f"FATAL problem: DomainLabelEmpty (Domain label is empty) encountered with '{name}'"
 
 
 def _deleted(

@@ -23,7 +23,7 @@ from localcloud import roles
 from localcloud.calls import Call, Environ, read_body
 from localcloud.clients import ACCOUNT_ID
 from localcloud.runtime import current
-from localcloud.validation import constraints, documents
+from localcloud.validation import constraints, documents, s3_objects
 from localcloud.validation.refusal import Refusal
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -31,7 +31,12 @@ _PREFIXES, _SUFFIXES = ("xn--", "sthree-", "amzn-s3-demo-"), ("-s3alias", "--ol-
 _POLICY_BYTES = 20480
 _KEY_BYTES = 1024
 _MOST_TAGS = {"PutBucketTagging": 50, "PutObjectTagging": 10}
-_MOST_PARTS, _MOST_DELETED = 10000, 1000
+_MOST_DELETED = 1000
+_DAYS = {
+    "Expiration": ("Days",), "Transition": ("Days",), "NoncurrentVersionExpiration": ("NoncurrentDays",),
+    "NoncurrentVersionTransition": ("NoncurrentDays",), "AbortIncompleteMultipartUpload": ("DaysAfterInitiation",),
+}  # fmt: skip
+_FROM_DAY_0 = ("Transition", "NoncurrentVersionTransition")  # INTELLIGENT_TIERING may begin at once
 _LARGEST_BYTES = 64 * 1024 * 1024  # whose digest is worth its time here
 _STORAGE = (
     "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
@@ -52,9 +57,10 @@ def check(call: Call, environ: Environ) -> None:
     _check_headers(environ)
     if environ.get("HTTP_CONTENT_MD5"):
         _check_digest(str(environ["HTTP_CONTENT_MD5"]), read_body(environ, _LARGEST_BYTES))
-    _check_schema(call.action, environ)
     if call.action in _CHECKS:
         _CHECKS[call.action](bucket, call, environ)
+    _check_schema(call.action, environ)
+    s3_objects.check(bucket, key, call, environ)
 
 
 def _check_schema(action: str, environ: Environ) -> None:
@@ -100,6 +106,8 @@ def _check_digest(given: str, body: bytes) -> None:
 
 
 def _create(bucket: str, call: Call, environ: Environ) -> None:
+    if b"<LocationConstraint>us-east-1<" in read_body(environ, _LARGEST_BYTES):
+        raise Refusal("InvalidLocationConstraint", "The specified location-constraint is not valid")
     fits = _BUCKET.fullmatch(bucket) and ".." not in bucket and not _is_address(bucket)
     if not fits or bucket.startswith(_PREFIXES) or bucket.endswith(_SUFFIXES):
         raise Refusal("InvalidBucketName", "The specified bucket is not valid.")
@@ -176,16 +184,25 @@ def _tags(bucket: str, call: Call, environ: Environ) -> None:
         raise Refusal("InvalidTag", "System tags cannot be added/updated by requester")
 
 
-def _part(bucket: str, call: Call, environ: Environ) -> None:
-    number = call.form.get("partNumber", "")
-    if not number.isdigit() or not 1 <= int(number) <= _MOST_PARTS:
-        raise Refusal("InvalidArgument", f"Part number must be an integer between 1 and {_MOST_PARTS}, inclusive")
-
-
 def _listing(bucket: str, call: Call, environ: Environ) -> None:
     most = call.form.get("max-keys")
     if most is not None and not most.isdigit():
         raise Refusal("InvalidArgument", f"Provided max-keys {most} not an integer or within integer range")
+
+
+def _lifecycle(bucket: str, call: Call, environ: Environ) -> None:
+    """https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleExpiration.html"""
+    try:
+        root = ElementTree.fromstring(read_body(environ, _LARGEST_BYTES))
+    except ElementTree.ParseError:
+        raise _malformed_xml() from None
+    for parent in root.iter():
+        for child in parent:
+            name, kind = child.tag.rpartition("}")[2], parent.tag.rpartition("}")[2]
+            if name in _DAYS.get(kind, ()) and not (child.text or "").strip().isdigit():
+                raise Refusal("InvalidArgument", f"'{name}' for {kind} action must be an integer")
+            if name in _DAYS.get(kind, ()) and int(child.text or 0) < (kind not in _FROM_DAY_0):
+                raise Refusal("InvalidArgument", f"'{name}' for {kind} action must be a positive integer")
 
 
 def _deletion(bucket: str, call: Call, environ: Environ) -> None:
@@ -198,8 +215,8 @@ _CHECKS: dict[str, Callable[[str, Call, Environ], None]] = {
     "PutBucketPolicy": _policy,
     "PutBucketTagging": _tags,
     "PutObjectTagging": _tags,
-    "UploadPart": _part,
     "ListObjects": _listing,
     "ListObjectsV2": _listing,
     "DeleteObjects": _deletion,
+    "PutBucketLifecycleConfiguration": _lifecycle,
 }

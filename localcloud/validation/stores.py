@@ -101,6 +101,12 @@ def path(given: Parameters, region: str) -> None:
 
 @rule("secretsmanager", "CreateSecret")
 def secret_name(given: Parameters, region: str) -> None:
+    held = secretsmanager_backends[ACCOUNT_ID][region].secrets.get(str(given["Name"]))
+    if held is not None and held.is_deleted():
+        raise Refusal(  # hashicorp/terraform-provider-aws#5127
+            "InvalidRequestException",
+            "You can't create this secret because a secret with this name is already scheduled for deletion.",
+        )
     if not _SECRET_NAME.fullmatch(str(given["Name"])):
         raise _refused(
             "Invalid name. Must be a valid name containing alphanumeric characters, or any of the following: -/_+=.@!"
@@ -185,12 +191,30 @@ def key_policy(given: Parameters, region: str) -> None:
         raise Refusal("MalformedPolicyDocumentException", str(error)) from None
 
 
-@rule("kms", "Encrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "CreateGrant")
+# https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
+_WHILE_DISABLED = ("Encrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "Sign", "Verify", "GenerateMac")
+_NOT_WHILE_PENDING = (
+    *_WHILE_DISABLED, "CreateGrant", "DisableKey", "EnableKey", "EnableKeyRotation", "DisableKeyRotation",
+    "ScheduleKeyDeletion", "UpdateKeyDescription", "TagResource", "UntagResource",
+)  # fmt: skip
+
+
+@rule("kms", *_WHILE_DISABLED)
 def usable(given: Parameters, region: str) -> None:
     key = find_key(str(given["KeyId"]), region)
-    if key is None:
-        return
-    if key.key_state == "Disabled":
+    if key is not None and key.key_state == "Disabled":
         raise Refusal("DisabledException", f"{key.arn} is disabled.")
-    if key.key_state == "PendingDeletion":
+
+
+@rule("kms", *_NOT_WHILE_PENDING)
+def not_pending(given: Parameters, region: str) -> None:
+    key = find_key(str(given["KeyId"]), region)
+    if key is not None and key.key_state == "PendingDeletion":
         raise Refusal("KMSInvalidStateException", f"{key.arn} is pending deletion.")
+
+
+@rule("kms", "CancelKeyDeletion")
+def pending(given: Parameters, region: str) -> None:
+    key = find_key(str(given["KeyId"]), region)
+    if key is not None and key.key_state != "PendingDeletion":
+        raise Refusal("KMSInvalidStateException", f"{key.arn} is not pending deletion.")

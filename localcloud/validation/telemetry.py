@@ -1,14 +1,13 @@
-"""Logs, metrics, alarms, notifications, budgets.
+"""Logs, metrics, alarms.
 
-https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/, AmazonCloudWatch, sns/latest/api, and the API
-reference of AWS Budgets.
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/ and AmazonCloudWatch/latest/APIReference/
 """
 
 from __future__ import annotations
 
-import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from localcloud.clients import ACCOUNT_ID
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
@@ -19,15 +18,8 @@ _DAY_MS = 24 * 3600 * 1000
 _BATCH_BYTES, _EVENT_OVERHEAD_BYTES = 1048576, 26
 _SHORT_PERIODS_S = (10, 20, 30)
 _LONGEST_S, _LONGEST_HOURLY_S = 86400, 604800
-_SUBSCRIBERS = {"SNS": 1, "EMAIL": 10}
-_MOST_NOTIFICATIONS = 10
-_TOPIC = re.compile(r"[a-zA-Z0-9_\-]{1,256}|[a-zA-Z0-9_\-]{1,251}\.fifo")
-_TOPIC_ATTRIBUTES = (
-    "Policy", "DisplayName", "DeliveryPolicy", "KmsMasterKeyId", "SignatureVersion", "TracingConfig",
-    "ContentBasedDeduplication", "ArchivePolicy", "FifoThroughputScope", "DataProtectionPolicy",
-)  # fmt: skip
-_FEEDBACK = ("FeedbackRoleArn", "FeedbackSampleRate")
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_OLDEST, _NEWEST = timedelta(days=14), timedelta(hours=2)  # of a metric
+_MOST_POINTS = 1440
 
 
 @rule("logs", "PutRetentionPolicy")
@@ -86,51 +78,52 @@ def data(given: Parameters, region: str) -> None:
         if len(kinds) != 1:
             code = "InvalidParameterCombination" if kinds else "MissingRequiredParameter"
             raise Refusal(code, f"MetricData.member.{number} must have exactly one of Value, Values, StatisticValues")
+        _check_age(datum.get("Timestamp"), number)
 
 
-@rule("sns", "CreateTopic")
-def topic(given: Parameters, region: str) -> None:
-    if not _TOPIC.fullmatch(str(given["Name"])):
-        raise Refusal("InvalidParameter", "Invalid parameter: Topic Name")
-
-
-@rule("sns", "SetTopicAttributes")
-def topic_attribute(given: Parameters, region: str) -> None:
-    name = str(given["AttributeName"])
-    if name not in _TOPIC_ATTRIBUTES and not name.endswith(_FEEDBACK):
-        raise Refusal("InvalidParameter", "Invalid parameter: AttributeName")
-
-
-@rule("sns", "Subscribe")
-def subscription(given: Parameters, region: str) -> None:
-    protocol, endpoint = str(given["Protocol"]), str(given.get("Endpoint") or "")
-    known = ("http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose")
-    if protocol not in known:
+def _check_age(given: Any, number: int) -> None:
+    """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDatum.html"""
+    time, now = moment(given), datetime.now(UTC)
+    if time and not now - _OLDEST <= time <= now + _NEWEST:
         raise Refusal(
-            "InvalidParameter", f"Invalid parameter: Amazon SNS does not support this protocol string: {protocol}"
+            "InvalidParameterValue",
+            f"The parameter MetricData.member.{number}.Timestamp must specify a time within the past two weeks, and no "
+            "more than two hours in the future.",
         )
-    if protocol.startswith("email") and not _EMAIL.fullmatch(endpoint):
-        raise Refusal("InvalidParameter", "Invalid parameter: Email address")
-    if protocol in ("http", "https") and not endpoint.startswith(f"{protocol}://"):
-        raise Refusal("InvalidParameter", "Invalid parameter: Endpoint must match the specified protocol")
-    if protocol in ("sqs", "lambda", "firehose") and not endpoint.startswith("arn:"):
-        raise Refusal("InvalidParameter", f"Invalid parameter: {protocol.upper()} endpoint ARN")
 
 
-@rule("budgets", "CreateBudget")
-def budget(given: Parameters, region: str) -> None:
-    if given["AccountId"] != ACCOUNT_ID:
-        raise Refusal("AccessDeniedException", f"Account {given['AccountId']} is not the caller's.")
-    limit = (given["Budget"].get("BudgetLimit") or {}).get("Amount")
-    if limit is not None and not re.fullmatch(r"\d+(\.\d+)?", str(limit)):
-        raise Refusal("InvalidParameterException", f"The budget limit must be a positive number, got {limit}")
-    notifications = given.get("NotificationsWithSubscribers") or []
-    if len(notifications) > _MOST_NOTIFICATIONS:
-        raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")
-    for notification in notifications:
-        kinds = [str(each.get("SubscriptionType")) for each in notification.get("Subscribers") or []]
-        for kind, most in _SUBSCRIBERS.items():
-            if kinds.count(kind) > most:
-                raise Refusal(
-                    "CreationLimitExceededException", f"A notification has at most {most} {kind} subscribers."
-                )
+def moment(given: Any) -> datetime | None:
+    """Of a request's time, as each protocol writes it: seconds, or a date and time."""
+    if isinstance(given, datetime):
+        time = given
+    elif isinstance(given, int | float):
+        time = datetime.fromtimestamp(given, UTC)
+    elif isinstance(given, str) and given[:4].isdigit():
+        time = datetime.fromisoformat(given.replace("Z", "+00:00"))
+    else:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+@rule("cloudwatch", "GetMetricStatistics")
+def statistics(given: Parameters, region: str) -> None:
+    begin, end = moment(given.get("StartTime")), moment(given.get("EndTime"))
+    if begin is None or end is None:
+        return
+    if begin >= end:
+        raise Refusal("InvalidParameterCombination", "The parameter StartTime must be less than the parameter EndTime.")
+    points = int((end - begin).total_seconds()) // int(given["Period"])
+    if points > _MOST_POINTS:
+        raise Refusal(
+            "InvalidParameterCombination",
+            f"You have requested up to {points:,} datapoints, which exceeds the limit of {_MOST_POINTS:,}. You may "
+            "reduce the datapoints requested by increasing Period, or decreasing the time range.",
+        )
+
+
+@rule("cloudwatch", "PutMetricAlarm", "PutCompositeAlarm")
+def actions(given: Parameters, region: str) -> None:
+    for name in ("AlarmActions", "OKActions", "InsufficientDataActions"):
+        for arn in given.get(name) or []:
+            if not str(arn).startswith("arn:"):
+                raise Refusal("ValidationError", f"Invalid arn syntax: {arn}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from moto.ec2.models import EC2Backend
@@ -14,6 +15,7 @@ from moto.ec2.models import EC2Backend
 from localcloud.ec2 import catalogue
 from localcloud.ec2.validation.model import invalid
 from localcloud.validation.refusal import Refusal
+from localcloud.validation.telemetry import moment
 
 Given = dict[str, Any]
 _BLOCK_FAMILIES = ("p4d.", "p4de.", "p5.", "p5e.", "p5en.", "p6", "u-p6e", "trn1.", "trn2.", "trn3")
@@ -67,6 +69,9 @@ def _check_end(given: Given) -> None:
         raise Refusal("InvalidParameterCombination", "EndDate cannot be provided when EndDateType is unlimited.")
     if kind == "limited" and not end:
         raise Refusal("InvalidParameterCombination", "EndDate must be provided when EndDateType is limited.")
+    when = moment(end)
+    if when and when <= datetime.now(UTC):
+        raise invalid("endDate", end, "The end date must be in the future.")
 
 
 def change_reservation(backend: EC2Backend, given: Given) -> None:
@@ -116,6 +121,11 @@ def create_template(backend: EC2Backend, given: Given) -> None:
 
 def named_template(backend: EC2Backend, given: Given) -> None:
     check_template_name(given)
+
+
+def launch_template(backend: EC2Backend, given: Given) -> None:
+    if given.get("LaunchTemplate"):
+        check_template_name(given["LaunchTemplate"])
 
 
 def check_template_name(chosen: Given) -> None:

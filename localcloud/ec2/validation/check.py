@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moto.core.exceptions import ServiceException
 from moto.ec2.models import EC2Backend
 
 from localcloud.ec2.validation import filters, ids, model, tags
@@ -26,8 +27,11 @@ def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
     filters.check(action, parameters)
     tags.check(backend, action, parameters)
     ids.check(backend, action, parameters)
-    for rule in RULES.get(action, ()):
-        rule(backend, parameters)
+    try:
+        for rule in RULES.get(action, ()):
+            rule(backend, parameters)
+    except ServiceException as error:  # moto's own words, for what a rule looked up
+        raise Refusal(str(error.code), str(error.message)) from None
 
 
 def _check_pages(action: str, parameters: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from localcloud.validation.refusal import Refusal
 
 Given = dict[str, Any]
 MOST_RULES = 60  # in each direction, of IPv4 and of IPv6
+_SOURCES = ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs")
 _FAMILIES = (("IpRanges", "CidrIp"), ("Ipv6Ranges", "CidrIpv6"))
 _TEXT = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*")
 _RULE_TEXT = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*")
@@ -78,6 +79,8 @@ def _authorize(backend: EC2Backend, given: Given, direction: str) -> None:
     for permission in permissions:
         _check_ports(permission)
         _check_texts(permission)
+        if given.get("IpPermissions") and not any(permission.get(name) for name in _SOURCES):
+            raise Refusal("MissingParameter", f"The request must contain one of the parameters {', '.join(_SOURCES)}")
         for source in permission.get("UserIdGroupPairs") or []:
             _check_source(backend, group, source)
     if group is not None:
@@ -102,7 +105,7 @@ def _check_number(rules: list[Any], permissions: list[Given]) -> None:
 
 
 def _check_texts(permission: Given) -> None:
-    for name in ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs"):
+    for name in _SOURCES:
         for each in permission.get(name) or []:
             text = str(each.get("Description") or "")
             if len(text) > _LONGEST or not _RULE_TEXT.fullmatch(text):

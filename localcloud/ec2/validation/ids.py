@@ -55,6 +55,8 @@ _IGW = _kind("igw", "InternetGatewayID", "internetGateway ID", _in("internet_gat
 _EIGW = _kind("eigw", "GatewayID", "gateway ID", _in("egress_only_internet_gateways"))
 _TABLE = _kind("rtb", "RouteTableID", "routeTable ID", _in("route_tables"))
 _NAT = _kind("nat", "NatGatewayID", "natGateway ID", _in("nat_gateways"))
+# "NatGatewayNotFound: The specified NAT gateway does not exist": the error codes page has both.
+_DELETED_NAT = _kind("nat", "NatGatewayID", "NAT gateway", _in("nat_gateways"), "NatGatewayNotFound")
 _ADDRESS = _kind("eipalloc", "AllocationID", "allocation ID", _allocated)
 _INTERFACE = _kind(
     "eni", "NetworkInterfaceId", "networkInterface ID", _in("enis"), "InvalidNetworkInterfaceID.NotFound"
@@ -78,6 +80,16 @@ _PLACEMENT = _kind(
     "InvalidPlacementGroup.Unknown",
 )  # fmt: skip
 
+_SPOT = _kind("sir", "SpotInstanceRequestID", "spot instance request ID", _in("spot_instance_requests"))
+_LIST = _kind("pl", "PrefixListID", "prefix list ID", _in("managed_prefix_lists"))
+_TRANSIT = _kind("tgw", "TransitGatewayID", "transit gateway ID", _in("transit_gateways"))
+_TRANSIT_TABLE = _kind(
+    "tgw-rtb", "RouteTableID", "transit gateway route table ID", _in("transit_gateways_route_tables")
+)
+_TRANSIT_ATTACHMENT = _kind(
+    "tgw-attach", "TransitGatewayAttachmentID", "transit gateway attachment ID", _in("transit_gateway_attachments")
+)
+
 _BY_MEMBER = {
     "InstanceId": _INSTANCE, "VolumeId": _VOLUME, "SnapshotId": _SNAPSHOT, "ImageId": _IMAGE,
     "SecurityGroupId": _GROUP, "GroupId": _GROUP, "SubnetId": _SUBNET, "VpcId": _VPC, "InternetGatewayId": _IGW,
@@ -85,14 +97,18 @@ _BY_MEMBER = {
     "NetworkInterfaceId": _INTERFACE, "VpcEndpointId": _ENDPOINT, "NetworkAclId": _ACL, "LaunchTemplateId": _TEMPLATE,
     "DhcpOptionsId": _DHCP, "HostId": _HOST, "VpcPeeringConnectionId": _PEERING, "FlowLogId": _FLOW_LOG,
     "CapacityReservationId": _RESERVATION, "InstanceConnectEndpointId": _CONNECT, "Groups": _GROUP,
+    "SpotInstanceRequestId": _SPOT, "TransitGatewayId": _TRANSIT, "TransitGatewayRouteTableId": _TRANSIT_TABLE,
+    "TransitGatewayAttachmentId": _TRANSIT_ATTACHMENT,
 }  # fmt: skip
 _BY_PREFIX = {kind.prefix: kind for kind in (*_BY_MEMBER.values(), _PLACEMENT)}
+# Which takes a prefix list that the account has made; AWS's own are known by id as well.
+_LISTS = {"ModifyManagedPrefixList", "DeleteManagedPrefixList", "GetManagedPrefixListEntries"}
 # EC2 takes these unseen, or tells of them in its answer.
 _UNSEEN = {"LaunchTemplateData", "LaunchTemplateConfigs", "Filters", "Tags", "TagSpecifications"}
 # Actions whose own words for what is missing moto has, or which take what is gone.
 _OWN_WORDS = {
     "DescribeInstances", "DescribeInstanceStatus", "TerminateInstances", "StartInstances", "StopInstances",
-    "RebootInstances", "DeleteNatGateway", "DescribeNatGateways", "DescribeFleets", "DeleteFlowLogs",
+    "RebootInstances", "DescribeNatGateways", "DescribeFleets", "DeleteFlowLogs",
     "DeleteVpcEndpoints", "DescribeImages", "DescribeSecurityGroupRules", "DescribeAddresses", "DescribeTags",
 }  # fmt: skip
 # What begins with the prefix is in the Region, and belongs to the account, that these members name.
@@ -109,7 +125,7 @@ def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
             raise Refusal(kind.malformed, f'Invalid id: "{resource_id}" (expecting "{kind.prefix}-...")')
         known = action in _OWN_WORDS or (action, kind) == ("RunInstances", _IMAGE)
         if not known and not kind.exists(backend, resource_id):
-            raise missing(kind, resource_id)
+            raise missing(_DELETED_NAT if (action, kind) == ("DeleteNatGateway", _NAT) else kind, resource_id)
 
 
 def _here(backend: EC2Backend, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -147,6 +163,8 @@ def _wanted(action: str, member: str, parent: str, value: str) -> Kind | None:
         return _BY_PREFIX.get(value.partition("-")[0])
     if member in ("GroupId", "GroupIds") and (parent == "Placement" or "PlacementGroup" in action):
         return _PLACEMENT
+    if member == "PrefixListId":
+        return _LIST if action in _LISTS else None
     if member == "GatewayId":
         return _BY_PREFIX.get(value.partition("-")[0])
     stem = re.sub("^(Add|Remove|Peer|Accepter|Source)(?=[A-Z])", "", member)

@@ -23,6 +23,7 @@ from localcloud.validation.refusal import Refusal
 Request = dict[str, Any]
 _USER_DATA_BYTES = 16384
 _MOST_GROUPS = 5  # of an interface
+_OF_NEW_ONES = ("Groups", "PrivateIpAddress", "Description", "SecondaryPrivateIpAddressCount", "Ipv6AddressCount")
 _MOST_HOPS = 64
 _SPREAD = 7  # instances of a spread group in a zone
 _ENDED = ("terminated", "shutting-down")
@@ -206,6 +207,11 @@ def _check_nics(backend: EC2Backend, request: Request, nics: list[interfaces.Nic
                 "SecurityGroupsPerInterfaceLimitExceeded",
                 "The maximum number of security groups per interface has been reached.",
             )
+        if nic.get("NetworkInterfaceId") and any(nic.get(name) for name in _OF_NEW_ONES):
+            raise Refusal(
+                "InvalidParameterCombination",
+                "A network interface may not specify both a network interface ID and a subnet, groups, or an address",
+            )
         taken = backend.enis.get(str(nic.get("NetworkInterfaceId") or ""))
         if taken and taken.instance:
             raise Refusal("InvalidNetworkInterface.InUse", f"Interface: [{taken.id}] in use.")
@@ -214,6 +220,8 @@ def _check_nics(backend: EC2Backend, request: Request, nics: list[interfaces.Nic
 def _check_group(backend: EC2Backend, request: Request, zone: str) -> None:
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html"""
     wanted = request.get("Placement") or {}
+    if wanted.get("GroupId") and wanted.get("GroupName"):
+        raise Refusal("InvalidParameterCombination", "A placement names its group by GroupId or by GroupName.")
     name = placement.group_name(backend, wanted)
     group = kept.of(backend, placement.GROUPS).get(name)
     if group is None:

@@ -19,6 +19,7 @@ _UNSEEN = {"RequestLaunchTemplateData", "FleetLaunchTemplateConfigListRequest"}
 # Values that are not in the model or have rules of their own.
 _OPEN_ENUMS = {"InstanceType"}
 _LONGEST_DESCRIPTION = 255
+_LONGEST_TOKEN = 64  # https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
 _CIDRS = {"CidrBlock", "DestinationCidrBlock", "CidrIp", "Ipv6CidrBlock", "DestinationIpv6CidrBlock", "CidrIpv6"}
 # Where the model has no range: the API reference's pages of these actions. None: more is taken, and answered in
 # pages of the largest size ("if the value is greater than 1,000, we return only 1,000 items").
@@ -90,6 +91,8 @@ def _text(shape: Shape, value: str, name: str) -> Iterator[Refusal]:
         yield invalid(name, value, f"Its length must be between {least or 0} and {most}.")
     if name == "Description" and len(value) > _LONGEST_DESCRIPTION:
         yield invalid(name, value, f"It can have at most {_LONGEST_DESCRIPTION} characters.")
+    if name == "ClientToken" and (len(value) > _LONGEST_TOKEN or not value.isascii()):
+        yield invalid(name, value, f"It can have at most {_LONGEST_TOKEN} ASCII characters.")
     if name in _CIDRS and not _is_cidr(value):
         yield invalid(name, value, "This is not a valid CIDR block.")
 

@@ -11,10 +11,12 @@ from typing import Any
 from moto.ec2.models import EC2Backend
 
 from localcloud.ec2.validation.model import invalid
+from localcloud.runtime import current
 from localcloud.validation.refusal import Refusal
 
 Given = dict[str, Any]
 _SIZES = range(16, 29)  # of VPCs and subnets
+_ADDRESS_QUOTA, _MOST_ADDRESSES = "L-0263D0A3", 5  # of a Region
 _RESERVED = 4  # addresses at a subnet's begin; the last one as well
 _ROUTE_TARGETS = (
     "GatewayId", "NatGatewayId", "InstanceId", "NetworkInterfaceId", "VpcPeeringConnectionId", "TransitGatewayId",
@@ -192,6 +194,13 @@ def release_address(backend: EC2Backend, given: Given) -> None:
             raise Refusal("InvalidIPAddress.InUse", f"Address {address.public_ip} is in use.")
 
 
+def allocate_address(backend: EC2Backend, given: Given) -> None:
+    """https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html#vpc-limits-eips"""
+    chosen = current().faults.quota(_ADDRESS_QUOTA)
+    if len(backend.addresses) >= (_MOST_ADDRESSES if chosen is None else chosen):
+        raise Refusal("AddressLimitExceeded", "The maximum number of addresses has been reached.")
+
+
 def associate_address(backend: EC2Backend, given: Given) -> None:
     interface = backend.enis.get(str(given.get("NetworkInterfaceId") or ""))
     instance = backend.get_instance_by_id(str(given.get("InstanceId") or ""))
@@ -231,12 +240,26 @@ def create_interface(backend: EC2Backend, given: Given) -> None:
     subnet = backend.get_subnet(str(given["SubnetId"]))
     if address := given.get("PrivateIpAddress"):
         check_address(subnet, str(address))
-    for group_id in given.get("Groups") or []:
+    _check_groups(backend, given.get("Groups") or [], subnet.vpc_id)
+
+
+def _check_groups(backend: EC2Backend, group_ids: list[str], vpc_id: str) -> None:
+    for group_id in group_ids:
         group = backend.get_security_group_from_id(group_id)
-        if group and group.vpc_id != subnet.vpc_id:
+        if group and group.vpc_id != vpc_id:
             raise Refusal(
                 "InvalidParameterValue", "You have specified two resources that belong to different networks."
             )
+
+
+def change_interface(backend: EC2Backend, given: Given) -> None:
+    interface = backend.enis[str(given["NetworkInterfaceId"])]
+    _check_groups(backend, given.get("Groups") or [], interface.subnet.vpc_id)
+
+
+def change_instance(backend: EC2Backend, given: Given) -> None:
+    instance = backend.get_instance(str(given["InstanceId"]))
+    _check_groups(backend, [str(each) for each in given.get("Groups") or []], str(instance.vpc_id))
 
 
 def check_address(subnet: Any, address: str) -> None:
@@ -249,7 +272,11 @@ def check_address(subnet: Any, address: str) -> None:
         raise Refusal("InvalidParameterValue", f"Address {address} does not fall within the subnet's address range")
     if int(wanted) - int(network.network_address) < _RESERVED or wanted == network[-1]:
         raise Refusal("InvalidParameterValue", f"Address {address} is in subnet's reserved address range")
-    if address in subnet._subnet_ips:
+    if address in subnet._subnet_ips or any(
+        address in {each.get("PrivateIpAddress") for each in interface.private_ip_addresses}
+        for interface in subnet.ec2_backend.enis.values()
+        if interface.subnet.id == subnet.id
+    ):
         raise Refusal("InvalidIPAddress.InUse", f"Address {address} is in use.")
 
 

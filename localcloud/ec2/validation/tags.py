@@ -14,8 +14,40 @@ _KEY_LENGTH, _VALUE_LENGTH = 128, 256
 _RESERVED = "aws:"
 
 
+# What each action makes and so can tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
+_LAUNCHED = ("instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")
+_MADE: dict[str, tuple[str, ...]] = {
+    "RunInstances": _LAUNCHED,
+    "CreateFleet": ("fleet", *_LAUNCHED),
+    "CreateVpc": ("vpc",), "CreateSubnet": ("subnet",), "CreateRouteTable": ("route-table",),
+    "CreateInternetGateway": ("internet-gateway",), "CreateNatGateway": ("natgateway",),
+    "CreateNetworkInterface": ("network-interface",), "CreateSecurityGroup": ("security-group",),
+    "CreateVpcEndpoint": ("vpc-endpoint",), "AllocateAddress": ("elastic-ip",), "CreateVolume": ("volume",),
+    "CreateSnapshot": ("snapshot",), "CopySnapshot": ("snapshot",), "CreateImage": ("image", "snapshot"),
+    "CopyImage": ("image", "snapshot"), "CreateKeyPair": ("key-pair",), "ImportKeyPair": ("key-pair",),
+    "CreateLaunchTemplate": ("launch-template",), "CreatePlacementGroup": ("placement-group",),
+    "CreateCapacityReservation": ("capacity-reservation",), "PurchaseCapacityBlock": ("capacity-reservation",),
+    "CreateFlowLogs": ("vpc-flow-log",), "CreateDhcpOptions": ("dhcp-options",), "CreateNetworkAcl": ("network-acl",),
+    "CreateInstanceConnectEndpoint": ("instance-connect-endpoint",),
+    "AuthorizeSecurityGroupIngress": ("security-group-rule",),
+    "AuthorizeSecurityGroupEgress": ("security-group-rule",),
+}  # fmt: skip
+
+
+def _check_kinds(action: str, kinds: list[str]) -> None:
+    for kind in kinds:
+        if kind and kind not in _MADE.get(action, (kind,)):
+            raise Refusal(
+                "InvalidParameterValue", f"'{kind}' is not a valid taggable resource type for this operation."
+            )
+        if kinds.count(kind) > 1:
+            raise Refusal("InvalidParameterValue", f"The resource type '{kind}' has more than one tag specification.")
+
+
 def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
-    for specification in parameters.get("TagSpecifications") or []:
+    specifications = parameters.get("TagSpecifications") or []
+    _check_kinds(action, [str(each.get("ResourceType") or "") for each in specifications])
+    for specification in specifications:
         if specification.get("Tags"):
             if not specification.get("ResourceType"):
                 raise Refusal("MissingParameter", "Tag specification must have resource type and at least one tag")

@@ -117,6 +117,8 @@ def create(backend: EC2Backend, given: dict[str, Any]) -> None:
         raise Refusal(
             "InvalidParameterDependency", "The parameter KmsKeyId requires the parameter Encrypted to be set."
         )
+    if snapshot is not None and snapshot.encrypted and given.get("Encrypted") is False:
+        raise Refusal("InvalidParameterCombination", "A volume of an encrypted snapshot cannot be unencrypted.")
     wanted = int(size) if size is not None else int(snapshot.volume.size) if snapshot else None
     check(wanted, given.get("VolumeType") or "gp2", given.get("Iops"), given.get("Throughput"))
 

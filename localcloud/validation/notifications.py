@@ -1,0 +1,106 @@
+"""Topics and budgets.
+
+https://docs.aws.amazon.com/sns/latest/api/ and the API reference of AWS Budgets, CreateBudget and CreateNotification.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from moto.budgets.models import budgets_backends
+
+from localcloud.clients import ACCOUNT_ID
+from localcloud.validation.refusal import Refusal
+from localcloud.validation.rules import Parameters, rule
+
+_SUBSCRIBERS = {"SNS": 1, "EMAIL": 10}
+_MOST_NOTIFICATIONS = 10
+_TOPIC = re.compile(r"[a-zA-Z0-9_\-]{1,256}|[a-zA-Z0-9_\-]{1,251}\.fifo")
+_TOPIC_ATTRIBUTES = (
+    "Policy", "DisplayName", "DeliveryPolicy", "KmsMasterKeyId", "SignatureVersion", "TracingConfig",
+    "ContentBasedDeduplication", "ArchivePolicy", "FifoThroughputScope", "DataProtectionPolicy",
+)  # fmt: skip
+_FEEDBACK = ("FeedbackRoleArn", "FeedbackSampleRate")
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_MESSAGE_BYTES, _LONGEST_SUBJECT = 262144, 100
+
+
+@rule("sns", "CreateTopic")
+def topic(given: Parameters, region: str) -> None:
+    if not _TOPIC.fullmatch(str(given["Name"])):
+        raise Refusal("InvalidParameter", "Invalid parameter: Topic Name")
+
+
+@rule("sns", "SetTopicAttributes")
+def topic_attribute(given: Parameters, region: str) -> None:
+    name = str(given["AttributeName"])
+    if name not in _TOPIC_ATTRIBUTES and not name.endswith(_FEEDBACK):
+        raise Refusal("InvalidParameter", "Invalid parameter: AttributeName")
+
+
+@rule("sns", "Subscribe")
+def subscription(given: Parameters, region: str) -> None:
+    protocol, endpoint = str(given["Protocol"]), str(given.get("Endpoint") or "")
+    known = ("http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose")
+    if protocol not in known:
+        raise Refusal(
+            "InvalidParameter", f"Invalid parameter: Amazon SNS does not support this protocol string: {protocol}"
+        )
+    if protocol.startswith("email") and not _EMAIL.fullmatch(endpoint):
+        raise Refusal("InvalidParameter", "Invalid parameter: Email address")
+    if protocol in ("http", "https") and not endpoint.startswith(f"{protocol}://"):
+        raise Refusal("InvalidParameter", "Invalid parameter: Endpoint must match the specified protocol")
+    if protocol in ("sqs", "lambda", "firehose") and not endpoint.startswith("arn:"):
+        raise Refusal("InvalidParameter", f"Invalid parameter: {protocol.upper()} endpoint ARN")
+
+
+@rule("budgets", "CreateBudget")
+def budget(given: Parameters, region: str) -> None:
+    if given["AccountId"] != ACCOUNT_ID:
+        raise Refusal("AccessDeniedException", f"Account {given['AccountId']} is not the caller's.")
+    limit = (given["Budget"].get("BudgetLimit") or {}).get("Amount")
+    if limit is not None and not re.fullmatch(r"\d+(\.\d+)?", str(limit)):
+        raise Refusal("InvalidParameterException", f"The budget limit must be a positive number, got {limit}")
+    notifications = given.get("NotificationsWithSubscribers") or []
+    if len(notifications) > _MOST_NOTIFICATIONS:
+        raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")
+    for notification in notifications:
+        kinds = [str(each.get("SubscriptionType")) for each in notification.get("Subscribers") or []]
+        for kind, most in _SUBSCRIBERS.items():
+            if kinds.count(kind) > most:
+                raise Refusal(
+                    "CreationLimitExceededException", f"A notification has at most {most} {kind} subscribers."
+                )
+
+
+@rule("sns", "CreateTopic", "SetTopicAttributes")
+def topic_policy(given: Parameters, region: str) -> None:
+    attributes = given.get("Attributes") or {given.get("AttributeName"): given.get("AttributeValue")}
+    for name in ("Policy", "DeliveryPolicy"):
+        if attributes.get(name):
+            try:
+                json.loads(attributes[name])
+            except ValueError:
+                raise Refusal("InvalidParameter", f"Invalid parameter: {name} failed to parse JSON") from None
+
+
+@rule("sns", "Publish")
+def message(given: Parameters, region: str) -> None:
+    text, subject = str(given.get("Message") or ""), given.get("Subject")
+    if not any(given.get(name) for name in ("TopicArn", "TargetArn", "PhoneNumber")):
+        raise Refusal("InvalidParameter", "Invalid parameter: TopicArn or TargetArn Reason: no value for required "
+                      "parameter")  # fmt: skip
+    if not text:
+        raise Refusal("InvalidParameter", "Invalid parameter: Empty message")
+    if len(text.encode()) > _MESSAGE_BYTES:
+        raise Refusal("InvalidParameter", "Invalid parameter: Message too long")
+    if subject is not None and (not 0 < len(str(subject)) <= _LONGEST_SUBJECT or "\n" in str(subject)):
+        raise Refusal("InvalidParameter", "Invalid parameter: Subject")
+
+
+@rule("budgets", "CreateNotification")
+def notification(given: Parameters, region: str) -> None:
+    budget = budgets_backends[ACCOUNT_ID]["aws"].budgets[ACCOUNT_ID].get(given["BudgetName"])
+    if budget and len(budget.notifications) >= _MOST_NOTIFICATIONS:
+        raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")

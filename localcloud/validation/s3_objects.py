@@ -1,0 +1,104 @@
+"""S3: uploads in parts, metadata, ACLs and versions of objects.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and the pages of each action.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+from xml.etree import ElementTree
+
+from moto.s3.models import s3_backends
+
+from localcloud.calls import Call, Environ, read_body
+from localcloud.clients import ACCOUNT_ID
+from localcloud.runtime import current
+from localcloud.validation.refusal import Refusal
+
+_MOST_PARTS = 10000
+_METADATA_BYTES = 2048
+_LARGEST_BYTES = 4 * 1024 * 1024  # of a list of 10,000 parts
+_METADATA = "HTTP_X_AMZ_META_"
+_UPLOADS = ("UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload", "ListParts")
+_WRITES = ("PutObject", "CreateMultipartUpload", "CopyObject")
+_OWNERS_ACLS = ("bucket-owner-full-control", "bucket-owner-read", "private")
+_VERSION = re.compile(r"null|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")  # moto's own form
+
+
+def check(bucket: str, key: str, call: Call, environ: Environ) -> None:
+    if not key:
+        return
+    if call.action in ("UploadPart", "UploadPartCopy"):
+        _check_part_number(call)
+    with current().lock:
+        held = s3_backends[ACCOUNT_ID]["aws"].buckets.get(bucket)
+        if held is None:
+            return  # moto tells it
+        if call.action in _UPLOADS:
+            _check_upload(held, call, environ)
+        if call.action in _WRITES:
+            _check_metadata(environ)
+        if call.action in (*_WRITES, "PutObjectAcl"):
+            _check_acl(held, environ)
+    version = call.form.get("versionId")
+    if version is not None and not _VERSION.fullmatch(version):
+        raise Refusal("InvalidArgument", "Invalid version id specified")
+
+
+def _check_part_number(call: Call) -> None:
+    number = call.form.get("partNumber", "")
+    if not number.isdigit() or not 1 <= int(number) <= _MOST_PARTS:
+        raise Refusal("InvalidArgument", f"Part number must be an integer between 1 and {_MOST_PARTS}, inclusive")
+
+
+def _check_upload(bucket: Any, call: Call, environ: Environ) -> None:
+    upload = bucket.multiparts.get(call.form.get("uploadId", ""))
+    if upload is None:
+        raise Refusal(
+            "NoSuchUpload",
+            "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or "
+            "completed.",
+            404,
+        )
+    if call.action == "CompleteMultipartUpload":
+        _check_order(read_body(environ, _LARGEST_BYTES))
+
+
+def _check_order(body: bytes) -> None:
+    try:
+        root = ElementTree.fromstring(body)
+    except ElementTree.ParseError:
+        return  # told elsewhere
+    numbers = [int(each.text or 0) for each in root.iter() if each.tag.rpartition("}")[2] == "PartNumber"]
+    if any(later <= earlier for earlier, later in pairwise(numbers)):
+        raise Refusal(
+            "InvalidPartOrder", "The list of parts was not in ascending order. Parts must be ordered by part number."
+        )
+
+
+def _check_metadata(environ: Environ) -> None:
+    """https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html#UserMetadata"""
+    given = [
+        (name.removeprefix(_METADATA), str(value)) for name, value in environ.items() if name.startswith(_METADATA)
+    ]
+    if sum(len(name) + len(value.encode()) for name, value in given) > _METADATA_BYTES:
+        raise Refusal("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size")
+
+
+def _check_acl(bucket: Any, environ: Environ) -> None:
+    """A bucket's owner has everything, and ACLs count for nothing, unless its ownership controls say otherwise.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/about-object-ownership.html
+    """
+    granted = any(name.startswith("HTTP_X_AMZ_GRANT_") for name in environ)
+    asked = str(environ.get("HTTP_X_AMZ_ACL") or "")
+    if not _is_owners(bucket) or not (granted or (asked and asked not in _OWNERS_ACLS)):
+        return
+    raise Refusal("AccessControlListNotSupported", "The bucket does not allow ACLs")
+
+
+def _is_owners(bucket: Any) -> bool:
+    controls = getattr(bucket, "ownership_rule", None)
+    return "BucketOwnerEnforced" in str(controls) if controls else True

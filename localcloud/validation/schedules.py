@@ -1,0 +1,59 @@
+"""Rules of events, snapshot policies, keys pushed to instances, and commands.
+
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html,
+https://docs.aws.amazon.com/dlm/latest/APIReference/API_CreateRule.html,
+https://docs.aws.amazon.com/ec2-instance-connect/latest/APIReference/API_SendSSHPublicKey.html,
+https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_SendCommand.html
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from localcloud.validation.refusal import Refusal
+from localcloud.validation.rules import Parameters, rule
+
+_RATE = re.compile(r"rate\((?:1 (?:minute|hour|day)|(?!1 )[1-9]\d* (?:minutes|hours|days))\)")
+_CRON = re.compile(r"cron\((\S+ ){5}\S+\)")
+_HOURS = (1, 2, 3, 4, 6, 8, 12, 24)
+_KEY_TYPES = ("ssh-rsa", "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
+
+
+@rule("events", "PutRule")
+def schedule(given: Parameters, region: str) -> None:
+    text = given.get("ScheduleExpression")
+    if text and not _RATE.fullmatch(str(text)) and not _CRON.fullmatch(str(text)):
+        raise Refusal("ValidationException", "Parameter ScheduleExpression is not valid.")
+
+
+def check_policy(given: Parameters) -> None:
+    """Of Data Lifecycle Manager, whose requests come with no action's name."""
+    for each in (given.get("PolicyDetails") or {}).get("Schedules") or []:
+        made, kept = each.get("CreateRule") or {}, each.get("RetainRule") or {}
+        interval, count = made.get("Interval"), kept.get("Count")
+        if interval is not None and interval not in _HOURS:
+            raise Refusal("InvalidRequestException", f"Interval must be one of {', '.join(map(str, _HOURS))}.")
+        if bool(interval) == bool(made.get("CronExpression")):
+            raise Refusal("InvalidRequestException", "A schedule has either Interval or CronExpression.")
+        if count is not None and not 1 <= int(count) <= 1000:
+            raise Refusal("InvalidRequestException", "RetainRule Count must be between 1 and 1000.")
+
+
+@rule("ec2-instance-connect", "SendSSHPublicKey")
+def public_key(given: Parameters, region: str) -> None:
+    kind, _, rest = str(given["SSHPublicKey"]).strip().partition(" ")
+    try:
+        blob = base64.b64decode(rest.split(" ")[0], validate=True)
+    except binascii.Error:
+        blob = b""
+    if kind not in _KEY_TYPES or kind.encode() not in blob[:40]:
+        raise Refusal("InvalidArgsException", "The SSH public key is not valid.")
+
+
+@rule("ssm", "SendCommand")
+def command(given: Parameters, region: str) -> None:
+    """No instance of this cloud runs the SSM agent, and AWS refuses those that do not."""
+    if given.get("InstanceIds"):
+        raise Refusal("InvalidInstanceId", "Instances not in a valid state for account")
