@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import secrets
 import string
 from typing import Any
@@ -27,7 +28,10 @@ class Rds(RDSResponse):
         database = _made(result)
         if hosts.boots(database):
             self._boot(database)
-        return result
+            return result
+        shown = copy.copy(database)
+        shown.status = "creating"  # whatever it is when it is next described
+        return ActionResult({"DBInstance": shown})
 
     def _boot(self, database: DBInstance) -> None:
         try:

@@ -26,6 +26,7 @@ from localcloud.ec2 import lifecycle
 from localcloud.filesystems.efs import Efs
 from localcloud.filesystems.fsx import Fsx
 from localcloud.runtime import current
+from localcloud.validation.refusal import Refusal
 
 
 def install() -> None:
@@ -75,12 +76,40 @@ class InstanceConnect(Ec2InstanceConnectResponse):
 
 
 class PrivateZones(Route53):
+    _changes: set[str] = set()
+
+    def change_resource_record_sets(self) -> ActionResult:
+        return self._pending(super().change_resource_record_sets())
+
+    def _pending(self, result: ActionResult) -> ActionResult:
+        """A change is PENDING in the answer that tells of it, and INSYNC when it is next asked for."""
+        answer: Any = result.result
+        change_id = "C" + secrets.token_hex(10).upper()
+        self._changes.add(change_id)
+        answer["ChangeInfo"] |= {"Id": f"/change/{change_id}", "Status": "PENDING"}
+        return result
+
+    def get_change(self) -> ActionResult:
+        change_id = str(self._get_param("Id")).rpartition("/")[2]
+        if change_id not in self._changes:
+            raise Refusal("NoSuchChange", f"Could not find resource with ID: {change_id}", 404)
+        return super().get_change()
+
     def create_hosted_zone(self) -> ActionResult:
         """A zone created with a VPC is private, whether or not HostedZoneConfig says so."""
         if self._get_param("VPC.VPCId"):
             config: dict[str, Any] = dict(self.params.get("HostedZoneConfig") or {})
             self.params["HostedZoneConfig"] = config | {"PrivateZone": True}
-        return super().create_hosted_zone()
+        return self._pending(super().create_hosted_zone())
+
+    def delete_hosted_zone(self) -> ActionResult:
+        return self._pending(super().delete_hosted_zone())
+
+    def associate_vpc_with_hosted_zone(self) -> ActionResult:
+        return self._pending(super().associate_vpc_with_hosted_zone())
+
+    def disassociate_vpc_from_hosted_zone(self) -> ActionResult:
+        return self._pending(super().disassociate_vpc_from_hosted_zone())
 
 
 def _bucket_permission(bucket: FakeBucket, action: str, resource: str) -> Any:

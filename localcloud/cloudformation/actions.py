@@ -115,9 +115,16 @@ def check_capabilities(template: Template, offered: Sequence[str]) -> None:
 
 def page(items: Sequence[Any], token: str | None, size: int = PAGE) -> tuple[list[Any], str | None]:
     """The items from `token` on, and the token of the next page."""
-    start = int(token) if token and token.isdigit() else 0
+    start = position(token) or 0
     following = start + size
     return list(items[start:following]), (str(following) if following < len(items) else None)
+
+
+def position(token: str | None) -> int | None:
+    """Of a page's token, which is a number here."""
+    if token and not token.isdigit():
+        raise ValidationError("Invalid pagination token. Please ensure the token is provided for the correct API")
+    return int(token) if token else None
 
 
 def require_idle(stack: Stack, verb: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from localcloud.cloudformation import template as templates
 from localcloud.cloudformation import template_types
-from localcloud.cloudformation.actions import PAGE, Action, Given, page, required_capabilities, template_text
+from localcloud.cloudformation.actions import PAGE, Action, Given, page, position, required_capabilities, template_text
 from localcloud.cloudformation.change_set_actions import find as find_change_set
 from localcloud.cloudformation.errors import UnsupportedError, ValidationError
 from localcloud.cloudformation.model import Event, Stack, StackResource
@@ -101,7 +101,8 @@ def describe_stack_events(service: Service, region: str, given: Given) -> dict[s
 
 def newest_first(events: Sequence[Event], token: str | None) -> tuple[list[Event], str | None]:
     """A page of events. The token counts from the oldest, so that it holds while new ones arrive."""
-    end = int(token) if token and token.isdigit() else len(events)
+    told = position(token)
+    end = len(events) if told is None else told
     start = max(0, end - PAGE)
     return list(reversed(events[start:end])), (str(start) if start else None)
 
