@@ -95,8 +95,8 @@ class Drained:
 
 def running(remote: Remote, nodes: str | None = None) -> list[slurm.Job]:
     """Jobs that have nodes, or nodes that start for them; of the whole cluster or on some nodes."""
-    found = remote.run(slurm.squeue_running_argv(nodes)).check("cannot list the jobs")
-    return slurm.parse_jobs(found.stdout)
+    found = remote.run(slurm.squeue_argv(nodes=nodes)).check("cannot list the jobs")
+    return [job for job in slurm.parse_jobs(found.stdout) if slurm.job_state(job.state).has_nodes]
 
 
 def _words(job: slurm.Job) -> str:

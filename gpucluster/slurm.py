@@ -21,11 +21,18 @@ _NODE_FIELDS = "%N|%R|%T|%H|%E"
 class JobState:
     phase: Phase
     meaning: str
+    starts: bool = False
+    """It waits, and nodes are its own already."""
+
+    @property
+    def has_nodes(self) -> bool:
+        return self.phase == "running" or self.starts
 
 
 JOB_STATES = {
     "PENDING": JobState("waiting", "waits"),
-    "CONFIGURING": JobState("waiting", "its nodes are starting"),
+    "CONFIGURING": JobState("waiting", "its nodes are starting", starts=True),
+    "EXPEDITING": JobState("waiting", "is queued again, before all others"),
     "REQUEUED": JobState("waiting", "is queued again"),
     "REQUEUE_FED": JobState("waiting", "is queued again"),
     "REQUEUE_HOLD": JobState("waiting", "is queued again, and held"),
@@ -162,22 +169,13 @@ def sbatch_argv(script: str) -> list[str]:
     return ["sbatch", "--parsable", script]
 
 
-def squeue_argv(job_id: str | None = None) -> list[str]:
-    """Jobs that Slurm still remembers: it forgets one MinJobAge (5 minutes by default) after its end."""
-    return [
-        "squeue",
-        "--noheader",
-        "--states=all",
-        f"--format={_JOB_FIELDS}",
-        *([f"--jobs={job_id}"] if job_id else []),
-    ]
+def squeue_argv(job_id: str | None = None, nodes: str | None = None) -> list[str]:
+    """Jobs that Slurm still remembers, of all states: it forgets one MinJobAge (5 minutes by default) after its end.
 
-
-def squeue_running_argv(nodes: str | None = None) -> list[str]:
-    """Jobs that hold nodes, of the whole cluster or of some nodes, as Slurm writes them."""
-    states = "RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED,SIGNALING,RESIZING,STAGE_OUT"
-    named = [f"--nodelist={nodes}"] if nodes else []
-    return ["squeue", "--noheader", f"--states={states}", f"--format={_JOB_FIELDS}", *named]
+    squeue's own filter would miss some: to it a job that is RUNNING and STOPPED is only STOPPED.
+    """
+    asked = [f"--jobs={job_id}"] * bool(job_id) + [f"--nodelist={nodes}"] * bool(nodes)
+    return ["squeue", "--noheader", "--states=all", f"--format={_JOB_FIELDS}", *asked]
 
 
 def scancel_argv(job_id: str) -> list[str]:

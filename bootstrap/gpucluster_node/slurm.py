@@ -73,44 +73,59 @@ def nodes(names: Sequence[str] = ()) -> list[Node]:
     return parse_nodes(_run(["scontrol", "show", "nodes", *asked, "--oneliner"]))
 
 
+WAITING = frozenset(
+    ["PENDING", "EXPEDITING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"]
+)
+RUNNING = frozenset(["CONFIGURING", "RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"])
+"""Nodes are theirs, though they may still boot."""
+ENDING = frozenset({"COMPLETING", "STAGE_OUT"})
+"""Its programs have ended: its epilog runs, or its data is on its way."""
+OVER = frozenset(
+    [
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    ]
+)
+"""A job in a state that none of these names is not over: Slurm has got a new one."""
+
+
+def jobs_argv(fields: str, *options: str) -> list[str]:
+    """With jobs that are over, for squeue's own filter knows a RUNNING that is also STOPPED by its second name only."""
+    return ["squeue", "--noheader", "--states=all", f"--format={fields}", *options]
+
+
 def parse_jobs(text: str) -> list[tuple[str, str]]:
-    """Partition and state of each job, of `squeue --format "%P %T"`."""
-    return [(words[0], words[1]) for line in text.splitlines() if len(words := line.split()) == 2]
+    """Partition and state of each job that is not over, of `squeue --format "%P %T"`."""
+    found = [(words[0], words[1]) for line in text.splitlines() if len(words := line.split()) == 2]
+    return [(partition, state) for partition, state in found if state not in OVER]
 
 
 def jobs() -> list[tuple[str, str]]:
     """Those that wait or run; each task of an array is one."""
-    states = "PENDING,CONFIGURING,RUNNING,COMPLETING,SUSPENDED"
-    return parse_jobs(_run(["squeue", "--noheader", "--array", f"--states={states}", "--format=%P %T"]))
-
-
-_OVER = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "TIMEOUT",
-)
-"""A job that still ends, or whose data is on its way, is called COMPLETING or STAGE_OUT."""
+    return parse_jobs(_run(jobs_argv("%P %T", "--array")))
 
 
 def unfinished(text: str) -> set[str]:
     """Of `squeue --states=all --format "%A %T"`: the jobs that are not over."""
-    return {words[0] for line in text.splitlines() if len(words := line.split()) == 2 and words[1] not in _OVER}
+    return {job for job, _ in parse_jobs(text)}
 
 
 def unfinished_jobs() -> set[str]:
-    return unfinished(_run(["squeue", "--noheader", "--states=all", "--format=%A %T"]))
+    return unfinished(_run(jobs_argv("%A %T")))
 
 
 def state(job_id: str) -> str:
     """Empty where Slurm does not know it any more."""
     try:
-        said = _run(["squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T"])
+        said = _run(jobs_argv("%T", f"--jobs={job_id}"))
     except SlurmError:
         return ""
     return next(iter(said.split()), "")
@@ -118,7 +133,7 @@ def state(job_id: str) -> str:
 
 def parts(job_id: str) -> list[str]:
     """The job, or all the jobs of a heterogeneous one."""
-    return _run(["squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%A"]).split() or [job_id]
+    return _run(jobs_argv("%A", f"--jobs={job_id}")).split() or [job_id]
 
 
 @dataclass(frozen=True)
@@ -130,18 +145,17 @@ class Queued:
 
 
 def parse_queued(text: str) -> list[Queued]:
-    """Of `squeue --format "%A|%T|%r|%o"`. Jobs that somebody holds are left out: they are theirs."""
+    """Jobs that wait or run, of `squeue --format "%A|%T|%r|%o"`, without those that somebody holds."""
     found = (line.strip().split("|", 3) for line in text.splitlines())
     return [
-        Queued(each[0], each[1] != "PENDING", each[3]) for each in found if len(each) == 4 and "Held" not in each[2]
+        Queued(each[0], each[1] in RUNNING, each[3])
+        for each in found
+        if len(each) == 4 and each[1] in WAITING | RUNNING and "Held" not in each[2]
     ]
 
 
 def queued() -> list[Queued]:
-    """Jobs that wait or run."""
-    return parse_queued(
-        _run(["squeue", "--noheader", "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED", "--format=%A|%T|%r|%o"])
-    )
+    return parse_queued(_run(jobs_argv("%A|%T|%r|%o")))
 
 
 def job(verb: str, job_id: str) -> None:

@@ -48,7 +48,8 @@ class PlayedSlurm:
     def _squeue(self, words: Sequence[str]) -> str:
         self.left -= 1
         lines = [f"{job}|RUNNING|train|1|train-1|0:10|1:00:00|x|x|job {job}|None\n" for job in self.jobs]
-        return "".join(lines) if self.left >= 0 else ""
+        over = "6|COMPLETED|train|1|train-1|0:10|1:00:00|x|x|job 6|None\n"
+        return over + ("".join(lines) if self.left >= 0 else "")
 
     def _sinfo(self, words: Sequence[str]) -> str:
         return "".join(f"{name}|{name[:-2]}|{self.states[name]}|x|{self.reasons[name]}\n" for name in NODES)

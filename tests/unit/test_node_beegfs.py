@@ -254,7 +254,10 @@ def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pyte
 
 def test_squeue_is_read_without_jobs_that_somebody_holds() -> None:
     text = "7|RUNNING|None|/home/u/jobs/a/job.sbatch\n8|PENDING|Resources|/b\n9|PENDING|JobHeldUser|/c\n"
+    text += "10|COMPLETING|None|/d\n11|FAILED|None|/e\n12|REQUEUED|None|/f\n13|STOPPED|None|/g\n"
     assert slurm.parse_queued(text) == [
         slurm.Queued("7", True, "/home/u/jobs/a/job.sbatch"),
         slurm.Queued("8", False, "/b"),
+        slurm.Queued("12", False, "/f"),
+        slurm.Queued("13", True, "/g"),
     ]

@@ -48,7 +48,7 @@ def test_one_job_at_a_time_makes_it(envs: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(environments, "_run", run)
     assert list(environments.ensure(["torch"])) == ["torch 7 started"]
     assert "--partition=train" in called[-1] and "--exclusive" in called[-1]
-    queue[0] = "7 environment-torch\n"
+    queue[0] = "6 FAILED environment-torch\n7 STOPPED environment-torch\n5 CANCELLED environment-torch\n"
     assert list(environments.ensure(["torch"])) == ["torch 7 waiting"]
     (envs / "torch-01/complete").touch()
     assert list(environments.ensure(["torch"])) == ["torch ready"]

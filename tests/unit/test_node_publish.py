@@ -50,8 +50,8 @@ NodeName=train-9 CoresPerSocket=1 CPUAlloc=0 State=IDLE+CLOUD+POWERED_DOWN+POWER
 NodeName=big-gpu-1 CoresPerSocket=1 CPUAlloc=0 State=DOWN*+CLOUD ThreadsPerCore=1 TmpDisk=0
 NodeName=gone-1 CoresPerSocket=1 CPUAlloc=0 State=IDLE+CLOUD ThreadsPerCore=1 TmpDisk=0
 """
-# `squeue --noheader --array --format="%P %T"`
-JOBS = "train RUNNING\ntrain RUNNING\ntrain PENDING\nbig-gpu,train PENDING\ntrain COMPLETING\n"
+# `squeue --noheader --states=all --array --format="%P %T"`
+JOBS = "train RUNNING\ntrain RUNNING\ntrain PENDING\nbig-gpu,train PENDING\ntrain COMPLETING\ntrain FAILED\n"
 
 
 def values(data: list[publish.Datum]) -> dict[str, float]:

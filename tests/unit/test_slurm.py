@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from gpucluster_node import slurm as node_slurm
 
 from gpucluster import slurm, why
 from gpucluster.jobs import Ending
+from localcloud.tests.recorded import record
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SQUEUE = """\
 7|RUNNING|train|2|train-[1-2]|0:04|2:00:00|2026-11-21T12:43:20|2026-11-21T12:43:40|digits|None
@@ -89,6 +96,24 @@ def test_ping(text, hosts):
 )  # fmt: skip
 def test_states(state, phase):
     assert slurm.job_state(state).phase == phase
+
+
+def test_both_tables_of_states_are_slurm_s():
+    """The nodes' and the user's, which know each word that squeue can print, and no other."""
+    phases = {name: state.phase for name, state in slurm.JOB_STATES.items()}
+    assert set(phases) == set(record("slurm/job-states.txt").split())
+    having = {name for name, state in slurm.JOB_STATES.items() if state.has_nodes}
+    assert having == node_slurm.RUNNING | node_slurm.ENDING
+    assert {name for name, phase in phases.items() if phase == "waiting"} - having == node_slurm.WAITING
+    assert {name for name, phase in phases.items() if phase == "done"} == node_slurm.OVER
+
+
+def test_nothing_else_lists_states_of_jobs():
+    """squeue asked for some of them misses a job with a flag, such as RUNNING and STOPPED."""
+    for folder in ("gpucluster", "bootstrap", "gpucluster_job", "templates", "stacks"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in (".py", ".sh", ".j2"):
+                assert not re.search(r"--states=(?!all)", path.read_text()), path
 
 
 @pytest.mark.parametrize(

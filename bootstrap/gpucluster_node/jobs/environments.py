@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpucluster_node import slurm
 from gpucluster_node.fleet import BUNDLE
 
 ENVIRONMENTS = Path("/home/gpucluster/envs")
 LOCK = Path("/run/gpucluster-environments.lock")
-UNFINISHED = "PENDING,CONFIGURING,RUNNING,COMPLETING,SUSPENDED,REQUEUED"
 TIMEOUT_S = 60
 
 
@@ -65,13 +65,10 @@ def sbatch_argv(name: str, partition: str) -> list[str]:
     ]  # fmt: skip
 
 
-def squeue_argv() -> list[str]:
-    return ["squeue", "--noheader", "--user=root", f"--states={UNFINISHED}", "--format=%i %j"]
-
-
 def parse_jobs(text: str) -> dict[str, str]:
-    """Of squeue: a job's name -> its id."""
-    return {name: job for job, name in (line.split(maxsplit=1) for line in text.splitlines() if line.strip())}
+    """Of `squeue --format "%i %T %j"`: a job's name -> its id, where it is not over."""
+    found = (line.split(maxsplit=2) for line in text.splitlines() if line.strip())
+    return {name: job for job, state, name in found if state not in slurm.OVER}
 
 
 def last_error(name: str) -> str:
@@ -96,7 +93,7 @@ def describe(name: str, partition: str, jobs: Mapping[str, str]) -> Environment:
 
 
 def listed() -> list[Environment]:
-    jobs = parse_jobs(_run(squeue_argv()))
+    jobs = parse_jobs(_run(slurm.jobs_argv("%i %T %j", "--user=root")))
     return [describe(name, partition, jobs) for name, partition in sorted(places().items())]
 
 
@@ -108,7 +105,7 @@ def ensure(names: list[str]) -> Iterator[str]:
         raise SystemExit(f"error: no environment {unknown[0]!r} in this cluster, there are: {', '.join(sorted(where))}")
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        jobs = parse_jobs(_run(squeue_argv()))
+        jobs = parse_jobs(_run(slurm.jobs_argv("%i %T %j", "--user=root")))
         for name in names:
             yield _ensured(describe(name, where[name], jobs))
 
