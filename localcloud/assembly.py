@@ -5,24 +5,21 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from websockets.sync.server import Server
 from werkzeug.serving import BaseWSGIServer
 
-from localcloud import authority, authorization, clients, runtime, server, services, state, truststore, tunnel
+from localcloud import authority, clients, server, state, truststore
 from localcloud.api_log import ApiLog
-from localcloud.ec2 import service as ec2
+from localcloud.control_plane import ControlPlane
 from localcloud.errors import UsageError
-from localcloud.faults import Faults
 from localcloud.filesystems.contents import Contents
-from localcloud.machines.spec import Hypervisor
-from localcloud.metadata import CloudMetadata
+from localcloud.filesystems.objects import Store
+from localcloud.machines.spec import Hypervisor, Metadata
 from localcloud.no_boot import NoBoot
 from localcloud.pace.clock import Clock
-from localcloud.pace.hooks import Pace
-from localcloud.roles import Sessions
 from localcloud.routes import Routes
-from localcloud.ssh_keys import PushedKeys
+from localcloud.runtime import Locks
+from localcloud.tunnel import Tunnels
 
 API_ADDRESS = ("169.254.169.251", 80)  # the API as guests see it
 
@@ -37,38 +34,39 @@ class RunningCloud:
         self._log = ApiLog(directory / "api.jsonl")
         self._servers: list[BaseWSGIServer] = []
         self._tunnel: Server | None = None
-        self._contents = Contents(directory / "filesystems") if cloud.boot else None
-        self._hypervisor = _hypervisor(cloud, directory, image, wheels)
+        self._hypervisor: Hypervisor | None = None
+        locks = Locks()
+        store = Store(clients.ACCOUNT_ID, locks)
+        self._contents = Contents(directory / "filesystems", store) if cloud.boot else None
+
+        def machines(metadata: Metadata) -> Hypervisor:
+            self._hypervisor = _hypervisor(cloud, directory, metadata, image, wheels)
+            return self._hypervisor
+
         try:
-            self._serve(cloud, secret, listener)
+            address = f"127.0.0.1:{cloud.port + 1}"
+            plane = ControlPlane(self._log, cloud.endpoint_url, secret, machines, locks, self._contents, address)
+            if cloud.pace:
+                plane.runtime.pace.begin(cloud.pace, Clock(cloud.pace_scale))
+            self._serve(cloud, plane, listener)
         except BaseException:
             self.close()
             raise
 
-    def _serve(self, cloud: state.Cloud, secret: str, listener: socket.socket) -> None:
-        clients.configure(cloud.endpoint_url, secret)
+    def _serve(self, cloud: state.Cloud, plane: ControlPlane, listener: socket.socket) -> None:
         tunnel_port = cloud.port + 1
-        tunnel_address = f"127.0.0.1:{tunnel_port}"
-        running = runtime.Runtime(self._hypervisor, Faults(), Sessions(), PushedKeys(), tunnel_address)
-        running.contents = self._contents
-        running.pace = Pace(authorization.policies_of)
-        if cloud.pace:
-            running.pace.begin(cloud.pace, Clock(cloud.pace_scale))
-        runtime.install(running)
-        ec2.install()
-        services.install()
-        moto_app = DomainDispatcherApplication(create_backend_app)
         try:
-            self._tunnel = tunnel.start("127.0.0.1", tunnel_port)
+            self._tunnel = Tunnels(plane.runtime, plane.keys, plane.judge).start("127.0.0.1", tunnel_port)
         except OSError as error:
             raise UsageError(
                 f"port {tunnel_port} of 127.0.0.1, --port plus one, is in use; choose another --port"
             ) from error
         if cloud.boot:
-            inside = server.Application(moto_app, self._log, None, hosts=(API_ADDRESS[0], f"{API_ADDRESS[0]}:80"))
-            self._servers.append(server.serve(inside, self._hypervisor.listen(*API_ADDRESS)))
-            self._servers.append(truststore.serve(self._hypervisor.listen(*truststore.ENDPOINT)))
-        outside = server.Application(moto_app, self._log, Routes(cloud, self._log))
+            hypervisor = plane.runtime.hypervisor
+            inside = server.Application(plane, None, hosts=(API_ADDRESS[0], f"{API_ADDRESS[0]}:80"))
+            self._servers.append(server.serve(inside, hypervisor.listen(*API_ADDRESS)))
+            self._servers.append(truststore.serve(hypervisor.listen(*truststore.ENDPOINT)))
+        outside = server.Application(plane, Routes(cloud, plane))
         self._servers.append(server.serve(outside, listener))
 
     def close(self) -> None:
@@ -76,17 +74,20 @@ class RunningCloud:
             api.shutdown()
         if self._tunnel:
             self._tunnel.shutdown()
-        self._hypervisor.close()
+        if self._hypervisor:
+            self._hypervisor.close()
         if self._contents:
             self._contents.close()
         self._log.close()
 
 
-def _hypervisor(cloud: state.Cloud, directory: Path, image: Path | None, wheels: Path | None) -> Hypervisor:
+def _hypervisor(
+    cloud: state.Cloud, directory: Path, metadata: Metadata, image: Path | None, wheels: Path | None
+) -> Hypervisor:
     if not cloud.boot:
         return NoBoot()
     from localcloud.machines.hypervisor import NspawnHypervisor
     from localcloud.machines.image import default_path
 
     trusted = authority.web().certificate
-    return NspawnHypervisor(cloud.id, directory, image or default_path(), CloudMetadata(), wheels, trusted)
+    return NspawnHypervisor(cloud.id, directory, image or default_path(), metadata, wheels, trusted)

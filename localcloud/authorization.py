@@ -8,17 +8,19 @@ calls carry.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from localcloud import permissions, resources, roles
 from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
+from localcloud.pace.hooks import Pace
 from localcloud.roles import Session
-from localcloud.runtime import current
 
 ALWAYS_ALLOWED = ("sts:GetCallerIdentity",)
+Policies = tuple[list[dict[str, Any]], dict[str, Any] | None]
+"""A principal's, and its permissions boundary."""
 
 
 @dataclass(frozen=True)
@@ -47,25 +49,32 @@ class Verdict:
     denial: Denial | None = None
 
 
-def judge(call: Call, session: Session | None) -> Verdict:
-    """The caller holds what the call needs, which need not be IAM's records: those are read from copies."""
-    if session is None or not call.action:
-        return Verdict()
-    user_arn = session.arn
-    if session.user_name:
-        policies, boundary = _user_policies(session.user_name)
-    else:
-        policies, boundary = current().pace.policies(session.role_name, policies_of(session.role_name))
-    common = _common_keys(call, session, user_arn)
-    needed = tuple(check for check in resources.checks(call) if check.action not in ALWAYS_ALLOWED)
-    for check in needed:
-        decision = permissions.evaluate(policies, check.action, check.resource, common | check.keys)
-        if decision == permissions.ALLOWED and boundary is not None:
-            decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
-        if decision != permissions.ALLOWED:
-            explicit = decision == permissions.EXPLICIT_DENY
-            return Verdict(needed, Denial(user_arn, check.action, check.resource, explicit))
-    return Verdict(needed)
+class Judge:
+    def __init__(self, pace: Pace, checkers: Mapping[str, resources.Checker]) -> None:
+        """`checkers`: of services, see `localcloud.resources.checks`."""
+        self._pace = pace
+        self._checkers = checkers
+
+    def judge(self, call: Call, session: Session | None) -> Verdict:
+        """The caller holds what the call needs, which need not be IAM's records: those are read from copies."""
+        if session is None or not call.action:
+            return Verdict()
+        policies, boundary = self._policies(session)
+        common = _common_keys(call, session, session.arn)
+        needed = tuple(check for check in resources.checks(call, self._checkers) if check.action not in ALWAYS_ALLOWED)
+        for check in needed:
+            decision = permissions.evaluate(policies, check.action, check.resource, common | check.keys)
+            if decision == permissions.ALLOWED and boundary is not None:
+                decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
+            if decision != permissions.ALLOWED:
+                explicit = decision == permissions.EXPLICIT_DENY
+                return Verdict(needed, Denial(session.arn, check.action, check.resource, explicit))
+        return Verdict(needed)
+
+    def _policies(self, session: Session) -> Policies:
+        if session.user_name:
+            return _user_policies(session.user_name)
+        return self._pace.policies(session.role_name, policies_of(session.role_name))
 
 
 def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
@@ -83,7 +92,7 @@ def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
     }
 
 
-def policies_of(role_name: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def policies_of(role_name: str) -> Policies:
     """The role's inline and managed policies, and its permissions boundary."""
     iam = roles.iam()
     role = next((role for role in list(iam.roles.values()) if role.name == role_name), None)
@@ -96,7 +105,7 @@ def policies_of(role_name: str) -> tuple[list[dict[str, Any]], dict[str, Any] | 
     return documents, _document(_text_of(iam.managed_policies[role.permissions_boundary_arn]))
 
 
-def _user_policies(user_name: str) -> tuple[list[dict[str, Any]], None]:
+def _user_policies(user_name: str) -> Policies:
     """Its own and those of its groups."""
     iam = roles.iam()
     holders: list[Any] = [iam.get_user(user_name), *iam.get_groups_for_user(user_name)]

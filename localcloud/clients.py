@@ -25,11 +25,6 @@ def configure(endpoint_url: str, secret: str) -> None:
     _client.cache_clear()
 
 
-def secret() -> str:
-    """The administrator's; empty before `configure`."""
-    return _secret
-
-
 def client(service: str, region: str = "us-east-1") -> Any:
     """A cached client; RuntimeError before `configure`."""
     if _endpoint_url is None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from localcloud import clients, roles
-from localcloud.roles import Session
-from localcloud.runtime import current
+from localcloud import roles
+from localcloud.roles import Session, Sessions
 from localcloud.signatures import Held
 from localcloud.state import ACCESS_KEY_ID
 
 
-def held(access_key_id: str) -> Held | None:
-    """None where the cloud has given no such key."""
-    if access_key_id == ACCESS_KEY_ID:
-        return Held(clients.secret()) if clients.secret() else None
-    session = current().sessions.of_key(access_key_id)
-    if session:
-        return Held(session.credentials.secret_access_key, session.credentials.session_token, session.until)
-    secret = roles.secret_of_user(access_key_id)
-    return Held(secret) if secret else None
+class Keys:
+    def __init__(self, secret: str, sessions: Sessions) -> None:
+        """`secret`: the administrator's."""
+        self._secret = secret
+        self._sessions = sessions
 
+    def held(self, access_key_id: str) -> Held | None:
+        """None where the cloud has given no such key."""
+        if access_key_id == ACCESS_KEY_ID:
+            return Held(self._secret) if self._secret else None
+        session = self._sessions.of_key(access_key_id)
+        if session:
+            return Held(session.credentials.secret_access_key, session.credentials.session_token, session.until)
+        secret = roles.secret_of_user(access_key_id)
+        return Held(secret) if secret else None
 
-def session_of(access_key_id: str) -> Session | None:
-    """Who is held to policies; None for the administrator."""
-    if access_key_id == ACCESS_KEY_ID:
-        return None
-    return current().sessions.of_key(access_key_id) or roles.user_session(access_key_id)
+    def session_of(self, access_key_id: str) -> Session | None:
+        """Who is held to policies; None for the administrator."""
+        if access_key_id == ACCESS_KEY_ID:
+            return None
+        return self._sessions.of_key(access_key_id) or roles.user_session(access_key_id)

@@ -8,53 +8,64 @@ from typing import Any
 
 from localcloud import names, roles
 from localcloud.ec2 import lifecycle
+from localcloud.faults import Faults
 from localcloud.filesystems import servers
+from localcloud.filesystems.contents import Contents
 from localcloud.machines.spec import Credentials, FileServer, InstanceSpec
-from localcloud.runtime import current
+from localcloud.roles import Sessions
+from localcloud.runtime import Locks
+from localcloud.ssh_keys import PushedKeys
 
 
 class CloudMetadata:
-    """`localcloud.machines.spec.Metadata`, on the runtime of this process."""
+    """`localcloud.machines.spec.Metadata`, of the control plane."""
+
+    def __init__(
+        self, locks: Locks, faults: Faults, sessions: Sessions, pushed_keys: PushedKeys, contents: Contents | None
+    ) -> None:
+        self._locks = locks
+        self._faults = faults
+        self._sessions = sessions
+        self._pushed_keys = pushed_keys
+        self._contents = contents
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
-        with current().lock:
+        with self._locks.whole:
             instance = lifecycle.find(instance_id)
             return {tag["key"]: tag["value"] for tag in instance.get_tags()} if instance else {}
 
     def credentials(self, instance_id: str) -> Credentials | None:
-        with current().holding("sts"):
-            return current().sessions.credentials(instance_id)
+        with self._locks.holding("sts"):
+            return self._sessions.credentials(instance_id)
 
     def instance_profile_arn(self, instance_id: str) -> str | None:
-        with current().lock:
+        with self._locks.whole:
             profile = roles.profile_of(instance_id)
             return profile.arn if profile else None
 
     def ssh_keys(self, instance_id: str, os_user: str) -> list[str]:
-        return current().pushed_keys.of(instance_id, os_user)
+        return self._pushed_keys.of(instance_id, os_user)
 
     def spot_interruption(self, instance_id: str) -> str | None:
-        due_epoch_s = current().faults.interruption_epoch_s(instance_id)
+        due_epoch_s = self._faults.interruption_epoch_s(instance_id)
         if due_epoch_s is None:
             return None
         return datetime.datetime.fromtimestamp(due_epoch_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def survives_shutdown(self, instance_id: str) -> bool:
-        with current().lock:
+        with self._locks.whole:
             instance = lifecycle.find(instance_id)
             return instance is not None and lifecycle.survives_shutdown(instance)
 
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
-        with current().holding("route53"):
+        with self._locks.holding("route53"):
             return names.resolve(vpc_id, name, record_type)
 
     def file_server(self, client: InstanceSpec, address: str, *, tls: bool) -> FileServer | None:
-        with current().lock:
-            contents = current().contents
-            return servers.find(contents, client, address, tls=tls) if contents else None
+        with self._locks.whole:
+            return servers.find(self._contents, client, address, tls=tls) if self._contents else None
 
     def lustre(self, request: Mapping[str, Any], uid: int) -> Mapping[str, object]:
-        contents = current().contents
-        if contents is None:
+        if self._contents is None:
             raise FileNotFoundError(19, "No such device")
-        return contents.ask(request, uid)
+        return self._contents.ask(request, uid)

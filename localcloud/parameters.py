@@ -14,7 +14,7 @@ from moto.ec2.models.amis import Ami
 from moto.ssm.models import Parameter, SimpleSystemManagerBackend, ssm_backends
 
 from localcloud.clients import ACCOUNT_ID
-from localcloud.runtime import current
+from localcloud.runtime import Locks
 
 _DLAMI = "/aws/service/deeplearning/ami/x86_64/{}/latest/ami-id"
 _UBUNTU = "/aws/service/canonical/ubuntu/server/{}/stable/current/amd64/hvm/ebs-gp3/ami-id"
@@ -30,17 +30,20 @@ PUBLIC_IMAGES = {
 }
 _AMAZON_LINUX = "/aws/service/ami-amazon-linux-latest/"
 
-_seeded: set[str] = set()
+_FIRST = next(iter(PUBLIC_IMAGES))
 
 
-def seed(region: str) -> None:
+def seed(locks: Locks, region: str) -> None:
     """Once per region."""
-    if region in _seeded or region not in ec2_backends[ACCOUNT_ID]:
+    if region not in ec2_backends[ACCOUNT_ID] or _is_seeded(region):
         return
-    with current().holding("ssm"):
-        if region not in _seeded:
+    with locks.holding("ssm"):
+        if not _is_seeded(region):
             _fill(region)
-            _seeded.add(region)
+
+
+def _is_seeded(region: str) -> bool:
+    return _FIRST in ssm_backends[ACCOUNT_ID][region]._parameters
 
 
 def _fill(region: str) -> None:

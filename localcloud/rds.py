@@ -15,6 +15,7 @@ from moto.rds.models import DBInstance, RDSBackend
 from moto.rds.responses import RDSResponse
 
 from localcloud.databases import hosts
+from localcloud.runtime import Runtime, bound
 
 # Two of those that cfn-lint 1.58 lists for AWS::RDS::DBInstance EngineVersion.
 MARIADB_VERSIONS = ("10.11.18", "10.11.19")
@@ -23,10 +24,12 @@ _LABEL = "c" + "".join(secrets.choice(string.ascii_lowercase + string.digits) fo
 
 
 class Rds(RDSResponse):
+    runtime: Runtime
+
     def create_db_instance(self) -> ActionResult:
         result = super().create_db_instance()
         database = _made(result)
-        if hosts.boots(database):
+        if hosts.boots(self.runtime, database):
             self._boot(database)
             return result
         shown = copy.copy(database)
@@ -35,7 +38,7 @@ class Rds(RDSResponse):
 
     def _boot(self, database: DBInstance) -> None:
         try:
-            hosts.start(database)
+            hosts.start(self.runtime, database)
         except BaseException:
             del self.backend.databases[database.db_instance_identifier]
             raise
@@ -50,7 +53,7 @@ class Rds(RDSResponse):
         database = _made(result)
         if hosts.has_machine(database):
             backend.databases[name] = database
-            hosts.end(database, lambda: _forget(backend, name))
+            hosts.end(self.runtime, database, lambda: _forget(backend, name))
         return result
 
     def describe_orderable_db_instance_options(self) -> ActionResult:
@@ -86,8 +89,8 @@ def _forget(backend: RDSBackend, name: str) -> None:
     del backend.databases[name]
 
 
-def install() -> None:
-    moto.rds.urls.url_paths["{0}/$"] = Rds.dispatch
+def install(runtime: Runtime) -> None:
+    moto.rds.urls.url_paths["{0}/$"] = bound(Rds, runtime=runtime).dispatch
     DBInstance.default_engine_versions["mariadb"] = MARIADB_VERSIONS[-1]  # moto has none, and fails without
     DBInstance.address = property(_address)  # type: ignore[method-assign, assignment]
     DBInstance.endpoint = property(_endpoint)  # type: ignore[method-assign, assignment]

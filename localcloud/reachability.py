@@ -19,7 +19,7 @@ _GATEWAY = ("s3", "dynamodb")
 
 
 def missing(call: Call, session: Session | None) -> str:
-    """What an instance lacks for a call; empty where it reaches the service. Callers hold the runtime's lock."""
+    """What an instance lacks for a call; empty where it reaches the service. Callers hold the cloud's lock."""
     instance = lifecycle.find(session.instance_id) if session else None
     if instance is None or instance.state == "terminated" or not call.service:
         return ""

@@ -1,15 +1,16 @@
 """Which actions, resources and condition keys an API call stands for, as the service authorization reference says.
 
 Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, metrics' namespaces,
-DynamoDB tables, KMS keys, roles to assume, Instance Connect, EC2 by `localcloud.ec2.authorization`, FSx by
-`localcloud.filesystems.authorization`. Any other call is its action on an unknown resource.
+DynamoDB tables, KMS keys, roles to assume, Instance Connect, and what `others` say: EC2's are in
+`localcloud.ec2.authorization`, FSx's in `localcloud.filesystems.authorization`. Any other call is its action on an
+unknown resource.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,17 +33,13 @@ class Check:
     keys: Keys = field(default_factory=dict)
 
 
-def checks(call: Call) -> list[Check]:
-    if call.service == "ec2":
-        from localcloud.ec2 import authorization
+Checker = Callable[[Call], Iterable[Check]]
 
-        return authorization.checks(call)
-    if call.service == "fsx":
-        from localcloud.filesystems import authorization as file_systems
 
-        return list(file_systems.checks(call))
-    if call.service in _SERVICES:
-        return list(_SERVICES[call.service](call))
+def checks(call: Call, others: Mapping[str, Checker]) -> list[Check]:
+    """`others`: of services that know their own calls best."""
+    if checker := others.get(call.service) or _SERVICES.get(call.service):
+        return list(checker(call))
     return [Check(f"{_PREFIXES.get(call.service, call.service)}:{call.action}")]
 
 
@@ -189,7 +186,7 @@ def _is_awss(region: str, key: str) -> bool:
     return any("alias/aws/" in alias for alias in aliases)
 
 
-_SERVICES: dict[str, Callable[[Call], Iterator[Check]]] = {
+_SERVICES: dict[str, Checker] = {
     "s3": _s3,
     "ssm": _ssm,
     "secretsmanager": _secrets,

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from moto.ec2.models import ec2_backends
 from moto.iam.models import IAMBackend, InstanceProfile, Role, iam_backends
 from moto.sts.models import sts_backends
 
 from localcloud.clients import ACCOUNT_ID
-from localcloud.ec2 import lifecycle
 from localcloud.machines.spec import Credentials
 
 VALID = datetime.timedelta(hours=6)
@@ -54,9 +54,12 @@ def iam() -> IAMBackend:
 
 
 def profile_of(instance_id: str) -> InstanceProfile | None:
-    instance = lifecycle.find(instance_id)
-    association = instance and instance.ec2_backend.iam_instance_profile_associations.get(instance_id)
-    return association.iam_instance_profile if association else None
+    for regions in list(ec2_backends.values()):
+        for backend in list(regions.values()):
+            if association := backend.iam_instance_profile_associations.get(instance_id):
+                profile: InstanceProfile = association.iam_instance_profile
+                return profile
+    return None
 
 
 def secret_of_user(access_key_id: str) -> str | None:
@@ -76,7 +79,7 @@ def user_session(access_key_id: str) -> Session | None:
 
 
 class Sessions:
-    """Live sessions by access key. Callers hold the runtime's lock, but for `of_key`."""
+    """Live sessions by access key. Callers hold the cloud's lock, but for `of_key`."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Session] = {}

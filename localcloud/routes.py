@@ -10,17 +10,18 @@ from typing import Any
 from werkzeug import Request, Response
 
 from localcloud import state
-from localcloud.api_log import ApiLog
+from localcloud.control_plane import ControlPlane
 from localcloud.ec2 import lifecycle
 from localcloud.faults import FaultError, parse
 from localcloud.pace.clock import Clock
-from localcloud.runtime import current
 
 
 class Routes:
-    def __init__(self, cloud: state.Cloud, log: ApiLog) -> None:
+    def __init__(self, cloud: state.Cloud, plane: ControlPlane) -> None:
         self._cloud = cloud
-        self._log = log
+        self._log = plane.log
+        self._sessions = plane.sessions
+        self._runtime = plane.runtime
 
     def answer(self, request: Request) -> Response:
         routes = {
@@ -44,8 +45,8 @@ class Routes:
             return _json({"error": str(error)}, status=400)
 
     def _status(self, request: Request) -> Response:
-        with current().lock:
-            instances = [_shown(instance) for backend in _refreshed() for instance in backend.all_instances()]
+        with self._runtime.locks.whole:
+            instances = [_shown(instance) for backend in self._refreshed() for instance in backend.all_instances()]
         return _json(
             {
                 "name": self._cloud.name,
@@ -62,57 +63,56 @@ class Routes:
 
     def _credentials(self, request: Request) -> Response:
         """What the instance's metadata service would say; for debugging permissions without a booted guest."""
-        with current().holding("sts"):
-            credentials = current().sessions.credentials(request.args["instance_id"])
+        with self._runtime.locks.holding("sts"):
+            credentials = self._sessions.credentials(request.args["instance_id"])
         return _json(vars(credentials) if credentials else {"error": "no such instance, or it has no role"})
 
     def _faults(self, request: Request) -> Response:
-        return _json(current().faults.list())
+        return _json(self._runtime.faults.list())
 
     def _add_fault(self, request: Request) -> Response:
-        fault = current().faults.add(parse(request.get_json(force=True)))
+        fault = self._runtime.faults.add(parse(request.get_json(force=True)))
         if fault.kind == "interruption":
-            timer = threading.Timer(fault.due_epoch_s - time.time(), _interrupt, (fault.instance_id,))
+            timer = threading.Timer(fault.due_epoch_s - time.time(), self._interrupt, (fault.instance_id,))
             timer.daemon = True
             timer.start()
         return _json({"id": fault.id})
 
     def _clear_faults(self, request: Request) -> Response:
-        return _json({"cleared": current().faults.clear(request.args.get("id"))})
+        return _json({"cleared": self._runtime.faults.clear(request.args.get("id"))})
 
     def _kill(self, request: Request) -> Response:
         """Instance death: the machine is gone at once, nobody was asked."""
         instance_id = str(request.get_json(force=True)["instance_id"])
-        if current().hypervisor.state(instance_id) is None:
+        if self._runtime.hypervisor.state(instance_id) is None:
             raise ValueError(f"no instance {instance_id} runs in this cloud")
-        lifecycle.end_by_itself(instance_id, "Server.InternalError", hard=True)
+        lifecycle.end_by_itself(self._runtime.hypervisor, instance_id, "Server.InternalError", hard=True)
         return _json({"killed": instance_id})
 
     def _pace(self, request: Request) -> Response:
-        return _json(current().pace.described())
+        return _json(self._runtime.pace.described())
 
     def _begin_pace(self, request: Request) -> Response:
         """Instances that run already keep their state; buckets are full."""
         wanted = request.get_json(force=True)
-        current().pace.begin(wanted["pace"], Clock(float(wanted.get("scale", 1.0))))
+        self._runtime.pace.begin(wanted["pace"], Clock(float(wanted.get("scale", 1.0))))
         return self._pace(request)
 
     def _end_pace(self, request: Request) -> Response:
-        current().pace.end()
+        self._runtime.pace.end()
         return self._pace(request)
 
+    def _interrupt(self, instance_id: str) -> None:
+        """The end that was announced, unless the fault was lifted since."""
+        if self._runtime.faults.interruption_epoch_s(instance_id) is not None:
+            hypervisor = self._runtime.hypervisor
+            lifecycle.end_by_itself(hypervisor, instance_id, "Server.SpotInstanceTermination", hard=False)
 
-def _interrupt(instance_id: str) -> None:
-    """The end that was announced, unless the fault was lifted since."""
-    if current().faults.interruption_epoch_s(instance_id) is not None:
-        lifecycle.end_by_itself(instance_id, "Server.SpotInstanceTermination", hard=False)
-
-
-def _refreshed() -> list[Any]:
-    backends = list(lifecycle.all_backends())
-    for backend in backends:
-        lifecycle.refresh(backend)
-    return backends
+    def _refreshed(self) -> list[Any]:
+        backends = list(lifecycle.all_backends())
+        for backend in backends:
+            lifecycle.refresh(self._runtime, backend)
+        return backends
 
 
 def _shown(instance: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from werkzeug import Request, Response
@@ -20,33 +20,28 @@ from localcloud import (
     credential_errors,
     dlm,
     doors,
-    keys,
     parameters,
     reachability,
     signatures,
 )
-from localcloud.api_log import ApiLog
 from localcloud.clients import ACCOUNT_ID
+from localcloud.control_plane import ControlPlane, Environ, StartResponse, WsgiApp
 from localcloud.credential_errors import Refused
 from localcloud.roles import Session
 from localcloud.routes import Routes
-from localcloud.runtime import current
 from localcloud.validation import check, tokens
 from localcloud.validation.refusal import Refusal
 
-StartResponse = Callable[..., Any]
-Environ = dict[str, Any]
-WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 _LAUNCHES = ("RunInstances", "CreateFleet")
 
 
 class Application:
     """WSGI application of the whole cloud. Guests get a second one that hides the cloud's own routes."""
 
-    def __init__(self, moto_app: WsgiApp, log: ApiLog, routes: Routes | None, hosts: tuple[str, ...] = ()) -> None:
+    def __init__(self, plane: ControlPlane, routes: Routes | None, hosts: tuple[str, ...] = ()) -> None:
         """`hosts`: names of the server, where they are not those of loopback."""
-        self._moto = moto_app
-        self._log = log
+        self._plane = plane
+        self._locks = plane.runtime.locks
         self._routes = routes
         self._inside = routes is None
         self._hosts = hosts
@@ -62,12 +57,12 @@ class Application:
         call = calls.identify(environ)
         session, verdict = None, authorization.Verdict()
         try:
-            key = signatures.verify(signatures.received(environ), keys.held)
-            parameters.seed(call.region)
-            with current().holding(call.service, call.action):
-                session = keys.session_of(key)
-                verdict = authorization.judge(call, session)
-            response = current().pace.answer(call, lambda: self._answer(call, session, verdict, environ))
+            key = signatures.verify(signatures.received(environ), self._plane.keys.held)
+            parameters.seed(self._locks, call.region)
+            with self._locks.holding(call.service, call.action):
+                session = self._plane.keys.session_of(key)
+                verdict = self._plane.judge.judge(call, session)
+            response = self._plane.runtime.pace.answer(call, lambda: self._answer(call, session, verdict, environ))
         except Refused as error:
             response = credential_errors.answer(call, error)
         except NotImplementedError as error:
@@ -99,30 +94,30 @@ class Application:
     def _served(
         self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, environ: Environ
     ) -> Response:
-        if current().faults.throttled(call.service, call.action):
+        if self._plane.runtime.faults.throttled(call.service, call.action):
             return answers.throttled(call)
         if self._inside:
-            with current().lock:
+            with self._locks.whole:
                 lacks = reachability.missing(call, session)
             if lacks:
                 return answers.error(call, "EndpointUnreachable", f"no way to the endpoint: {lacks}", status=503)
         if verdict.denial:
             return answers.denied(call, str(verdict.denial))
-        check.check(call, environ)
+        check.check(call, environ, self._locks)
         if call.service == "cloudformation":  # it calls back, so it must not hold the lock
             from localcloud.cloudformation import api
 
-            return api.handle(Request(environ))
+            return api.handle(Request(environ), self._plane.cloudformation)
         if call.service == "dlm":
             return dlm.handle(Request(environ), call.region, ACCOUNT_ID)
-        with current().holding(call.service, call.action):
-            body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
+        with self._locks.holding(call.service, call.action):
+            body, status, headers = run_wsgi_app(self._plane.moto, environ, buffered=True)
             # not joined: of an answer to HEAD the length would become that of nothing
             kept = [(name, value) for name, value in headers if not name.lower().startswith("access-control-")]
             response = Response(list(body), status, kept)
             tokens.remember(call, response.get_data)
             if (call.service, call.action) == ("sts", "AssumeRole"):
-                current().sessions.assumed(session, call.form, response.get_data(as_text=True))
+                self._plane.sessions.assumed(session, call.form, response.get_data(as_text=True))
             return response
 
     def _record(
@@ -132,7 +127,7 @@ class Application:
         body = response.get_data() if failed or call.action in _LAUNCHES else b""
         named = "\n".join(call.form.values()).encode() + call.body
         made = b"" if failed else body  # an error's text may name the caller
-        self._log.add(
+        self._plane.log.add(
             service=call.service,
             action=call.action,
             caller=session.name if session else call.access_key_id,

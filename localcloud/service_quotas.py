@@ -9,7 +9,8 @@ from moto.core.exceptions import JsonRESTError
 from moto.servicequotas.responses import ServiceQuotasResponse
 
 from localcloud.ec2 import quotas
-from localcloud.runtime import current
+from localcloud.faults import Faults
+from localcloud.runtime import bound
 
 # Told, and lowered by the `quota` fault; launches are held to EC2's vCPUs alone.
 TOLD = {
@@ -24,6 +25,8 @@ TOLD = {
 
 
 class ServiceQuotas(ServiceQuotasResponse):
+    faults: Faults
+
     def list_service_quotas(self) -> str:
         return json.dumps({"Quotas": self._of_ec2()})
 
@@ -50,7 +53,7 @@ class ServiceQuotas(ServiceQuotasResponse):
 
     def _told(self, name: str) -> dict[str, object]:
         service, code = self._asked("ServiceCode"), self._asked("QuotaCode")
-        lowered = current().faults.quota(code)
+        lowered = self.faults.quota(code)
         return {
             "ServiceCode": service,
             "QuotaArn": f"arn:aws:servicequotas:{self.region}:{self.current_account}:{service}/{code}",
@@ -65,8 +68,8 @@ class ServiceQuotas(ServiceQuotasResponse):
     def _of_ec2(self) -> list[dict[str, object]]:
         if self._asked("ServiceCode") != "ec2":
             return []
-        return [quotas.shown(quota, self.region, self.current_account) for quota in quotas.QUOTAS]
+        return [quotas.shown(self.faults, quota, self.region, self.current_account) for quota in quotas.QUOTAS]
 
 
-def install() -> None:
-    moto.servicequotas.urls.url_paths["{0}/$"] = ServiceQuotas.dispatch
+def install(faults: Faults) -> None:
+    moto.servicequotas.urls.url_paths["{0}/$"] = bound(ServiceQuotas, faults=faults).dispatch

@@ -23,26 +23,30 @@ from moto.s3.models import FakeBucket
 
 from localcloud import budgets, cost_tags, rds, service_quotas
 from localcloud.ec2 import lifecycle
+from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.efs import Efs
 from localcloud.filesystems.fsx import Fsx
-from localcloud.runtime import current
+from localcloud.runtime import Runtime, bound
+from localcloud.ssh_keys import PushedKeys
 from localcloud.validation.refusal import Refusal
 
 
-def install() -> None:
+def install(runtime: Runtime, pushed_keys: PushedKeys, contents: Contents | None) -> None:
+    """`contents`: of FSx's and EFS's file systems; None where no machine boots, which could look."""
     budgets.install()
-    service_quotas.install()
+    service_quotas.install(runtime.faults)
     cost_tags.install()
-    rds.install()
+    rds.install(runtime)
     moto.cloudtrail.urls.url_paths["{0}/$"] = CloudTrail.dispatch
     moto.dynamodb.urls.url_paths["{0}/"] = Tables.dispatch
-    moto.ec2instanceconnect.urls.url_paths["{0}/$"] = InstanceConnect.dispatch
-    moto.fsx.urls.url_paths["{0}/$"] = Fsx.dispatch
+    moto.ec2instanceconnect.urls.url_paths["{0}/$"] = bound(InstanceConnect, pushed_keys=pushed_keys).dispatch
+    moto.fsx.urls.url_paths["{0}/$"] = bound(Fsx, contents=contents).dispatch
     for path, handler in list(moto.route53.urls.url_paths.items()):
         if handler == Route53.dispatch:
             moto.route53.urls.url_paths[path] = PrivateZones.dispatch
+    efs = bound(Efs, contents=contents)
     for path in moto.efs.urls.url_paths:
-        moto.efs.urls.url_paths[path] = Efs.dispatch
+        moto.efs.urls.url_paths[path] = efs.dispatch
     FakeBucket.get_permission = _bucket_permission  # type: ignore[method-assign, assignment]
 
 
@@ -62,6 +66,8 @@ class Tables(DynamoHandler):
 
 
 class InstanceConnect(Ec2InstanceConnectResponse):
+    pushed_keys: PushedKeys
+
     def send_ssh_public_key(self) -> str:
         request = json.loads(self.body)
         instance = lifecycle.find(request["InstanceId"])
@@ -71,7 +77,7 @@ class InstanceConnect(Ec2InstanceConnectResponse):
             raise JsonRESTError(
                 "EC2InstanceStateInvalidException", f"Instance {instance.id} is {instance.state}, not running"
             )
-        current().pushed_keys.push(instance.id, request["InstanceOSUser"], request["SSHPublicKey"])
+        self.pushed_keys.push(instance.id, request["InstanceOSUser"], request["SSHPublicKey"])
         return json.dumps({"RequestId": secrets.token_hex(16), "Success": True})
 
 

@@ -20,11 +20,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.sync.server import Server, ServerConnection, serve
 
-from localcloud import authorization, doors, keys, signatures
+from localcloud import doors, signatures
+from localcloud.authorization import Judge
 from localcloud.calls import Call
 from localcloud.credential_errors import Refused
 from localcloud.ec2 import connect, lifecycle
-from localcloud.runtime import current
+from localcloud.keys import Keys
+from localcloud.runtime import Locks, Runtime
 
 MAX_DURATION_S = 3600
 _PORTS = (22, 3389)  # the only ports that AWS lets through
@@ -43,41 +45,57 @@ class Target:
     duration_s: int
 
 
-def start(host: str, port: int) -> Server:
-    server = serve(_handle, host, port, compression=None, max_size=None, process_request=_admit)
-    threading.Thread(target=server.serve_forever, name="tunnel", daemon=True).start()
-    return server
+class Tunnels:
+    def __init__(self, runtime: Runtime, keys: Keys, judge: Judge) -> None:
+        self._runtime = runtime
+        self._keys = keys
+        self._judge = judge
+
+    def start(self, host: str, port: int) -> Server:
+        server = serve(self._handle, host, port, compression=None, max_size=None, process_request=self._admit)
+        threading.Thread(target=server.serve_forever, name="tunnel", daemon=True).start()
+        return server
+
+    def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        """None lets it in."""
+        headers = {name.lower(): value for name, value in request.headers.raw_items()}
+        reason = doors.refuses(headers.get("host", ""), headers.get("origin"))
+        try:
+            reason = reason or self._denial(signatures.Received("GET", request.path, headers))
+        except Refused as error:
+            reason = f"the signature does not hold: {error.kind}"
+        return connection.respond(HTTPStatus.FORBIDDEN, f"{reason}\n") if reason else None
+
+    def _denial(self, request: signatures.Received) -> str | None:
+        """Raises Refused."""
+        key = signatures.verify(request, self._keys.held)
+        query = request.query
+        region = query["X-Amz-Credential"].split("/")[2]
+        call = Call("ec2-instance-connect", region, "OpenTunnel", key, query)
+        with self._runtime.locks.whole:
+            denial = self._judge.judge(call, self._keys.session_of(key)).denial
+        return str(denial) if denial else None
+
+    def _handle(self, websocket: ServerConnection) -> None:
+        try:
+            target = target_of(websocket.request.path if websocket.request else "", self._runtime.locks)
+            remote = self._runtime.hypervisor.connect(target.vpc_id, target.private_ip, target.port)
+        except BadRequest as error:
+            websocket.close(1008, _reason(str(error)))
+            return
+        except OSError as error:
+            websocket.close(1011, _reason(f"cannot connect: {error}"))
+            return
+        _carry(websocket, remote, target.duration_s)
 
 
-def _admit(connection: ServerConnection, request: Request) -> Response | None:
-    """None lets it in."""
-    headers = {name.lower(): value for name, value in request.headers.raw_items()}
-    reason = doors.refuses(headers.get("host", ""), headers.get("origin"))
-    try:
-        reason = reason or _denial(signatures.Received("GET", request.path, headers))
-    except Refused as error:
-        reason = f"the signature does not hold: {error.kind}"
-    return connection.respond(HTTPStatus.FORBIDDEN, f"{reason}\n") if reason else None
-
-
-def _denial(request: signatures.Received) -> str | None:
-    """Raises Refused."""
-    key = signatures.verify(request, keys.held)
-    query = request.query
-    region = query["X-Amz-Credential"].split("/")[2]
-    call = Call("ec2-instance-connect", region, "OpenTunnel", key, query)
-    with current().lock:
-        denial = authorization.judge(call, keys.session_of(key)).denial
-    return str(denial) if denial else None
-
-
-def target_of(url: str) -> Target:
+def target_of(url: str, locks: Locks) -> Target:
     """Raises BadRequest."""
     parts = urlsplit(url)
     query = {key: values[0] for key, values in parse_qs(parts.query).items()}
     if parts.path != "/openTunnel":
         raise BadRequest(f"unknown path {parts.path}; expected /openTunnel")
-    vpc_id = _vpc_of(query.get("instanceConnectEndpointId", ""), query.get("privateIpAddress", ""))
+    vpc_id = _vpc_of(query.get("instanceConnectEndpointId", ""), query.get("privateIpAddress", ""), locks)
     try:
         port, duration_s = int(query.get("remotePort", "22")), int(query.get("maxTunnelDuration", MAX_DURATION_S))
     except ValueError as error:
@@ -89,13 +107,13 @@ def target_of(url: str) -> Target:
     return Target(vpc_id, query["privateIpAddress"], port, duration_s)
 
 
-def _vpc_of(endpoint_id: str, private_ip: str) -> str:
+def _vpc_of(endpoint_id: str, private_ip: str, locks: Locks) -> str:
     """The endpoint's, which must have this address."""
     try:
         address = ipaddress.ip_address(private_ip)
     except ValueError as error:
         raise BadRequest(f"privateIpAddress {private_ip!r} is not an address") from error
-    with current().lock:
+    with locks.whole:
         for backend in lifecycle.all_backends():
             if endpoint := connect.endpoints(backend).get(endpoint_id):
                 vpc = backend.get_vpc(endpoint["VpcId"])
@@ -105,17 +123,8 @@ def _vpc_of(endpoint_id: str, private_ip: str) -> str:
     raise BadRequest(f"the instance connect endpoint {endpoint_id!r} does not exist")
 
 
-def _handle(websocket: ServerConnection) -> None:
-    try:
-        target = target_of(websocket.request.path if websocket.request else "")
-        remote = current().hypervisor.connect(target.vpc_id, target.private_ip, target.port)
-    except BadRequest as error:
-        websocket.close(1008, _reason(str(error)))
-        return
-    except OSError as error:
-        websocket.close(1011, _reason(f"cannot connect: {error}"))
-        return
-    timer = threading.Timer(target.duration_s, _expire, (websocket, remote))
+def _carry(websocket: ServerConnection, remote: socket.socket, duration_s: int) -> None:
+    timer = threading.Timer(duration_s, _expire, (websocket, remote))
     timer.daemon = True
     timer.start()
     back = threading.Thread(target=_to_client, args=(remote, websocket), daemon=True)

@@ -27,18 +27,11 @@ _ACTIONS: dict[str, Action] = {**stack_actions.ACTIONS, **change_set_actions.ACT
 
 
 @functools.cache
-def default_service() -> Service:
-    from localcloud.clients import client
-
-    return Service(client)
-
-
-@functools.cache
 def _model() -> Any:
     return get_service_model("cloudformation")
 
 
-def handle(request: Request, service: Service | None = None) -> Response:
+def handle(request: Request, service: Service) -> Response:
     """Answers one request; whatever goes wrong is answered as an AWS error."""
     request_id = str(uuid.uuid4())
     try:
@@ -46,7 +39,7 @@ def handle(request: Request, service: Service | None = None) -> Response:
         operation = _operation(action)
         given = _parse(operation, request)
         requests.check_model(operation.input_shape, given)
-        result = _ACTIONS[action](service or default_service(), _region(request), given)
+        result = _ACTIONS[action](service, _region(request), given)
         context = SerializationContext(request_id=request_id)
         answer = QuerySerializer(operation, context=context).serialize(_without_none(result))
         return Response(answer["body"], status=answer["status_code"], headers=answer["headers"])

@@ -62,12 +62,18 @@ class Operation:
     """One operation on a stack. `cancelled` ends waiting in the resources being made."""
 
     def __init__(
-        self, stack: Stack, clients: Clients, imported: Callable[[str], Any], in_use_timeout_s: float = 120.0
+        self,
+        stack: Stack,
+        clients: Clients,
+        imported: Callable[[str], Any],
+        in_use_timeout_s: float = 120.0,
+        knows_profile: Callable[[str], bool] = lambda name: True,
     ) -> None:
         self.stack = stack
         self.clients = clients
         self.imported = imported
         self.in_use_timeout_s = in_use_timeout_s
+        self.knows_profile = knows_profile
         self.cancelled = threading.Event()
         self.check_outputs: Callable[[list[Output]], None] = lambda outputs: None
         self.abandoned = False  # the stack is being deleted: neither roll back nor complete
@@ -92,6 +98,7 @@ class Operation:
             tags=self.stack.revision.tags,
             cancelled=cancelled or threading.Event(),
             announce=announce,
+            knows_profile=self.knows_profile,
         )
 
     def create(self, logical_id: str) -> StackResource:

@@ -24,9 +24,15 @@ ACCOUNT_ID = "123456789012"
 class Service:
     """CloudFormation's state. `clients(service, region)` gives the boto3 clients that make resources."""
 
-    def __init__(self, clients: Clients, account_id: str = ACCOUNT_ID) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        account_id: str = ACCOUNT_ID,
+        knows_profile: Callable[[str], bool] = lambda name: True,
+    ) -> None:
         self.clients = clients
         self.account_id = account_id
+        self.knows_profile = knows_profile
         self.lock = threading.RLock()
         self._stacks: list[Stack] = []
         self._running: dict[str, tuple[Operation, threading.Thread]] = {}
@@ -151,7 +157,7 @@ class Service:
         """Sets the first status and does the rest in a thread."""
         stack.operation_id = str(uuid.uuid4())
         stack.set_status(status, "User Initiated")
-        operation = Operation(stack, self.clients, self.imported(stack.region))
+        operation = Operation(stack, self.clients, self.imported(stack.region), knows_profile=self.knows_profile)
         operation.check_outputs = lambda outputs: self.refuse_exports(stack, outputs)
 
         def run() -> None:

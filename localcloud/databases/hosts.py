@@ -1,4 +1,4 @@
-"""The machine of a database, from CreateDBInstance to DeleteDBInstance. Callers hold the runtime's lock."""
+"""The machine of a database, from CreateDBInstance to DeleteDBInstance. Callers hold the cloud's lock."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from localcloud.databases import guest
 from localcloud.ec2 import catalogue
 from localcloud.ec2 import spec as ec2_spec
 from localcloud.filesystems import network
-from localcloud.machines.spec import BootFault, Hardware, InstanceSpec, Interface
+from localcloud.machines.spec import BootFault, Hardware, Hypervisor, InstanceSpec, Interface
 from localcloud.no_boot import NoBoot
-from localcloud.runtime import current
+from localcloud.runtime import Runtime
 
 ENGINES = ("mariadb",)
 ANSWER_TIMEOUT_S = 300.0
@@ -32,11 +32,11 @@ _SMALL = Hardware(vcpus=2, memory_mib=2048, gpus=0, gpu_name=None, gpu_memory_mi
 _hosts: dict[str, InstanceSpec] = {}  # by the database's ARN
 
 
-def boots(database: DBInstance) -> bool:
-    return database.engine in ENGINES and not isinstance(current().hypervisor, NoBoot)
+def boots(runtime: Runtime, database: DBInstance) -> bool:
+    return database.engine in ENGINES and not isinstance(runtime.hypervisor, NoBoot)
 
 
-def start(database: DBInstance) -> None:
+def start(runtime: Runtime, database: DBInstance) -> None:
     """Boot it; `available` once its port answers, `failed` where it does not."""
     ec2 = ec2_backends[database.account_id][database.region]
     subnet = _subnet(ec2, database)
@@ -46,15 +46,15 @@ def start(database: DBInstance) -> None:
     interface = network.connect(ec2, subnet, groups, "RDSNetworkInterface")
     spec = _spec(ec2, database, subnet, interface)
     _hosts[database.db_instance_arn] = spec
-    current().hypervisor.start(spec, BootFault())
-    _in_background(spec, lambda: _await_answer(database, spec))
+    runtime.hypervisor.start(spec, BootFault())
+    _in_background(spec, lambda: _await_answer(runtime, database, spec))
 
 
-def end(database: DBInstance, gone: Callable[[], None]) -> None:
+def end(runtime: Runtime, database: DBInstance, gone: Callable[[], None]) -> None:
     """End its machine at once, for what is on it is deleted; `gone` is called when it has ended."""
     spec = _hosts[database.db_instance_arn]
-    current().hypervisor.terminate(spec.instance_id, hard=True)
-    _in_background(spec, lambda: _await_end(database, spec, gone))
+    runtime.hypervisor.terminate(spec.instance_id, hard=True)
+    _in_background(spec, lambda: _await_end(runtime, database, spec, gone))
 
 
 def has_machine(database: DBInstance) -> bool:
@@ -134,31 +134,31 @@ def _in_background(spec: InstanceSpec, work: Callable[[], None]) -> None:
     threading.Thread(target=work, name=f"database-{spec.instance_id}", daemon=True).start()
 
 
-def _await_answer(database: DBInstance, spec: InstanceSpec) -> None:
+def _await_answer(runtime: Runtime, database: DBInstance, spec: InstanceSpec) -> None:
     deadline = time.monotonic() + ANSWER_TIMEOUT_S
-    hypervisor, answered = current().hypervisor, False
+    hypervisor, answered = runtime.hypervisor, False
     while not answered and time.monotonic() < deadline and hypervisor.state(spec.instance_id) != "terminated":
         time.sleep(_ASK_EVERY_S)
-        answered = _answers(spec.vpc_id, _address(spec), int(database.port or 3306))
-    with current().lock:
+        answered = _answers(hypervisor, spec.vpc_id, _address(spec), int(database.port or 3306))
+    with runtime.locks.whole:
         if database.status == "creating":
             database.status = "available" if answered else "failed"
 
 
-def _answers(vpc_id: str, address: str, port: int) -> bool:
+def _answers(hypervisor: Hypervisor, vpc_id: str, address: str, port: int) -> bool:
     """The server greets whoever connects."""
     try:
-        with current().hypervisor.connect(vpc_id, address, port) as connection:
+        with hypervisor.connect(vpc_id, address, port) as connection:
             connection.settimeout(_GREETING_TIMEOUT_S)
             return bool(connection.recv(1))
     except OSError:
         return False
 
 
-def _await_end(database: DBInstance, spec: InstanceSpec, gone: Callable[[], None]) -> None:
-    while current().hypervisor.state(spec.instance_id) != "terminated":
+def _await_end(runtime: Runtime, database: DBInstance, spec: InstanceSpec, gone: Callable[[], None]) -> None:
+    while runtime.hypervisor.state(spec.instance_id) != "terminated":
         time.sleep(0.1)
-    with current().lock:
+    with runtime.locks.whole:
         del _hosts[database.db_instance_arn]
         network.disconnect(ec2_backends[database.account_id][database.region], spec.interfaces[0].interface_id)
         gone()

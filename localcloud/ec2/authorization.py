@@ -19,11 +19,12 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.utils import convert_tag_spec
 from werkzeug.datastructures import Headers, MultiDict
 
+from localcloud import roles
 from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import kept, launch, placement, reservations
+from localcloud.pace.hooks import Pace
 from localcloud.resources import Check, Keys, of_key
-from localcloud.runtime import current
 
 _KINDS = {
     "i": "instance", "vol": "volume", "eni": "network-interface", "sg": "security-group", "subnet": "subnet",
@@ -37,16 +38,16 @@ _ENCRYPTED_LAUNCH = (
 )  # fmt: skip
 
 
-def checks(call: Call) -> list[Check]:
+def checks(pace: Pace, call: Call) -> list[Check]:
     parameters = _parameters(call)
     backend: EC2Backend = ec2_backends[ACCOUNT_ID][call.region]
     if call.action == "RunInstances":
-        return list(_run(backend, parameters))
+        return list(_run(pace, backend, parameters))
     if call.action == "CreateFleet":
-        return list(_fleet(backend, parameters))
+        return list(_fleet(pace, backend, parameters))
     if call.action.startswith("Describe"):
         return [Check(f"ec2:{call.action}", "*")]
-    return list(_named(backend, call.action, parameters))
+    return list(_named(pace, backend, call.action, parameters))
 
 
 def _parameters(call: Call) -> dict[str, Any]:
@@ -66,9 +67,9 @@ def arn(backend: EC2Backend, resource_id: str) -> str:
     return f"arn:aws:ec2:{backend.region_name}:{account}:{kind}/{resource_id}"
 
 
-def _resource_tags(backend: EC2Backend, resource_id: str) -> Keys:
+def _resource_tags(pace: Pace, backend: EC2Backend, resource_id: str) -> Keys:
     ours = _kept_tags(kept.find(backend, resource_id))
-    tags = current().pace.tags_in_policies(resource_id, dict(backend.tags.get(resource_id, {})))
+    tags = pace.tags_in_policies(resource_id, dict(backend.tags.get(resource_id, {})))
     return ours | _tag_keys(tags)
 
 
@@ -86,7 +87,7 @@ def _request_tags(tags: dict[str, str]) -> Keys:
     return keys | ({"aws:TagKeys": tuple(tags)} if tags else {})
 
 
-def _named(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iterator[Check]:
+def _named(pace: Pace, backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iterator[Check]:
     """The resources whose ids the parameters hold."""
     request_tags = {tag["Key"]: tag.get("Value", "") for tag in parameters.get("Tags") or []}
     ids = [value for value in _strings(parameters) if value.partition("-")[0] in _KINDS and _is_id(value)]
@@ -94,7 +95,7 @@ def _named(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iter
         yield Check(
             f"ec2:{action}",
             arn(backend, resource_id),
-            _resource_tags(backend, resource_id) | _request_tags(request_tags),
+            _resource_tags(pace, backend, resource_id) | _request_tags(request_tags),
         )
     for volume_id in ids if action == "AttachVolume" else ():
         key_id = backend.volumes[volume_id].kms_key_id if volume_id in backend.volumes else None
@@ -123,7 +124,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(inner)
 
 
-def _run(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
+def _run(pace: Pace, backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
     try:
         request = launch.merged(backend, parameters)
         nics = launch.network_interfaces(backend, request)
@@ -140,9 +141,9 @@ def _run(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
     named = {request.get("ImageId")} | {nic["SubnetId"] for nic in nics}
     named |= {group for nic in nics for group in nic.get("Groups") or []}
     for resource_id in sorted(filter(None, named)):
-        yield Check("ec2:RunInstances", arn(backend, resource_id), common | _resource_tags(backend, resource_id))
+        yield Check("ec2:RunInstances", arn(backend, resource_id), common | _resource_tags(pace, backend, resource_id))
     if template := common.get("ec2:LaunchTemplate"):
-        template_tags = _resource_tags(backend, template[0].rpartition("/")[2])
+        template_tags = _resource_tags(pace, backend, template[0].rpartition("/")[2])
         yield Check("ec2:RunInstances", template[0], common | template_tags)
     if group_name := (request.get("Placement") or {}).get("GroupName"):
         tagged = _kept_tags(kept.of(backend, placement.GROUPS).get(group_name))
@@ -174,8 +175,6 @@ def _launch_keys(backend: EC2Backend, request: dict[str, Any], parameters: dict[
 
 
 def _profile(request: dict[str, Any]) -> Any:
-    from localcloud import roles
-
     chosen = request.get("IamInstanceProfile") or {}
     for profile in roles.iam().instance_profiles.values():
         if profile.arn == chosen.get("Arn") or profile.name == chosen.get("Name"):
@@ -194,7 +193,7 @@ def _pass_role(request: dict[str, Any]) -> Iterator[Check]:
         yield Check("iam:PassRole", role.arn, {"iam:PassedToService": ("ec2.amazonaws.com",)})
 
 
-def _fleet(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
+def _fleet(pace: Pace, backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
     """CreateFleet itself, and each launch that it may make."""
     specs = {spec["ResourceType"]: spec.get("Tags") or [] for spec in parameters.get("TagSpecifications") or []}
     fleet_tags = {tag["Key"]: tag.get("Value", "") for tag in specs.get("fleet", [])}
@@ -206,4 +205,4 @@ def _fleet(backend: EC2Backend, parameters: dict[str, Any]) -> Iterator[Check]:
             request = {"LaunchTemplate": config["LaunchTemplateSpecification"], "TagSpecifications": instance_specs}
             if override.get("InstanceType"):
                 request["InstanceType"] = override["InstanceType"]
-            yield from _run(backend, request)
+            yield from _run(pace, backend, request)

@@ -10,29 +10,29 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from localcloud.runtime import current
+from localcloud.machines.spec import Hypervisor
 
 _last: dict[str, threading.Thread] = {}
 
 
-def attach(instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
-    _later(volume_id, lambda: current().hypervisor.attach_volume(instance_id, volume_id, size_gib, device))
+def attach(hypervisor: Hypervisor, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
+    _later(volume_id, lambda: hypervisor.attach_volume(instance_id, volume_id, size_gib, device))
 
 
-def detach(instance_id: str, volume_id: str) -> None:
-    _later(volume_id, lambda: current().hypervisor.detach_volume(instance_id, volume_id))
+def detach(hypervisor: Hypervisor, instance_id: str, volume_id: str) -> None:
+    _later(volume_id, lambda: hypervisor.detach_volume(instance_id, volume_id))
 
 
-def grow(volume_id: str, size_gib: int) -> None:
-    _later(volume_id, lambda: current().hypervisor.grow_volume(volume_id, size_gib))
+def grow(hypervisor: Hypervisor, volume_id: str, size_gib: int) -> None:
+    _later(volume_id, lambda: hypervisor.grow_volume(volume_id, size_gib))
 
 
-def delete(volume_id: str) -> None:
-    _later(volume_id, lambda: current().hypervisor.delete_volume(volume_id))
+def delete(hypervisor: Hypervisor, volume_id: str) -> None:
+    _later(volume_id, lambda: hypervisor.delete_volume(volume_id))
 
 
 def _later(volume_id: str, work: Callable[[], None]) -> None:
-    """The caller holds the runtime's lock."""
+    """The caller holds the cloud's lock."""
     before = _last.get(volume_id)
 
     def run() -> None:

@@ -12,7 +12,7 @@ from moto.ec2.responses import EC2Response
 
 from localcloud.ec2 import kept
 from localcloud.ec2.errors import Ec2Error
-from localcloud.runtime import current
+from localcloud.runtime import Runtime
 
 _ENDPOINTS = "instance connect endpoints"
 
@@ -32,6 +32,8 @@ def _get(backend: EC2Backend, endpoint_id: str) -> kept.Record:
 
 
 class ConnectEndpointActions(EC2Response):
+    runtime: Runtime
+
     def create_instance_connect_endpoint(self) -> ActionResult:
         subnet = self.ec2_backend.get_subnet(self._get_param("SubnetId"))
         if any(e["VpcId"] == subnet.vpc_id for e in endpoints(self.ec2_backend).values()):
@@ -53,7 +55,7 @@ class ConnectEndpointActions(EC2Response):
             "InstanceConnectEndpointArn": arn,
             "State": "create-complete",
             "StateMessage": "",
-            "DnsName": current().tunnel_address,
+            "DnsName": self.runtime.tunnel_address,
             "FipsDnsName": "",
             "NetworkInterfaceIds": [],
             "VpcId": subnet.vpc_id,

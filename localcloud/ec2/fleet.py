@@ -13,6 +13,7 @@ from moto.ec2.responses import EC2Response
 from localcloud.ec2 import kept, launch
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.instances import once
+from localcloud.runtime import Runtime
 from localcloud.validation.refusal import Refusal
 
 Request = dict[str, Any]
@@ -20,13 +21,15 @@ _FLEETS = "fleets"
 
 
 class FleetActions(EC2Response):
+    runtime: Runtime
+
     def create_fleet(self) -> ActionResult:
         request, backend = dict(self.params), self.ec2_backend
         if request.get("Type") != "instant":
             raise Ec2Error("UnsupportedOperation", "The local cloud knows fleets of type instant only")
         if request.pop("DryRun", False):
             self.error_on_dryrun()
-        return ActionResult(once(backend, "CreateFleet", request, lambda: _create(backend, request)))
+        return ActionResult(once(backend, "CreateFleet", request, lambda: _create(self.runtime, backend, request)))
 
     def describe_fleets(self) -> ActionResult:
         ids = self._get_param("FleetIds") or []
@@ -34,7 +37,7 @@ class FleetActions(EC2Response):
         return ActionResult({"Fleets": [fleet for key, fleet in fleets.items() if not ids or key in ids]})
 
 
-def _create(backend: EC2Backend, request: Request) -> Request:
+def _create(runtime: Runtime, backend: EC2Backend, request: Request) -> Request:
     capacity = request["TargetCapacitySpecification"]
     wanted = int(capacity["TotalTargetCapacity"])
     spot = capacity.get("DefaultTargetCapacityType") == "spot"
@@ -50,7 +53,8 @@ def _create(backend: EC2Backend, request: Request) -> Request:
         where = {"LaunchTemplateAndOverrides": _shown(backend, template, override), "Lifecycle": lifecycle}
         try:
             smallest = missing if least >= wanted else 1
-            ids, instance_type = _launch(backend, request, template, override, (smallest, missing), spot, fleet_id)
+            counts = (smallest, missing)
+            ids, instance_type = _launch(runtime, backend, request, template, override, counts, spot, fleet_id)
         except (EC2ClientError, Refusal) as error:
             errors.append(where | {"ErrorCode": error.code, "ErrorMessage": error.message})
         else:
@@ -70,6 +74,7 @@ def _pools(request: Request) -> list[tuple[Request, Request]]:
 
 
 def _launch(
+    runtime: Runtime,
     backend: EC2Backend,
     request: Request,
     template: Request,
@@ -92,7 +97,7 @@ def _launch(
     tags = [spec for spec in request.get("TagSpecifications") or [] if spec["ResourceType"] in ("instance", "volume")]
     fleet_tag = {"ResourceType": "instance", "Tags": [{"Key": "aws:ec2:fleet-id", "Value": fleet_id}]}
     launch_request["TagSpecifications"] = [*tags, fleet_tag]
-    reservation = launch.run(backend, launch_request)
+    reservation = launch.run(runtime, backend, launch_request)
     return [instance.id for instance in reservation.instances], reservation.instances[0].instance_type
 
 

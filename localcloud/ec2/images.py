@@ -14,7 +14,7 @@ from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 
 from localcloud.ec2.errors import Ec2Error
-from localcloud.runtime import current
+from localcloud.runtime import Runtime
 
 _COPIED = ("image_type", "hypervisor", "root_device_name", "root_device_type", "sriov", "boot_mode")
 
@@ -35,6 +35,8 @@ def root_size_gib(image: Ami) -> int:
 
 
 class ImageActions(EC2Response):
+    runtime: Runtime
+
     def create_image(self) -> ActionResult:
         backend, name = self.ec2_backend, str(self._get_param("Name") or "")
         instance = backend.get_instance(self._get_param("InstanceId"))
@@ -48,7 +50,7 @@ class ImageActions(EC2Response):
         image.state = "pending"
         reboots = instance.state == "running" and not self._get_param("NoReboot")
         threading.Thread(
-            target=_copy, args=(instance.id, image, reboots), name=f"image {image.id}", daemon=True
+            target=_copy, args=(self.runtime, instance.id, image, reboots), name=f"image {image.id}", daemon=True
         ).start()
         return ActionResult({"ImageId": image.id})
 
@@ -56,7 +58,7 @@ class ImageActions(EC2Response):
         image_id = self._get_param("ImageId")
         image = self.ec2_backend.amis.get(image_id)
         result = super().deregister_image()
-        current().hypervisor.delete_image(image_id)
+        self.runtime.hypervisor.delete_image(image_id)
         answer: dict[str, Any] = {"Return": True}
         if image and self._get_param("DeleteAssociatedSnapshots"):
             snapshot = image.ebs_snapshot.id
@@ -93,9 +95,9 @@ def _resemble(image: Ami, source: Ami | None, instance: Instance) -> None:
         image.ebs_snapshot.volume.size = int(root.size)
 
 
-def _copy(instance_id: str, image: Ami, reboots: bool) -> None:
+def _copy(runtime: Runtime, instance_id: str, image: Ami, reboots: bool) -> None:
     """May take a while, and AWS's CreateImage does not wait either."""
-    runtime, state = current(), "available"
+    state = "available"
     try:
         runtime.hypervisor.create_image(instance_id, image.id)
         if reboots:
@@ -104,5 +106,5 @@ def _copy(instance_id: str, image: Ami, reboots: bool) -> None:
         print(f"image {image.id}:", file=sys.stderr)
         traceback.print_exc(file=sys.stderr)
         state = "failed"
-    with runtime.lock:
+    with runtime.locks.whole:
         image.state = state

@@ -14,7 +14,7 @@ from moto.ec2.responses import EC2Response
 
 from localcloud.ec2 import kept, launch, lifecycle, statuses
 from localcloud.ec2.errors import Ec2Error
-from localcloud.runtime import current
+from localcloud.runtime import Runtime
 
 _TOKENS = "client tokens"
 
@@ -51,10 +51,14 @@ def _refuse_ended(answer: Any) -> None:
 
 
 class InstanceActions(EC2Response):
+    runtime: Runtime
+
     def run_instances(self) -> ActionResult:
         request, backend = dict(self.params), self.ec2_backend
         dry_run = bool(request.pop("DryRun", False))
-        reservation = once(backend, "RunInstances", request, lambda: launch.run(backend, request, dry_run=dry_run))
+        reservation = once(
+            backend, "RunInstances", request, lambda: launch.run(self.runtime, backend, request, dry_run=dry_run)
+        )
         return ActionResult(reservation)
 
     def terminate_instances(self) -> ActionResult:
@@ -62,7 +66,7 @@ class InstanceActions(EC2Response):
         self.error_on_dryrun()
         before = [(instance, dict(Name=instance.state, Code=instance.state_code)) for instance in instances]
         for instance in instances:
-            lifecycle.terminate(instance)
+            lifecycle.terminate(self.runtime.hypervisor, instance)
         return ActionResult(
             {
                 "TerminatingInstances": [
@@ -85,7 +89,7 @@ class InstanceActions(EC2Response):
 
     def describe_instance_type_offerings(self) -> ActionResult:
         """Without what a `not-offered` fault takes away; zone ids stand for their zones."""
-        kind, lacks = self._get_param("LocationType") or "region", current().faults.not_offered
+        kind, lacks = self._get_param("LocationType") or "region", self.runtime.faults.not_offered
         zones = {zone.zone_id: zone.name for zone in self.ec2_backend.describe_availability_zones()}
         found = self.ec2_backend.describe_instance_type_offerings(kind, self._filters_from_querystring())
         offered = [o for o in found if not lacks(o["InstanceType"], zones.get(o["Location"], o["Location"]))]
@@ -93,6 +97,6 @@ class InstanceActions(EC2Response):
 
     def get_console_output(self) -> ActionResult:
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
-        text = current().hypervisor.console_output(instance.id).encode()
+        text = self.runtime.hypervisor.console_output(instance.id).encode()
         output = base64.b64encode(text[-65536:]).decode()  # AWS keeps the last 64 KiB
         return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": output})

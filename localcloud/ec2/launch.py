@@ -21,33 +21,34 @@ from moto.iam.models import InstanceProfile
 from localcloud.ec2 import catalogue, images, interfaces, placement, power, quotas, reservations, undo
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity, not_offered
 from localcloud.ec2.validation import launch as rules
-from localcloud.runtime import current
+from localcloud.pace.hooks import Pace
+from localcloud.runtime import Runtime
 
 Request = dict[str, Any]
 _RESERVED_ADDRESSES = 5  # AWS keeps the first four and the last of every subnet
 
 
-def run(backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Reservation:
+def run(runtime: Runtime, backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Reservation:
     """Launch MinCount to MaxCount instances or raise the error that EC2 answers."""
     request = merged(backend, request)
     nics = network_interfaces(backend, request)
     subnet = backend.get_subnet(nics[0]["SubnetId"])
-    profile = _check(backend, request, nics, subnet)
+    profile = _check(runtime, backend, request, nics, subnet)
     if dry_run:
         raise DryRunClientError()
     instance_type = request["InstanceType"]
     market = reservations.market(request)
-    quotas.check(backend, instance_type, int(request.get("MinCount") or 1), market)
-    if current().faults.no_capacity(instance_type, subnet.availability_zone):
+    quotas.check(runtime.faults, backend, instance_type, int(request.get("MinCount") or 1), market)
+    if runtime.faults.no_capacity(instance_type, subnet.availability_zone):
         raise insufficient_capacity(instance_type, subnet.availability_zone)
-    room = min(quotas.room(backend, instance_type, market), reservations.room(backend, request))
+    room = min(quotas.room(runtime.faults, backend, instance_type, market), reservations.room(backend, request))
     count = min(_count(request, nics, subnet), int(min(room, sys.maxsize)))
     with undo.what_fails(backend):
         reservation = _build(backend, request, nics, count)
         for instance in reservation.instances:
             _complete(backend, instance, request, nics, profile)
     for instance in reservation.instances:
-        power.on(instance)
+        power.on(runtime, instance)
     return reservation
 
 
@@ -121,7 +122,9 @@ def _default_subnet(backend: EC2Backend, request: Request) -> str:
     raise Ec2Error("MissingInput", "No default VPC for this user: specify a subnet")
 
 
-def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> InstanceProfile | None:
+def _check(
+    runtime: Runtime, backend: EC2Backend, request: Request, nics: list[interfaces.Nic], subnet: Subnet
+) -> InstanceProfile | None:
     """Everything that EC2 refuses before it looks for capacity."""
     instance_type = request.setdefault("InstanceType", "m1.small")
     if not catalogue.exists(instance_type):
@@ -129,7 +132,7 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
     if not request.get("ImageId"):
         raise Ec2Error("MissingParameter", "The request must contain the parameter ImageId")
     images.check_launchable(backend, request["ImageId"])
-    if current().faults.not_offered(instance_type, subnet.availability_zone):
+    if runtime.faults.not_offered(instance_type, subnet.availability_zone):
         raise not_offered(instance_type, subnet.availability_zone)
     interfaces.check(instance_type, nics)
     _check_groups(backend, nics, subnet)
@@ -139,10 +142,10 @@ def _check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], su
     key_name = request.get("KeyName")
     if key_name and key_name not in backend.key_pairs:
         raise Ec2Error("InvalidKeyPair.NotFound", f"The key pair '{key_name}' does not exist")
-    return _instance_profile(backend, request.get("IamInstanceProfile") or {})
+    return _instance_profile(runtime.pace, backend, request.get("IamInstanceProfile") or {})
 
 
-def _instance_profile(backend: EC2Backend, chosen: dict[str, str]) -> InstanceProfile | None:
+def _instance_profile(pace: Pace, backend: EC2Backend, chosen: dict[str, str]) -> InstanceProfile | None:
     if not chosen:
         return None
     key, value = next(iter(chosen.items()))
@@ -155,7 +158,7 @@ def _instance_profile(backend: EC2Backend, chosen: dict[str, str]) -> InstancePr
         )
     except ServiceException as error:
         raise _invalid_profile(chosen) from error
-    if not current().pace.knows_profile(profile.name):
+    if not pace.knows_profile(profile.name):
         raise _invalid_profile(chosen)
     if not profile.roles:
         raise Ec2Error(

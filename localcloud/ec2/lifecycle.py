@@ -9,7 +9,8 @@ from moto.ec2.models.instances import Instance
 
 from localcloud.ec2 import block_devices
 from localcloud.ec2.errors import Ec2Error
-from localcloud.runtime import current
+from localcloud.machines.spec import Hypervisor
+from localcloud.runtime import Runtime
 
 # why an instance ended without TerminateInstances
 REASONS = {
@@ -22,14 +23,14 @@ _asked: set[str] = set()  # ids of instances that an API call stops or terminate
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 
 
-def refresh(backend: EC2Backend) -> None:
+def refresh(runtime: Runtime, backend: EC2Backend) -> None:
     """Bring every instance's state up to date; called before any EC2 action looks at them."""
     for instance in backend.all_instances():
         if instance.state == "terminated":
             continue
-        state = current().pace.state(instance.id, instance.instance_type, current().hypervisor.state(instance.id))
+        state = runtime.pace.state(instance.id, instance.instance_type, runtime.hypervisor.state(instance.id))
         if state == "terminated":
-            _finish(backend, instance)
+            _finish(runtime.hypervisor, backend, instance)
         elif state == "stopped" and instance.state != "stopped":
             _come_to_rest(instance)
         elif state in CODES:
@@ -45,11 +46,11 @@ def survives_shutdown(instance: Instance) -> bool:
     return instance.instance_initiated_shutdown_behavior == "stop" and instance.lifecycle != "spot"
 
 
-def stop(instance: Instance, *, hard: bool = False) -> None:
+def stop(hypervisor: Hypervisor, instance: Instance, *, hard: bool = False) -> None:
     """Begin to stop a running instance; `refresh` sees it through."""
     show(instance, "stopping")
     _asked.add(instance.id)
-    current().hypervisor.stop(instance.id, hard=hard)
+    hypervisor.stop(instance.id, hard=hard)
 
 
 def _come_to_rest(instance: Instance) -> None:
@@ -71,7 +72,7 @@ def _tell(instance: Instance, code: str) -> None:
     instance.state_reason.message = f"{code}: {REASONS[code]}"
 
 
-def terminate(instance: Instance, *, hard: bool = False) -> None:
+def terminate(hypervisor: Hypervisor, instance: Instance, *, hard: bool = False) -> None:
     """Begin the end of an instance; `refresh` sees it through."""
     if instance.disable_api_termination is True:
         raise Ec2Error(
@@ -82,16 +83,16 @@ def terminate(instance: Instance, *, hard: bool = False) -> None:
     if instance.state != "terminated":
         show(instance, "shutting-down")
         _asked.add(instance.id)
-        current().hypervisor.terminate(instance.id, hard=hard)
+        hypervisor.terminate(instance.id, hard=hard)
 
 
-def end_by_itself(instance_id: str, code: str, *, hard: bool) -> None:
+def end_by_itself(hypervisor: Hypervisor, instance_id: str, code: str, *, hard: bool) -> None:
     """End an instance that nobody asked to end; `code` is one of REASONS."""
     _untimely[instance_id] = code
-    current().hypervisor.terminate(instance_id, hard=hard)
+    hypervisor.terminate(instance_id, hard=hard)
 
 
-def _finish(backend: EC2Backend, instance: Instance) -> None:
+def _finish(hypervisor: Hypervisor, backend: EC2Backend, instance: Instance) -> None:
     """What EC2 does when a guest has gone: interfaces, addresses and volumes are freed or deleted."""
     asked = _was_asked(instance)
     doomed = [block.volume_id for _, block in instance.get_block_device_mapping if block.delete_on_termination]
@@ -105,9 +106,9 @@ def _finish(backend: EC2Backend, instance: Instance) -> None:
     if code:
         _tell(instance, code)
     for volume_id in kept:
-        block_devices.detach(instance.id, volume_id)
+        block_devices.detach(hypervisor, instance.id, volume_id)
     for volume_id in doomed:
-        block_devices.delete(volume_id)
+        block_devices.delete(hypervisor, volume_id)
 
 
 def all_backends() -> Iterator[EC2Backend]:

@@ -10,24 +10,25 @@ from moto.ec2.responses import EC2Response
 
 from localcloud.ec2 import block_devices, lifecycle, quotas, reservations, spec
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity
-from localcloud.runtime import current
+from localcloud.runtime import Runtime
 
 State = dict[str, Any]
 
 
-def on(instance: Instance) -> None:
+def on(runtime: Runtime, instance: Instance) -> None:
     """Boot a new instance, or a stopped one again, with the volumes that are attached to it."""
     tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
-    runtime = current()
     fault = runtime.faults.boot_fault(instance.id, instance.instance_type, tags)
     runtime.hypervisor.start(spec.of(instance), fault)
     runtime.pace.starting(instance.id, instance.instance_type)
     for device, block in instance.get_block_device_mapping:
         if device != instance.root_device_name:
-            block_devices.attach(instance.id, block.volume_id, int(block.size or 8), device)
+            block_devices.attach(runtime.hypervisor, instance.id, block.volume_id, int(block.size or 8), device)
 
 
 class PowerActions(EC2Response):
+    runtime: Runtime
+
     def stop_instances(self) -> ActionResult:
         instances = self._named()
         for instance in instances:
@@ -37,14 +38,14 @@ class PowerActions(EC2Response):
         for instance in instances:
             before = _shown(instance)
             if instance.state == "running":
-                lifecycle.stop(instance, hard=bool(self._get_param("Force")))
+                lifecycle.stop(self.runtime.hypervisor, instance, hard=bool(self._get_param("Force")))
             changes.append(_change(instance, before))
         return ActionResult({"StoppingInstances": changes})
 
     def start_instances(self) -> ActionResult:
         instances = self._named()
         for instance in instances:
-            _check_startable(instance)
+            _check_startable(self.runtime, instance)
         self.error_on_dryrun()
         changes = []
         for instance in instances:
@@ -52,7 +53,7 @@ class PowerActions(EC2Response):
             if instance.state == "stopped":
                 instance.start()
                 lifecycle.show(instance, "pending")
-                on(instance)
+                on(self.runtime, instance)
             changes.append(_change(instance, before))
         return ActionResult({"StartingInstances": changes})
 
@@ -63,7 +64,7 @@ class PowerActions(EC2Response):
                 raise _incorrect_state(instance, "rebooted")
         self.error_on_dryrun()
         for instance in instances:
-            current().hypervisor.reboot(instance.id)
+            self.runtime.hypervisor.reboot(instance.id)
         return EmptyResult()
 
     def _named(self) -> list[Instance]:
@@ -102,12 +103,13 @@ def _check_stoppable(instance: Instance) -> None:
         raise _incorrect_state(instance, "stopped")
 
 
-def _check_startable(instance: Instance) -> None:
+def _check_startable(runtime: Runtime, instance: Instance) -> None:
     if instance.state not in ("stopped", "pending", "running"):
         raise _incorrect_state(instance, "started")
     if instance.state == "stopped":
         reservations.check_start(instance.ec2_backend, instance)
-        quotas.check(instance.ec2_backend, instance.instance_type, 1, instance.lifecycle or "on-demand")
+        market = instance.lifecycle or "on-demand"
+        quotas.check(runtime.faults, instance.ec2_backend, instance.instance_type, 1, market)
     zone = str(instance.placement.zone)
-    if instance.state == "stopped" and current().faults.no_capacity(instance.instance_type, zone):
+    if instance.state == "stopped" and runtime.faults.no_capacity(instance.instance_type, zone):
         raise insufficient_capacity(instance.instance_type, zone)

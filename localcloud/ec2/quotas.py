@@ -9,10 +9,11 @@ from moto.ec2.models import EC2Backend
 
 from localcloud.ec2 import catalogue
 from localcloud.ec2.errors import Ec2Error
-from localcloud.runtime import current
+from localcloud.faults import Faults
 
 UNLIMITED = 1_000_000.0
 """vCPUs, where no `quota` fault says less: AWS's own defaults, some of them 0, would refuse most clusters."""
+_ADDRESSES, _MOST_ADDRESSES = "L-0263D0A3", 5  # of a Region
 _FREE = ("stopped", "terminated", "shutting-down")
 
 
@@ -62,32 +63,39 @@ def _take(family: str) -> list[str]:
     return letters
 
 
-def limit(quota: Quota) -> float:
-    chosen = current().faults.quota(quota.code)
+def limit(faults: Faults, quota: Quota) -> float:
+    chosen = faults.quota(quota.code)
     return UNLIMITED if chosen is None else chosen
 
 
-def check(backend: EC2Backend, instance_type: str, count: int, market: str) -> None:
+def check_addresses(faults: Faults, backend: EC2Backend) -> None:
+    """https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html#vpc-limits-eips"""
+    chosen = faults.quota(_ADDRESSES)
+    if len(backend.addresses) >= (_MOST_ADDRESSES if chosen is None else chosen):
+        raise Ec2Error("AddressLimitExceeded", "The maximum number of addresses has been reached.")
+
+
+def check(faults: Faults, backend: EC2Backend, instance_type: str, count: int, market: str) -> None:
     """Refuse `count` more instances that would go beyond their quota."""
     quota = _quota(instance_type, market)
-    if quota is None or count <= room(backend, instance_type, market):
+    if quota is None or count <= room(faults, backend, instance_type, market):
         return
     if quota.spot:
         raise Ec2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
     raise Ec2Error(
         "VcpuLimitExceeded",
-        f"You have requested more vCPU capacity than your current vCPU limit of {limit(quota):.0f} allows for the "
-        "instance bucket that the specified instance type belongs to. Please visit "
-        "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
+        "You have requested more vCPU capacity than your current vCPU limit of "
+        f"{limit(faults, quota):.0f} allows for the instance bucket that the specified instance type "
+        "belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
     )
 
 
-def room(backend: EC2Backend, instance_type: str, market: str) -> float:
+def room(faults: Faults, backend: EC2Backend, instance_type: str, market: str) -> float:
     """How many more instances their quota allows."""
     quota = _quota(instance_type, market)
     if quota is None:
         return UNLIMITED
-    return (limit(quota) - _used(backend, quota)) // _vcpus(instance_type)
+    return (limit(faults, quota) - _used(backend, quota)) // _vcpus(instance_type)
 
 
 def _quota(instance_type: str, market: str) -> Quota | None:
@@ -109,7 +117,7 @@ def _vcpus(instance_type: str) -> int:
     return catalogue.hardware(instance_type).vcpus
 
 
-def shown(quota: Quota, region: str, account_id: str) -> dict[str, Any]:
+def shown(faults: Faults, quota: Quota, region: str, account_id: str) -> dict[str, Any]:
     """As Service Quotas answers it."""
     return {
         "ServiceCode": "ec2",
@@ -117,7 +125,7 @@ def shown(quota: Quota, region: str, account_id: str) -> dict[str, Any]:
         "QuotaArn": f"arn:aws:servicequotas:{region}:{account_id}:ec2/{quota.code}",
         "QuotaCode": quota.code,
         "QuotaName": quota.name,
-        "Value": limit(quota),
+        "Value": limit(faults, quota),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,

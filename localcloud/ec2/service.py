@@ -28,6 +28,7 @@ from localcloud.ec2.tags import TagActions
 from localcloud.ec2.validation import check
 from localcloud.ec2.volumes import VolumeActions
 from localcloud.ec2.vpcs import VpcActions
+from localcloud.runtime import Runtime, bound
 from localcloud.validation.refusal import Refusal
 
 
@@ -48,7 +49,7 @@ class Ec2(
     VpcActions,
 ):
     def call_action(self) -> Any:
-        lifecycle.refresh(self.ec2_backend)
+        lifecycle.refresh(self.runtime, self.ec2_backend)
         action = self._get_action()
         check.check(self.ec2_backend, action, self.params)
         if self.params.get("DryRun") and _is_motos(type(self), action):  # which executes some of them all the same
@@ -81,10 +82,10 @@ def _unknown(action: str) -> Refusal:
     return Refusal("InvalidAction", f"The action {action} is not valid for this web service.")
 
 
-def install() -> None:
+def install(runtime: Runtime) -> None:
     catalogue.install()
     answers.install()
     groups.install()
     interfaces.install()
-    shown.install()
-    moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch
+    shown.install(runtime.pace)
+    moto.ec2.urls.url_paths["{0}/"] = bound(Ec2, runtime=runtime).dispatch

@@ -11,7 +11,7 @@ from moto.ec2.models.instances import InstanceBackend, Reservation
 from moto.ec2.models.tags import TagBackend
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
-from localcloud.runtime import current
+from localcloud.pace.hooks import Pace
 
 _WILD = "*?["
 _describe_images = AmiBackend.describe_images
@@ -21,32 +21,37 @@ _describe_instances = InstanceBackend.describe_instances
 Tag = dict[str, str]
 
 
-def install() -> None:
-    TaggedEC2Resource.get_tags = _tags_of  # type: ignore[method-assign, assignment]
-    TagBackend.describe_tags = _shown_tags  # type: ignore[method-assign, assignment]
+def install(pace: Pace) -> None:
+    def tags_of(resource: Any) -> list[Tag]:
+        return _of_id(pace, resource.ec2_backend, resource.id) if resource.id else []
+
+    def tags(backend: Any, filters: dict[str, list[str]] | None = None) -> list[Tag]:
+        return _shown_tags(pace, backend, filters)
+
+    def reservations(backend: Any, filters: Any = None) -> list[Reservation]:
+        return _shown_reservations(pace, backend, filters)
+
+    TaggedEC2Resource.get_tags = tags_of  # type: ignore[method-assign, assignment]
+    TagBackend.describe_tags = tags  # type: ignore[method-assign, assignment]
     AmiBackend.describe_images = _shown_images  # type: ignore[method-assign, assignment]
-    InstanceBackend.describe_instances = _shown_reservations  # type: ignore[method-assign, assignment]
+    InstanceBackend.describe_instances = reservations  # type: ignore[method-assign, assignment]
 
 
-def _tags_of(resource: Any) -> list[Tag]:
-    return _of_id(resource.ec2_backend, resource.id) if resource.id else []
-
-
-def _of_id(backend: EC2Backend, resource_id: str) -> list[Tag]:
+def _of_id(pace: Pace, backend: EC2Backend, resource_id: str) -> list[Tag]:
     held = backend.tags.get(resource_id)
-    tags = current().pace.tags(resource_id, held or {})
+    tags = pace.tags(resource_id, held or {})
     kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource_id), "")
     return [
         {"resource_id": resource_id, "key": key, "value": value, "resource_type": kind} for key, value in tags.items()
     ]
 
 
-def _shown_tags(backend: Any, filters: dict[str, list[str]] | None = None) -> list[Tag]:
+def _shown_tags(pace: Pace, backend: Any, filters: dict[str, list[str]] | None) -> list[Tag]:
     """moto compares every tag of the account with each pattern."""
     ids = (filters or {}).get("resource-id")
     if not ids or any(character in each for each in ids for character in _WILD):
         return _describe_tags(backend, filters)
-    found = [tag for resource_id in dict.fromkeys(ids) for tag in _of_id(backend, resource_id)]
+    found = [tag for resource_id in dict.fromkeys(ids) for tag in _of_id(pace, backend, resource_id)]
     others = {name: values for name, values in (filters or {}).items() if name != "resource-id"}
     return [tag for tag in found if tag in _among(found, others)] if others else found
 
@@ -68,11 +73,11 @@ def _shown_images(backend: Any, *given: Any, **named: Any) -> list[Ami]:
     return [image] if image else []
 
 
-def _shown_reservations(backend: Any, filters: Any = None) -> list[Reservation]:
+def _shown_reservations(pace: Pace, backend: Any, filters: Any) -> list[Reservation]:
     """Without the instances that EC2 does not know yet."""
     shown = []
     for reservation in _describe_instances(backend, filters):
-        reservation.instances = [each for each in reservation.instances if current().pace.knows(each.id)]
+        reservation.instances = [each for each in reservation.instances if pace.knows(each.id)]
         if reservation.instances:
             shown.append(reservation)
     return shown

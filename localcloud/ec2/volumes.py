@@ -10,9 +10,12 @@ from moto.ec2.responses import EC2Response
 from localcloud.ec2 import block_devices
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.validation.volumes import DEFAULT_IOPS, gets_default_iops
+from localcloud.runtime import Runtime
 
 
 class VolumeActions(EC2Response):
+    runtime: Runtime
+
     def get_ebs_default_kms_key_id(self) -> ActionResult:
         """The answer of an account that never chose another key, as the AWS CLI's reference shows it."""
         return ActionResult({"KmsKeyId": "alias/aws/ebs"})
@@ -23,7 +26,7 @@ class VolumeActions(EC2Response):
         device = self._get_param("Device")
         self._check_attachable(volume, instance, device)
         result = super().attach_volume()
-        block_devices.attach(instance.id, volume.id, int(volume.size), device)
+        block_devices.attach(self.runtime.hypervisor, instance.id, volume.id, int(volume.size), device)
         return result
 
     def _check_attachable(self, volume: Any, instance: Any, device: str) -> None:
@@ -59,7 +62,7 @@ class VolumeActions(EC2Response):
             )
         self.params["InstanceId"] = instance_id
         result = super().detach_volume()
-        block_devices.detach(instance_id, volume.id)
+        block_devices.detach(self.runtime.hypervisor, instance_id, volume.id)
         return result
 
     def modify_volume(self) -> ActionResult:
@@ -70,11 +73,11 @@ class VolumeActions(EC2Response):
             self.params["Iops"] = DEFAULT_IOPS
         result = super().modify_volume()
         if size is not None:
-            block_devices.grow(volume.id, int(size))
+            block_devices.grow(self.runtime.hypervisor, volume.id, int(size))
         return result
 
     def delete_volume(self) -> ActionResult:
         volume_id = self._get_param("VolumeId")
         result = super().delete_volume()
-        block_devices.delete(volume_id)
+        block_devices.delete(self.runtime.hypervisor, volume_id)
         return result

@@ -8,7 +8,9 @@ from typing import Any
 from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
 
+from localcloud.ec2 import quotas
 from localcloud.ec2.errors import Ec2Error
+from localcloud.runtime import Runtime
 
 GLOBAL_SERVICES = ("com.amazonaws.route53",)  # whose name tells no region
 
@@ -18,6 +20,14 @@ def _is_true(value: Any) -> bool:
 
 
 class VpcActions(EC2Response):
+    runtime: Runtime
+
+    def allocate_address(self) -> ActionResult:
+        quotas.check_addresses(self.runtime.faults, self.ec2_backend)
+        self.error_on_dryrun()
+        result: ActionResult = super().allocate_address()
+        return result
+
     def delete_vpc(self) -> ActionResult:
         vpc_id, backend = self._get_param("VpcId"), self.ec2_backend
         if any(gateway.vpc and gateway.vpc.id == vpc_id for gateway in backend.internet_gateways.values()):

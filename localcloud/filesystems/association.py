@@ -11,18 +11,18 @@ from typing import Any
 
 from localcloud.filesystems import records
 from localcloud.filesystems.files import Files
-from localcloud.filesystems.objects import NotExported, Object, Repository
+from localcloud.filesystems.objects import NotExported, Object
 from localcloud.filesystems.records import Signature
 
 
 class Association:
     """`known`: what S3 had of each path when the two were last the same."""
 
-    def __init__(self, files: Files, record: Mapping[str, Any], account_id: str) -> None:
+    def __init__(self, files: Files, record: Mapping[str, Any]) -> None:
         self._files = files
         self._record = record  # as FSx shows it, with the policies of now
         self.folder = files.root / str(record["FileSystemPath"]).strip("/")
-        self.repository = Repository(account_id, str(record["DataRepositoryPath"]))
+        self.repository = files.store.repository(str(record["DataRepositoryPath"]))
         self._turn = threading.RLock()
         self._ended = False
         self._known: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """What is in the file systems that FSx and EFS of this cloud keep: folders of this machine, alive while it runs.
 
-Requests to the APIs hold the runtime's lock, and so do reads and writes in S3. Requests therefore never wait for a
+Requests to the APIs hold the cloud's lock, and so do reads and writes in S3. Requests therefore never wait for a
 file: what takes files is done in threads of this module.
 """
 
@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from localcloud.clients import ACCOUNT_ID
 from localcloud.filesystems import records
 from localcloud.filesystems.association import Association
 from localcloud.filesystems.files import Files
+from localcloud.filesystems.objects import Store
 
 REST_S = 0.5
 """Between two looks at S3 and the files; several times what a look takes, where that is longer."""
@@ -29,7 +29,8 @@ _USERS_MAY = ("state", "action", "restore")
 
 
 class Contents:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.store = store
         self._folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -47,7 +48,7 @@ class Contents:
         (folder / "files").chmod(0o755)
         if lustre:
             self._associations[system_id] = {}
-            self._lustre[system_id] = Files(folder, ACCOUNT_ID)
+            self._lustre[system_id] = Files(folder, self.store)
 
     def remove(self, system_id: str) -> None:
         associations = self._associations.pop(system_id, {})
@@ -72,7 +73,7 @@ class Contents:
         def begin() -> None:
             try:
                 files = self._lustre[record["FileSystemId"]]
-                association = Association(files, record, ACCOUNT_ID)
+                association = Association(files, record)
                 if record.get("BatchImportMetaDataOnCreate"):
                     association.import_changes()
             except BaseException:

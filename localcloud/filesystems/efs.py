@@ -9,7 +9,7 @@ from moto.core.exceptions import JsonRESTError
 from moto.efs.models import FileSystem
 from moto.efs.responses import EFSResponse
 
-from localcloud.runtime import current
+from localcloud.filesystems.contents import Contents
 
 Answer = tuple[str, dict[str, Any]]
 
@@ -17,6 +17,8 @@ THROUGHPUT_MODES = ("bursting", "provisioned", "elastic")
 
 
 class Efs(EFSResponse):
+    contents: Contents | None
+
     def update_file_system(self) -> Answer:
         system = self._system()
         mode = self._get_param("ThroughputMode") or system.throughput_mode
@@ -33,8 +35,8 @@ class Efs(EFSResponse):
 
     def delete_file_system(self) -> Any:
         answer = super().delete_file_system()
-        if contents := current().contents:
-            contents.remove(self._get_param("FileSystemId"))
+        if self.contents:
+            self.contents.remove(self._get_param("FileSystemId"))
         return answer
 
     def delete_file_system_policy(self) -> Answer:

@@ -10,19 +10,19 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from localcloud.filesystems import objects, posix, records
+from localcloud.filesystems import posix, records
 from localcloud.filesystems.first_read import FirstRead
-from localcloud.filesystems.objects import NotExported, Object, Repository
+from localcloud.filesystems.objects import NotExported, Object, Repository, Store
 from localcloud.filesystems.records import Record, Signature
 
 
 class Files:
-    """`root` is what clients mount. Methods may be called from any thread that does not hold the runtime's lock."""
+    """`root` is what clients mount. Methods may be called from any thread that does not hold the cloud's lock."""
 
-    def __init__(self, folder: Path, account_id: str) -> None:
+    def __init__(self, folder: Path, store: Store) -> None:
         self.root = folder / "files"
         self._arriving = folder / "arriving"
-        self._account_id = account_id
+        self.store = store
         self.lock = threading.RLock()
         for each in (self.root, self._arriving):
             each.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class Files:
             self._first_read.leave(path)
 
     def _fetch(self, uri: str, path: str) -> int:
-        content = objects.read(self._account_id, uri)
+        content = self.store.read(uri)
         with open(path, "r+b") as file:
             file.write(content)
             return file.truncate()
@@ -121,7 +121,7 @@ class Files:
         if not stat.S_ISREG(found.st_mode):
             raise NotExported("it is neither file nor directory nor link")
         if record and record.released:
-            return objects.read(self._account_id, record.uri)
+            return self.store.read(record.uri)
         return path.read_bytes()
 
     def remove(self, path: Path) -> None:

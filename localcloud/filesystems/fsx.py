@@ -16,7 +16,7 @@ from moto.fsx.responses import FSxResponse
 from moto.logs.models import logs_backends
 
 from localcloud.filesystems import links, lustre, network, tasks
-from localcloud.runtime import current
+from localcloud.filesystems.contents import Contents
 from localcloud.validation import stores
 
 Record = dict[str, Any]
@@ -105,6 +105,8 @@ def _default_version(configuration: Record) -> str:
 
 
 class Fsx(FSxResponse):
+    contents: Contents | None
+
     def create_file_system(self) -> str:
         request = json.loads(self.body)
         if request.get("FileSystemType") != "LUSTRE":
@@ -122,8 +124,8 @@ class Fsx(FSxResponse):
         interface = network.connect(ec2, subnet, groups)
         system = LustreFileSystem(request, self.fsx_backend, interface.id, subnet.vpc_id)
         self.fsx_backend.file_systems[system.file_system_id] = system
-        if contents := current().contents:
-            contents.make(system.file_system_id, lustre=True)
+        if self.contents:
+            self.contents.make(system.file_system_id, lustre=True)
         return json.dumps({"FileSystem": system.to_dict() | {"Lifecycle": "CREATING"}})
 
     def _made_before(self, request: Record) -> LustreFileSystem | None:
@@ -169,8 +171,8 @@ class Fsx(FSxResponse):
             _refuse_while_busy(system)
         answer = str(super().delete_file_system())
         if isinstance(system, LustreFileSystem):
-            if contents := current().contents:
-                contents.remove(system.file_system_id)
+            if self.contents:
+                self.contents.remove(system.file_system_id)
             network.disconnect(ec2_backends[self.current_account][self.region], system.interface_id)
         return answer
 
@@ -181,8 +183,8 @@ class Fsx(FSxResponse):
         record = links.record(request, self.region, self.current_account, utcnow().timestamp())
         self.fsx_backend.tagger.tag_resource(record["ResourceARN"], request.get("Tags") or [])
         system.associations[record["AssociationId"]] = record
-        if contents := current().contents:
-            contents.link(record)
+        if self.contents:
+            self.contents.link(record)
         return json.dumps({"Association": self._shown(record)})
 
     def describe_data_repository_associations(self) -> str:
@@ -211,8 +213,8 @@ class Fsx(FSxResponse):
         request = json.loads(self.body)
         system, record = self._association(request["AssociationId"])
         del system.associations[record["AssociationId"]]
-        if contents := current().contents:
-            contents.unlink(record, delete=bool(request.get("DeleteDataInFileSystem")))
+        if self.contents:
+            self.contents.unlink(record, delete=bool(request.get("DeleteDataInFileSystem")))
         kept = {"DeleteDataInFileSystem": bool(request.get("DeleteDataInFileSystem"))}
         return json.dumps({"AssociationId": record["AssociationId"], "Lifecycle": "DELETING", **kept})
 
@@ -224,7 +226,7 @@ class Fsx(FSxResponse):
         self.fsx_backend.tagger.tag_resource(record["ResourceARN"], request.get("Tags") or [])
         system.tasks[record["TaskId"]] = record
         shown = self._shown(record)
-        tasks.start(record, current().contents, self.current_account)
+        tasks.start(record, self.contents)
         return json.dumps({"DataRepositoryTask": shown})
 
     def describe_data_repository_tasks(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from moto.s3.models import FakeKey, s3_backends
 
 from localcloud.filesystems.posix import Attributes
-from localcloud.runtime import current
+from localcloud.runtime import Locks
 
 LONGEST_KEY = 1024
 _LONGEST_NAME = 255
@@ -33,11 +33,31 @@ class Object:
         return Attributes.of(self.metadata, self.kind, self.modified_ns)
 
 
+class Store:
+    """S3, whose records the cloud's lock guards."""
+
+    def __init__(self, account_id: str, locks: Locks) -> None:
+        self.account_id = account_id
+        self.locks = locks
+
+    @property
+    def backend(self) -> Any:
+        return s3_backends[self.account_id]["aws"]
+
+    def repository(self, uri: str) -> Repository:
+        return Repository(self, uri)
+
+    def read(self, uri: str) -> bytes:
+        """One object. Raises FileNotFoundError."""
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        return Repository(self, bucket).read(key)
+
+
 class Repository:
     """Paths are relative to the prefix; that of a directory ends with a slash."""
 
-    def __init__(self, account_id: str, uri: str) -> None:
-        self._account_id = account_id
+    def __init__(self, store: Store, uri: str) -> None:
+        self._store = store
         self.bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         self.prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
@@ -46,8 +66,8 @@ class Repository:
 
     def list(self) -> dict[str, Object]:
         """Those whose keys can be paths. Nothing where the bucket is gone."""
-        with current().lock:
-            bucket = self._backend.buckets.get(self.bucket)
+        with self._store.locks.whole:
+            bucket = self._store.backend.buckets.get(self.bucket)
             keys = bucket.keys.items() if bucket else ()
             return {
                 key[len(self.prefix) :]: _object(found)
@@ -57,8 +77,8 @@ class Repository:
 
     def read(self, path: str) -> bytes:
         """Raises FileNotFoundError."""
-        with current().lock:
-            bucket = self._backend.buckets.get(self.bucket)
+        with self._store.locks.whole:
+            bucket = self._store.backend.buckets.get(self.bucket)
             found = bucket.keys.get(self.prefix + path) if bucket else None
             if not isinstance(found, FakeKey):
                 raise FileNotFoundError(self.uri(path))
@@ -73,27 +93,17 @@ class Repository:
             key.encode()
         except UnicodeEncodeError as error:
             raise NotExported("its name is not UTF-8") from error
-        with current().lock:
-            if self.bucket not in self._backend.buckets:
+        with self._store.locks.whole:
+            if self.bucket not in self._store.backend.buckets:
                 raise NotExported(f"the bucket {self.bucket} does not exist")
-            made = self._backend.put_object(self.bucket, key, content)
+            made = self._store.backend.put_object(self.bucket, key, content)
             made.set_metadata(dict(metadata))
             return _object(made)
 
     def delete(self, path: str) -> None:
-        with current().lock:
-            if self.bucket in self._backend.buckets:
-                self._backend.delete_object(self.bucket, self.prefix + path)
-
-    @property
-    def _backend(self) -> Any:
-        return s3_backends[self._account_id]["aws"]
-
-
-def read(account_id: str, uri: str) -> bytes:
-    """One object. Raises FileNotFoundError."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return Repository(account_id, bucket).read(key)
+        with self._store.locks.whole:
+            if self.bucket in self._store.backend.buckets:
+                self._store.backend.delete_object(self.bucket, self.prefix + path)
 
 
 def is_path(text: str) -> bool:

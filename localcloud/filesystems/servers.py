@@ -40,7 +40,7 @@ class _Server:
 
 
 def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
-    """See `Metadata.resolve`. The caller holds the runtime's lock, as that of `find` does."""
+    """See `Metadata.resolve`. The caller holds the cloud's lock, as that of `find` does."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

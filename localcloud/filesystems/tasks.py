@@ -12,7 +12,7 @@ from localcloud.filesystems import records
 from localcloud.filesystems.association import Association
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.lustre import refused
-from localcloud.filesystems.objects import NotExported, Repository
+from localcloud.filesystems.objects import NotExported, Store
 
 Record = dict[str, Any]
 
@@ -63,14 +63,14 @@ def record(request: Record, region: str, account_id: str) -> Record:
     }
 
 
-def start(task: Record, contents: Contents | None, account_id: str) -> None:
+def start(task: Record, contents: Contents | None) -> None:
     if contents is None:
         _end(task, "SUCCEEDED")
     else:
-        contents.run(lambda: _run(task, contents, account_id))
+        contents.run(lambda: _run(task, contents))
 
 
-def _run(task: Record, contents: Contents, account_id: str) -> None:
+def _run(task: Record, contents: Contents) -> None:
     task.update({"Lifecycle": "EXECUTING", "StartTime": time.time()})
     work = {EXPORT: _export, IMPORT: _import, RELEASE: _release}[task["Type"]]
     failures = []
@@ -85,7 +85,7 @@ def _run(task: Record, contents: Contents, account_id: str) -> None:
         _end(task, "FAILED", f"{type(error).__name__}: {error}")
         raise
     if failures:
-        _report(task, failures, account_id)
+        _report(task, failures, contents.store)
         _end(task, "FAILED", f"{len(failures)} files failed to be processed")
     else:
         _end(task, "SUCCEEDED")
@@ -150,11 +150,11 @@ def _may_go(place: Path, unused_s: float) -> bool:
     return time.time() - max(found.st_atime, found.st_mtime, found.st_ctime) >= unused_s
 
 
-def _report(task: Record, failures: list[tuple[str, str]], account_id: str) -> None:
+def _report(task: Record, failures: list[tuple[str, str]], store: Store) -> None:
     if task["Report"]["Enabled"]:
         lines = "".join(f'"{path}","{why}"\n' for path, why in failures)
         try:
-            Repository(account_id, task["Report"]["Path"]).write(f"{task['TaskId']}/failures.csv", lines.encode(), {})
+            store.repository(task["Report"]["Path"]).write(f"{task['TaskId']}/failures.csv", lines.encode(), {})
         except NotExported as error:
             failures.append((task["Report"]["Path"], str(error)))
 

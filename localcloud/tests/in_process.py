@@ -40,23 +40,16 @@ class _Body:
 
 class InProcess:
     def __init__(self, directory: Path) -> None:
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
-        from localcloud import clients, runtime, server, services
+        from localcloud import server
         from localcloud.api_log import ApiLog
-        from localcloud.ec2 import service as ec2
-        from localcloud.faults import Faults
+        from localcloud.control_plane import ControlPlane
         from localcloud.no_boot import NoBoot
-        from localcloud.roles import Sessions
-        from localcloud.ssh_keys import PushedKeys
 
-        clients.configure("http://127.0.0.1", SECRET)
-        runtime.install(runtime.Runtime(NoBoot(), Faults(), Sessions(), PushedKeys(), "127.0.0.1:1"))
-        ec2.install()
-        services.install()
-        moto_app = DomainDispatcherApplication(create_backend_app)
         self._log = ApiLog(directory / "api.jsonl")
-        self._app = server.Application(moto_app, self._log, None)
+        plane = ControlPlane(
+            self._log, "http://127.0.0.1", SECRET, lambda metadata: NoBoot(), tunnel_address="127.0.0.1:1"
+        )
+        self._app = server.Application(plane, None)
 
     def close(self) -> None:
         self._log.close()

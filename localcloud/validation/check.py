@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localcloud.calls import Call, Environ
-from localcloud.runtime import current
+from localcloud.runtime import Locks
 from localcloud.validation import (  # noqa: F401  the tables of rules register themselves
     constraints,
     data,
@@ -22,10 +22,10 @@ from localcloud.validation import (  # noqa: F401  the tables of rules register 
 )
 
 
-def check(call: Call, environ: Environ) -> None:
+def check(call: Call, environ: Environ, locks: Locks) -> None:
     """Raises the Refusal with which AWS would answer before it does anything."""
     if call.service == "s3":
-        s3.check(call, environ)
+        s3.check(call, environ, locks)
         tokens.check(call, call.form)
     asked = requests.parse(call, environ)
     if asked is None:
@@ -36,7 +36,7 @@ def check(call: Call, environ: Environ) -> None:
             raise refusal.broken(asked.service, asked.protocol, found)
     tokens.check(call, asked.parameters)
     for rule in rules.of(asked.service, asked.action):
-        with current().lock:
+        with locks.whole:
             rule(asked.parameters, call.region)
-    with current().lock:
+    with locks.whole:
         references.check(asked.service, asked.action, asked.parameters, call.region)

@@ -7,7 +7,7 @@ from typing import Any
 
 Parameters = dict[str, Any]
 Rule = Callable[[Parameters, str], None]
-"""Raises a Refusal. It gets the parameters and the region; the runtime's lock is held."""
+"""Raises a Refusal. It gets the parameters and the region; the cloud's lock is held."""
 
 _RULES: dict[tuple[str, str], list[Rule]] = {}
 

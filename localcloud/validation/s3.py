@@ -22,7 +22,7 @@ from moto.core.utils import get_service_model
 from localcloud import roles
 from localcloud.calls import Call, Environ, read_body
 from localcloud.clients import ACCOUNT_ID
-from localcloud.runtime import current
+from localcloud.runtime import Locks
 from localcloud.validation import constraints, documents, s3_objects
 from localcloud.validation.refusal import Refusal
 
@@ -50,7 +50,7 @@ _PRINCIPAL = re.compile(
 _ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse", "aws:fsx")
 
 
-def check(call: Call, environ: Environ) -> None:
+def check(call: Call, environ: Environ, locks: Locks) -> None:
     bucket, _, key = call.path.lstrip("/").partition("/")
     if len(key.encode()) > _KEY_BYTES:
         raise Refusal("KeyTooLongError", "Your key is too long")
@@ -60,7 +60,7 @@ def check(call: Call, environ: Environ) -> None:
     if call.action in _CHECKS:
         _CHECKS[call.action](bucket, call, environ)
     _check_schema(call.action, environ)
-    s3_objects.check(bucket, key, call, environ)
+    s3_objects.check(bucket, key, call, environ, locks)
 
 
 def _check_schema(action: str, environ: Environ) -> None:
@@ -151,8 +151,8 @@ def _check_principals(principal: object) -> None:
             raise Refusal("MalformedPolicy", "Invalid principal in policy")
         return
     named = principal.get("AWS") if isinstance(principal, dict) else None
-    with current().lock:
-        known = {each.arn for store in (roles.iam().roles, roles.iam().users) for each in store.values()}
+    stores: tuple[Any, Any] = (roles.iam().roles, roles.iam().users)
+    known = {each.arn for store in stores for each in list(store.values())}
     for arn in map(str, documents.listed(named)):
         ours = arn.startswith(f"arn:aws:iam::{ACCOUNT_ID}:") and not arn.endswith(":root")
         form = arn == "*" or _PRINCIPAL.fullmatch(arn)

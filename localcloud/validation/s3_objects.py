@@ -14,7 +14,7 @@ from moto.s3.models import s3_backends
 
 from localcloud.calls import Call, Environ, read_body
 from localcloud.clients import ACCOUNT_ID
-from localcloud.runtime import current
+from localcloud.runtime import Locks
 from localcloud.validation.refusal import Refusal
 
 _MOST_PARTS = 10000
@@ -27,12 +27,12 @@ _OWNERS_ACLS = ("bucket-owner-full-control", "bucket-owner-read", "private")
 _VERSION = re.compile(r"null|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")  # moto's own form
 
 
-def check(bucket: str, key: str, call: Call, environ: Environ) -> None:
+def check(bucket: str, key: str, call: Call, environ: Environ, locks: Locks) -> None:
     if not key:
         return
     if call.action in ("UploadPart", "UploadPartCopy"):
         _check_part_number(call)
-    with current().lock:
+    with locks.whole:
         held = s3_backends[ACCOUNT_ID]["aws"].buckets.get(bucket)
         if held is None:
             return  # moto tells it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,10 @@ from botocore.awsrequest import AWSResponse
 from botocore.httpsession import URLLib3Session
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from localcloud import authorization, calls, clients, no_boot, runtime, server, services, state
+from localcloud import calls, clients, no_boot, server, state
 from localcloud.api_log import ApiLog
-from localcloud.ec2 import service as ec2_service
-from localcloud.faults import Faults
-from localcloud.pace.hooks import Pace
-from localcloud.roles import Sessions
+from localcloud.control_plane import ControlPlane
 from localcloud.routes import Routes
-from localcloud.ssh_keys import PushedKeys
 from tests.pace.shims import ShimTime
 from tests.pace.virtual import VirtualClock
 
@@ -43,15 +39,10 @@ class Cloud:
         self.errors: Counter[str] = Counter()
         self.log = log = ApiLog(folder / "api.jsonl")
         record = state.Cloud("pace", "0000", os.getpid(), 0, 1, _URL, boot=False)
-        running = runtime.Runtime(no_boot.NoBoot(), Faults(), Sessions(), PushedKeys(), "")
-        running.pace = Pace(authorization.policies_of)
-        self.begin = lambda: running.pace.begin(pace, clock, without_lags=without_lags) if pace else None
-        runtime.install(running)
-        clients.configure(_URL, _SECRET)
-        if not _made:
-            ec2_service.install()
-            services.install()
-        self._app = server.Application(_moto_app(), log, Routes(record, log))
+        plane = ControlPlane(log, _URL, _SECRET, lambda metadata: no_boot.NoBoot())
+        self.runtime, self.sessions = plane.runtime, plane.sessions
+        self.begin = lambda: plane.runtime.pace.begin(pace, clock, without_lags=without_lags) if pace else None
+        self._app = server.Application(plane, Routes(record, plane))
 
     def client(self, service: str) -> Any:
         """The administrator's."""
@@ -93,25 +84,11 @@ def _environ(request: Any) -> dict[str, Any]:
     return dict(builder.get_environ())
 
 
-_made: list[Callable[..., Any]] = []
-
-
-def _moto_app() -> Any:
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
-    if not _made:
-        _made.append(DomainDispatcherApplication(create_backend_app))
-    return _made[0]
-
-
 def _forget() -> None:
     """Everything that an earlier cloud of this process made."""
     from moto.core.base_backend import BackendDict
 
-    from localcloud import parameters
-
     BackendDict.reset()
-    parameters._seeded.clear()
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from typing import Any
 
 from localcloud.clients import ACCOUNT_ID
 from localcloud.faults import Fault
-from localcloud.runtime import current
 from tests import snapshots
 from tests.pace import cloud as local
 from tests.pace import slurm
@@ -128,9 +127,9 @@ class World:
     def _live(self) -> list[Any]:
         from localcloud.ec2 import lifecycle
 
-        with current().lock:
+        with self.cloud.runtime.locks.whole:
             backend = self.account.backend()
-            lifecycle.refresh(backend)
+            lifecycle.refresh(self.cloud.runtime, backend)
             found = [each for each in backend.all_instances() if each.state in LIVE]
             return [each for each in found if self._tags(each).get("gpucluster:role") == "compute"]
 
@@ -142,7 +141,7 @@ class World:
         return {each.id: self._tags(each).get("gpucluster:node", "") for each in self._live()}
 
     def launches(self) -> int:
-        with current().lock:
+        with self.cloud.runtime.locks.whole:
             found = self.account.backend().all_instances()
             return sum(self._tags(each).get("gpucluster:role") == "compute" for each in found)
 
@@ -167,14 +166,16 @@ class World:
     # --- what is done to it ---
 
     def fault(self, kind: str, **values: Any) -> None:
-        current().faults.add(Fault(kind, **values))
+        self.cloud.runtime.faults.add(Fault(kind, **values))
 
     def end(self, instance_ids: list[str]) -> None:
         """At once, and nobody was asked."""
         from localcloud.ec2 import lifecycle
 
         for instance_id in instance_ids:
-            lifecycle.end_by_itself(instance_id, "Server.SpotInstanceTermination", hard=True)
+            lifecycle.end_by_itself(
+                self.cloud.runtime.hypervisor, instance_id, "Server.SpotInstanceTermination", hard=True
+            )
 
     def run(self, until: Callable[[], bool], limit_s: float) -> bool:
         return self.clock.run(until, limit_s)
@@ -187,7 +188,7 @@ class _Account:
         self, cloud: local.Cloud, sizes: dict[str, int], types: tuple[str, ...], code: Path, reserved: bool
     ) -> None:
         self._ec2, self._iam, ssm = cloud.client("ec2"), cloud.client("iam"), cloud.client("ssm")
-        self._code = code
+        self._cloud, self._code = cloud, code
         vpc_id = self._ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
         subnet = self._ec2.create_subnet(VpcId=vpc_id, CidrBlock="10.0.0.0/18", AvailabilityZone="us-east-1a")
         self.subnet_id = subnet["Subnet"]["SubnetId"]
@@ -248,8 +249,8 @@ class _Account:
 
     def credentials(self) -> dict[str, str]:
         """As the head's metadata service gives them."""
-        with current().lock:
-            found = current().sessions.credentials(self.head_id)
+        with self._cloud.runtime.locks.whole:
+            found = self._cloud.sessions.credentials(self.head_id)
         assert found is not None
         return {
             "AWS_ACCESS_KEY_ID": found.access_key_id,

@@ -18,7 +18,6 @@ from moto.ec2.models import ec2_backends
 
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import shown
-from localcloud.runtime import current
 from tests.pace import cloud as local
 
 FILTERS: list[dict[str, list[str]]] = [
@@ -133,7 +132,7 @@ def test_who_waits_while_ec2_is_at_work(
     client, at_work, done = cloud.client(service), threading.Event(), threading.Event()
 
     def work() -> None:
-        with current().holding("ec2", "DescribeInstances"):
+        with cloud.runtime.locks.holding("ec2", "DescribeInstances"):
             at_work.set()
             done.wait(20)
 

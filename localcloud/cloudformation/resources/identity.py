@@ -16,7 +16,6 @@ from localcloud.cloudformation.resources.registry import (
     tag_list,
     without,
 )
-from localcloud.runtime import current
 
 
 @resource(
@@ -166,7 +165,7 @@ class InstanceProfile(Handler):
         call.announce(name)
         self._hold(call, name, {}, properties)
         # AWS's CloudFormation gives IAM two minutes here, so that a launch will know the profile.
-        call.wait(lambda: current().pace.knows_profile(name), f"{name} known to EC2")
+        call.wait(lambda: call.knows_profile(name), f"{name} known to EC2")
         return Made(name, {"Arn": made["InstanceProfile"]["Arn"]})
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:

@@ -45,6 +45,8 @@ class Call:
     cancelled: threading.Event = field(default_factory=threading.Event)
     # Tells the engine the physical id as soon as it exists, so that a later failure can undo it.
     announce: Callable[[str], None] = lambda physical_id: None
+    # Whether a launch would know a new instance profile already.
+    knows_profile: Callable[[str], bool] = lambda name: True
 
     def client(self, service: str) -> Any:
         return self.clients(service, self.region)

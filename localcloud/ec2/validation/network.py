@@ -11,12 +11,10 @@ from typing import Any
 from moto.ec2.models import EC2Backend
 
 from localcloud.ec2.validation.model import invalid
-from localcloud.runtime import current
 from localcloud.validation.refusal import Refusal
 
 Given = dict[str, Any]
 _SIZES = range(16, 29)  # of VPCs and subnets
-_ADDRESS_QUOTA, _MOST_ADDRESSES = "L-0263D0A3", 5  # of a Region
 _RESERVED = 4  # addresses at a subnet's begin; the last one as well
 _ROUTE_TARGETS = (
     "GatewayId", "NatGatewayId", "InstanceId", "NetworkInterfaceId", "VpcPeeringConnectionId", "TransitGatewayId",
@@ -192,13 +190,6 @@ def release_address(backend: EC2Backend, given: Given) -> None:
     for address in backend.addresses:
         if given.get("AllocationId") == address.allocation_id and address.association_id and address.eni:
             raise Refusal("InvalidIPAddress.InUse", f"Address {address.public_ip} is in use.")
-
-
-def allocate_address(backend: EC2Backend, given: Given) -> None:
-    """https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html#vpc-limits-eips"""
-    chosen = current().faults.quota(_ADDRESS_QUOTA)
-    if len(backend.addresses) >= (_MOST_ADDRESSES if chosen is None else chosen):
-        raise Refusal("AddressLimitExceeded", "The maximum number of addresses has been reached.")
 
 
 def associate_address(backend: EC2Backend, given: Given) -> None:

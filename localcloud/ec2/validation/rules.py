@@ -29,7 +29,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "DeleteRoute": (network.delete_route,),
     "AssociateRouteTable": (network.associate_route_table,),
     "DeleteRouteTable": (network.delete_route_table,),
-    "AllocateAddress": (network.allocate_address,),
     "ModifyNetworkInterfaceAttribute": (network.change_interface,),
     "ModifyInstanceAttribute": (network.change_instance,),
     "ReleaseAddress": (network.release_address,),

@@ -13,16 +13,13 @@ from typing import Any
 import pytest
 from moto.s3.models import s3_backends
 
-from localcloud import runtime
 from localcloud.clients import ACCOUNT_ID
-from localcloud.faults import Faults
 from localcloud.filesystems import records
 from localcloud.filesystems.association import Association
 from localcloud.filesystems.files import Files
 from localcloud.filesystems.first_read import FirstRead
-from localcloud.no_boot import NoBoot
-from localcloud.roles import Sessions
-from localcloud.ssh_keys import PushedKeys
+from localcloud.filesystems.objects import Store
+from localcloud.runtime import Locks
 
 ALL = ["NEW", "CHANGED", "DELETED"]
 RELEASED, HERE, CHANGED = 0xD, 0x9, 0xB
@@ -77,11 +74,10 @@ def _end_bucket() -> None:
 
 @pytest.fixture
 def linked(tmp_path: Path) -> Iterator[Linked]:
-    runtime.install(runtime.Runtime(NoBoot(), Faults(), Sessions(), PushedKeys(), ""))
     _s3().create_bucket("data", "us-east-1")
-    files = Files(tmp_path, ACCOUNT_ID)
+    files = Files(tmp_path, Store(ACCOUNT_ID, Locks()))
     record = {"FileSystemPath": "/set", "DataRepositoryPath": "s3://data/set", "S3": {}}
-    yield Linked(files, record, Association(files, record, ACCOUNT_ID))
+    yield Linked(files, record, Association(files, record))
     files.close()
     _end_bucket()
 

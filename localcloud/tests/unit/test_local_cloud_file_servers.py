@@ -13,16 +13,14 @@ from moto.ec2.models import ec2_backends
 from moto.efs.models import efs_backends
 from moto.fsx.models import fsx_backends
 
-from localcloud import names, runtime
+from localcloud import names
 from localcloud.clients import ACCOUNT_ID
-from localcloud.faults import Faults
 from localcloud.filesystems import network, servers
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.fsx import LustreFileSystem
+from localcloud.filesystems.objects import Store
 from localcloud.machines.spec import Hardware, InstanceSpec, Interface, Unreachable
-from localcloud.no_boot import NoBoot
-from localcloud.roles import Sessions
-from localcloud.ssh_keys import PushedKeys
+from localcloud.runtime import Locks
 
 REGION = "us-east-1"
 ANYWHERE = [{"CidrIp": "0.0.0.0/0"}]
@@ -32,9 +30,7 @@ class Place:
     """A VPC with a client, a file system of each kind, and the groups of both."""
 
     def __init__(self, folder: Path) -> None:
-        running = runtime.Runtime(NoBoot(), Faults(), Sessions(), PushedKeys(), "")
-        running.contents = self.contents = Contents(folder)
-        runtime.install(running)
+        self.contents = Contents(folder, Store(ACCOUNT_ID, Locks()))
         self.ec2 = ec2_backends[ACCOUNT_ID][REGION]
         self.vpc = self.ec2.create_vpc("10.5.0.0/16")
         self.subnet = self.ec2.create_subnet(self.vpc.id, "10.5.1.0/24", availability_zone=f"{REGION}a")

@@ -48,7 +48,7 @@ def call(service: str, action: str, path: str = "/", **body: Any) -> Call:
     ],
 )  # fmt: skip
 def test_checks(made: Call, expected: list[tuple[str, str]]) -> None:
-    assert [(check.action, check.resource) for check in checks(made)] == expected
+    assert [(check.action, check.resource) for check in checks(made, {})] == expected
 
 
 RECORDS = b"""<ChangeResourceRecordSetsRequest><ChangeBatch><Changes>
@@ -59,7 +59,7 @@ RECORDS = b"""<ChangeResourceRecordSetsRequest><ChangeBatch><Changes>
 
 def test_keys_of_records() -> None:
     path = "/2013-04-01/hostedzone/Z1/rrset"
-    (check,) = checks(Call("route53", "us-east-1", "ChangeResourceRecordSets", "ASIA1", body=RECORDS, path=path))
+    (check,) = checks(Call("route53", "us-east-1", "ChangeResourceRecordSets", "ASIA1", body=RECORDS, path=path), {})
     prefix = "route53:ChangeResourceRecordSets"
     assert check.keys == {
         f"{prefix}Actions": ("UPSERT",),

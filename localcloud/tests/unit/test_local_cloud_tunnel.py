@@ -15,14 +15,16 @@ from moto.ec2.models import ec2_backends
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from localcloud import clients, roles, runtime, tunnel
+from localcloud import roles
+from localcloud.authorization import Judge
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2.connect import endpoints
-from localcloud.faults import Faults
+from localcloud.keys import Keys
 from localcloud.no_boot import NoBoot
 from localcloud.roles import Sessions
-from localcloud.ssh_keys import PushedKeys
+from localcloud.runtime import Locks, Runtime
 from localcloud.tests import presigned
+from localcloud.tunnel import Tunnels, target_of
 
 SECRET = "the cloud's own"
 
@@ -43,18 +45,21 @@ class EchoMachines(NoBoot):
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    runtime.install(runtime.Runtime(EchoMachines(), Faults(), Sessions(), PushedKeys(), ""))
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(clients, "_secret", SECRET)
+def sessions() -> Sessions:
+    return Sessions()
+
+
+@pytest.fixture(scope="module")
+def url(sessions: Sessions) -> Iterator[str]:
+    runtime = Runtime(EchoMachines())
+    tunnels = Tunnels(runtime, Keys(SECRET, sessions), Judge(runtime.pace, {}))
     backend = ec2_backends[ACCOUNT_ID]["us-east-1"]
     vpc = backend.create_vpc("10.3.0.0/16")
     endpoints(backend)["eice-1"] = {"VpcId": vpc.id}
-    server = tunnel.start("127.0.0.1", 0)
+    server = tunnels.start("127.0.0.1", 0)
     query = "instanceConnectEndpointId=eice-1&privateIpAddress=10.3.0.4&remotePort=22"
     yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/openTunnel?{query}"
     server.shutdown()
-    monkeypatch.undo()
     del endpoints(backend)["eice-1"]
     backend.delete_vpc(vpc.id)
 
@@ -69,7 +74,7 @@ def test_a_tunnel_leads_into_the_vpc_of_its_endpoint(url: str) -> None:
     other = backend.create_vpc("10.3.0.0/16")
     endpoints(backend)["eice-2"] = {"VpcId": other.id}
     try:
-        first, second = tunnel.target_of(url), tunnel.target_of(url.replace("eice-1", "eice-2"))
+        first, second = (target_of(each, Locks()) for each in (url, url.replace("eice-1", "eice-2")))
     finally:
         del endpoints(backend)["eice-2"]
         backend.delete_vpc(other.id)
@@ -136,8 +141,8 @@ def test_a_web_page_opens_no_tunnel(url: str) -> None:
         assert plain.recv(100).startswith(b"HTTP/1.1 403")
 
 
-def test_a_role_needs_leave_to_open_a_tunnel(url: str) -> None:
-    sessions, iam = runtime.current().sessions, roles.iam()
+def test_a_role_needs_leave_to_open_a_tunnel(url: str, sessions: Sessions) -> None:
+    iam = roles.iam()
     backend_role = iam.create_role("tunneller", "{}", "/", "", None, "", "3600")
     answer = "<AccessKeyId>ASIAX</AccessKeyId><SecretAccessKey>hidden</SecretAccessKey><SessionToken>t</SessionToken>"
     sessions.assumed(None, {"RoleArn": backend_role.arn, "RoleSessionName": "me"}, answer)

@@ -1,0 +1,62 @@
+"""The APIs of a cloud without a server: moto with our services in front, and what each call passes on its way there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+from localcloud import authorization, clients, services
+from localcloud.api_log import ApiLog
+from localcloud.authorization import Judge
+from localcloud.clients import ACCOUNT_ID
+from localcloud.cloudformation.service import Service as CloudFormation
+from localcloud.ec2 import authorization as ec2_authorization
+from localcloud.ec2 import service as ec2
+from localcloud.faults import Faults
+from localcloud.filesystems import authorization as fsx_authorization
+from localcloud.filesystems.contents import Contents
+from localcloud.keys import Keys
+from localcloud.machines.spec import Hypervisor, Metadata
+from localcloud.metadata import CloudMetadata
+from localcloud.pace.hooks import Pace
+from localcloud.resources import Checker
+from localcloud.roles import Sessions
+from localcloud.runtime import Locks, Runtime
+from localcloud.ssh_keys import PushedKeys
+
+StartResponse = Callable[..., Any]
+Environ = dict[str, Any]
+WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+
+class ControlPlane:
+    """One at a time: moto's records are the process's."""
+
+    def __init__(
+        self,
+        log: ApiLog,
+        endpoint_url: str,
+        secret: str,
+        hypervisor: Callable[[Metadata], Hypervisor],
+        locks: Locks | None = None,
+        contents: Contents | None = None,
+        tunnel_address: str = "",
+    ) -> None:
+        """`hypervisor`: made of what guests may learn. `contents`: None where no machine boots, which could look."""
+        clients.configure(endpoint_url, secret)
+        locks, faults, pushed_keys = locks or Locks(), Faults(), PushedKeys()
+        self.log = log
+        self.sessions = Sessions()
+        self.keys = Keys(secret, self.sessions)
+        machines = hypervisor(CloudMetadata(locks, faults, self.sessions, pushed_keys, contents))
+        pace = Pace(authorization.policies_of)
+        self.runtime = Runtime(machines, faults, pace, locks, tunnel_address)
+        checkers: dict[str, Checker] = {"ec2": partial(ec2_authorization.checks, pace), "fsx": fsx_authorization.checks}
+        self.judge = Judge(pace, checkers)
+        self.cloudformation = CloudFormation(clients.client, ACCOUNT_ID, pace.knows_profile)
+        ec2.install(self.runtime)
+        services.install(self.runtime, pushed_keys, contents)
+        self.moto: WsgiApp = DomainDispatcherApplication(create_backend_app)
