@@ -1,10 +1,12 @@
-# `make demo` and `make test` need nothing but this file, Python 3.11 and, for booting nodes, root on Debian 12.
+# `make setup` needs Python 3.11. `make demo`, and the tests that boot nodes, need root on Debian 12 as well.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 WHEELS ?= $(HOME)/.cache/gpucluster/wheels
+# Of bootstrap/environments: those whose wheels are collected; none: all.
+ENVIRONMENTS ?=
 # Most of the tests' time is waiting for nodes: a few workers wait side by side.
 WORKERS ?= 3
 VENV := .venv
@@ -21,12 +23,15 @@ APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base
 NIGHTLY ?= none
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup system python node wheels image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws
+.PHONY: help setup boot system python node wheels image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: system python node wheels image ## everything that demo and test need, once
+setup: python node ## what AWS takes: .venv and the CDK command line; compiles nothing, needs no root
+
+boot: system setup wheels image ## what booting nodes on this machine takes as well; root on Debian 12
+	@if [ "$$(id -u)" != 0 ]; then echo "== no root: nodes cannot be booted here" >&2; fi
 
 system: ## Debian packages, where apt and root are there and something is missing
 	@bash tools/system-packages.sh $(APT_PACKAGES)
@@ -48,8 +53,8 @@ node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
 		node "$$folder/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund
 	@touch $@
 
-wheels: | system $(VENV)/.installed ## the jobs' Python environment as wheels; builds Horovod once
-	@if [ "$$(id -u)" = 0 ]; then bash bootstrap/build-wheels.sh $(WHEELS); fi
+wheels: | system $(VENV)/.installed ## the jobs' Python environments as wheels; compiles Horovod once; ENVIRONMENTS="torch …"
+	@if [ "$$(id -u)" = 0 ]; then bash bootstrap/build-wheels.sh $(WHEELS) $(ENVIRONMENTS); fi
 
 image: | system $(VENV)/.installed ## the root file system that local nodes boot
 	@if [ "$$(id -u)" = 0 ]; then python -m localcloud image build; fi
@@ -58,13 +63,13 @@ demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 	@$(PYTHON) examples/demo
 
 test: ## every tier but nightly that this machine can run; CI=true makes a skipped tier fail
-	@$(MAKE) --no-print-directory setup
+	@$(MAKE) --no-print-directory boot
 	@$(PYTEST) --nightly=$(NIGHTLY)
 
-test-all: setup ## every tier; stamps the nightly tests that pass
+test-all: boot ## every tier; stamps the nightly tests that pass
 	@$(PYTEST) --nightly=all --stamp
 
-stamp: setup ## the nightly tests whose subjects have changed since they passed, and their stamps
+stamp: boot ## the nightly tests whose subjects have changed since they passed, and their stamps
 	@$(PYTEST) --nightly=stale --stamp tests/nightly localcloud/tests/nightly || [ $$? = 5 ] # 5: every stamp fits
 
 test-gpu: python ## a real NVIDIA GPU, without a cluster; GPU_PYTHON=… has torch, GPU_RECORDS=DIR keeps what tools print

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Collects the wheels of the jobs' Python environments in a folder, builds Horovod's, and makes stand-ins for what only GPUs need.
-# usage: build-wheels.sh OUT_DIR     Needs python3.11, g++ and, for Horovod over MPI, libopenmpi-dev. Does nothing where all is there.
+# usage: build-wheels.sh OUT_DIR [ENVIRONMENT...]     Needs python3.11, g++ and, for Horovod over MPI, libopenmpi-dev.
+#
+# Without names, for every environment. Does nothing where all is there. A Horovod that was built once is kept by its versions in
+# $HOROVOD_CACHE (default: ~/.cache/gpucluster/horovod) and found again there, whatever becomes of OUT_DIR.
 #
 # OUT_DIR holds what environments share; OUT_DIR/NAME is for the environment NAME alone: a Horovod for torch and one for TensorFlow
 # have the same file name.
@@ -9,6 +12,7 @@ set -euo pipefail
 HERE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly HERE
 readonly PYTHON=${PYTHON:-python3.11}
+readonly HOROVOD_CACHE=${HOROVOD_CACHE:-~/.cache/gpucluster/horovod}
 readonly BUILD_TOOLS=("setuptools<81" wheel "cmake<4" cloudpickle pyyaml psutil cffi packaging)
 # Of GPUs, gigabytes in all: the local cloud's machines have none, and run the CPU's kind under these names.
 readonly FOR_GPUS='^(nvidia-.*|cuda-.*|triton|mxnet-cu112|tensorflow|smdistributed-dataparallel)=='
@@ -43,9 +47,7 @@ collect() {
     else
         stand_ins "$out" "$lock"
     fi
-    if pins "$lock" | grep -q '^horovod==' && ! compgen -G "$own/horovod-*.whl" >/dev/null; then
-        build_horovod "$out" "$lock" "$own"
-    fi
+    if pins "$lock" | grep -q '^horovod=='; then own_horovod "$out" "$lock" "$own"; fi
 }
 
 # loads_cuda OUT LOCK: whether its torch is the newest and not the build for CPUs, so that it does not load without CUDA's libraries.
@@ -66,31 +68,65 @@ stand_ins() {
     while read -r pin; do "$PYTHON" "$HERE/stand_in_wheels.py" torch "$1" "$pin"; done < <(pins "$2" | grep -E "$OLDER_TORCH" || true)
 }
 
-# build_horovod OUT LOCK OWN: once for torch and once for TensorFlow; it takes one to five minutes. Environments for GPUs get the
-# same one: here they run the CPU's torch and TensorFlow.
+# own_horovod OUT LOCK OWN: the Horovod for this environment, into OWN. Environments for GPUs get the same one as those for CPUs:
+# here they run the CPU's torch and TensorFlow.
+own_horovod() {
+    local out=$1 own=$3 like kept
+    case $(horovod_framework "$2") in torch) like=horovod ;; *) like=tensorflow-cpu ;; esac
+    kept=$HOROVOD_CACHE/$(built_with "$out" "$HERE/environments/$like.txt")
+    if ! compgen -G "$kept/horovod-*.whl" >/dev/null; then build_horovod "$out" "$like" "$kept"; fi
+    cp "$kept"/horovod-*.whl "$own"
+}
+
+# built_with OUT LOCK: the versions that the wheel depends on, as one word.
+built_with() {
+    local kind='' mpi='without MPI'
+    if compgen -G "$1/torch-*+cpu-*.whl" >/dev/null; then kind=cpu; fi
+    if mpi_compiles; then mpi=$(mpicxx --showme:version 2>&1); fi
+    echo "$(pins "$2" | grep -E '^(horovod|torch|tensorflow-cpu)==') $kind $("$PYTHON" --version) ${mpi%% (*}" | tr -cs 'a-zA-Z0-9.\n' - | paste -sd -
+}
+
+# build_horovod OUT LIKE KEPT: for the environment LIKE; it takes one to five minutes.
 build_horovod() {
-    local out=$1 lock=$2 own=$3 like venv
-    like=$(horovod_framework "$lock")
-    case $like in torch) like=horovod ;; *) like=tensorflow-cpu ;; esac
-    if compgen -G "$out/$like/horovod-*.whl" >/dev/null; then
-        cp "$out/$like"/horovod-*.whl "$own"
-        return
-    fi
-    venv=$scratch/venv-$like
+    local out=$1 like=$2 kept=$3 venv=$scratch/venv-$2 wheel
+    echo "compiling Horovod for ${like}, which takes minutes; it is kept in $kept" >&2
     "$PYTHON" -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --find-links "$out" "${BUILD_TOOLS[@]}" \
         -r <(pins "$HERE/environments/$like.txt" | grep -E '^(torch|tensorflow-cpu|numpy)==')
-    horovod_wheel "$venv/bin/python" "$HERE/environments/$like.txt" "$own"
+    mkdir -p "$scratch/built-$like" "$kept"
+    horovod_wheel "$venv/bin/python" "$HERE/environments/$like.txt" "$scratch/built-$like"
+    # Whole or not at all: it is found by its name from now on.
+    for wheel in "$scratch/built-$like"/horovod-*.whl; do
+        cp "$wheel" "$kept/.partial"
+        mv "$kept/.partial" "$kept/${wheel##*/}"
+    done
+}
+
+# locks NAME...: the files of these environments, or of all. Torch first: the older ones are made of its wheel.
+locks() {
+    local name
+    if [ $# -eq 0 ]; then
+        printf '%s\n' "$HERE"/environments/{torch,horovod,*}.txt
+        return
+    fi
+    for name; do
+        if [ ! -e "$HERE/environments/$name.txt" ]; then
+            echo "no environment $name: bootstrap/environments/ has no $name.txt" >&2
+            return 2
+        fi
+        echo "$HERE/environments/$name.txt"
+    done
 }
 
 main() {
-    local out=$1 lock
+    local out=$1 lock wanted
+    shift
+    wanted=$(locks "$@")
     mkdir -p "$out"
     # One Horovod lay among what is shared once.
     rm -f "$out"/horovod-*.whl
     collect_uv "$out" >&2
-    # Torch first: the older ones are made of its wheel; then the Horovod that is theirs as well.
-    for lock in "$HERE"/environments/{torch,horovod,*}.txt; do
+    for lock in $wanted; do
         if complete "$out" "$lock"; then continue; fi
         collect "$out" "$lock" >&2
         complete "$out" "$lock" || { echo "$out does not hold all of ${lock##*/}" >&2; return 1; }
@@ -98,10 +134,10 @@ main() {
     echo "every wheel is in $out"
 }
 
-if [ $# -ne 1 ]; then
+if [ $# -eq 0 ]; then
     sed -n '3s/^# //p' "${BASH_SOURCE[0]}" >&2
     exit 2
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-main "$1"
+main "$@"

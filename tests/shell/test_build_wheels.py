@@ -1,0 +1,116 @@
+"""Which wheels `make boot` collects, and when it compiles Horovod: the real script, with a Python that touches files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = r"""#!/bin/bash
+# pip, venv and the stand-ins, as far as files go: a wheel is an empty file of its name.
+folders=() out='' requirements='' words=()
+if [ "$1" = --version ]; then echo "Python 3.11.2"; exit; fi
+if [[ $1 == *stand_in_wheels.py ]]; then shift; out=$2; words=("$3"); set -- wheel; else shift; fi
+if [ "$1" = venv ]; then mkdir -p "$2/bin"; ln -s "$0" "$2/bin/python"; exit; fi
+while [ $# -gt 0 ]; do
+    case $1 in
+    --find-links) folders+=("$2"); shift ;;
+    -w | --dest) out=$2; shift ;;
+    -r) requirements=$(cat "$2"); shift ;;
+    --dry-run) dry=1 ;;
+    horovod==*) echo "$1" >>"$COMPILED"; words+=("$1") ;;
+    uv==*) words+=("$1") ;;
+    esac
+    shift
+done
+for pin in $requirements "${words[@]}"; do
+    pattern=$(tr - _ <<<"${pin%%==*}")-${pin##*==}
+    if [ -n "${dry:-}" ]; then
+        for folder in "${folders[@]}"; do compgen -G "$folder/$pattern-*.whl" >/dev/null && continue 2; done
+        exit 1
+    fi
+    [ -z "$out" ] || touch "$out/$pattern-py3-none-any.whl"
+done
+"""
+LOCKS = {
+    "torch": "torch==2.13.0\n",
+    "horovod": "horovod==0.28.1\ntorch==2.13.0\n",
+    "tensorflow": "horovod==0.28.1\ntensorflow==2.15.1\n",
+    "tensorflow-cpu": "horovod==0.28.1\ntensorflow-cpu==2.15.1\n",
+}
+
+
+@pytest.fixture
+def collect(tmp_path: Path):
+    shutil.copytree(ROOT / "bootstrap", tmp_path / "bootstrap", ignore=shutil.ignore_patterns("environments", "*.pyc"))
+    locks = tmp_path / "bootstrap" / "environments"
+    locks.mkdir()
+    for name, text in LOCKS.items():
+        (locks / f"{name}.txt").write_text(text)
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    compiled = tmp_path / "compiled"
+
+    def run(out: str, *names: str, **changed: str) -> tuple[set[str], int]:
+        """What lies in the folder afterwards, and how often Horovod was compiled for it."""
+        for name, text in changed.items():
+            (locks / f"{name}.txt").write_text(text)
+        compiled.write_text("")
+        environment = {**os.environ, "PYTHON": str(python), "COMPILED": str(compiled)}
+        environment["HOROVOD_CACHE"] = str(tmp_path / "cache")
+        command = ["bash", str(tmp_path / "bootstrap" / "build-wheels.sh"), str(tmp_path / out), *names]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        files = {str(path.relative_to(tmp_path / out)) for path in (tmp_path / out).rglob("*.whl")}
+        return files, len(compiled.read_text().splitlines())
+
+    return run
+
+
+def test_the_demo_needs_one_horovod_and_nothing_of_tensorflow(collect) -> None:
+    files, compiled = collect("out", "torch", "horovod")
+    assert compiled == 1
+    assert "horovod/horovod-0.28.1-py3-none-any.whl" in files
+    assert not any("tensorflow" in name for name in files)
+
+
+def test_all_environments_need_two_which_are_found_again(collect) -> None:
+    files, compiled = collect("out")
+    assert compiled == 2
+    assert {"horovod/horovod-0.28.1-py3-none-any.whl", "tensorflow/horovod-0.28.1-py3-none-any.whl"} <= files
+    assert collect("out") == (files, 0)
+    assert collect("elsewhere") == (files, 0)
+
+
+def test_another_torch_needs_another_horovod(collect) -> None:
+    assert collect("out", "horovod")[1] == 1
+    assert collect("out", "horovod", horovod="horovod==0.28.1\ntorch==2.14.0\n")[1] == 1
+    assert collect("new", "horovod", horovod=LOCKS["horovod"])[1] == 0
+
+
+def test_a_name_that_is_no_environment(tmp_path: Path) -> None:
+    command = ["bash", str(ROOT / "bootstrap/build-wheels.sh"), str(tmp_path), "torhc"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "no environment torhc" in done.stderr) == (2, True)
+
+
+def plan(target: str, *settings: str) -> str:
+    """What make would run, in a checkout where nothing is installed yet."""
+    command = ["make", "--dry-run", "--no-print-directory", target, "VENV=/nonexistent", *settings]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_setup_compiles_nothing_and_asks_for_no_root() -> None:
+    told = plan("setup")
+    assert "pip install" in told
+    assert not any(word in told for word in ("build-wheels", "apt", "system-packages", "localcloud image"))
+
+
+def test_boot_does_what_booting_nodes_takes() -> None:
+    told = plan("boot", "ENVIRONMENTS=torch horovod")
+    assert "build-wheels.sh" in told and "wheels torch horovod" in told and "localcloud image build" in told
