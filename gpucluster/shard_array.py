@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpucluster import slurm
+from gpucluster.addresses import in_s3
 from gpucluster.config import ClusterConfig, FsxLustre
 from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.data import excluded
@@ -106,7 +107,7 @@ def _partition(config: ClusterConfig, name: str | None) -> str:
 
 def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig) -> None:
     """Jobs share the cluster's file systems, and what of S3 their role may."""
-    if url.startswith("s3://"):
+    if in_s3(url):
         given = [each.uri for each in config.s3_access if each.access in access]
         kind = "s3_access with read-write" if "read" not in access else "s3_access"
     else:
@@ -144,7 +145,10 @@ def _environment(config: ClusterConfig) -> str:
 
 
 def _library() -> dict[str, File]:
-    paths = [PACKAGE / "__init__.py", PACKAGE / "errors.py", *sorted((PACKAGE / "data").glob("*.py"))]
+    paths = [
+        *(PACKAGE / name for name in ("__init__.py", "addresses.py", "errors.py")),
+        *sorted((PACKAGE / "data").glob("*.py")),
+    ]
     return {f"lib/{path.relative_to(PACKAGE.parent)}": File(path.read_text(encoding="utf-8")) for path in paths}
 
 

@@ -21,6 +21,15 @@ INDEX = "index.json"
 """In channels/NAME/ of the job's folder: the channel as it was found before the ranks started."""
 
 
+S3 = "s3://"
+
+
+def bucket_and_key(uri: str) -> tuple[str, str]:
+    """Of `s3://bucket/key`; the key is empty for the whole bucket."""
+    bucket, _, key = uri.removeprefix(S3).partition("/")
+    return bucket, key
+
+
 class ChannelError(RuntimeError):
     """A channel that cannot be read as asked. Its text says which, why, and what to do."""
 

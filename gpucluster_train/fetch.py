@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gpucluster_train import tars
 from gpucluster_train.assignment import Shard
-from gpucluster_train.channels import INDEX, Channel, ChannelError, read, without_suffix
+from gpucluster_train.channels import INDEX, S3, Channel, ChannelError, read, without_suffix
 from gpucluster_train.prepare import in_words
 from gpucluster_train.sources import Source, source_of
 from gpucluster_train.world import World
@@ -46,7 +46,7 @@ def key_of(channel: Channel, shards: Sequence[Shard], versions: Mapping[str, str
 
     A file's time of change says something of that file alone: there the folder counts too.
     """
-    folder = "" if channel.root.startswith("s3://") else f"\0{channel.root}"
+    folder = "" if channel.root.startswith(S3) else f"\0{channel.root}"
     lines = [f"{channel.unpack}\n"]
     for shard in sorted(shards, key=lambda shard: shard.name):
         version = shard.digest or versions.get(shard.name, "") + folder

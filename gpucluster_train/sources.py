@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpucluster_train.assignment import Shard
-from gpucluster_train.channels import ChannelError
+from gpucluster_train.channels import S3, ChannelError, bucket_and_key
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished/plan.json"
@@ -56,7 +56,7 @@ class Source(Protocol):
 
 
 def source_of(uri: str) -> Source:
-    return S3Source(uri) if uri.startswith("s3://") else FolderSource(uri)
+    return S3Source(uri) if uri.startswith(S3) else FolderSource(uri)
 
 
 def listing(uri: str) -> Listing:
@@ -229,7 +229,7 @@ class S3Source:
     def __init__(self, uri: str) -> None:
         self._is_prefix = uri.endswith("/")
         self._uri = uri.rstrip("/")
-        self._bucket, _, self._prefix = self._uri.removeprefix("s3://").partition("/")
+        self._bucket, self._prefix = bucket_and_key(self._uri)
         self.root = self._uri
         self._s3 = s3_client()
 
@@ -286,7 +286,11 @@ class S3Source:
         return _near(last, beside, f"s3://{self._bucket}/{above}") if beside else ""
 
     def _found(self, each: dict[str, Any], below: str) -> Found:
-        return Found(each["Key"].removeprefix(below), each["Size"], each["ETag"].strip('"'))
+        name = each["Key"].removeprefix(below)
+        if {"", ".", ".."} & set(name.split("/")):
+            why = "a part of it is empty, . or .."
+            raise ChannelError(f"{S3}{self._bucket}/{each['Key']}: is no file's name: {why}; rename the object")
+        return Found(name, each["Size"], each["ETag"].strip('"'))
 
 
 def s3_client() -> Any:
@@ -341,7 +345,7 @@ def main(uri: str) -> None:
     import shutil
     import sys
 
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    bucket, key = bucket_and_key(uri)
     with s3_errors(uri):
         shutil.copyfileobj(s3_client().get_object(Bucket=bucket, Key=key)["Body"], sys.stdout.buffer, 2**20)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from gpucluster_train import tars
-from gpucluster_train.channels import Channel, ChannelError
+from gpucluster_train.channels import S3, Channel, ChannelError
 
 Item = TypeVar("Item")
 
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 @contextmanager
 def opened(place: str) -> Iterator[IO[bytes]]:
     """To be read once, from front to back. Raises ChannelError where it is not there or does not arrive whole."""
-    if place.startswith("s3://"):
+    if place.startswith(S3):
         with _piped(place) as stream:
             yield stream
         return

@@ -13,6 +13,7 @@ import aws_cdk as cdk
 from constructs import IConstruct
 
 from gpucluster import watching
+from gpucluster.addresses import S3, S3Uri
 from gpucluster.config import ClusterConfig, construct_ids
 from stacks.storage import fsx_jobs
 
@@ -108,11 +109,11 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         if storage.type == "beegfs-ram":
             yield Row(f"Storage/{construct_ids.of_mount(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
     if config.software.cache:
-        prefix = config.software.cache.removeprefix("s3://").rstrip("/")
+        prefix = str(S3Uri.of(config.software.cache)).removeprefix(S3)
         kept = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
         yield Row(COMPUTE, kept, "environments are named after their hashes; the cluster file gives their prefix")
     for access in config.s3_access:
-        prefix = access.uri.removeprefix("s3://").rstrip("/")
+        prefix = str(S3Uri.of(access.uri)).removeprefix(S3)
         finding = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
         yield Row(
             "Storage/Jobs/Role/DefaultPolicy/Resource", finding, "the cluster file gives jobs all below the prefix"

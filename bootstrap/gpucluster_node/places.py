@@ -97,7 +97,7 @@ class Prefix:
     @property
     def _folder(self) -> str:
         """Ends in a slash; empty for a whole bucket."""
-        prefix = bucket_and_key(self.uri)[1].strip("/")
+        prefix = bucket_and_key(self.uri)[1].rstrip("/")
         return f"{prefix}/" if prefix else ""
 
     def items(self) -> Iterator[Item]:

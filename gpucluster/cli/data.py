@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpucluster.addresses import in_s3
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.following import tell
 from gpucluster.errors import DataError, UsageError
@@ -136,7 +137,7 @@ def _reach_s3(context: CliContext, *urls: str) -> None:
     """The cluster's own S3, where it runs in a local cloud: boto3 of all processes finds it in the environment."""
     from gpucluster import local_cloud
 
-    if not any(url.startswith("s3://") for url in urls) or not context.config_path.exists():
+    if not any(map(in_s3, urls)) or not context.config_path.exists():
         return
     config = context.load()
     record = local_cloud.read(context.config_path, config.name)

@@ -10,8 +10,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from gpucluster.addresses import in_s3
 from gpucluster.data import images, plan
-from gpucluster.data.places import UNFINISHED, Place, place, temporary, write_error
+from gpucluster.data.disk import temporary, write_error
+from gpucluster.data.places import UNFINISHED, Place, place
 from gpucluster.data.plan import Plan
 from gpucluster.data.records import Record
 from gpucluster.data.source import Sample
@@ -148,7 +150,7 @@ class _Growing:
     def _failed(self, error: OSError) -> DataError:
         """It names the disk that is full, which for S3 is one of this machine."""
         name = f"{self._target.url}/{self._name}"
-        if self._path is None or not self._target.url.startswith("s3://"):
+        if self._path is None or not in_s3(self._target.url):
             return write_error(name, error)
         told = write_error(f"{self._path}, which is to be {name}", error)
         if told.hint:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from gpucluster.errors import DataError, GpuClusterError, UsageError
+from gpucluster.addresses import S3Uri, in_s3
+from gpucluster.data.disk import Content, cannot, read_error, temporary, writing
+from gpucluster.data.s3 import Prefix
+from gpucluster.errors import UsageError
 
-Content = bytes | GpuClusterError
 UNFINISHED = ".unfinished"
 """Beside shards of which some are still missing: their plan, and what is known of those that are there."""
-_TEMPORARY = ".part"
 _OF_THE_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EISDIR, errno.ELOOP)
 """Why reading fails again and again, however well the disk and the network are."""
 
@@ -77,22 +76,6 @@ class Place(Protocol):
     def inner(self, folder: str) -> Place: ...
 
 
-def place(url: str) -> Place:
-    """Raises UsageError."""
-    if url.startswith("s3://"):
-        from gpucluster.data.s3 import Prefix
-
-        return Prefix.of(url)
-    if "://" in url:
-        raise UsageError(f"{url}: must be a path or s3://BUCKET/PREFIX")
-    return Folder(url.rstrip("/") or "/")
-
-
-def temporary(folder: Path, name: str) -> Path:
-    """Nobody else's, and whose it is can be seen."""
-    return folder / f"{name}.{socket.gethostname()}.{os.getpid()}{_TEMPORARY}"
-
-
 class Folder:
     def __init__(self, url: str) -> None:
         self.url = url
@@ -131,8 +114,8 @@ class Folder:
                     yield file.read()
             except OSError as error:
                 if error.errno not in _OF_THE_FILE:
-                    raise _read_error(f"{self.url}/{name}", error) from None
-                yield _cannot("read", name, error)
+                    raise read_error(f"{self.url}/{name}", error) from None
+                yield cannot("read", name, error)
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -140,7 +123,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _cannot("read", f"{self.url}/{name}", error) from None
+            raise cannot("read", f"{self.url}/{name}", error) from None
 
     def part(self, name: str, start: int, end: int) -> bytes:
         with self.opened(name) as file:
@@ -151,10 +134,10 @@ class Folder:
         try:
             return open(self._path / name, "rb", buffering=1 << 20)
         except OSError as error:
-            raise _cannot("read", f"{self.url}/{name}", error) from None
+            raise cannot("read", f"{self.url}/{name}", error) from None
 
     def write(self, name: str, content: bytes) -> None:
-        with _writing(self._path / name):
+        with writing(self._path / name):
             (self._path / name).parent.mkdir(parents=True, exist_ok=True)
             new = temporary(self.workshop(), Path(name).name)
             try:
@@ -166,12 +149,12 @@ class Folder:
     def workshop(self) -> Path:
         """On the same file system, or a file could not take its name in one step."""
         folder = self._path / UNFINISHED
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def adopt(self, name: str, file: Path) -> None:
-        with _writing(self._path / name):
+        with writing(self._path / name):
             with open(file, "rb") as written:
                 os.fsync(written.fileno())
             os.replace(file, self._path / name)
@@ -193,59 +176,14 @@ class Folder:
         return Folder(f"{self.url}/{folder}") if folder else self
 
 
-def drop_temporary(place: Place) -> None:
-    """What a process of this machine left half-written when it was killed."""
-    folder = place.workshop()
-    for file in folder.glob(f"*.{socket.gethostname()}.*{_TEMPORARY}"):
-        process = file.name.removesuffix(_TEMPORARY).rpartition(".")[2]
-        if not process.isdigit() or not _runs(process):
-            file.unlink(missing_ok=True)
-
-
-def _runs(process: str) -> bool:
-    """Not one that has ended and that nobody has asked for its status yet."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def scratch_folder() -> Path:
-    """On this machine, this user's. Always the same one, so that a later run finds what a killed one has left."""
-    folder = Path(tempfile.gettempdir()) / f"gpucluster-shards-{os.getuid()}"
-    with _writing(folder):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise DataError(f"{folder}: belongs to somebody else", "set TMPDIR to a folder of yours")
-    return folder
-
-
 def _raise(error: OSError) -> None:
-    raise _cannot("read", error.filename, error)
+    raise cannot("read", error.filename, error)
 
 
-def _cannot(what: str, name: str, error: OSError) -> DataError:
-    reason = (error.strerror or str(error)).lower()
-    return DataError(f"cannot {what} {name}: {reason}")
-
-
-def _read_error(path: str, error: OSError) -> DataError:
-    told = _cannot("read", path, error)
-    told.hint = "look after the disk or its server, and run the same command again: shards that are whole are kept"
-    return told
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise write_error(path, error) from None
-
-
-def write_error(path: Path | str, error: OSError) -> DataError:
-    """A full disk is the one that one meets."""
-    told = _cannot("write", str(path), error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        told.hint = "make room and run the same command again: shards that are whole are kept"
-    return told
+def place(url: str) -> Place:
+    """Raises UsageError."""
+    if in_s3(url):
+        return Prefix(S3Uri.of(url))
+    if "://" in url:
+        raise UsageError(f"{url}: must be a path or s3://BUCKET/PREFIX")
+    return Folder(url.rstrip("/") or "/")

@@ -17,9 +17,10 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from gpucluster.data import excluded, manifest, packing, plan, source
+from gpucluster.data.disk import drop_temporary
 from gpucluster.data.manifest import Manifest
 from gpucluster.data.packing import Bad, Shard
-from gpucluster.data.places import UNFINISHED, Place, drop_temporary, place
+from gpucluster.data.places import UNFINISHED, Place, place
 from gpucluster.data.plan import Plan
 from gpucluster.errors import DataError, GpuClusterError, UsageError
 
@@ -188,7 +189,7 @@ def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell
         )
     if restart and (old := plan.stored(where)):
         _forget(where, old)
-    drop_temporary(where)
+    drop_temporary(where.workshop())
     old = plan.stored(where)
     if old is None:
         plan.store(where, made, lines)
@@ -335,7 +336,7 @@ def finish(each: DataSet, hint: str = AGAIN) -> Outcome:
         each.place.write(plan.SAMPLES, each.place.read(f"{UNFINISHED}/{plan.SAMPLES}") or b"")
         each.place.write(manifest.NAME, manifest.text(each.plan, shards).encode())
         # Again: a process of a run that was killed may have lived a little longer than that.
-        drop_temporary(each.place)
+        drop_temporary(each.place.workshop())
         each.place.clear(UNFINISHED)
     whole = manifest.load(each.place)
     assert whole

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from gpucluster.data.places import Content, scratch_folder
+from gpucluster.addresses import S3Uri
+from gpucluster.data.disk import Content, scratch_folder
 from gpucluster.errors import AwsError, GpuClusterError, UsageError
 
 Answer = TypeVar("Answer")
@@ -29,16 +30,11 @@ class Denied(AwsError):
 
 
 class Prefix:
-    def __init__(self, bucket: str, prefix: str) -> None:
-        self._bucket, self._prefix = bucket, prefix
-        self.url = f"s3://{bucket}/{prefix}".rstrip("/")
-
-    @classmethod
-    def of(cls, url: str) -> Prefix:
-        bucket, _, prefix = url.removeprefix("s3://").partition("/")
-        if not bucket:
-            raise UsageError(f"{url}: names no bucket", "s3://BUCKET/PREFIX")
-        return cls(bucket, prefix.rstrip("/"))
+    def __init__(self, uri: S3Uri) -> None:
+        """Raises UsageError."""
+        if not uri.bucket:
+            raise UsageError(f"{uri}: names no bucket", "s3://BUCKET/PREFIX")
+        self._bucket, self._folder, self.url = uri.bucket, uri.folder, str(uri)
 
     @property
     def address(self) -> str:
@@ -51,7 +47,7 @@ class Prefix:
 
     def _key(self, name: str) -> str:
         """`name` may be empty: then what all keys begin with."""
-        return f"{self._prefix}/{name}" if self._prefix else name
+        return f"{self._folder}{name}"
 
     def listed(self) -> Iterator[str]:
         found = False
@@ -168,7 +164,7 @@ class Prefix:
         self.remove([name for name, _ in self._below(folder)])
 
     def inner(self, folder: str) -> Prefix:
-        return Prefix(self._bucket, self._key(folder)) if folder else self
+        return Prefix(S3Uri(self._bucket, self._key(folder))) if folder else self
 
 
 @cache

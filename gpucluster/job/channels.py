@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from gpucluster.addresses import in_s3
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job.spec import Channel, JobSpec
 
 PROGRAMS = ("channels.sh", "library.sh")
 """As a launcher's `programs`: of jobs that have channels."""
-S3 = "s3://"
 
 
 def programs(spec: JobSpec) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def mounts(spec: JobSpec) -> tuple[str, ...]:
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     for name, channel in spec.channels.items():
         yield from _mode(name, channel)
-        if channel.source.startswith(S3):
+        if in_s3(channel.source):
             yield from _access(name, channel, spec, config)
         else:
             yield from _mounted(name, channel, config)
@@ -50,7 +50,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
 
 
 def _mode(name: str, channel: Channel) -> Iterator[Finding]:
-    path, remote = ("channels", name, "mode"), channel.source.startswith(S3)
+    path, remote = ("channels", name, "mode"), in_s3(channel.source)
     if channel.how == "mount" and remote:
         link = "copy or stream, or a path on a file system that is linked to it"
         yield Finding(path, f"only a folder is mounted, got {channel.source}", link)

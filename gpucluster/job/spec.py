@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from gpucluster.addresses import in_s3
 from gpucluster.config.fields import S3_URI, Amount, Count, Whole, refuse
 from gpucluster.config.models import Framework
 from gpucluster.job import reserved, sbatch_options
@@ -190,7 +191,7 @@ SharedPath = Annotated[str, _SHARED_PATH]
 
 def _source(value: str) -> str:
     """One check for both kinds: of a union, pydantic would report both branches and name its own functions."""
-    check = cast(Callable[[str], str], (S3_URI if value.startswith("s3://") else _SHARED_PATH).func)
+    check = cast(Callable[[str], str], (S3_URI if in_s3(value) else _SHARED_PATH).func)
     return check(value)
 
 
@@ -217,7 +218,7 @@ class Channel(BaseModel):
 
     @property
     def how(self) -> Literal["mount", "copy", "stream"]:
-        return self.mode or ("copy" if self.source.startswith("s3://") else "mount")
+        return self.mode or ("copy" if in_s3(self.source) else "mount")
 
 
 class JobSpec(BaseModel):

@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from gpucluster.addresses import S3Uri, in_s3
 from gpucluster.config import models
 from gpucluster.render import node_range
 from stacks import roles
@@ -13,7 +14,7 @@ from stacks.context import Context
 from stacks.encryption import grant_objects
 from stacks.storage import firewall
 from stacks.storage.mounts import announce, tag
-from stacks.storage.s3_access import Prefix
+from stacks.storage.s3_access import listed, objects
 
 PORTS = {"storage": 8003, "client": 8004, "meta": 8005, "helperd": 8006, "mgmtd": 8008, "mgmtd_grpc": 8010}
 """BeeGFS's own defaults. `helperd` is of BeeGFS 7, and the client asks it on its own node alone."""
@@ -71,15 +72,15 @@ class BeegfsRam(Construct):
     def _grant_source(self) -> None:
         """The servers themselves fill it, each its part. A job's file system is filled by the job."""
         source = self._storage.source
-        if not source or not source.startswith("s3://"):
+        if not source or not in_s3(source):
             return
-        prefix, role = Prefix.of(source), self._context.compute_role
+        uri, role = S3Uri.of(source), self._context.compute_role
         arn = cdk.Stack.of(self).format_arn
-        objects = [arn(service="s3", region="", account="", resource=each) for each in prefix.objects]
-        bucket = arn(service="s3", region="", account="", resource=prefix.bucket)
-        listed = {"StringLike": {"s3:prefix": [prefix.listed]}} if prefix.path else None
-        roles.allow(role, ["s3:GetObject"], objects)
-        roles.allow(role, ["s3:ListBucket"], [bucket], listed)
+        named = [arn(service="s3", region="", account="", resource=each) for each in objects(uri)]
+        bucket = arn(service="s3", region="", account="", resource=uri.bucket)
+        condition = {"StringLike": {"s3:prefix": [listed(uri)]}} if uri.prefix else None
+        roles.allow(role, ["s3:GetObject"], named)
+        roles.allow(role, ["s3:ListBucket"], [bucket], condition)
         grant_objects(role, self._context.key, write=False)
 
     def _describe(self) -> dict[str, object]:

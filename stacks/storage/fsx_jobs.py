@@ -13,6 +13,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from gpucluster.addresses import S3Uri
 from gpucluster.config import lustre, lustre_requests, models
 from stacks import encryption
 from stacks.context import Context
@@ -63,8 +64,7 @@ class HeadPolicy(iam.ManagedPolicy):
         actions = ["iam:CreateServiceLinkedRole", "iam:AttachRolePolicy", "iam:PutRolePolicy"]
         self._allow(actions, [self._role(LINK_ROLES)])
         # As the permissions of AWS::FSx::DataRepositoryAssociation in CloudFormation's registry say.
-        uris = (each.s3.removeprefix("s3://") for each in storage.data_repositories)
-        buckets = dict.fromkeys(uri.partition("/")[0] for uri in uris)
+        buckets = dict.fromkeys(S3Uri.of(each.s3).bucket for each in storage.data_repositories)
         self._allow(["s3:ListBucket"], [self._arn("s3", bucket, "", region="") for bucket in buckets])
 
     def _allow(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from gpucluster.addresses import S3Uri
 from gpucluster.config.models import S3Access
 from stacks import roles
 from stacks.context import Context
@@ -20,27 +20,15 @@ READ = ("s3:GetObject",)
 WRITE = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
 
 
-@dataclass(frozen=True)
-class Prefix:
-    bucket: str
-    path: str
-    """Without slashes at its ends; empty: the whole bucket."""
+def objects(uri: S3Uri) -> list[str]:
+    """As in the ARN of an object; `data.tar` may be an object, or a folder of them."""
+    prefix = literal(uri.prefix)
+    return [f"{uri.bucket}/{prefix}", f"{uri.bucket}/{prefix}/*"] if prefix else [f"{uri.bucket}/*"]
 
-    @classmethod
-    def of(cls, uri: str) -> Prefix:
-        bucket, _, path = uri.removeprefix("s3://").partition("/")
-        return cls(bucket, path.strip("/"))
 
-    @property
-    def objects(self) -> list[str]:
-        """As in the ARN of an object; `data.tar` may be an object, or a folder of them."""
-        path = literal(self.path)
-        return [f"{self.bucket}/{path}", f"{self.bucket}/{path}/*"] if path else [f"{self.bucket}/*"]
-
-    @property
-    def listed(self) -> str:
-        """What a listing may ask for: the folder, not all names that begin like it."""
-        return f"{literal(self.path)}/*" if self.path else "*"
+def listed(uri: S3Uri) -> str:
+    """What a listing may ask for: the folder, not all names that begin like it."""
+    return f"{literal(uri.folder)}*"
 
 
 def literal(text: str) -> str:
@@ -50,13 +38,13 @@ def literal(text: str) -> str:
 
 def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
     """To the nodes themselves, whose root makes the jobs' environments and keeps them there."""
-    prefix = Prefix.of(uri)
+    cache = S3Uri.of(uri)
     arn = cdk.Stack.of(role).format_arn
-    folder = prefix.objects[-1]
+    folder = objects(cache)[-1]
     actions = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
     roles.allow(role, actions, [arn(service="s3", region="", account="", resource=folder)])
-    listing = {"StringLike": {"s3:prefix": [prefix.listed]}}
-    roles.allow(role, ["s3:ListBucket"], [arn(service="s3", region="", account="", resource=prefix.bucket)], listing)
+    listing = {"StringLike": {"s3:prefix": [listed(cache)]}}
+    roles.allow(role, ["s3:ListBucket"], [arn(service="s3", region="", account="", resource=cache.bucket)], listing)
     grant_objects(role, key, write=True)
 
 
@@ -77,8 +65,8 @@ class JobRole(Construct):
             description=f"what jobs of {context.config.name} may do in S3",
             assumed_by=iam.CompositePrincipal(*(iam.ArnPrincipal(each.role_arn) for each in nodes)),
         )
-        readable = [Prefix.of(entry.uri) for entry in access]
-        writable = [Prefix.of(entry.uri) for entry in access if entry.access == "read-write"]
+        readable = [S3Uri.of(entry.uri) for entry in access]
+        writable = [S3Uri.of(entry.uri) for entry in access if entry.access == "read-write"]
         self._list(readable)
         self._allow(READ, readable)
         if writable:
@@ -89,16 +77,16 @@ class JobRole(Construct):
         tag(self, context, "/jobs")
         context.parameters.add("Jobs", "jobs", {"role_arn": self.role.role_arn})
 
-    def _list(self, prefixes: Sequence[Prefix]) -> None:
+    def _list(self, prefixes: Sequence[S3Uri]) -> None:
         for bucket in dict.fromkeys(prefix.bucket for prefix in prefixes):
-            listed = sorted({prefix.listed for prefix in prefixes if prefix.bucket == bucket})
+            patterns = sorted({listed(prefix) for prefix in prefixes if prefix.bucket == bucket})
             # Of a whole bucket without condition: a listing that names no prefix has none to match, not even with `*`.
-            conditions = None if "*" in listed else {"StringLike": {"s3:prefix": listed}}
+            conditions = None if "*" in patterns else {"StringLike": {"s3:prefix": patterns}}
             roles.allow(self.role, ["s3:ListBucket"], [self._arn(bucket)], conditions)
 
-    def _allow(self, actions: Sequence[str], prefixes: Sequence[Prefix]) -> None:
-        objects = dict.fromkeys(each for prefix in prefixes for each in prefix.objects)
-        roles.allow(self.role, list(actions), [self._arn(each) for each in objects])
+    def _allow(self, actions: Sequence[str], prefixes: Sequence[S3Uri]) -> None:
+        named = dict.fromkeys(each for prefix in prefixes for each in objects(prefix))
+        roles.allow(self.role, list(actions), [self._arn(each) for each in named])
 
     def _arn(self, resource: str) -> str:
         """In the cluster's partition of AWS: arn:aws, arn:aws-cn, arn:aws-us-gov."""

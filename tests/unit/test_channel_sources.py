@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import tarfile
 from pathlib import Path
 
@@ -395,3 +396,13 @@ def test_what_the_log_is_told():
     assert summary(index(8, shard="by-node"), 4).endswith("; 4 to each node, mode mount")
     assert summary(index(8, shard="none"), 4).endswith("; all to every rank, mode mount")
     assert [in_words(number) for number in (5, 1536, 3 * 2**40)] == ["5 bytes", "1.5 KiB", "3.0 TiB"]
+
+
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+@pytest.mark.parametrize("key", ["../../etc/passwd", "a/./b", "/etc/passwd", "a//b"])
+def test_a_key_that_is_no_file_s_name_is_refused_by_its_name(place, key):
+    put, source = place
+    put("a.tar")
+    put(key)
+    with pytest.raises(ChannelError, match=re.escape(f"/a/set/{key}: is no file's name: a part of it is empty, . or")):
+        listing(source)

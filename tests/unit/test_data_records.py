@@ -104,4 +104,7 @@ def test_nothing_of_ours_is_needed_but_errors() -> None:
         for line in path.read_text().splitlines()
         if line.strip().startswith(("from gpucluster", "import gpucluster"))
     }
-    assert {name for name in imported if not name.startswith("gpucluster.data")} == {"gpucluster.errors"}
+    assert {name for name in imported if not name.startswith("gpucluster.data")} == {
+        "gpucluster.addresses",
+        "gpucluster.errors",
+    }

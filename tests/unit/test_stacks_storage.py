@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from test_stacks_roles import actions, flat, resources, statements
 
+from gpucluster.addresses import S3Uri
 from gpucluster.config import loads
 from gpucluster.errors import ConfigError
 
@@ -389,9 +390,9 @@ def test_jobs_read_and_write_under_their_prefixes_alone(stored: Template) -> Non
     ],
 )
 def test_a_prefix_is_no_pattern(uri: str, objects: list[str], listed: str) -> None:
-    from stacks.storage.s3_access import Prefix
+    from stacks.storage import s3_access
 
-    assert (Prefix.of(uri).objects, Prefix.of(uri).listed) == (objects, listed)
+    assert (s3_access.objects(S3Uri.of(uri)), s3_access.listed(S3Uri.of(uri))) == (objects, listed)
 
 
 def test_a_cluster_without_storage_has_none(template: Template) -> None:

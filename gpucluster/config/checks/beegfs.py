@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucluster.addresses import in_s3
 from gpucluster.config.beegfs_sizes import memory_gib, metadata_gib
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
@@ -101,7 +102,7 @@ def beegfs_leaves_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) 
 def beegfs_source_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """A source that is a folder lies on an FSx or EFS of the cluster: nodes have it, whichever of them is lost."""
     source = storage.source
-    if not source or source.startswith("s3://"):
+    if not source or in_s3(source):
         return
     mounts = [each.mount for each in config.storage if isinstance(each, FsxLustre | Efs)]
     if not any(f"{source}/".startswith(f"{mount}/") for mount in mounts):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucluster.config.checks import s3
+from gpucluster.addresses import S3Uri, in_s3
 from gpucluster.config.checks.beegfs import BEEGFS
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import BeegfsRam, ClusterConfig, Efs, FsxLustre
@@ -34,7 +34,7 @@ def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Find
 def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """An export that is a folder lies on an FSx or EFS of the cluster: it outlives the job's nodes."""
     target = storage.export
-    if not target or target.startswith("s3://"):
+    if not target or in_s3(target):
         return
     mounts = [each.mount for each in config.storage if isinstance(each, FsxLustre | Efs)]
     if not any(f"{target}/".startswith(f"{mount}/") for mount in mounts):
@@ -53,7 +53,7 @@ def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Fi
 )
 def jobs_may_read(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """With scope: job, s3_access grants the source: the job itself reads it, under the jobs' role."""
-    if storage.scope == "job" and storage.source and storage.source.startswith("s3://"):
+    if storage.scope == "job" and storage.source and in_s3(storage.source):
         yield from _granted(config, storage.source, (*path, "source"), ("read", "read-write"), "read")
 
 
@@ -65,12 +65,13 @@ def jobs_may_read(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Find
 )
 def jobs_may_write(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """s3_access grants read-write to the export: the job itself writes it, under the jobs' role."""
-    if storage.scope == "job" and storage.export and storage.export.startswith("s3://"):
+    if storage.scope == "job" and storage.export and in_s3(storage.export):
         yield from _granted(config, storage.export, (*path, "export"), ("read-write",), "write to")
 
 
 def _granted(config: ClusterConfig, uri: str, path: Path, enough: tuple[str, ...], verb: str) -> Findings:
-    if not any(s3.holds(access.uri, uri) and access.access in enough for access in config.s3_access):
+    wanted = S3Uri.of(uri)
+    if not any(S3Uri.of(access.uri).holds(wanted) and access.access in enough for access in config.s3_access):
         yield Finding(
             path,
             f"jobs may not {verb} {uri}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucluster.addresses import S3Uri
 from gpucluster.config import construct_ids
 from gpucluster.config.checks import s3
 from gpucluster.config.checks.fsx_sizes import FSX
@@ -71,9 +72,9 @@ def links_count(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findin
 @validator("fsx-links-differ", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: a unique S3 bucket or prefix")
 def links_differ(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """No two data repositories are the same place in S3."""
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[S3Uri, int] = {}
     for index, repository in enumerate(storage.data_repositories):
-        place = s3.split(repository.s3)
+        place = S3Uri.of(repository.s3)
         if place in seen:
             yield Finding(
                 (*path, "data_repositories", index, "s3"),
@@ -95,7 +96,8 @@ def exports_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Find
     links = storage.data_repositories
     for index, exporting in enumerate(links):
         for other in links[:index] + links[index + 1 :]:
-            nested = s3.holds(other.s3, exporting.s3) and s3.split(other.s3) != s3.split(exporting.s3)
+            outer, inner = S3Uri.of(other.s3), S3Uri.of(exporting.s3)
+            nested = outer.holds(inner) and outer != inner
             if exporting.export and nested:
                 yield Finding(
                     (*path, "data_repositories", index, "s3"),
@@ -107,7 +109,7 @@ def exports_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Find
 @validator("fsx-link-bucket-name", section=FSX, each=DataRepository, source=s3.NAMING)
 def link_bucket_name(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A data repository's bucket has a name that a general purpose bucket can have."""
-    bucket, _ = s3.split(repository.s3)
+    bucket = S3Uri.of(repository.s3).bucket
     for fault in s3.faults(bucket):
         yield Finding((*path, "s3"), f"no bucket can be called {bucket}: it {fault}")
 
@@ -115,7 +117,7 @@ def link_bucket_name(repository: DataRepository, path: Path, config: ClusterConf
 @validator("fsx-link-prefix-length", section=FSX, each=DataRepository, source=s3.KEYS)
 def link_prefix_length(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A data repository's prefix leaves room for names: FSx exports no file whose key is longer than 1,024 bytes."""
-    length = len(s3.split(repository.s3)[1].encode())
+    length = len(S3Uri.of(repository.s3).folder.encode())
     if length >= s3.KEY_BYTES:
         yield Finding((*path, "s3"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
 

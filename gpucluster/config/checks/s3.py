@@ -1,4 +1,4 @@
-"""What S3 takes as a bucket's name and as an object's key, and which addresses lie in which."""
+"""What S3 takes as a bucket's name and as an object's key."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ KEY_BYTES = 1024
 _STARTS = ("xn--", "sthree-", "amzn-s3-demo-")
 _ENDS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 """Of access points, object lambdas, multi-region access points, directory and table buckets."""
-
-
-def split(uri: str) -> tuple[str, str]:
-    """Bucket and prefix; the prefix ends in a slash, or is empty for the whole bucket."""
-    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-    prefix = prefix.rstrip("/")
-    return bucket, prefix + "/" if prefix else ""
-
-
-def holds(outer: str, inner: str) -> bool:
-    """Whether every object of `inner` is one of `outer`."""
-    (outer_bucket, outer_prefix), (inner_bucket, inner_prefix) = split(outer), split(inner)
-    return outer_bucket == inner_bucket and inner_prefix.startswith(outer_prefix)
 
 
 def faults(bucket: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpucluster.addresses import S3Uri
 from gpucluster.config.checks import s3
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, S3Access
@@ -25,7 +26,7 @@ _LISTING = len('{"Action":"s3:ListBucket","Condition":{"StringLike":{"s3:prefix"
 @validator("s3-access-bucket-name", section=ACCESS, each=S3Access, source=s3.NAMING)
 def bucket_name(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
     """A bucket has a name that a general purpose bucket can have."""
-    bucket, _ = s3.split(access.uri)
+    bucket = S3Uri.of(access.uri).bucket
     for fault in s3.faults(bucket):
         yield Finding((*path, "uri"), f"no bucket can be called {bucket}: it {fault}")
 
@@ -33,7 +34,7 @@ def bucket_name(access: S3Access, path: Path, config: ClusterConfig) -> Findings
 @validator("s3-access-prefix-length", section=ACCESS, each=S3Access, source=s3.KEYS)
 def prefix_length(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
     """A prefix is shorter than the longest key."""
-    length = len(s3.split(access.uri)[1].encode())
+    length = len(S3Uri.of(access.uri).folder.encode())
     if length >= s3.KEY_BYTES:
         yield Finding((*path, "uri"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
 
@@ -62,13 +63,13 @@ def access_once(config: ClusterConfig) -> Findings:
     """No entry is inside another one that grants as much: it would add nothing."""
     for index, inner in enumerate(config.s3_access):
         for other, outer in enumerate(config.s3_access):
-            same = s3.split(inner.uri) == s3.split(outer.uri)
+            inside, around = S3Uri.of(inner.uri), S3Uri.of(outer.uri)
             covered = outer.access == "read-write" or inner.access == "read"
             if (
                 index != other
                 and covered
-                and s3.holds(outer.uri, inner.uri)
-                and _first(index, other, same, inner, outer)
+                and around.holds(inside)
+                and _first(index, other, inside == around, inner, outer)
             ):
                 yield Finding(
                     ("s3_access", index, "uri"),
@@ -92,12 +93,12 @@ def _first(index: int, other: int, same: bool, inner: S3Access, outer: S3Access)
 )
 def whole_bucket(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
     """Jobs write under a prefix, not everywhere in a bucket."""
-    bucket, prefix = s3.split(access.uri)
-    if access.access == "read-write" and not prefix:
+    uri = S3Uri.of(access.uri)
+    if access.access == "read-write" and not uri.prefix:
         yield Finding(
             (*path, "uri"),
-            f"every job may overwrite and delete everything in {bucket}",
-            f"grant a prefix: s3://{bucket}/results",
+            f"every job may overwrite and delete everything in {uri.bucket}",
+            f"grant a prefix: {uri}/results",
         )
 
 
@@ -118,6 +119,6 @@ def _policy_characters(config: ClusterConfig) -> int:
     arn = f"arn:{partition_of(config.region)}:s3:::"
     writable = [access.uri for access in config.s3_access if access.access == "read-write"]
     objects = sum(2 * len(f'"{arn}{uri}",') for uri in [*(access.uri for access in config.s3_access), *writable])
-    listed = sum(len(f'"{s3.split(access.uri)[1]}*",') for access in config.s3_access)
-    buckets = {s3.split(access.uri)[0] for access in config.s3_access}
+    uris = [S3Uri.of(access.uri) for access in config.s3_access]
+    listed, buckets = sum(len(f'"{uri.folder}*",') for uri in uris), {uri.bucket for uri in uris}
     return 2 * _STATEMENT + objects + listed + sum(_LISTING + len(arn) + len(bucket) for bucket in buckets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucluster.config.checks import s3
+from gpucluster.addresses import S3Uri, in_s3
 from gpucluster.config.checks.online.account import Account, Refused
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import BeegfsRam, ClusterConfig, DataRepository, S3Access
@@ -18,7 +18,7 @@ GATEWAY = "https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.h
 @validator("fsx-link-bucket-exists", section=BUCKETS, each=DataRepository, needs="aws", source=f"{HEAD}: 404")
 def link_bucket_exists(repository: DataRepository, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A data repository's bucket is there."""
-    bucket, _ = s3.split(repository.s3)
+    bucket = S3Uri.of(repository.s3).bucket
     if _region(account, bucket) is None:
         yield Finding(
             (*path, "s3"), f"there is no bucket {bucket}", f"aws s3 mb s3://{bucket} --region {config.region}"
@@ -35,7 +35,7 @@ def link_bucket_exists(repository: DataRepository, path: Path, config: ClusterCo
 )
 def link_bucket_region(repository: DataRepository, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A data repository that imports is of a bucket in the cluster's region; exports may go to another."""
-    bucket, _ = s3.split(repository.s3)
+    bucket = S3Uri.of(repository.s3).bucket
     region = _region(account, bucket)
     if repository.import_ and region not in (None, config.region):
         yield Finding(
@@ -48,7 +48,7 @@ def link_bucket_region(repository: DataRepository, path: Path, config: ClusterCo
 @validator("s3-access-bucket-exists", section=BUCKETS, each=S3Access, needs="aws", source=f"{HEAD}: 404")
 def access_bucket_exists(access: S3Access, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A bucket that jobs may use is there."""
-    bucket, _ = s3.split(access.uri)
+    bucket = S3Uri.of(access.uri).bucket
     if _region(account, bucket) is None:
         yield Finding(
             (*path, "uri"), f"there is no bucket {bucket}", f"aws s3 mb s3://{bucket} --region {config.region}"
@@ -128,20 +128,19 @@ def _elsewhere(
 
 def _of_nodes(config: ClusterConfig) -> list[tuple[Path, str]]:
     """Addresses of buckets that `s3_access` does not name already; not the links of FSx, which reaches S3 by itself."""
-    accessed = {s3.split(access.uri)[0] for access in config.s3_access}
+    accessed = {S3Uri.of(access.uri).bucket for access in config.s3_access}
     named: list[tuple[Path, str | None]] = [(("software", "cache"), config.software.cache)]
     for index, storage in enumerate(config.storage):
         if isinstance(storage, BeegfsRam):
             named += [(("storage", index, "source"), storage.source), (("storage", index, "export"), storage.export)]
-    in_s3 = [(path, uri) for path, uri in named if uri and uri.startswith("s3://")]
-    return [(path, uri) for path, uri in in_s3 if s3.split(uri)[0] not in accessed]
+    return [(path, uri) for path, uri in named if uri and in_s3(uri) and S3Uri.of(uri).bucket not in accessed]
 
 
 def _regions(account: Account, named: list[tuple[Path, str]]) -> Iterator[tuple[Path, str, str | None]]:
     """Of each bucket its region, as _region. Raises Refused when all others have been asked for."""
     refused: Refused | None = None
     for path, uri in named:
-        bucket, _ = s3.split(uri)
+        bucket = S3Uri.of(uri).bucket
         try:
             region = _region(account, bucket)
         except Refused as refusal:
