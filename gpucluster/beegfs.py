@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpucluster.config import BeegfsRam, ClusterConfig
 from gpucluster.config.beegfs_sizes import metadata_gib
-from gpucluster.layout import Layout
+from gpucluster.layout import Layout, Partition
 
 MIB_PER_GIB = 1024
 INODES_PER_GIB = 65536
@@ -106,14 +106,26 @@ def servers(layout: Layout, storage: BeegfsRam) -> list[str]:
     return [f"{storage.partition}-{number}" for number in range(1, always_on + 1)]
 
 
+def role_of(partition: Partition, ram: BeegfsRam | None) -> str:
+    """What its nodes are to the cluster's BeeGFS."""
+    if ram is None or (ram.scope == "job" and ram.partition != partition.name):
+        return "none"
+    if ram.partition != partition.name:
+        return "client"
+    return "job" if ram.scope == "job" else "server"
+
+
+def role_of_head(ram: BeegfsRam | None) -> str:
+    """A job's nodes manage its file system themselves."""
+    return "management" if ram and ram.scope == "cluster" else "none"
+
+
 def values(storage: BeegfsRam) -> dict[str, object]:
     """For the templates of the configuration files and of bootstrap/beegfs.sh.j2."""
     metadata = metadata_gib(storage.gib_per_node)
     return {
         "release": RELEASES[storage.version],
         "mount": storage.mount,
-        "scope": storage.scope,
-        "partition": storage.partition,
         "parameter": "storage/" + storage.mount.strip("/").replace("/", "-"),
         "storage_gib": storage.gib_per_node,
         "metadata_gib": metadata,

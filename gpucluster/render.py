@@ -17,7 +17,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gpucluster import beegfs, matrix, watching
-from gpucluster.config import ClusterConfig, Efs, FsxLustre, lustre
+from gpucluster.config import BeegfsRam, ClusterConfig, Efs, FsxLustre, lustre
 from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
@@ -42,6 +42,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         "head.sh": _template("bootstrap/head.sh.j2").render(_head_values(layout)),
         "compute.sh": _template("bootstrap/compute.sh.j2").render(_compute_values(layout)),
         **{f"machines/{each.name}.sh": machine(each) for each in layout.machine_types},
+        **{f"partitions/{each.name}.sh": partition(each, beegfs.of(config)) for each in layout.partitions},
         **slurm(layout),
         "fleet.json": json.dumps(fleet(layout), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
@@ -71,6 +72,11 @@ def machine(type_: InstanceType) -> str:
         pyxis=matrix.PYXIS,
         environment=[f"{name}={value}" for name, value in matrix.job_environment(type_).items()],
     )
+
+
+def partition(each: Partition, ram: BeegfsRam | None) -> str:
+    """partitions/NAME.sh: what the steps of its nodes are told."""
+    return _template("bootstrap/partition.sh.j2").render(partition=each, beegfs_role=beegfs.role_of(each, ram))
 
 
 def environment_places(layout: Layout) -> dict[str, Partition]:
@@ -126,15 +132,17 @@ def steps() -> dict[str, str]:
 
 
 def fleet(layout: Layout) -> dict[str, Any]:
-    """fleet.json: all that the node programs know of the cluster file."""
+    """fleet.json: what node programs read of the cluster file. gpucluster_node/fleet.py takes nothing else."""
     config = layout.config
     return {
         "cluster": config.name,
-        "region": config.region,
         "zone": config.zone,
         "ssm_path": config.ssm_path,
         "state": config.state_folder,
-        "partitions": [_fleet_partition(each) for each in layout.partitions],
+        "partitions": [
+            {key: getattr(each, key) for key in ("name", "min_nodes", "max_nodes", "purchase")}
+            for each in layout.partitions
+        ],
     }
 
 
@@ -173,21 +181,7 @@ def prices(layout: Layout) -> dict[str, float]:
     return {name: price for name, price in prices if price is not None}
 
 
-def _fleet_partition(partition: Partition) -> dict[str, Any]:
-    return {
-        "name": partition.name,
-        "min_nodes": partition.min_nodes,
-        "max_nodes": partition.max_nodes,
-        "instance_types": [each.name for each in partition.types],
-        "purchase": partition.purchase,
-        "gpus_per_node": partition.gpus_per_node,
-        "idle_minutes": partition.idle_s / 60,
-        "role": "compute",
-    }
-
-
 def _node_values(config: ClusterConfig) -> dict[str, str]:
-    ram = beegfs.of(config)
     return {
         "cluster": config.name,
         "region": config.region,
@@ -198,16 +192,11 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "home_on": config.home.type,
         "data": config.state_folder,
         "job_credentials": JOB_CREDENTIALS_URL if config.s3_access else "",
-        "beegfs_scope": ram.scope if ram else "none",
-        "beegfs_partition": ram.partition if ram else "",
     }
 
 
 def _compute_values(layout: Layout) -> dict[str, Any]:
-    without_efa = [each.name for each in layout.partitions if not each.efa]
-    without_scratch = [each.name for each in layout.partitions if not each.scratch]
-    apart = {"without_efa": without_efa, "without_scratch": without_scratch}
-    return {**_node_values(layout.config), **apart, "containers": layout.config.software.containers}
+    return {**_node_values(layout.config), "containers": layout.config.software.containers}
 
 
 def _head_values(layout: Layout) -> dict[str, Any]:
@@ -217,6 +206,7 @@ def _head_values(layout: Layout) -> dict[str, Any]:
         "volume_gib": config.head_node.volume_gib,
         "volume": config.volume_mount,
         "partitions": layout.names,
+        "beegfs_role": beegfs.role_of_head(beegfs.of(config)),
     }
 
 

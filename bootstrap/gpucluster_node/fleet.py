@@ -16,17 +16,12 @@ class Partition:
     name: str
     min_nodes: int
     max_nodes: int
-    instance_types: tuple[str, ...]
     purchase: str
-    gpus_per_node: int
-    idle_minutes: float
-    role: str
 
 
 @dataclass(frozen=True)
 class Fleet:
     cluster: str
-    region: str
     zone: str
     ssm_path: str
     partitions: tuple[Partition, ...]
@@ -62,10 +57,7 @@ def load(path: Path = BUNDLE / "fleet.json") -> Fleet:
 
 
 def parse(data: dict[str, Any]) -> Fleet:
-    partitions = tuple(
-        Partition(**{**each, "instance_types": tuple(each["instance_types"])}) for each in data["partitions"]
-    )
-    return Fleet(**{**data, "partitions": partitions})
+    return Fleet(**{**data, "partitions": tuple(Partition(**each) for each in data["partitions"])})
 
 
 def launch_templates(ssm: Any, fleet: Fleet, partition: str) -> tuple[LaunchTemplate, ...]:

@@ -2,22 +2,14 @@
 step_beegfs() {
     local program=node
     if [ "$ROLE" = head ]; then program="head"; fi
-    if [ "$BEEGFS_SCOPE" != cluster ]; then beegfs_end "gpucluster-beegfs_$program"; fi
-    if [ "$BEEGFS_SCOPE" = cluster ] || { [ "$BEEGFS_SCOPE" = job ] && beegfs_of_jobs; }; then
-        bash "$BUNDLE/beegfs.sh" install
-    fi
-    if [ "$BEEGFS_SCOPE" != cluster ]; then return; fi
+    this_partition
+    case $BEEGFS_ROLE in none | job) beegfs_end "gpucluster-beegfs_$program" ;; esac
+    if [ "$BEEGFS_ROLE" != none ]; then bash "$BUNDLE/beegfs.sh" install; fi
+    case $BEEGFS_ROLE in none | job) return ;; esac
     node_program
     node_service "beegfs_$program" "beegfs.$program" "Keep the part of BeeGFS that this machine has as the head says"
     # A job may begin as soon as slurmd runs. What takes longer goes on behind it: the head keeps jobs off the servers.
     if [ "$ROLE" = compute ]; then /opt/gpucluster/bin/node-program beegfs.node --wait 300; fi
-}
-
-# A job's file system lies on the nodes of one partition.
-beegfs_of_jobs() {
-    local node
-    node=$(hostname)
-    [ "${node%-*}" = "$BEEGFS_PARTITION" ]
 }
 
 # beegfs_end SERVICE: what an earlier cluster file had.

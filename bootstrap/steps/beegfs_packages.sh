@@ -16,11 +16,10 @@ step_beegfs_packages() {
 
 # The head manages a cluster's file system. The nodes of a job manage their own.
 beegfs_wanted() {
-    local node
-    node=$(hostname)
+    this_partition
     printf '%s\n' "${BEEGFS_CLIENT_PACKAGES[@]}"
-    if [ "$ROLE" = head ] || [ "$BEEGFS_SCOPE" = job ]; then printf '%s\n' "${BEEGFS_MANAGEMENT_PACKAGES[@]}"; fi
-    if [ "${node%-*}" = "$BEEGFS_PARTITION" ]; then printf '%s\n' "${BEEGFS_SERVER_PACKAGES[@]}"; fi
+    case $BEEGFS_ROLE in management | job) printf '%s\n' "${BEEGFS_MANAGEMENT_PACKAGES[@]}" ;; esac
+    case $BEEGFS_ROLE in server | job) printf '%s\n' "${BEEGFS_SERVER_PACKAGES[@]}" ;; esac
 }
 
 # beegfs_has PACKAGE: by what it brings, so that an image may bring it in another way.

@@ -3,21 +3,12 @@ readonly AMAZON=/opt/amazon
 
 step_efa() {
     this_machine
-    if [ "$EFA_INTERFACES" -eq 0 ] || without_efa; then return; fi
+    this_partition
+    if [ "$EFA_INTERFACES" -eq 0 ] || [ "$EFA" = no ]; then return; fi
     if [ ! -e "$AMAZON/efa_installed_packages" ]; then install_efa; fi
     check_version "EFA installer" "$(sed -n 's/^# EFA installer version: //p' "$AMAZON/efa_installed_packages")" "${EFA_VERSIONS[@]}"
     if [ "$GPUS" -gt 0 ]; then ofi_nccl; fi
     if [ "$ROLE" = compute ]; then check_interfaces; fi
-}
-
-# A partition may do without (efa: off).
-without_efa() {
-    local node partition
-    node=$(hostname)
-    for partition in "${WITHOUT_EFA[@]}"; do
-        if [ "${node%-*}" = "$partition" ]; then return; fi
-    done
-    return 1
 }
 
 install_efa() {

@@ -1,7 +1,8 @@
 # A file system in the memory of a job's nodes: what makes it when a job asks, and ends it with the job.
 step_job_ram() {
     local bin=/opt/gpucluster/bin
-    if [ "$BEEGFS_SCOPE" != job ] || ! beegfs_of_jobs; then return; fi
+    this_partition
+    if [ "$BEEGFS_ROLE" != job ]; then return; fi
     node_program
     put_file $bin/job-ram 0755 root:root <<EOF
 #!/bin/sh

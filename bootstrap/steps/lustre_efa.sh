@@ -6,7 +6,8 @@ step_lustre_efa() {
     if ! storage_has '"efa": true'; then return; fi
     if [ "$ROLE" != compute ]; then return; fi
     this_machine
-    if [ "$LUSTRE_OVER_EFA" = no ] || without_efa; then
+    this_partition
+    if [ "$LUSTRE_OVER_EFA" = no ] || [ "$EFA" = no ]; then
         say "Lustre is reached over TCP: Lustre's clients use EFA on Nitro 4 and newer, where the partition has it"
         return
     fi

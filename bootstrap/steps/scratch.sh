@@ -2,24 +2,15 @@
 step_scratch() {
     local unit=/etc/systemd/system/gpucluster-scratch.service gigabytes
     this_machine
+    this_partition
     gigabytes=$NVME_GB
-    if without_scratch; then gigabytes=0; fi
+    if [ "$SCRATCH" = no ]; then gigabytes=0; fi
     node_program
     if [ "$gigabytes" -gt 0 ] && several_disks && ! command -v mdadm >/dev/null; then install_packages mdadm; fi
     scratch_unit "$gigabytes" | put_file "$unit" 0644 root:root
     service_up gpucluster-scratch "$unit"
     scratch_programs
     say "jobs find room at $(</etc/gpucluster/scratch): $(df --output=avail --block-size=GB "$(</etc/gpucluster/scratch)" | tail -n 1 | tr -d ' ') free"
-}
-
-# A partition may leave them as the image has them (scratch: off).
-without_scratch() {
-    local node partition
-    node=$(hostname)
-    for partition in "${WITHOUT_SCRATCH[@]}"; do
-        if [ "${node%-*}" = "$partition" ]; then return; fi
-    done
-    return 1
 }
 
 several_disks() {

@@ -28,7 +28,17 @@ INSTALLS = (
     "agent_package",
 )
 """Steps in the order in which they run; those about GPUs and EFA look at what the builder's instance type has."""
-_USED = ("runner", "files", "services", "imds", "parameters", "this_machine", "nvidia_packages", "cloudwatch_agent")
+_USED = (
+    "runner",
+    "files",
+    "services",
+    "imds",
+    "parameters",
+    "this_machine",
+    "this_partition",
+    "nvidia_packages",
+    "cloudwatch_agent",
+)
 """Files of steps that have no step of this script, and functions that others call."""
 
 

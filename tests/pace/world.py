@@ -55,7 +55,7 @@ class World:
             _seconds(conf, "SlurmdTimeout"),
         )
         fleet = folder / "fleet.json"
-        fleet.write_text(json.dumps(_fleet(sizes, types)))
+        fleet.write_text(json.dumps(_fleet(sizes)))
         os.environ |= self.account.credentials()
         (folder / "var/lib/gpucluster").mkdir(parents=True)
         self.programs = Programs(code / "bootstrap", self.clock, folder, fleet, self._scontrol)
@@ -299,17 +299,13 @@ def _resolved(value: Any) -> Any:
     return re.sub(r"ami-[0-9a-f]+", "*", value) if isinstance(value, str) else value
 
 
-def _fleet(sizes: dict[str, int], types: tuple[str, ...]) -> dict[str, Any]:
+def _fleet(sizes: dict[str, int]) -> dict[str, Any]:
     """As `gpucluster.render.fleet` makes it."""
     partitions = [
-        {
-            "name": name, "min_nodes": 0, "max_nodes": size, "instance_types": list(types), "purchase": "on-demand",
-            "gpus_per_node": 4, "idle_minutes": 10.0, "role": "compute",
-        }
-        for name, size in sizes.items()
-    ]  # fmt: skip
+        {"name": name, "min_nodes": 0, "max_nodes": size, "purchase": "on-demand"} for name, size in sizes.items()
+    ]
     return {
-        "cluster": CLUSTER, "region": "us-east-1", "zone": ZONE, "ssm_path": f"/gpucluster/{CLUSTER}/",
+        "cluster": CLUSTER, "zone": ZONE, "ssm_path": f"/gpucluster/{CLUSTER}/",
         "state": "/home/gpucluster", "partitions": partitions,
     }  # fmt: skip
 

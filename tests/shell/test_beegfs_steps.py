@@ -37,7 +37,9 @@ PLACES = (
 CLUSTER = """\
 name: c
 region: us-east-1
-partitions: [{{name: train, instance_types: [p4d.24xlarge], min_nodes: 2, max_nodes: 4}}]
+partitions:
+  - {{name: train, instance_types: [p4d.24xlarge], min_nodes: 2, max_nodes: 4}}
+  - {{name: other, instance_types: [c5n.18xlarge], max_nodes: 1}}
 storage: [{{mount: {mount}, type: beegfs-ram, partition: train, gib_per_node: {gib}, version: "{version}"}}]
 """
 AWS_API = "import sys\nprint({'parameter': 'arn:secret', 'secret': 's3cret'}[sys.argv[1]])\n"
@@ -116,7 +118,7 @@ class Node:
         cluster = self.root / "cluster.yaml"
         cluster.write_text(text)
         for path, content in render.bundle(config.load(cluster)).items():
-            if path == "beegfs.sh" or path.startswith(("beegfs/", "steps/")):
+            if path == "beegfs.sh" or path.startswith(("beegfs/", "partitions/", "steps/")):
                 here = content.replace("root:root", OWNER).replace(
                     "readonly BEEGFS_MOUNT=/ram", f"readonly BEEGFS_MOUNT={self.mount}"
                 )
@@ -374,8 +376,8 @@ def test_a_server_that_failed_is_set_up_again(tmp_path: Path) -> None:
 
 BOOT = """
 set -euo pipefail
-STARTED=$ROOT BUNDLE=/bundle ROLE={role} BEEGFS_SCOPE={scope} BEEGFS_PARTITION=train
-hostname() {{ echo {node}; }}
+STARTED=$ROOT BUNDLE=/bundle ROLE={role} BEEGFS_ROLE={beegfs}
+this_partition() {{ :; }}
 bash() {{ echo "bash $*"; }}
 node_program() {{ :; }}
 node_service() {{ echo "service $1"; }}
@@ -390,28 +392,23 @@ ENDED = ["down gpucluster-beegfs_head", "systemctl stop beegfs-client beegfs-mgm
 
 
 @pytest.mark.parametrize(
-    ("role", "node", "scope", "had", "does"),
+    ("role", "beegfs", "had", "does"),
     [
-        ("head", "head", "cluster", False, [INSTALL, "service beegfs_head"]),
-        ("compute", "train-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs.node --wait 300"]),
-        ("compute", "other-1", "cluster", False, [INSTALL, "service beegfs_node", "waits beegfs.node --wait 300"]),
-        ("compute", "train-1", "job", False, [INSTALL]),
-        ("compute", "other-1", "job", False, []),
-        ("head", "head", "job", False, []),
-        ("head", "head", "none", False, []),
-        # The cluster file had one before.
-        ("head", "head", "none", True, ENDED),
-        ("head", "head", "job", True, ENDED),
+        ("head", "management", False, [INSTALL, "service beegfs_head"]),
+        ("compute", "server", False, [INSTALL, "service beegfs_node", "waits beegfs.node --wait 300"]),
+        ("compute", "client", False, [INSTALL, "service beegfs_node", "waits beegfs.node --wait 300"]),
+        ("compute", "job", False, [INSTALL]),
+        ("compute", "none", False, []),
+        ("head", "none", False, []),
+        ("head", "none", True, ENDED),  # the cluster file had one before
     ],
 )
-def test_a_boot_installs_follows_and_waits(
-    tmp_path: Path, role: str, node: str, scope: str, had: bool, does: list[str]
-) -> None:
+def test_a_boot_installs_follows_and_waits(tmp_path: Path, role: str, beegfs: str, had: bool, does: list[str]) -> None:
     text = (STEPS / "beegfs.sh").read_text().replace("/opt/gpucluster/bin/node-program", "waits")
     (tmp_path / "beegfs.sh").write_text(text)
     if had:
         (tmp_path / "gpucluster-beegfs_head").touch()
-    script = BOOT.format(role=role, node=node, scope=scope)
+    script = BOOT.format(role=role, beegfs=beegfs)
     done = subprocess.run(
         ["bash", "-c", script], env={"ROOT": str(tmp_path), "PATH": os.environ["PATH"]}, capture_output=True, text=True
     )

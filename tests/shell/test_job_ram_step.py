@@ -10,16 +10,15 @@ from test_steps import OWNER, STEPS, Machine
 PLACES = ("/opt/gpucluster", "/etc/sudoers.d")
 
 
-def run(machine: Machine, scope: str, node: str = "train-1") -> str:
+def run(machine: Machine, beegfs_role: str) -> str:
     """What is there afterwards, file after file."""
-    machine.command("hostname", f"echo {node}")
     machine.step("node_program", "node_program() { :; }")
     for name in ("files", "beegfs", "job_ram"):
         text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
         for place in PLACES:
             text = text.replace(place, f"{machine.root}{place}")
         machine.step(name, text)
-    header = f"JOB_USER=ubuntu BEEGFS_SCOPE={scope} BEEGFS_PARTITION=train ROLE=compute"
+    header = f"JOB_USER=ubuntu BEEGFS_ROLE={beegfs_role} ROLE=compute\nthis_partition() {{ :; }}"
     done = machine.run(f"{header}\nstep_job_ram", "files", "node_program", "beegfs", "job_ram")
     assert done.returncode == 0, done.stderr
     files = sorted(path for place in PLACES for path in (machine.root / place.strip("/")).rglob("*") if path.is_file())
@@ -44,9 +43,9 @@ def test_a_node_gets_program_permission_and_epilog(machine: Machine) -> None:
     )
 
 
-@pytest.mark.parametrize(("scope", "node"), [("none", "train-1"), ("cluster", "train-1"), ("job", "big-1")])
-def test_other_nodes_get_nothing(machine: Machine, scope: str, node: str) -> None:
-    assert run(machine, scope, node) == ""
+@pytest.mark.parametrize("beegfs_role", ["none", "client", "server"])
+def test_other_nodes_get_nothing(machine: Machine, beegfs_role: str) -> None:
+    assert run(machine, beegfs_role) == ""
 
 
 def test_twice_changes_nothing(machine: Machine) -> None:

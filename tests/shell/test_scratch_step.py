@@ -29,12 +29,12 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-def run(machine: Machine, step: str = "scratch", *, gigabytes: int = 3800, off: str = "") -> list[str]:
+def run(machine: Machine, step: str = "scratch", *, gigabytes: int = 3800, scratch: str = "yes") -> list[str]:
     """Its calls of systemctl and apt-get."""
     before = len(machine.calls())
     header = (
-        f"REGION=eu-west-1 JOB_USER=ubuntu WITHOUT_SCRATCH=({off})\nreport_failure() {{ :; }}\n"
-        f"this_machine() {{ NVME_GB={gigabytes}; }}\n"
+        f"REGION=eu-west-1 JOB_USER=ubuntu \nreport_failure() {{ :; }}\n"
+        f"this_machine() {{ NVME_GB={gigabytes}; }}\nthis_partition() {{ SCRATCH={scratch}; }}\n"
         'command() { [ "$2" != mdadm ] && builtin command "$@"; }\n'  # whatever this machine has
     )
     done = machine.run(f"{header}run_step {step}", *SOURCES)
@@ -43,13 +43,13 @@ def run(machine: Machine, step: str = "scratch", *, gigabytes: int = 3800, off: 
 
 
 @pytest.mark.parametrize(
-    ("gigabytes", "off", "wanted"),
-    [(3800, "", 3800), (3800, "train other", 0), (3800, "tra train-2", 3800), (0, "", 0)],
+    ("gigabytes", "scratch", "wanted"),
+    [(3800, "yes", 3800), (3800, "no", 0), (0, "yes", 0)],
 )
 def test_the_disks_of_the_type_are_taken_unless_the_partition_says_off(
-    machine: Machine, gigabytes: int, off: str, wanted: int
+    machine: Machine, gigabytes: int, scratch: str, wanted: int
 ) -> None:
-    assert "systemctl restart gpucluster-scratch" in run(machine, gigabytes=gigabytes, off=off)
+    assert "systemctl restart gpucluster-scratch" in run(machine, gigabytes=gigabytes, scratch=scratch)
     unit = (machine.root / UNIT).read_text()
     assert f"node-program scratch.disks {wanted} ubuntu\n" in unit and "Before=slurmd.service" in unit
 

@@ -57,9 +57,10 @@ class Node:
         """Exit status, and all that was said."""
         lines = [
             f"imds() {{ echo {self.type}; }}",
-            f"ROLE=compute WITHOUT_EFA=(quiet) LOCALCLOUD_RUN={self.machine.root}; export LOCALCLOUD_RUN",
+            f"ROLE=compute LOCALCLOUD_RUN={self.machine.root}; export LOCALCLOUD_RUN",
             f"PATH={self.machine.bin}:{path}/usr/bin:/bin",
             "report_failure() { :; }",
+            "this_partition() { EFA=yes; }",
             header,
             *(f"run_step {step}" for step in steps),
         ]
@@ -205,7 +206,7 @@ def test_missing_interfaces_fail_unless_the_partition_does_without(tmp_path: Pat
     node.machine.command("fi_info", recorded("fi_info/efa-libfabric2.6.txt"))
     code, said = node.run("efa")
     assert code == 1 and "fi_info finds 1 EFA interfaces, p4d.24xlarge has 4" in said
-    code, said = node.run("efa", header="WITHOUT_EFA=(train)")
+    code, said = node.run("efa", header="this_partition() { EFA=no; }")
     assert code == 0 and "EFA installer" not in said
 
 

@@ -87,10 +87,11 @@ class Node:
 
     def run(self, *steps: str, header: str = "") -> subprocess.CompletedProcess[str]:
         lines = [
-            f"ROLE={self.role} HOME_ON=head-nfs ZONE=c.internal WITHOUT_EFA=(quiet)",
+            f"ROLE={self.role} HOME_ON=head-nfs ZONE=c.internal",
             'report_failure() { echo "REPORTED $1"; }',
             "node_program() { :; }",
             "this_machine() { EFA_INTERFACES=8 LUSTRE_OVER_EFA=yes; }",
+            "this_partition() { EFA=yes; }",
             header,
             *(f"run_step {step}" for step in steps),
         ]
@@ -374,7 +375,7 @@ def test_lustre_does_not_fall_back_to_tcp_without_a_word(node: Node, name: str) 
 
 
 @pytest.mark.parametrize(
-    "header", ["this_machine() { LUSTRE_OVER_EFA=no; }", "without_efa() { true; }"], ids=["machine", "partition"]
+    "header", ["this_machine() { LUSTRE_OVER_EFA=no; }", "this_partition() { EFA=no; }"], ids=["machine", "partition"]
 )
 def test_a_node_that_cannot_use_efa_says_so_and_takes_tcp(node: Node, header: str) -> None:
     node.machine.command("lnetctl")

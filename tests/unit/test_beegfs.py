@@ -105,7 +105,20 @@ def test_a_cluster_without_it_carries_nothing_of_it(tmp_path: Path) -> None:
     path.write_text(CLUSTER.partition("storage:")[0].format())
     files = render.bundle(config.load(path))
     assert not [name for name in files if name.startswith("beegfs")]
-    assert "readonly BEEGFS_SCOPE=none BEEGFS_PARTITION=''\n" in files["head.sh"]
+    assert "readonly BEEGFS_ROLE=none\n" in files["head.sh"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "head", "roles"),
+    [("cluster", "management", {"train": "server", "cpu": "client"}), ("job", "none", {"train": "job", "cpu": "none"})],
+)
+def test_each_machine_is_told_what_it_is_to_beegfs(
+    tmp_path: Path, scope: str, head: str, roles: dict[str, str]
+) -> None:
+    files = bundle(tmp_path, scope=scope)
+    assert f"readonly BEEGFS_ROLE={head}\n" in files["head.sh"]
+    found = {name: re.findall(r"^BEEGFS_ROLE=(\w+)", files[f"partitions/{name}.sh"], re.MULTILINE) for name in roles}
+    assert found == {name: [role] for name, role in roles.items()}
 
 
 def test_node_programs_are_told_the_servers(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import io
 import json
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,10 +44,30 @@ def test_every_examples_fleet_is_read_by_the_nodes_code(path: Path) -> None:
     for partition in cluster.partitions:
         last = loaded.partition_of(f"{partition.name}-{partition.max_nodes}")
         assert last is not None
-        assert last.instance_types == partition.instance_types
+        assert last.purchase == partition.purchase
         assert loaded.partition_of(f"{partition.name}-{partition.max_nodes + 1}") is None
         assert loaded.is_node_record(f"{partition.name}-1.{cluster.zone}.")
     assert not loaded.is_node_record(f"head.{cluster.zone}.")
+
+
+def reads(path: Path) -> Iterator[tuple[str, str]]:
+    """What a program reads of objects: `cluster.zone` and `self._cluster.zone` are (cluster, zone)."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node.value).rpartition(".")[2].lstrip("_"), node.attr
+
+
+@pytest.mark.parametrize(
+    ("kind", "called"),
+    [(fleet.Fleet, {"cluster", "fleet", "load()"}), (fleet.Partition, {"partition"})],
+    ids=["Fleet", "Partition"],
+)
+def test_each_field_of_the_fleet_is_read_by_some_program(kind: type, called: set[str]) -> None:
+    """What nobody reads would change the bundle, and make the head node run its steps again, for nothing."""
+    others = [path for path in PROGRAMS if path.name != "fleet.py"]
+    read = {field for path in others for of, field in reads(path) if of in called}
+    in_fleet = {field for of, field in reads(Path(fleet.__file__)) if of in {"self", "partition", "fleet"}}
+    assert {field.name for field in dataclasses.fields(kind)} - read - in_fleet == set()
 
 
 def test_a_new_bundle_is_laid_down_whole(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Stubber]]:
         stub.assert_no_pending_responses()
 
 
-CLUSTER = fleet.Fleet("Mine", "us-east-1", "mine.internal", "/gpucluster/Mine/", ())
+CLUSTER = fleet.Fleet("Mine", "mine.internal", "/gpucluster/Mine/", ())
 PARAMETER = {"Name": "/gpucluster/Mine/jobs"}
 
 

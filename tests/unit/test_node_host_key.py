@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 from gpucluster_node import fleet
 from gpucluster_node.head import host_key
 
-CLUSTER = fleet.Fleet("c", "us-east-1", "c.internal", "/gpucluster/c/", ())
+CLUSTER = fleet.Fleet("c", "c.internal", "/gpucluster/c/", ())
 NAME = "/gpucluster/c/host-key"
 
 

@@ -20,7 +20,6 @@ from gpucluster_node.power import in_flight, launch, resume, suspend
 CLUSTER = fleet.parse(
     {
         "cluster": "c",
-        "region": "us-east-1",
         "zone": "c.internal",
         "ssm_path": "/gpucluster/c/",
         "partitions": [
@@ -28,11 +27,7 @@ CLUSTER = fleet.parse(
                 "name": name,
                 "min_nodes": 0,
                 "max_nodes": 4,
-                "instance_types": ["p4d.24xlarge", "p4de.24xlarge"],
                 "purchase": "on-demand",
-                "gpus_per_node": 8,
-                "idle_minutes": 10,
-                "role": "compute",
             }
             for name in ("train", "ps")
         ],

@@ -17,7 +17,6 @@ from gpucluster_node.watch.publish import View
 CLUSTER = fleet.parse(
     {
         "cluster": "Mine",
-        "region": "us-east-1",
         "zone": "mine.internal",
         "ssm_path": "/gpucluster/Mine/",
         "partitions": [
@@ -25,11 +24,7 @@ CLUSTER = fleet.parse(
                 "name": name,
                 "min_nodes": 0,
                 "max_nodes": 9,
-                "instance_types": ["g5.xlarge"],
                 "purchase": "on-demand",
-                "gpus_per_node": 1,
-                "idle_minutes": 10.0,
-                "role": "compute",
             }
             for name in ("train", "big-gpu")
         ],

@@ -17,7 +17,6 @@ NOW = datetime(2026, 11, 21, 12, 0, 0)
 CLUSTER = fleet.parse(
     {
         "cluster": "c",
-        "region": "us-east-1",
         "zone": "c.internal",
         "ssm_path": "/gpucluster/c/",
         "partitions": [
@@ -25,11 +24,7 @@ CLUSTER = fleet.parse(
                 "name": "train",
                 "min_nodes": 1,
                 "max_nodes": 3,
-                "instance_types": ["g5.xlarge"],
                 "purchase": "on-demand",
-                "gpus_per_node": 1,
-                "idle_minutes": 10,
-                "role": "compute",
             }
         ],
     }

@@ -25,12 +25,11 @@ BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
 CLUSTER = fleet.Fleet(
     "c",
-    "us-east-1",
     "c.internal",
     "/gpucluster/c/",
     (
-        fleet.Partition("train", 0, 1000, ("a", "b", "c"), "on-demand", 8, 10, "compute"),
-        fleet.Partition("small", 0, 1000, ("a",), "spot", 1, 10, "compute"),
+        fleet.Partition("train", 0, 1000, "on-demand"),
+        fleet.Partition("small", 0, 1000, "spot"),
     ),
 )
 

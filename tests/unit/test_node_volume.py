@@ -65,9 +65,7 @@ def test_only_a_new_head_ends_the_compute_nodes(
     owner = tmp_path / "head-instance"
     if before:
         owner.write_text(f"{before}\n")
-    cluster = fleet.Fleet(
-        "GpuCluster", "us-east-1", "gpucluster.internal", "/gpucluster/GpuCluster/", (), str(tmp_path)
-    )
+    cluster = fleet.Fleet("GpuCluster", "gpucluster.internal", "/gpucluster/GpuCluster/", (), str(tmp_path))
     volume.inherit(cluster, tmp_path / "again")
     assert len(released) == ends
     assert (tmp_path / "again").exists() is bool(ends), "the bundle is to be applied again"

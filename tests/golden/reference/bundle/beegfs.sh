@@ -19,8 +19,7 @@ readonly BEEGFS_VERSION=8
 readonly BEEGFS_REPOSITORY=8.3
 readonly BEEGFS_MOUNT=/ram
 readonly BEEGFS_PARAMETER=storage/ram
-readonly BEEGFS_PARTITION=train
-readonly BEEGFS_SCOPE=job
+BEEGFS_ROLE=management
 readonly BEEGFS_MANAGEMENT_PACKAGES=(beegfs-mgmtd libbeegfs-license beegfs-tools)
 readonly BEEGFS_SERVER_PACKAGES=(beegfs-meta beegfs-storage)
 readonly BEEGFS_CLIENT_PACKAGES=(beegfs-client)
@@ -52,6 +51,7 @@ source "$BUNDLE/steps/services.sh"
 source "$BUNDLE/steps/aws_api.sh"
 source "$BUNDLE/steps/parameters.sh"
 source "$BUNDLE/steps/packages.sh"
+source "$BUNDLE/steps/this_partition.sh"
 source "$BUNDLE/steps/nvidia_packages.sh"
 source "$BUNDLE/steps/kernel.sh"
 source "$BUNDLE/steps/beegfs_packages.sh"

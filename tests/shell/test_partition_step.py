@@ -1,0 +1,55 @@
+"""What a node is told because of its partition, as the bundle has it and as its steps read it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_steps import Machine
+
+from gpucluster import config, render
+
+CLUSTER = """
+name: Demo
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [c5n.18xlarge], max_nodes: 12}
+  - {name: train-big, instance_types: [c5n.18xlarge], max_nodes: 2, efa: off, scratch: off}
+parameter_servers: {}
+storage: [{mount: /ram, type: beegfs-ram, partition: train-big, gib_per_node: 8, scope: job}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "node", "told"),
+    [
+        ("compute", "train-11", "yes yes none"),
+        ("compute", "train-big-2", "no no job"),
+        ("compute", "ps-1", "no yes none"),
+        ("image", "ip-10-0-0-1", "of its role's script"),
+    ],
+)
+def test_a_node_is_told_what_its_partition_has(tmp_path: Path, role: str, node: str, told: str) -> None:
+    done = told_to(Machine(tmp_path), role, node)
+    assert (done.returncode, done.stdout.strip()) == (0, told), done.stderr
+
+
+def test_a_node_of_a_partition_that_is_gone_says_so(tmp_path: Path) -> None:
+    done = told_to(Machine(tmp_path), "compute", "gone-1")
+    assert done.returncode == 1
+    assert "the cluster file has no partition gone: nothing is known of its nodes" in done.stdout
+
+
+def told_to(machine: Machine, role: str, node: str) -> subprocess.CompletedProcess[str]:
+    machine.command("hostname", f"echo {node}")
+    for path, text in render.bundle(config.loads(CLUSTER)).items():
+        if path.startswith("partitions/"):
+            file = machine.root / "bundle" / path
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+    header = f'ROLE={role} EFA=of SCRATCH=its BEEGFS_ROLE="role\'s script"'
+    return machine.run(
+        f'{header}\nfail() {{ echo "$1"; exit 1; }}\nthis_partition\necho "$EFA $SCRATCH $BEEGFS_ROLE"',
+        "this_partition",
+    )
