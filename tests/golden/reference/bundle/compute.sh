@@ -11,9 +11,6 @@ readonly JOB_USER=ubuntu
 readonly ACCOUNTING=local
 readonly HOME_ON=head-nfs
 readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials
-readonly BEEGFS_SCOPE=job BEEGFS_PARTITION=train
-readonly WITHOUT_EFA=(ps)
-readonly WITHOUT_SCRATCH=()
 readonly CONTAINERS=no
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
@@ -42,6 +39,7 @@ source "$BUNDLE/steps/name.sh"
 source "$BUNDLE/steps/dns.sh"
 source "$BUNDLE/steps/packages.sh"
 source "$BUNDLE/steps/this_machine.sh"
+source "$BUNDLE/steps/this_partition.sh"
 source "$BUNDLE/steps/nvidia_packages.sh"
 source "$BUNDLE/steps/nvidia_driver.sh"
 source "$BUNDLE/steps/fabric_manager.sh"

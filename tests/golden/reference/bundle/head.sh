@@ -11,7 +11,7 @@ readonly JOB_USER=ubuntu
 readonly ACCOUNTING=local
 readonly HOME_ON=head-nfs
 readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials
-readonly BEEGFS_SCOPE=job BEEGFS_PARTITION=train
+readonly BEEGFS_ROLE=none
 readonly VOLUME_GIB=200
 readonly VOLUME=/home
 readonly DATA=/home/gpucluster
@@ -41,6 +41,7 @@ source "$BUNDLE/steps/apt_timers.sh"
 source "$BUNDLE/steps/name.sh"
 source "$BUNDLE/steps/dns.sh"
 source "$BUNDLE/steps/packages.sh"
+source "$BUNDLE/steps/this_partition.sh"
 source "$BUNDLE/steps/limits.sh"
 source "$BUNDLE/steps/imds_guard.sh"
 source "$BUNDLE/steps/volume.sh"
