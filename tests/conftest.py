@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.nightly_tier", "tests.cost", "localcloud.tests.control_plane", "beds"]
+pytest_plugins = [
+    "tests.nightly_tier",
+    "tests.cost",
+    "localcloud.tests.patience",
+    "localcloud.tests.control_plane",
+    "beds",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu")
@@ -103,6 +109,3 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(f"the {_tier(item)} tier must run under CI: {reason}", pytrace=False)
     if reason:
         pytest.skip(f"{_tier(item)} tier: {reason}")
-
-
-pytest_plugins = ["tests.nightly_tier", "tests.cost", "localcloud.tests.control_plane", "beds"]

@@ -1,8 +1,8 @@
-"""What cdk-nag's AwsSolutions rules find: `python tests/nag_app.py [--raw] [--builder] FILE...`, JSON on stdout.
+"""What cdk-nag's AwsSolutions rules find: `python tests/nag_app.py [--images FILE] FILE...`, JSON on stdout.
 
-{file: [[construct path in the stack, finding], …]} of the clusters, or of the stacks that build their images. With
---raw also what the stacks acknowledge. A program of its own: the rules run in CDK's engine, which the other tests start
-without them.
+{file: {"left": findings, "raw": findings}}, a finding being [construct path in the stack, rule]: `left` without those
+that the stacks acknowledge. Keys of the stacks that build images begin with `images of `. A program of its own: the
+rules run in CDK's engine, which the other tests start without them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ def findings(file: Path, *, builder: bool) -> list[list[str]]:
         cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
         with contextlib.suppress(RuntimeError):  # that there are findings is no error here
             app.synth()
-        report = json.loads(Path(folder, "validation-report.json").read_text())
+        report = Path(folder, "validation-report.json")
+        plugins = json.loads(report.read_text())["pluginReports"] if report.exists() else []
     return [
         [construct["constructPath"].partition("/")[2], violation["ruleName"].removeprefix("AwsSolutions-")]
-        for plugin in report["pluginReports"]
+        for plugin in plugins
         if plugin["pluginName"] == "AwsSolutions"
         for violation in plugin["violations"]
         for construct in violation["violatingConstructs"]
@@ -67,19 +68,29 @@ def image_builder(app: cdk.App, cluster: ClusterConfig) -> None:
     ImageBuilder(app, config.name, config=config, account=ACCOUNT, base="dlami-ubuntu-24.04", machine=machine)
 
 
+def both(file: Path, *, builder: bool) -> dict[str, list[list[str]]]:
+    from stacks import builder as builders
+    from stacks import cluster as clusters
+
+    left = findings(file, builder=builder)
+    acknowledge = clusters.acknowledge
+    builders.acknowledge = clusters.acknowledge = lambda *_: None
+    try:
+        return {"left": left, "raw": findings(file, builder=builder)}
+    finally:
+        builders.acknowledge = clusters.acknowledge = acknowledge
+
+
 def main() -> None:
-    os.environ["CDK_VALIDATION"] = "true"
+    os.environ["CDK_VALIDATION"] = "false"  # of CDK's own rules, which another test runs
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "unit")]
     parser = argparse.ArgumentParser()
-    parser.add_argument("--raw", action="store_true")
-    parser.add_argument("--builder", action="store_true")
+    parser.add_argument("--images", action="append", default=[])
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
-    if options.raw:
-        from stacks import builder, cluster
-
-        builder.acknowledge = cluster.acknowledge = lambda *_: None
-    print(json.dumps({file: findings(Path(file), builder=options.builder) for file in options.files}))
+    found = {file: both(Path(file), builder=False) for file in options.files}
+    found |= {f"images of {file}": both(Path(file), builder=True) for file in options.images}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from localcloud.tests import patience
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN_APP = Path(__file__).resolve().parent / "foreign_app"
 CLI = REPOSITORY / "node_modules" / ".bin" / "cdk"
@@ -121,8 +123,8 @@ def outputs(cloudformation: Any, stack: str) -> dict[str, str]:
 
 def wait_for_handle(cloudformation: Any, stack: str, timeout_s: float = 60) -> str:
     """URL of the stack's wait handle once its wait condition waits."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+    deadline = patience.seconds() + timeout_s
+    while patience.seconds() < deadline:
         try:
             resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
         except cloudformation.exceptions.ClientError:
@@ -140,5 +142,5 @@ def send_signal(endpoint_url: str, handle_url: str, message: Mapping[str, str]) 
     """What an instance would put to the handle, from outside; the HTTP status."""
     url = endpoint_url + urlparse(handle_url).path
     request = urllib.request.Request(url, data=json.dumps(message).encode(), method="PUT")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return int(answer.status)

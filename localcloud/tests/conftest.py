@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-pytest_plugins = ["localcloud.tests.control_plane"]
+pytest_plugins = ["localcloud.tests.patience", "localcloud.tests.control_plane"]
 
 
 @cache

@@ -80,7 +80,7 @@ def own(control_plane: Any) -> Iterator[Callable[..., Any]]:
     def call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"{control_plane.endpoint_url}/_localcloud/{route}", data, method=method)
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return json.load(response)
 
     yield call

@@ -15,6 +15,7 @@ import pytest
 from localcloud.machines import cgroups, doctor, image, leftovers
 from localcloud.machines.hypervisor import NspawnHypervisor
 from localcloud.machines.spec import BootFault, Credentials, FileServer, Hardware, InstanceSpec, Interface
+from localcloud.tests import patience
 
 BOOT_TIMEOUT_S = 60
 VPC, SUBNET, CLOSED_SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60719"
@@ -121,9 +122,9 @@ class Guests:
 
 
 def await_true(condition: Callable[[], bool], explain: Callable[[], str], timeout_s: float = BOOT_TIMEOUT_S) -> None:
-    deadline = time.monotonic() + timeout_s
+    deadline = patience.seconds() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"nothing after {timeout_s} s: {explain()[-3000:]}"
+        assert patience.seconds() < deadline, f"nothing after {timeout_s} s: {explain()[-3000:]}"
         time.sleep(0.1)
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from localcloud.tests import patience
+
 DLAMI = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
 ZONE = "us-east-1a"
 
@@ -49,9 +51,9 @@ class Place:
         return [instance for reservation in found for instance in reservation["Instances"]]
 
     def await_state(self, state: str, *ids: str) -> None:
-        deadline = time.monotonic() + 10
+        deadline = patience.seconds() + 10
         while {instance["State"]["Name"] for instance in self.describe(*ids)} != {state}:
-            assert time.monotonic() < deadline, f"{ids} never became {state}"
+            assert patience.seconds() < deadline, f"{ids} never became {state}"
             time.sleep(0.05)
 
     def efa(self, count: int, **more: Any) -> list[dict[str, Any]]:

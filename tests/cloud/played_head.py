@@ -43,4 +43,4 @@ class Head(threading.Thread):
     def _signal(self, url: str) -> None:
         here = url.replace("http://169.254.169.251", self._endpoint_url)
         body = json.dumps(self._answer).encode()
-        urllib.request.urlopen(urllib.request.Request(here, method="PUT", data=body), timeout=10).close()
+        urllib.request.urlopen(urllib.request.Request(here, method="PUT", data=body), timeout=60).close()

@@ -25,8 +25,6 @@ partitions: [{{name: train, instance_types: [g5.12xlarge], max_nodes: 2}}]
 """
 BUDGET = "budget: {{monthly_usd: {usd}, email: {email}, at_limit: {at_limit}}}\n"
 
-pytestmark = pytest.mark.timeout(400)
-
 
 @dataclass
 class Cluster:

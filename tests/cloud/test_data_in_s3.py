@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from localcloud.tests import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "shard-tests"
@@ -111,9 +112,9 @@ def test_killed_half_way_it_goes_on(control_plane: Any, s3: Any, images: Path) -
     run_one = {key: value for key, value in as_user(control_plane, None).items() if key != "capture_output"}
     process = subprocess.Popen(argv(words), **run_one, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
+        deadline = patience.seconds() + 60
         while not any(name.startswith(".unfinished/done/") for name in objects(s3, "killed")):
-            assert time.monotonic() < deadline
+            assert patience.seconds() < deadline
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()

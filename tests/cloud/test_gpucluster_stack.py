@@ -83,7 +83,6 @@ def last_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.timeout(280)
 def test_a_cluster_comes_up_grows_and_goes(cluster: Cluster) -> None:
     with Head(cluster.control_plane, NAME) as head:
         first = last_line(cluster.gpucluster("up"))
@@ -136,7 +135,6 @@ def nothing_left(control_plane: Any) -> dict[str, Any]:
     return {kind: found for kind, found in left.items() if found}
 
 
-@pytest.mark.timeout(120)
 def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_words(cluster: Cluster) -> None:
     reason = "step=slurm line=42: cannot find slurmctld (log /var/log/gpucluster/boot.log)"
     with Head(cluster.control_plane, NAME, "FAILURE", reason):

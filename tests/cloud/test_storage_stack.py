@@ -42,8 +42,6 @@ s3_access:
 security: {{kms_key_arn: "{key}", permissions_boundary_arn: "{boundary}"}}
 """
 
-pytestmark = pytest.mark.timeout(280)
-
 
 @pytest.fixture
 def security(control_plane: Any) -> Iterator[dict[str, str]]:

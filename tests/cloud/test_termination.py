@@ -25,8 +25,6 @@ accounting: rds
 budget: {monthly_usd: 90000, email: a@b.example, at_limit: stop-launches}
 """
 
-pytestmark = pytest.mark.timeout(280)
-
 
 @dataclass
 class Cluster:

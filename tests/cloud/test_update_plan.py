@@ -39,7 +39,6 @@ def effects(answer: dict[str, Any]) -> dict[str, str]:
     return {change["key"]: change["effect"] for change in answer["changes"]}
 
 
-@pytest.mark.timeout(400)
 def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
     control_plane: Any, tmp_path: Path
 ) -> None:
@@ -94,7 +93,6 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
     assert gpucluster(file, "down", "--yes").returncode == 0
 
 
-@pytest.mark.timeout(200)
 def test_after_a_failed_update_the_file_before_it_counts(control_plane: Any, tmp_path: Path) -> None:
     """CloudFormation alone: a stack whose update is rolled back has the template, and the metadata, of before."""
     cloudformation, name = control_plane.client("cloudformation"), "RolledBack"

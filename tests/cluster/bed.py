@@ -10,9 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,20 +23,13 @@ from gpucluster.config import load
 from gpucluster.remote import SshRemote
 from localcloud import state
 from localcloud.tests import cdk_project
+from localcloud.tests.patience import stretched
+from localcloud.tests.patience import wait_for as wait_for
 from localcloud.tests.ports import two_free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()
 UP_TIMEOUT_S = 420
-
-
-def wait_for(what: str, probe: Callable[[], Any], timeout_s: float, interval_s: float = 1.0) -> Any:
-    """What `probe` answers as soon as it is true."""
-    deadline = time.monotonic() + timeout_s
-    while not (answer := probe()):
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
-        time.sleep(interval_s)
-    return answer
 
 
 @dataclass(frozen=True)
@@ -118,7 +109,7 @@ class Bed:
         shutil.rmtree(state.state_dir(self.name), ignore_errors=True)
 
     def ask(self, what: str) -> Any:
-        with urllib.request.urlopen(f"{self.endpoint_url}/_localcloud/{what}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.endpoint_url}/_localcloud/{what}", timeout=120) as answer:
             return json.load(answer)
 
     def client(self, service: str) -> Any:
@@ -140,7 +131,7 @@ class Bed:
 
     def ssh(self, *command: str, timeout_s: float = 120) -> str:
         """What `gpucluster ssh -- COMMAND` prints; over one connection, where the verb makes one for each command."""
-        done = self._remote().run(remote_command(command), timeout_s=timeout_s)
+        done = self._remote().run(remote_command(command), timeout_s=stretched(timeout_s))
         assert done.exit_code == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout
 

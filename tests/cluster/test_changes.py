@@ -130,7 +130,6 @@ def change_what_is_around(cluster: Bed) -> set[str]:
     return watched | {"partitions[train].max_nodes", "head_node.volume_gib", "head_node.snapshot_days"}
 
 
-@pytest.mark.timeout(600)
 def test_a_running_job_does_not_notice_what_is_changed_in_place(cluster: Bed) -> None:
     heads = cluster.instances("head")
     with running_job(cluster):
@@ -163,7 +162,6 @@ def test_a_running_job_does_not_notice_what_is_changed_in_place(cluster: Bed) ->
     assert launched and instance_of(cluster, node) == launched
 
 
-@pytest.mark.timeout(600)
 def test_what_needs_nodes_gone_is_refused_and_drained_where_asked(cluster: Bed) -> None:
     """A job that runs ends by itself; one that waits runs on the new kind of nodes."""
     with running_job(cluster, "small") as job:
@@ -187,7 +185,6 @@ def test_what_needs_nodes_gone_is_refused_and_drained_where_asked(cluster: Bed) 
     assert found and found["instance_type"] == "m6i.xlarge"
 
 
-@pytest.mark.timeout(600)
 def test_nodes_of_an_older_template_are_replaced_when_their_work_is_done(cluster: Bed) -> None:
     with running_job(cluster, "small"):
         (node,) = cluster.ssh("squeue", "-h", "-p", "small", "-o", "%N").split()
@@ -219,7 +216,6 @@ def test_what_would_lose_data_is_refused_and_touches_nothing(cluster: Bed) -> No
     assert cluster.up()["changed"] is False
 
 
-@pytest.mark.timeout(600)
 def test_a_head_node_restarts_only_while_no_job_runs(cluster: Bed) -> None:
     heads = cluster.instances("head")
     with running_job(cluster):

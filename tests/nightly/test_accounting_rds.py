@@ -16,8 +16,6 @@ SUBJECTS = [
     "bootstrap/steps/slurmdbd.sh",
     "bootstrap/steps/accounting.sh",
 ]
-pytestmark = pytest.mark.timeout(300)
-
 # As root on the head node: what the database says to slurmdbd's user over TLS, without it, and with a wrong password.
 ASK = """
 conf() { sed -n "s/^$1=//p" /etc/slurm/slurmdbd.conf; }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
 from bed import ROOT, Bed
 
 SUBJECTS = [
@@ -22,7 +21,6 @@ SUBJECTS = [
     "bootstrap/steps/seal.sh",
     "bootstrap/steps/storage_clients.sh",
 ]
-pytestmark = pytest.mark.timeout(600)
 STORAGE = """
 storage:
   - {mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}

@@ -16,7 +16,6 @@ SUBJECTS = [
     "localcloud/databases/*",
     "localcloud/rds.py",
 ]
-pytestmark = pytest.mark.timeout(180)
 
 
 def place(bed: Bed) -> None:

@@ -18,7 +18,6 @@ SUBJECTS = [
     "localcloud/machines/guest/usr/bin/fi_info",
     "localcloud/machines/guest/usr/bin/nvidia-smi",
 ]
-pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture

@@ -31,8 +31,6 @@ SUBJECTS = [
     "bootstrap/steps/python_env.sh",
     "bootstrap/steps/environment.sh",
 ]
-pytestmark = pytest.mark.timeout(900)
-
 CLUSTER = """
 name: Plain
 region: us-east-1

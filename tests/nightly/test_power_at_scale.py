@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.pace.scenarios import play
 
 SUBJECTS = [
@@ -20,7 +18,6 @@ SUBJECTS = [
     "localcloud/pace/*",
     "tests/pace/*",
 ]
-pytestmark = pytest.mark.timeout(900)
 
 
 def test_a_job_of_a_thousand_nodes_starts_in_minutes() -> None:

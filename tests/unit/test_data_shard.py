@@ -26,6 +26,7 @@ from gpucluster.data.records import FORMATS
 from gpucluster.data.run import Options
 from gpucluster.data.stages import stage
 from gpucluster.errors import DataError, UsageError
+from localcloud.tests import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 Captured = pytest.CaptureFixture[str]
@@ -163,9 +164,9 @@ def test_killed_half_way_and_run_again_it_ends_with_the_same_bytes(images: Path,
 
 
 def until(probe: Any, timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
+    deadline = patience.seconds() + timeout_s
     while not probe():
-        assert time.monotonic() < deadline
+        assert patience.seconds() < deadline
         time.sleep(0.02)
 
 

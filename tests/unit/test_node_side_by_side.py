@@ -156,7 +156,7 @@ def test_a_job_of_1000_nodes_is_one_launch(world: World) -> None:
 
 def test_jobs_are_launched_side_by_side_and_their_addresses_written_together(world: World) -> None:
     """Eight launches wait for one another: one after another they would wait for ever."""
-    together = threading.Barrier(8, timeout=20)
+    together = threading.Barrier(8, timeout=120)
 
     def meet(action: str) -> None:
         if action == "RunInstances":

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from localcloud.tests import patience
 from localcloud.tests.place import Place
 
 BODY = """
@@ -55,12 +56,12 @@ class Stack:
         )
 
     def _settled(self) -> tuple[str, dict[str, str]]:
-        deadline = time.monotonic() + 30
+        deadline = patience.seconds() + 30
         while True:
             (stack,) = self.api.describe_stacks(StackName=self.name)["Stacks"]
             if not stack["StackStatus"].endswith("IN_PROGRESS"):
                 return stack["StackStatus"], {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
-            assert time.monotonic() < deadline, stack["StackStatus"]
+            assert patience.seconds() < deadline, stack["StackStatus"]
             time.sleep(0.1)
 
     def stops(self, instance_id: str) -> int:
@@ -75,9 +76,9 @@ def stack(place: Place) -> Iterator[Stack]:
     yield stack
     (made,) = stack.api.describe_stacks(StackName=stack.name)["Stacks"]
     stack.api.delete_stack(StackName=made["StackId"])
-    deadline = time.monotonic() + 30
+    deadline = patience.seconds() + 30
     while stack.api.describe_stacks(StackName=made["StackId"])["Stacks"][0]["StackStatus"] != "DELETE_COMPLETE":
-        assert time.monotonic() < deadline
+        assert patience.seconds() < deadline
         time.sleep(0.1)
 
 

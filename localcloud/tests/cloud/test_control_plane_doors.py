@@ -31,7 +31,7 @@ EVIL = "https://evil.example"
 def answer(request: urllib.request.Request) -> tuple[int, Any, str]:
     """Status, headers and text, of refusals too."""
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, response.headers, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read().decode()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from localcloud.tests import patience
 from localcloud.tests.place import Place, code
 
 
@@ -26,9 +27,9 @@ def image(place: Place, image_id: str) -> dict[str, Any]:
 
 def created(place: Place, instance_id: str, name: str, **more: Any) -> str:
     image_id: str = place.ec2.create_image(InstanceId=instance_id, Name=name, **more)["ImageId"]
-    deadline = time.monotonic() + 10
+    deadline = patience.seconds() + 10
     while image(place, image_id)["State"] != "available":
-        assert time.monotonic() < deadline, f"{image_id} never became available"
+        assert patience.seconds() < deadline, f"{image_id} never became available"
         time.sleep(0.05)
     return image_id
 

@@ -307,7 +307,7 @@ def test_tunnels_are_refused_with_a_reason(
         connect(presigned.tunnel(url, control_plane.secret), proxy=None) as websocket,
         pytest.raises(ConnectionClosed) as closed,
     ):
-        websocket.recv(timeout=10)
+        websocket.recv(timeout=60)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == close_code
     assert reason in closed.value.rcvd.reason

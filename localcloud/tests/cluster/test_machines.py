@@ -91,7 +91,7 @@ def test_pushed_key_opens_a_session_through_connect(guests: Guests) -> None:
 
 def test_listen_is_reached_from_guests_and_not_from_the_host(guests: Guests) -> None:
     with guests.hypervisor.listen("169.254.169.251", 80) as listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
         guests.run(instance_id(CLIENT), "curl -s -m 5 http://169.254.169.251/ >/tmp/answer 2>/dev/null &")
         connection, _ = listener.accept()
         with connection:

@@ -77,7 +77,7 @@ class Cloud:
         return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, **keys)
 
     def instances(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(f"{self.endpoint_url}/_localcloud/status", timeout=10) as response:
+        with urllib.request.urlopen(f"{self.endpoint_url}/_localcloud/status", timeout=60) as response:
             return [one for one in json.load(response)["instances"] if one["state"] != "terminated"]
 
     def run(self, instance_id: str, command: str) -> str:
@@ -134,7 +134,7 @@ def test_instance_boots_and_signals_from_user_data(deployed: dict[str, str]) -> 
 
 def test_page_is_served_inside_the_vpc(cloud: Cloud, deployed: dict[str, str]) -> None:
     (server,) = cloud.instances()
-    connection = http.client.HTTPConnection(deployed["ServerAddress"], timeout=10)
+    connection = http.client.HTTPConnection(deployed["ServerAddress"], timeout=60)
     connection.sock = namespaces.connect_tcp(f"lc-{cloud.id}-{server['vpc_id']}", deployed["ServerAddress"], 80)
     connection.request("GET", "/")
     assert connection.getresponse().read() == b"hello from the foreign app\n"

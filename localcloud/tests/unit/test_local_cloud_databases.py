@@ -83,7 +83,7 @@ def bundle_port() -> Iterator[int]:
 
 def fetch(port: int, path: str, trusted: str, host: str = truststore.HOST) -> bytes:
     context = ssl.create_default_context(cadata=trusted)
-    plain = socket.create_connection(("127.0.0.1", port), timeout=5)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=60)
     with plain, context.wrap_socket(plain, server_hostname=host) as connection:
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
         return b"".join(iter(lambda: connection.recv(4096), b""))

@@ -21,6 +21,7 @@ from localcloud.filesystems.fsx import LustreFileSystem
 from localcloud.filesystems.objects import Store
 from localcloud.machines.spec import Hardware, InstanceSpec, Interface, Unreachable
 from localcloud.runtime import Locks
+from localcloud.tests import patience
 
 REGION = "us-east-1"
 ANYWHERE = [{"CidrIp": "0.0.0.0/0"}]
@@ -145,9 +146,9 @@ def test_users_may_restore_and_root_may_archive(place: Place) -> None:
 
 
 def _in_time(probe: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = patience.seconds() + 10
     while not probe():
-        if time.monotonic() > deadline:
+        if patience.seconds() > deadline:
             return False
         time.sleep(0.05)
     return True

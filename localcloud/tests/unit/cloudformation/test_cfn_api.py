@@ -19,6 +19,7 @@ from werkzeug.test import EnvironBuilder
 from localcloud.cloudformation import api, waits
 from localcloud.cloudformation.errors import ResourceError
 from localcloud.cloudformation.service import Service
+from localcloud.tests import patience
 
 METADATA = {"Resources": {"M": {"Type": "AWS::CDK::Metadata", "Properties": {"Analytics": "a"}}}}
 WAITING = {
@@ -55,8 +56,8 @@ def client() -> Any:
 
 
 def _wait(client: Any, name: str, status: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    deadline = patience.seconds() + 10
+    while patience.seconds() < deadline:
         stack: dict[str, Any] = client.describe_stacks(StackName=name)["Stacks"][0]
         if stack["StackStatus"] == status:
             return stack
@@ -134,8 +135,8 @@ def test_a_name_is_used_once(client: Any) -> None:
 
 
 def _handle(client: Any, name: str) -> str:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    deadline = patience.seconds() + 10
+    while patience.seconds() < deadline:
         for item in client.describe_stack_resources(StackName=name)["StackResources"]:
             if item["LogicalResourceId"] == "Handle" and item["ResourceStatus"] == "CREATE_COMPLETE":
                 return str(item["PhysicalResourceId"])

@@ -18,6 +18,7 @@ from localcloud.cloudformation.model import Stack
 from localcloud.cloudformation.resources import registry
 from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties
 from localcloud.cloudformation.service import Service
+from localcloud.tests import patience
 
 REGION = "us-east-1"
 Deploy = Callable[..., Stack]
@@ -89,8 +90,8 @@ def _body(resources: dict[str, Any], **sections: Any) -> str:
 
 
 def _settle(stack: Stack) -> Stack:
-    deadline = time.monotonic() + 10
-    while stack.busy and time.monotonic() < deadline:
+    deadline = patience.seconds() + 10
+    while stack.busy and patience.seconds() < deadline:
         time.sleep(0.01)
     assert not stack.busy, stack.status
     return stack

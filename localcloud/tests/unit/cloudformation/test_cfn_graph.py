@@ -48,7 +48,7 @@ def test_a_circle_is_named() -> None:
 
 
 def test_independent_work_runs_side_by_side() -> None:
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=120)
     assert graph.run({"a": set(), "b": set()}, lambda name: _ignore(both.wait())) == {}
 
 

@@ -16,6 +16,7 @@ from localcloud.cloudformation.model import Stack
 from localcloud.cloudformation.resources import registry
 from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties
 from localcloud.cloudformation.service import Service
+from localcloud.tests import patience
 
 REGION = "eu-west-1"
 PARAMETER, HANDLE = "AWS::SSM::Parameter", "AWS::CloudFormation::WaitConditionHandle"
@@ -53,8 +54,8 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
 
 
 def settled(stack: Stack) -> Stack:
-    deadline = time.monotonic() + 10
-    while stack.busy and time.monotonic() < deadline:
+    deadline = patience.seconds() + 10
+    while stack.busy and patience.seconds() < deadline:
         time.sleep(0.01)
     return stack
 

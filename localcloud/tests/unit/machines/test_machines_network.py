@@ -116,7 +116,7 @@ def test_guests_that_boot_together_with_others_addresses_all_get_theirs(tmp_path
         for guest in guests:
             guest.start()
         for guest in guests:
-            guest.join(timeout=30)
+            guest.join(timeout=300)
         assert not any(guest.is_alive() for guest in guests)
         assert (tmp_path / "leases").read_text() == ""
     finally:
