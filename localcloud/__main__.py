@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from localcloud import verbs
 from localcloud.errors import LocalCloudError
 from localcloud.faults import KINDS
 from localcloud.pace.figures import TABLES as PACES
+from localcloud.process import verbs
 
 
 def main(argv: list[str] | None = None) -> int:

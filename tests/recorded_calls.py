@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcloud.permissions import ALLOWED, evaluate
+from localcloud.identity.permissions import ALLOWED, evaluate
 
 PATH = Path(__file__).parent / "data" / "iam" / "calls.json"
 ACCOUNT, REGION = "123456789012", "us-east-1"

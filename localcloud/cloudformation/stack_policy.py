@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from localcloud import permissions
 from localcloud.cloudformation.plan import ResourceChange
+from localcloud.identity import permissions
 
 
 def denial(policy: str, change: ResourceChange) -> str | None:

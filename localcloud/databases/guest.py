@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from localcloud.authority import Certificate
+from localcloud.identity.authority import Certificate
 
 FOLDER = "/etc/mysql/rds"
 # What RDS grants its master user; there is no SUPER, and none of what reaches the machine's files.

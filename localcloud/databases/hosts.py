@@ -13,14 +13,14 @@ from moto.ec2.models.subnets import Subnet
 from moto.rds.exceptions import RDSClientError
 from moto.rds.models import DBInstance, rds_backends
 
-from localcloud import authority
 from localcloud.clients import ACCOUNT_ID
 from localcloud.databases import guest
 from localcloud.ec2 import catalogue
 from localcloud.ec2 import spec as ec2_spec
 from localcloud.filesystems import network
+from localcloud.identity import authority
+from localcloud.machines.no_boot import NoBoot
 from localcloud.machines.spec import BootFault, Hardware, Hypervisor, InstanceSpec, Interface
-from localcloud.no_boot import NoBoot
 from localcloud.runtime import Runtime
 
 ENGINES = ("mariadb",)

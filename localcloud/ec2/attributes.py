@@ -10,8 +10,9 @@ from moto.core.types import Base64EncodedString
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 
-from localcloud.ec2 import catalogue, interfaces
+from localcloud.ec2 import catalogue
 from localcloud.ec2.errors import Ec2Error
+from localcloud.ec2.networks import interfaces
 
 # parameter -> moto's attribute; the first group needs the instance stopped
 _STOPPED = {"InstanceType": "instance_type", "UserData": "user_data", "EbsOptimized": "ebs_optimized"}

@@ -19,12 +19,12 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.utils import convert_tag_spec
 from werkzeug.datastructures import Headers, MultiDict
 
-from localcloud import roles
-from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import kept, launch, placement, reservations
+from localcloud.identity import roles
+from localcloud.identity.resources import Check, Keys, of_key
 from localcloud.pace.hooks import Pace
-from localcloud.resources import Check, Keys, of_key
+from localcloud.protocol.calls import Call
 
 _KINDS = {
     "i": "instance", "vol": "volume", "eni": "network-interface", "sg": "security-group", "subnet": "subnet",

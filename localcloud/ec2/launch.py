@@ -18,8 +18,10 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
 from moto.iam.models import InstanceProfile
 
-from localcloud.ec2 import catalogue, images, interfaces, placement, power, quotas, reservations, undo
+from localcloud.ec2 import catalogue, placement, power, quotas, reservations, undo
+from localcloud.ec2.disks import images
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity, not_offered
+from localcloud.ec2.networks import interfaces
 from localcloud.ec2.validation import launch as rules
 from localcloud.pace.hooks import Pace
 from localcloud.runtime import Runtime

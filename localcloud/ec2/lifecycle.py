@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.models.instances import Instance
 
-from localcloud.ec2 import block_devices
+from localcloud.ec2.disks import block_devices
 from localcloud.ec2.errors import Ec2Error
 from localcloud.machines.spec import Hypervisor
 from localcloud.runtime import Runtime

@@ -8,7 +8,8 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 
-from localcloud.ec2 import block_devices, lifecycle, quotas, reservations, spec
+from localcloud.ec2 import lifecycle, quotas, reservations, spec
+from localcloud.ec2.disks import block_devices
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity
 from localcloud.runtime import Runtime
 

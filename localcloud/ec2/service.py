@@ -11,23 +11,24 @@ from moto.core.responses import ActionResult
 from moto.core.utils import camelcase_to_underscores
 from moto.ec2.exceptions import DryRunClientError
 
-from localcloud.ec2 import answers, catalogue, first_states, groups, interfaces, lifecycle, shown
+from localcloud.ec2 import answers, catalogue, first_states, lifecycle, shown
 from localcloud.ec2.attributes import AttributeActions
-from localcloud.ec2.connect import ConnectEndpointActions
+from localcloud.ec2.disks.images import ImageActions
+from localcloud.ec2.disks.volumes import VolumeActions
 from localcloud.ec2.errors import http_status
 from localcloud.ec2.fleet import FleetActions
-from localcloud.ec2.groups import GroupActions
-from localcloud.ec2.images import ImageActions
 from localcloud.ec2.instances import InstanceActions
-from localcloud.ec2.nat_gateways import NatGatewayActions
+from localcloud.ec2.networks import groups, interfaces
+from localcloud.ec2.networks.connect import ConnectEndpointActions
+from localcloud.ec2.networks.groups import GroupActions
+from localcloud.ec2.networks.nat_gateways import NatGatewayActions
+from localcloud.ec2.networks.vpcs import VpcActions
 from localcloud.ec2.pages import Pages
 from localcloud.ec2.placement import PlacementActions
 from localcloud.ec2.power import PowerActions
 from localcloud.ec2.reservations import CapacityReservationActions
 from localcloud.ec2.tags import TagActions
 from localcloud.ec2.validation import check
-from localcloud.ec2.volumes import VolumeActions
-from localcloud.ec2.vpcs import VpcActions
 from localcloud.runtime import Runtime, bound
 from localcloud.validation.refusal import Refusal
 

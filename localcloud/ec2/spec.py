@@ -10,7 +10,8 @@ from moto.ec2.models.instances import Instance
 from moto.ec2.models.route_tables import RouteTable
 from moto.ec2.models.subnets import Subnet
 
-from localcloud.ec2 import catalogue, interfaces
+from localcloud.ec2 import catalogue
+from localcloud.ec2.networks import interfaces
 from localcloud.machines.spec import InstanceSpec, Interface
 
 

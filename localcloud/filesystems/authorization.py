@@ -13,9 +13,9 @@ from typing import Any
 
 from moto.fsx.models import fsx_backends
 
-from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
-from localcloud.resources import Check, Keys
+from localcloud.identity.resources import Check, Keys
+from localcloud.protocol.calls import Call
 
 _LINK_SERVICE = "s3.data-source.lustre.fsx.amazonaws.com"
 _LINK_ACTIONS = ("CreateServiceLinkedRole", "AttachRolePolicy", "PutRolePolicy")

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from localcloud.machines import cgroups, imds, leftovers, nspawn, ownership, resolver, shares
-from localcloud.machines.addressing import METADATA_ADDRESS
+from localcloud.machines import cgroups, imds, leftovers, nspawn, ownership, shares
 from localcloud.machines.agent import Agent, Peer
 from localcloud.machines.layers import Layers
 from localcloud.machines.machine import Machine
-from localcloud.machines.namespaces import bind_udp, connect_tcp, listen_tcp
-from localcloud.machines.network import Network, Vpc
+from localcloud.machines.networks import resolver
+from localcloud.machines.networks.addressing import METADATA_ADDRESS
+from localcloud.machines.networks.namespaces import bind_udp, connect_tcp, listen_tcp
+from localcloud.machines.networks.network import Network, Vpc
 from localcloud.machines.processes import MachineError
 from localcloud.machines.rootfs import Root
 from localcloud.machines.spec import BootFault, InstanceSpec, Metadata, Unreachable

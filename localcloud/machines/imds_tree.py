@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from localcloud.machines.addressing import host_name, search_domain
+from localcloud.machines.networks.addressing import host_name, search_domain
 from localcloud.machines.spec import Credentials, InstanceSpec, Interface, Metadata
 
 DOCUMENT_TIME = "2024-01-01T00:00:00Z"

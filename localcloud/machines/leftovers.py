@@ -12,7 +12,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from localcloud.machines import cgroups, firewall, nspawn, ownership
+from localcloud.machines import cgroups, nspawn, ownership
+from localcloud.machines.networks import firewall
 from localcloud.machines.processes import MachineError, run
 from localcloud.machines.volumes import loops_below
 

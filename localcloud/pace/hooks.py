@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 from moto.ec2.models import ec2_backends
 from werkzeug import Response
 
-from localcloud import answers
-from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
 from localcloud.pace import figures
 from localcloud.pace.buckets import Buckets, Demand
@@ -24,6 +22,8 @@ from localcloud.pace.clock import Clock
 from localcloud.pace.figures import Figures, Seconds
 from localcloud.pace.memory import Key, Memory
 from localcloud.pace.states import States
+from localcloud.protocol import answers
+from localcloud.protocol.calls import Call
 
 T = TypeVar("T")
 _POLICY_CHANGES = ("PutRolePolicy", "AttachRolePolicy", "DeleteRolePolicy", "DetachRolePolicy", "CreateRole")

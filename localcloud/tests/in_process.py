@@ -40,10 +40,10 @@ class _Body:
 
 class InProcess:
     def __init__(self, directory: Path) -> None:
-        from localcloud import server
-        from localcloud.api_log import ApiLog
-        from localcloud.control_plane import ControlPlane
-        from localcloud.no_boot import NoBoot
+        from localcloud.api import server
+        from localcloud.api.api_log import ApiLog
+        from localcloud.api.control_plane import ControlPlane
+        from localcloud.machines.no_boot import NoBoot
 
         self._log = ApiLog(directory / "api.jsonl")
         plane = ControlPlane(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localcloud.calls import Call, Environ
+from localcloud.protocol.calls import Call, Environ
 from localcloud.runtime import Locks
 from localcloud.validation import (  # noqa: F401  the tables of rules register themselves
     constraints,

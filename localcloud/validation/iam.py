@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any
 
-from localcloud import roles
 from localcloud.clients import ACCOUNT_ID
+from localcloud.identity import roles
 from localcloud.validation import documents
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule

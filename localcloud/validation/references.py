@@ -18,8 +18,8 @@ from moto.logs.models import logs_backends
 from moto.rds.models import rds_backends
 from moto.sns.models import sns_backends
 
-from localcloud import roles
 from localcloud.clients import ACCOUNT_ID
+from localcloud.identity import roles
 from localcloud.validation import stores
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters

@@ -15,7 +15,7 @@ from moto.core.utils import get_service_model
 from werkzeug.datastructures import Headers, MultiDict
 from werkzeug.exceptions import HTTPException
 
-from localcloud.calls import Call, Environ, read_body
+from localcloud.protocol.calls import Call, Environ, read_body
 from localcloud.validation.refusal import Refusal
 
 # name in the credential scope: botocore's, where they differ

@@ -19,9 +19,9 @@ from botocore.model import StructureShape
 from moto.core.parse import PROTOCOL_PARSERS, RequestParserError
 from moto.core.utils import get_service_model
 
-from localcloud import roles
-from localcloud.calls import Call, Environ, read_body
 from localcloud.clients import ACCOUNT_ID
+from localcloud.identity import roles
+from localcloud.protocol.calls import Call, Environ, read_body
 from localcloud.runtime import Locks
 from localcloud.validation import constraints, documents, s3_objects
 from localcloud.validation.refusal import Refusal

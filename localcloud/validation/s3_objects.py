@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 from moto.s3.models import s3_backends
 
-from localcloud.calls import Call, Environ, read_body
 from localcloud.clients import ACCOUNT_ID
+from localcloud.protocol.calls import Call, Environ, read_body
 from localcloud.runtime import Locks
 from localcloud.validation.refusal import Refusal
 

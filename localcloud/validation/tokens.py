@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from localcloud.calls import Call
+from localcloud.protocol.calls import Call
 from localcloud.validation.refusal import Refusal
 
 # service (in the credential scope): the parameter, and the code of a token that the service did not give

@@ -9,8 +9,8 @@ from localcloud import state
 
 SUBJECTS = [
     "localcloud/databases/*",
-    "localcloud/rds.py",
-    "localcloud/truststore.py",
+    "localcloud/databases/rds.py",
+    "localcloud/databases/truststore.py",
     "stacks/accounting.py",
     "bootstrap/steps/mariadb.sh",
     "bootstrap/steps/slurmdbd.sh",

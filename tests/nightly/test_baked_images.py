@@ -15,7 +15,7 @@ SUBJECTS = [
     "gpucluster/baking/*",
     "stacks/builder.py",
     "stacks/images.py",
-    "localcloud/ec2/images.py",
+    "localcloud/ec2/disks/images.py",
     "bootstrap/gpucluster_node/jobs/environment_cache.py",
     "bootstrap/steps/baked.sh",
     "bootstrap/steps/seal.sh",

@@ -14,7 +14,6 @@ from localcloud.machines import leftovers
 
 SUBJECTS = [
     "localcloud/databases/*",
-    "localcloud/rds.py",
 ]
 
 

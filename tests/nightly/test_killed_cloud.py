@@ -10,9 +10,9 @@ from bed import Bed
 from test_bad_days import refused
 
 SUBJECTS = [
-    "localcloud/daemon.py",
+    "localcloud/process/daemon.py",
     "localcloud/state.py",
-    "localcloud/verbs.py",
+    "localcloud/process/verbs.py",
     "localcloud/machines/leftovers.py",
     "gpucluster/local_cloud.py",
 ]

@@ -17,10 +17,13 @@ from botocore.awsrequest import AWSResponse
 from botocore.httpsession import URLLib3Session
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from localcloud import calls, clients, no_boot, server, state
-from localcloud.api_log import ApiLog
-from localcloud.control_plane import ControlPlane
-from localcloud.routes import Routes
+from localcloud import clients, state
+from localcloud.api import server
+from localcloud.api.api_log import ApiLog
+from localcloud.api.control_plane import ControlPlane
+from localcloud.api.routes import Routes
+from localcloud.machines import no_boot
+from localcloud.protocol import calls
 from tests.pace.shims import ShimTime
 from tests.pace.virtual import VirtualClock
 
@@ -56,7 +59,7 @@ class Cloud:
         name = f"{call.service}:{call.action}"
         self.calls[name] += 1
         if code >= 400:
-            from localcloud import answers
+            from localcloud.protocol import answers
 
             self.errors[f"{name} {answers.error_code(code, content)}"] += 1
         response = AWSResponse(request.url, code, dict(headers.items()), _Raw(content))

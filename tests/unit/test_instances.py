@@ -10,8 +10,8 @@ import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES as CATALOGUE
 
 from gpucluster.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout
-from localcloud.ec2 import interfaces
 from localcloud.ec2.errors import Ec2Error
+from localcloud.ec2.networks import interfaces
 
 TYPES = list(INSTANCE_TYPES.values())
 DESCRIBED = [type_ for type_ in TYPES if type_.name in CATALOGUE]

@@ -11,9 +11,10 @@ from moto.fsx.models import fsx_backends
 from role_policies import Grant, grants, of_nodes, without
 
 from gpucluster.config import loads, lustre_requests
-from localcloud import clients, permissions
-from localcloud.calls import Call
+from localcloud import clients
 from localcloud.filesystems.authorization import checks
+from localcloud.identity import permissions
+from localcloud.protocol.calls import Call
 
 TEXT = """\
 name: Mine

@@ -9,7 +9,8 @@ from typing import Any
 
 from moto.ec2.models import EC2Backend
 
-from localcloud.ec2 import connect, kept, placement, reservations
+from localcloud.ec2 import kept, placement, reservations
+from localcloud.ec2.networks import connect
 from localcloud.validation.refusal import Refusal
 
 Exists = Callable[[EC2Backend, str], bool]

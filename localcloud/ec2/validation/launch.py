@@ -14,8 +14,10 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.subnets import Subnet
 
-from localcloud.ec2 import images, interfaces, kept, placement
+from localcloud.ec2 import kept, placement
+from localcloud.ec2.disks import images
 from localcloud.ec2.errors import insufficient_capacity
+from localcloud.ec2.networks import interfaces
 from localcloud.ec2.validation import network, volumes
 from localcloud.ec2.validation.model import invalid
 from localcloud.validation.refusal import Refusal

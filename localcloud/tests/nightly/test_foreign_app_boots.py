@@ -20,7 +20,8 @@ import boto3
 import pytest
 
 from localcloud import state
-from localcloud.machines import cgroups, doctor, leftovers, namespaces, nspawn, ownership
+from localcloud.machines import cgroups, doctor, leftovers, nspawn, ownership
+from localcloud.machines.networks import namespaces
 from localcloud.tests.ports import two_free_ports
 
 SUBJECTS = [

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from localcloud import answers
-from localcloud.calls import Call, identify
+from localcloud.protocol import answers
+from localcloud.protocol.calls import Call, identify
 
 SIGNED = "AWS4-HMAC-SHA256 Credential={key}/20260101/{region}/{service}/aws4_request, SignedHeaders=host, Signature=0"
 

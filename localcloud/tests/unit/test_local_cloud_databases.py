@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud import authority, truststore
-from localcloud.databases import guest
+from localcloud.databases import guest, truststore
+from localcloud.identity import authority
 from localcloud.machines.rootfs import Root
 
 HOST = "db.c0123456789a.us-east-1.rds.amazonaws.com"

@@ -13,9 +13,11 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from localcloud import doors, signatures, state
-from localcloud.credential_errors import Refused
+from localcloud import state
+from localcloud.api import doors
 from localcloud.errors import UsageError
+from localcloud.protocol import signatures
+from localcloud.protocol.credential_errors import Refused
 
 HERE = ("169.254.169.251", "169.254.169.251:80")
 

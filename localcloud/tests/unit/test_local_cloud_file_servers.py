@@ -13,12 +13,12 @@ from moto.ec2.models import ec2_backends
 from moto.efs.models import efs_backends
 from moto.fsx.models import fsx_backends
 
-from localcloud import names
 from localcloud.clients import ACCOUNT_ID
 from localcloud.filesystems import network, servers
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.fsx import LustreFileSystem
 from localcloud.filesystems.objects import Store
+from localcloud.guests import names
 from localcloud.machines.spec import Hardware, InstanceSpec, Interface, Unreachable
 from localcloud.runtime import Locks
 from localcloud.tests import patience

@@ -9,7 +9,7 @@ from moto.ec2.models import ec2_backends
 from moto.route53.models import route53_backends
 
 from localcloud.clients import ACCOUNT_ID
-from localcloud.names import resolve
+from localcloud.guests.names import resolve
 
 RECORDS = [
     ("head.mine.internal.", "A", ["10.0.0.5"]),

@@ -10,10 +10,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from localcloud import reachability
-from localcloud.calls import Call
+from localcloud.api import reachability
+from localcloud.identity.roles import Session
 from localcloud.machines.spec import Credentials
-from localcloud.roles import Session
+from localcloud.protocol.calls import Call
 
 
 @pytest.fixture

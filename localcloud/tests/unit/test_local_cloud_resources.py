@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from localcloud.calls import Call
-from localcloud.resources import checks
+from localcloud.identity.resources import checks
+from localcloud.protocol.calls import Call
 
 A = "123456789012"
 

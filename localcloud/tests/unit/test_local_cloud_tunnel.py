@@ -15,16 +15,16 @@ from moto.ec2.models import ec2_backends
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from localcloud import roles
-from localcloud.authorization import Judge
+from localcloud.api.tunnel import Tunnels, target_of
 from localcloud.clients import ACCOUNT_ID
-from localcloud.ec2.connect import endpoints
-from localcloud.keys import Keys
-from localcloud.no_boot import NoBoot
-from localcloud.roles import Sessions
+from localcloud.ec2.networks.connect import endpoints
+from localcloud.identity import roles
+from localcloud.identity.authorization import Judge
+from localcloud.identity.keys import Keys
+from localcloud.identity.roles import Sessions
+from localcloud.machines.no_boot import NoBoot
 from localcloud.runtime import Locks, Runtime
 from localcloud.tests import patience, presigned
-from localcloud.tunnel import Tunnels, target_of
 
 SECRET = "the cloud's own"
 

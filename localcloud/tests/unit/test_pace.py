@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from werkzeug import Response
 
-from localcloud.calls import Call
 from localcloud.pace import figures
 from localcloud.pace.clock import Clock
 from localcloud.pace.hooks import Pace
 from localcloud.pace.memory import Memory
+from localcloud.protocol.calls import Call
 
 FIGURES = figures.load("aws")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.permissions import ALLOWED, EXPLICIT_DENY, IMPLICIT_DENY, UNKNOWN_RESOURCE, evaluate
+from localcloud.identity.permissions import ALLOWED, EXPLICIT_DENY, IMPLICIT_DENY, UNKNOWN_RESOURCE, evaluate
 
 INSTANCE = "arn:aws:ec2:us-east-1:123456789012:instance/i-0123456789abcdef0"
 TEMPLATE = "arn:aws:ec2:us-east-1:123456789012:launch-template/lt-1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.machines import addressing, dhcp, firewall, network
+from localcloud.machines.networks import addressing, dhcp, firewall, network
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import dns.message
 import dns.rcode
 import pytest
 
-from localcloud.machines import resolver
+from localcloud.machines.networks import resolver
 
 ZONE = {
     ("head.zone.internal", "A"): ["10.0.1.10"],

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from werkzeug import Response
 
-from localcloud.calls import Call
+from localcloud.protocol.calls import Call
 
 _JSON_TYPES = ("application/x-amz-json-1.0", "application/x-amz-json-1.1")
 _CODES = re.compile(rb"<Code>([\w.]+)</Code>|\"__type\":\s*\"(?:[^\"#]*#)?([\w.]+)\"")

@@ -8,18 +8,21 @@ from pathlib import Path
 from websockets.sync.server import Server
 from werkzeug.serving import BaseWSGIServer
 
-from localcloud import authority, clients, server, state, truststore
-from localcloud.api_log import ApiLog
-from localcloud.control_plane import ControlPlane
+from localcloud import clients, state
+from localcloud.api import server
+from localcloud.api.api_log import ApiLog
+from localcloud.api.control_plane import ControlPlane
+from localcloud.api.routes import Routes
+from localcloud.api.tunnel import Tunnels
+from localcloud.databases import truststore
 from localcloud.errors import UsageError
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.objects import Store
+from localcloud.identity import authority
+from localcloud.machines.no_boot import NoBoot
 from localcloud.machines.spec import Hypervisor, Metadata
-from localcloud.no_boot import NoBoot
 from localcloud.pace.clock import Clock
-from localcloud.routes import Routes
 from localcloud.runtime import Locks
-from localcloud.tunnel import Tunnels
 
 API_ADDRESS = ("169.254.169.251", 80)  # the API as guests see it
 

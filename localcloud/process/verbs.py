@@ -12,9 +12,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from localcloud import daemon, state
+from localcloud import state
 from localcloud.errors import LocalCloudError, UsageError
 from localcloud.machines import processes
+from localcloud.process import daemon
 
 _LAST_PORT = 65534
 _RULE = (

@@ -11,7 +11,7 @@ lacks is absent, as on AWS: positive operators then fail.
 
 What it does not: Date and IpAddress operators (they never match), session policies, service control policies, and
 resource policies other than those that moto evaluates for S3. Which resources and condition keys a call carries is
-told in `localcloud.authorization`; a call whose resource is not known there is evaluated by its action alone.
+told in `localcloud.identity.authorization`; a call whose resource is not known there is evaluated by its action alone.
 """
 
 from __future__ import annotations

@@ -6,15 +6,16 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from localcloud import names, roles
 from localcloud.ec2 import lifecycle
 from localcloud.faults import Faults
 from localcloud.filesystems import servers
 from localcloud.filesystems.contents import Contents
+from localcloud.guests import names
+from localcloud.identity import roles
+from localcloud.identity.roles import Sessions
+from localcloud.identity.ssh_keys import PushedKeys
 from localcloud.machines.spec import Credentials, FileServer, InstanceSpec
-from localcloud.roles import Sessions
 from localcloud.runtime import Locks
-from localcloud.ssh_keys import PushedKeys
 
 
 class CloudMetadata:

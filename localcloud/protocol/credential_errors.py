@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from werkzeug import Response
 
-from localcloud import answers
-from localcloud.calls import Call
+from localcloud.protocol import answers
+from localcloud.protocol.calls import Call
 
 _MISMATCH = (
     "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key "

@@ -13,22 +13,15 @@ from werkzeug import Request, Response
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.test import run_wsgi_app
 
-from localcloud import (
-    answers,
-    authorization,
-    calls,
-    credential_errors,
-    dlm,
-    doors,
-    parameters,
-    reachability,
-    signatures,
-)
+from localcloud.api import doors, reachability
+from localcloud.api.control_plane import ControlPlane, Environ, StartResponse, WsgiApp
+from localcloud.api.routes import Routes
 from localcloud.clients import ACCOUNT_ID
-from localcloud.control_plane import ControlPlane, Environ, StartResponse, WsgiApp
-from localcloud.credential_errors import Refused
-from localcloud.roles import Session
-from localcloud.routes import Routes
+from localcloud.identity import authorization
+from localcloud.identity.roles import Session
+from localcloud.protocol import answers, calls, credential_errors, signatures
+from localcloud.protocol.credential_errors import Refused
+from localcloud.services import dlm, parameters
 from localcloud.validation import check, tokens
 from localcloud.validation.refusal import Refusal
 

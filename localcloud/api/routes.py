@@ -10,7 +10,7 @@ from typing import Any
 from werkzeug import Request, Response
 
 from localcloud import state
-from localcloud.control_plane import ControlPlane
+from localcloud.api.control_plane import ControlPlane
 from localcloud.ec2 import lifecycle
 from localcloud.faults import FaultError, parse
 from localcloud.pace.clock import Clock

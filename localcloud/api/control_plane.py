@@ -8,9 +8,8 @@ from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-from localcloud import authorization, clients, services
-from localcloud.api_log import ApiLog
-from localcloud.authorization import Judge
+from localcloud import clients
+from localcloud.api.api_log import ApiLog
 from localcloud.clients import ACCOUNT_ID
 from localcloud.cloudformation.service import Service as CloudFormation
 from localcloud.ec2 import authorization as ec2_authorization
@@ -18,14 +17,17 @@ from localcloud.ec2 import service as ec2
 from localcloud.faults import Faults
 from localcloud.filesystems import authorization as fsx_authorization
 from localcloud.filesystems.contents import Contents
-from localcloud.keys import Keys
+from localcloud.guests.metadata import CloudMetadata
+from localcloud.identity import authorization
+from localcloud.identity.authorization import Judge
+from localcloud.identity.keys import Keys
+from localcloud.identity.resources import Checker
+from localcloud.identity.roles import Sessions
+from localcloud.identity.ssh_keys import PushedKeys
 from localcloud.machines.spec import Hypervisor, Metadata
-from localcloud.metadata import CloudMetadata
 from localcloud.pace.hooks import Pace
-from localcloud.resources import Checker
-from localcloud.roles import Sessions
 from localcloud.runtime import Locks, Runtime
-from localcloud.ssh_keys import PushedKeys
+from localcloud.services import extensions as services
 
 StartResponse = Callable[..., Any]
 Environ = dict[str, Any]

@@ -17,9 +17,9 @@ from typing import Any
 from moto.kms.models import kms_backends
 from moto.secretsmanager.models import secretsmanager_backends
 
-from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
-from localcloud.permissions import UNKNOWN_RESOURCE
+from localcloud.identity.permissions import UNKNOWN_RESOURCE
+from localcloud.protocol.calls import Call
 
 Keys = dict[str, tuple[str, ...]]
 

@@ -11,9 +11,10 @@ from typing import Any
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.instances import Instance
 
-from localcloud.calls import Call
-from localcloud.ec2 import interfaces, lifecycle, spec
-from localcloud.roles import Session
+from localcloud.ec2 import lifecycle, spec
+from localcloud.ec2.networks import interfaces
+from localcloud.identity.roles import Session
+from localcloud.protocol.calls import Call
 
 _GATEWAY = ("s3", "dynamodb")
 

@@ -1,8 +1,8 @@
 """The permission check of a call that was signed with another key than the cloud's own.
 
 Calls with that one are the administrator's and pass. Roles, whoever took them, and users are held to their policies.
-`localcloud.permissions` says how far policies are evaluated, `localcloud.resources` which resources and condition keys
-calls carry.
+`localcloud.identity.permissions` says how far policies are evaluated, `localcloud.identity.resources` which resources
+and condition keys calls carry.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud import permissions, resources, roles
-from localcloud.calls import Call
 from localcloud.clients import ACCOUNT_ID
+from localcloud.identity import permissions, resources, roles
+from localcloud.identity.roles import Session
 from localcloud.pace.hooks import Pace
-from localcloud.roles import Session
+from localcloud.protocol.calls import Call
 
 ALWAYS_ALLOWED = ("sts:GetCallerIdentity",)
 Policies = tuple[list[dict[str, Any]], dict[str, Any] | None]
@@ -51,7 +51,7 @@ class Verdict:
 
 class Judge:
     def __init__(self, pace: Pace, checkers: Mapping[str, resources.Checker]) -> None:
-        """`checkers`: of services, see `localcloud.resources.checks`."""
+        """`checkers`: of services, see `localcloud.identity.resources.checks`."""
         self._pace = pace
         self._checkers = checkers
 

@@ -8,9 +8,8 @@ import re
 from moto.ec2.models import EC2Backend
 from moto.route53.models import FakeZone, route53_backends
 
-from localcloud import truststore
 from localcloud.clients import ACCOUNT_ID
-from localcloud.databases import hosts
+from localcloud.databases import hosts, truststore
 from localcloud.ec2 import lifecycle
 from localcloud.filesystems import servers
 

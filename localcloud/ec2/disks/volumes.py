@@ -7,7 +7,7 @@ from typing import Any
 from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
 
-from localcloud.ec2 import block_devices
+from localcloud.ec2.disks import block_devices
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.validation.volumes import DEFAULT_IOPS, gets_default_iops
 from localcloud.runtime import Runtime

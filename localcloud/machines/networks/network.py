@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from localcloud.machines import addressing, firewall
-from localcloud.machines.addressing import VPC_MTU
-from localcloud.machines.dhcp import DhcpServer, Subnet
-from localcloud.machines.namespaces import inside
+from localcloud.machines.networks import addressing, firewall
+from localcloud.machines.networks.addressing import VPC_MTU
+from localcloud.machines.networks.dhcp import DhcpServer, Subnet
+from localcloud.machines.networks.namespaces import inside
 from localcloud.machines.processes import run
 from localcloud.machines.spec import InstanceSpec
 

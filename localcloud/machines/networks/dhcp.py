@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.machines.addressing import RESOLVER_ADDRESS, VPC_MTU, gateway, host_name
+from localcloud.machines.networks.addressing import RESOLVER_ADDRESS, VPC_MTU, gateway, host_name
 from localcloud.machines.processes import end, start_time
 
 

@@ -21,13 +21,14 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.route53.responses import Route53
 from moto.s3.models import FakeBucket
 
-from localcloud import budgets, cost_tags, rds, service_quotas
+from localcloud.databases import rds
 from localcloud.ec2 import lifecycle
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.efs import Efs
 from localcloud.filesystems.fsx import Fsx
+from localcloud.identity.ssh_keys import PushedKeys
 from localcloud.runtime import Runtime, bound
-from localcloud.ssh_keys import PushedKeys
+from localcloud.services import budgets, cost_tags, service_quotas
 from localcloud.validation.refusal import Refusal
 
 

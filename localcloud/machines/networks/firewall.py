@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localcloud.machines.addressing import API_ADDRESS
+from localcloud.machines.networks.addressing import API_ADDRESS
 
 
 def host_table(cloud_id: str) -> str:

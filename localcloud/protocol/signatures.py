@@ -23,7 +23,7 @@ from botocore.awsrequest import AWSRequest, HTTPHeaders
 from botocore.credentials import Credentials
 from moto.core.request import PRESERVED_HEADER_NAMES_ENVIRON_KEY
 
-from localcloud.credential_errors import Refused
+from localcloud.protocol.credential_errors import Refused
 
 CLOCK_SKEW = datetime.timedelta(minutes=15)
 LONGEST_PRESIGNED_S = 7 * 24 * 3600

@@ -12,8 +12,8 @@ import threading
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
-from localcloud import authority
-from localcloud.machines.addressing import TRUSTSTORE_ADDRESS
+from localcloud.identity import authority
+from localcloud.machines.networks.addressing import TRUSTSTORE_ADDRESS
 
 HOST = "truststore.pki.rds.amazonaws.com"
 ENDPOINT = (TRUSTSTORE_ADDRESS, 443)

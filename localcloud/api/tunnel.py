@@ -20,12 +20,14 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.sync.server import Server, ServerConnection, serve
 
-from localcloud import doors, signatures
-from localcloud.authorization import Judge
-from localcloud.calls import Call
-from localcloud.credential_errors import Refused
-from localcloud.ec2 import connect, lifecycle
-from localcloud.keys import Keys
+from localcloud.api import doors
+from localcloud.ec2 import lifecycle
+from localcloud.ec2.networks import connect
+from localcloud.identity.authorization import Judge
+from localcloud.identity.keys import Keys
+from localcloud.protocol import signatures
+from localcloud.protocol.calls import Call
+from localcloud.protocol.credential_errors import Refused
 from localcloud.runtime import Locks, Runtime
 
 MAX_DURATION_S = 3600

@@ -16,9 +16,10 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud import ports, state
+from localcloud import state
 from localcloud.errors import LocalCloudError, UsageError
 from localcloud.machines import processes
+from localcloud.process import ports
 
 _START_TIMEOUT_S = 60.0
 _WATCH_S = 1.0
@@ -73,7 +74,7 @@ def _record(options: Options) -> state.Cloud:
 def _serve(options: Options, cloud: state.Cloud, listener: socket.socket, stop: threading.Event) -> None:
     os.environ["MOTO_PORT"] = str(options.port)  # moto reads these as it is imported
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
-    from localcloud.assembly import RunningCloud
+    from localcloud.process.assembly import RunningCloud
 
     secret = state.keep_secret(state.state_dir(cloud.name))
     running = RunningCloud(cloud, secret, listener, options.image, options.wheels)

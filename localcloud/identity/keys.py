@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from localcloud import roles
-from localcloud.roles import Session, Sessions
-from localcloud.signatures import Held
+from localcloud.identity import roles
+from localcloud.identity.roles import Session, Sessions
+from localcloud.protocol.signatures import Held
 from localcloud.state import ACCESS_KEY_ID
 
 
