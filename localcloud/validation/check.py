@@ -38,5 +38,5 @@ def check(call: Call, environ: Environ, locks: Locks) -> None:
     for rule in rules.of(asked.service, asked.action):
         with locks.whole:
             rule(asked.parameters, call.region)
-    with locks.whole:
+    with locks.holding(asked.service, asked.action):
         references.check(asked.service, asked.action, asked.parameters, call.region)
