@@ -27,7 +27,7 @@ from localcloud.identity.ssh_keys import PushedKeys
 from localcloud.machines.spec import Hypervisor, Metadata
 from localcloud.pace.hooks import Pace
 from localcloud.runtime import Locks, Runtime
-from localcloud.services.extensions import extensions as services
+from localcloud.services import extensions as services
 
 StartResponse = Callable[..., Any]
 Environ = dict[str, Any]

@@ -21,7 +21,7 @@ from localcloud.identity import authorization
 from localcloud.identity.roles import Session
 from localcloud.protocol import answers, calls, credential_errors, signatures
 from localcloud.protocol.credential_errors import Refused
-from localcloud.services.extensions import dlm, parameters
+from localcloud.services import dlm, parameters
 from localcloud.validation import check, tokens
 from localcloud.validation.refusal import Refusal
 

@@ -28,7 +28,7 @@ from localcloud.filesystems.efs import Efs
 from localcloud.filesystems.fsx import Fsx
 from localcloud.identity.ssh_keys import PushedKeys
 from localcloud.runtime import Runtime, bound
-from localcloud.services.extensions import budgets, cost_tags, service_quotas
+from localcloud.services import budgets, cost_tags, service_quotas
 from localcloud.validation.refusal import Refusal
 
 
