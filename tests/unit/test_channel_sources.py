@@ -399,10 +399,13 @@ def test_what_the_log_is_told():
 
 
 @pytest.mark.parametrize("place", ["s3"], indirect=True)
-@pytest.mark.parametrize("key", ["../../etc/passwd", "a/./b", "/etc/passwd", "a//b"])
-def test_a_key_that_is_no_file_s_name_is_refused_by_its_name(place, key):
+def test_a_key_that_is_no_file_s_name_is_refused_by_its_name(place):
     put, source = place
     put("a.tar")
-    put(key)
-    with pytest.raises(ChannelError, match=re.escape(f"/a/set/{key}: is no file's name: a part of it is empty, . or")):
-        listing(source)
+    listing(source)
+    client, bucket = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]), source.split("/")[2]
+    for name in ("../../etc/passwd", "a/./b", "/etc/passwd", "a//b"):
+        put(name)
+        with pytest.raises(ChannelError, match=re.escape(f"/a/set/{name}: is no file's name: a part of it is empty")):
+            listing(source)
+        client.delete_object(Bucket=bucket, Key=f"a/set/{name}")

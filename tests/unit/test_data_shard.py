@@ -20,7 +20,7 @@ import pytest
 
 from gpucluster.cli import main
 from gpucluster.cli.data import FORMATS as CHOICES
-from gpucluster.data import places
+from gpucluster.data import disk, places
 from gpucluster.data.places import UNFINISHED
 from gpucluster.data.records import FORMATS
 from gpucluster.data.run import Options
@@ -471,6 +471,6 @@ def test_what_killed_processes_left_is_cleared_and_not_what_others_write(tmp_pat
         elsewhere = where.workshop() / "a.tar.another-machine.1.part"
         for file in (*left, elsewhere):
             file.touch()
-        places.drop_temporary(where)
+        disk.drop_temporary(where.workshop())
         assert set(where.workshop().iterdir()) == {left[0], elsewhere}
         alive.kill()
