@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpucluster.config import BeegfsRam, ClusterConfig
-from gpucluster.config.beegfs_sizes import metadata_gib
+from gpucluster.config import BeegfsRam
+from gpucluster.config.storage.beegfs.sizes import metadata_gib
 from gpucluster.layout import Layout, Partition
 
 MIB_PER_GIB = 1024
@@ -93,11 +93,6 @@ def limits(target_gib: int) -> Limits:
     return Limits(mib // LOW, mib // EMERGENCY, inodes // LOW, inodes // EMERGENCY)
 
 
-def of(config: ClusterConfig) -> BeegfsRam | None:
-    """A cluster has one at most."""
-    return next((storage for storage in config.storage if isinstance(storage, BeegfsRam)), None)
-
-
 def servers(layout: Layout, storage: BeegfsRam) -> list[str]:
     """Of scope: cluster, the nodes that are always on. A job's file system is served by the job's nodes."""
     if storage.scope == "job":
@@ -126,7 +121,7 @@ def values(storage: BeegfsRam) -> dict[str, object]:
     return {
         "release": RELEASES[storage.version],
         "mount": storage.mount,
-        "parameter": "storage/" + storage.mount.strip("/").replace("/", "-"),
+        "parameter": storage.parameter,
         "storage_gib": storage.gib_per_node,
         "metadata_gib": metadata,
         "storage_limits": limits(storage.gib_per_node),

@@ -21,11 +21,7 @@ def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
     kept = "/home, job folders, " if config.volume_mount == "/home" else ""
     volume = f"volume of {head.volume_gib} GiB: {kept}Slurm's state and accounts"
     yield f"the head node{'' if head.on_delete == 'retain' else f' and its {volume}'}"
-    for each in config.lustre_with_jobs:
-        yield f"{each.mount}, on {each.type}, with all files in it, where there is one now (lifetime: jobs)"
-    for storage in config.storage:
-        if getattr(storage, "on_delete", None) == "delete" and storage not in config.lustre_with_jobs:
-            yield f"{storage.mount}, on {storage.type}, with all files in it (on_delete: delete)"
+    yield from (storage.goes() for storage in config.storage if storage.deleted_with_cluster is True)
     if config.accounting == "rds":
         yield "the accounting database on RDS"
     network = "" if _network_stays(config) else "network, "
@@ -43,14 +39,12 @@ def what_stays(config: ClusterConfig, *, volumes: str) -> Iterator[str]:
         yield f"the daily snapshots of it: aws ec2 describe-snapshots --filters Name=volume-id,Values={volumes}"
     if config.accounting == "rds" and head.on_delete != "delete":
         yield "a last snapshot of the accounting database"
-    for storage in config.storage:
-        if getattr(storage, "on_delete", None) == "retain":
-            yield f"{storage.mount}, on {storage.type} (on_delete: retain)"
+    yield from (storage.stays() for storage in config.storage if storage.deleted_with_cluster is False)
     if _network_stays(config):
         yield "its VPC and a subnet, where FSx's interfaces are"
     yield "CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all that CDK deploys"
 
 
 def _network_stays(config: ClusterConfig) -> bool:
-    kept = any(each.type == "fsx-lustre" and each.on_delete == "retain" for each in config.storage)
+    kept = any(each.deleted_with_cluster is False for each in config.lustre)
     return kept and config.network.vpc_id is None

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any
 
 from gpucluster.config import ClusterConfig
-from gpucluster.config.lustre_requests import tagged_name
 from gpucluster.errors import UsageError
 from gpucluster.remote import Remote
 
@@ -52,7 +51,7 @@ def end(remote: Remote, *, discard: bool) -> list[str]:
 
 def names(config: ClusterConfig) -> set[str]:
     """As FSx shows them in the tag Name."""
-    return {tagged_name(each.mount, config.name) for each in config.lustre_with_jobs}
+    return {each.tagged_name(config.name) for each in config.lustre_with_jobs}
 
 
 def refusal(there: Collection[str], reason: Exception) -> UsageError:

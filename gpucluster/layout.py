@@ -6,15 +6,12 @@ Render, stacks, jobs, plan and updates take a Layout, and ask the file for nothi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Storage, models
-from gpucluster.config.beegfs_sizes import memory_gib
-from gpucluster.config.section import Section
+from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
-
-Kind = TypeVar("Kind", bound=Section)
 
 
 @dataclass(frozen=True)
@@ -97,9 +94,6 @@ class Layout:
         known = ", ".join(self.names)
         raise UsageError(f"no partition {name!r} in the cluster {self.config.name}", f"its partitions: {known}")
 
-    def mounts_of(self, kind: type[Kind]) -> tuple[Kind, ...]:
-        return tuple(each for each in self.mounts if isinstance(each, kind))
-
 
 def expand(config: ClusterConfig) -> Layout:
     groups = _groups(config)
@@ -109,7 +103,6 @@ def expand(config: ClusterConfig) -> Layout:
 
 
 def _partition(each: models.Partition, config: ClusterConfig, group: Group | None) -> Partition:
-    rams = (storage for storage in config.storage if isinstance(storage, BeegfsRam) and storage.partition == each.name)
     return Partition(
         name=each.name,
         types=tuple(INSTANCE_TYPES[name] for name in each.instance_types),
@@ -122,7 +115,7 @@ def _partition(each: models.Partition, config: ClusterConfig, group: Group | Non
         efa=each.efa != "off",
         scratch=each.scratch != "off",
         idle_s=int(each.idle_minutes * 60),
-        ram=next(rams, None),
+        ram=config.ram if config.ram and config.ram.partition == each.name else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpucluster.config import BeegfsRam, ClusterConfig
+from gpucluster.config import ClusterConfig
 
 LUSTRE_MISSING = "/var/lib/gpucluster/lustre.missing"
 """Of bootstrap/steps/storage_mounts.sh: there where the head node has no Lustre client for its kernel."""
@@ -37,7 +37,7 @@ class Mount:
 
 def expected(config: ClusterConfig) -> dict[str, str]:
     """Path -> type; the cluster's own file systems and /home, not those in the memory of compute nodes."""
-    return {each.mount: each.type for each in (config.home, *config.storage) if not isinstance(each, BeegfsRam)}
+    return {each.mount: each.type for each in (config.home, *config.storage) if each.everywhere}
 
 
 def argv(paths: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster.config import BeegfsRam, ClusterConfig, Efs, FsxLustre, Storage
+from gpucluster.config import ClusterConfig
 from gpucluster.instances import INSTANCE_TYPES, InstanceType
 from gpucluster.layout import Layout
 
@@ -70,19 +70,7 @@ def beside_nodes(config: ClusterConfig) -> list[str]:
         "MariaDB on RDS for Slurm's accounts" if config.accounting == "rds" else "",
         f"a budget of ${config.budget.monthly_usd:,.0f} a month" if config.budget else "",
     ]
-    return [each for each in [*found, *map(_storage, config.storage)] if each]
-
-
-def _storage(storage: Storage) -> str:
-    match storage:
-        case FsxLustre():
-            lives = " while jobs use it" if storage.lifetime == "jobs" else ""
-            return f"{storage.mount}: FSx for Lustre {storage.deployment}, {storage.capacity_gib} GiB{lives}"
-        case Efs():
-            return f"{storage.mount}: EFS"
-        case BeegfsRam():
-            return f"{storage.mount}: BeeGFS, {storage.gib_per_node} GiB of memory of each node of {storage.partition}"
-    return ""
+    return [each for each in [*found, *(storage.summary() for storage in config.storage)] if each]
 
 
 def total(prices: list[float | None]) -> float | None:

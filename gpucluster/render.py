@@ -17,8 +17,9 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gpucluster import beegfs, matrix, watching
-from gpucluster.config import BeegfsRam, ClusterConfig, Efs, FsxLustre, lustre
+from gpucluster.config import BeegfsRam, ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL
+from gpucluster.config.storage.fsx import lustre
 from gpucluster.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
 
@@ -42,7 +43,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         "head.sh": _template("bootstrap/head.sh.j2").render(_head_values(layout)),
         "compute.sh": _template("bootstrap/compute.sh.j2").render(_compute_values(layout)),
         **{f"machines/{each.name}.sh": machine(each) for each in layout.machine_types},
-        **{f"partitions/{each.name}.sh": partition(each, beegfs.of(config)) for each in layout.partitions},
+        **{f"partitions/{each.name}.sh": partition(each, config.ram) for each in layout.partitions},
         **slurm(layout),
         "fleet.json": json.dumps(fleet(layout), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
@@ -148,31 +149,7 @@ def fleet(layout: Layout) -> dict[str, Any]:
 
 def storage(config: ClusterConfig) -> dict[str, Any]:
     """storage.json: what nodes mount at boot. Where each lies its SSM parameter says."""
-    return {"mounts": [_mount(each) for each in config.storage if isinstance(each, FsxLustre | Efs)]}
-
-
-def storage_parameter(mount: str) -> str:
-    """Of SSM, below the cluster's path."""
-    return "storage/" + mount.strip("/").replace("/", "-")
-
-
-def _mount(each: FsxLustre | Efs) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "mount": each.mount,
-        "type": each.type,
-        "parameter": storage_parameter(each.mount),
-        # AWS gives them to root. What is only read in from S3 stays root's.
-        "for_everybody": ["/"],
-    }
-    if isinstance(each, FsxLustre):
-        found["efa"] = each.efa
-        found["linked"] = [repository.path for repository in each.data_repositories]
-        found["for_everybody"] += [
-            repository.path for repository in each.data_repositories if repository.export or not repository.import_
-        ]
-        if each.lifetime == "jobs":
-            found |= {"lifetime": each.lifetime, "idle_s": int(each.idle_minutes * 60)}
-    return found
+    return {"mounts": [each.told() for each in config.storage if each.at_boot]}
 
 
 def prices(layout: Layout) -> dict[str, float]:
@@ -206,14 +183,14 @@ def _head_values(layout: Layout) -> dict[str, Any]:
         "volume_gib": config.head_node.volume_gib,
         "volume": config.volume_mount,
         "partitions": layout.names,
-        "beegfs_role": beegfs.role_of_head(beegfs.of(config)),
+        "beegfs_role": beegfs.role_of_head(config.ram),
     }
 
 
 def _beegfs(layout: Layout) -> dict[str, str]:
     """What sets up the file system in memory; nothing for a cluster without one."""
     config = layout.config
-    ram = beegfs.of(config)
+    ram = config.ram
     if not ram:
         return {}
     values = {**_node_values(config), **beegfs.values(ram)}
@@ -228,7 +205,7 @@ def _beegfs(layout: Layout) -> dict[str, str]:
 def slurm(layout: Layout) -> dict[str, str]:
     config = layout.config
     partitions = [slurm_partition(each) for each in layout.partitions]
-    staged = bool(layout.mounts_of(FsxLustre))
+    staged = bool(config.lustre)
     values = {
         **_node_values(config),
         "partitions": partitions,

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpucluster.config import ClusterConfig
-from gpucluster.config.models import FsxLustre
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.remote import Remote
 
@@ -29,9 +28,7 @@ class Folder:
 
 def may_lose(config: ClusterConfig) -> bool:
     """Whether deleting the cluster deletes a file system that is linked to S3."""
-    return any(
-        isinstance(each, FsxLustre) and each.on_delete == "delete" and each.data_repositories for each in config.storage
-    )
+    return any(each.deleted_with_cluster and each.data_repositories for each in config.lustre)
 
 
 def find(remote: Remote, *, export: bool) -> list[Folder]:
@@ -49,7 +46,7 @@ def find(remote: Remote, *, export: bool) -> list[Folder]:
 
 def deleted(folders: Sequence[Folder], config: ClusterConfig) -> Iterator[Folder]:
     """Those that do not stay when the cluster goes."""
-    kept = [each.mount for each in config.storage if isinstance(each, FsxLustre) and each.on_delete == "retain"]
+    kept = [each.mount for each in config.lustre if not each.deleted_with_cluster]
     return (each for each in folders if not any(each.path.startswith(f"{mount}/") for mount in kept))
 
 

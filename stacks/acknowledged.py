@@ -106,8 +106,7 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
     for system in config.lustre_with_jobs:
         yield from _of_file_system(f"Storage/{construct_ids.of_mount(system.mount)}/HeadPolicy/Resource", config)
     for storage in config.storage:
-        if storage.type == "beegfs-ram":
-            yield Row(f"Storage/{construct_ids.of_mount(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
+        yield Row(f"Storage/{construct_ids.of_mount(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
     if config.software.cache:
         prefix = str(S3Uri.of(config.software.cache)).removeprefix(S3)
         kept = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"

@@ -12,7 +12,6 @@ from functools import cache
 
 from gpucluster import matrix, render
 from gpucluster.config import ClusterConfig
-from gpucluster.config.models import Efs, FsxLustre
 from gpucluster.instances import InstanceType
 
 INSTALLS = (
@@ -53,9 +52,7 @@ class Extras:
 
     @classmethod
     def of(cls, config: ClusterConfig) -> Extras:
-        kinds = {"lustre" for each in config.storage if isinstance(each, FsxLustre)}
-        kinds |= {"lustre-efa" for each in config.storage if isinstance(each, FsxLustre) and each.efa}
-        kinds |= {"efs" for each in config.storage if isinstance(each, Efs)}
+        kinds = {client for each in config.storage for client in each.clients}
         return cls(config.software.containers, tuple(sorted(kinds)))
 
     @property

@@ -9,13 +9,8 @@ from __future__ import annotations
 from gpucluster.config.load import load, loads
 from gpucluster.config.models import (
     PARAMETER_SERVERS,
-    BeegfsRam,
     Budget,
     ClusterConfig,
-    DataRepository,
-    Efs,
-    FsxLustre,
-    HeadNfs,
     HeadNode,
     Monitoring,
     Network,
@@ -24,8 +19,8 @@ from gpucluster.config.models import (
     S3Access,
     Security,
     Software,
-    Storage,
 )
+from gpucluster.config.storage import BeegfsRam, DataRepository, Efs, FsxLustre, HeadNfs, Storage
 
 __all__ = [
     "PARAMETER_SERVERS",

@@ -7,23 +7,19 @@ explains each key, and a test holds that file and these models together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Discriminator, Field, PrivateAttr, Tag, WrapValidator
+from pydantic import Field, PrivateAttr, WrapValidator
 
 from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.fields import (
     Amount,
     ClusterName,
     Count,
-    DirectoryPath,
     EmailAddress,
-    ExportTarget,
-    FillSource,
     Image,
     InstanceTypeName,
     KmsKeyArn,
-    MountPoint,
     PartitionName,
     PlacementGroup,
     PolicyArn,
@@ -39,10 +35,13 @@ from gpucluster.config.fields import (
 )
 from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section, or_blank, pass_refused
+from gpucluster.config.storage import HOME_ON_HEAD, BeegfsRam, FsxLustre, Mount, Storage
 from gpucluster.errors import Notice
 
 JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
 """Where every node serves the jobs' role to its own programs: gpucluster_node/aws.py has the same."""
+Kind = TypeVar("Kind", bound=Mount)
+
 PARAMETER_SERVERS = "ps"
 """The partition of the parameter servers; no other may have its name."""
 
@@ -61,11 +60,6 @@ class Network(Section):
 
 NODE_RANGE = "man slurm.conf.5: NodeName: a range of nodes goes up, from 1"
 DELETION_POLICY = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"
-
-OnDelete = Annotated[
-    Literal["delete", "retain"],
-    Limit("storage-on-delete", f"{DELETION_POLICY}: Snapshot", "Mounts"),
-]
 
 
 class HeadNode(Section):
@@ -132,94 +126,6 @@ class ParameterServers(Section):
             made.__dict__.pop(key, None)
         return made
 
-
-STORAGE_TYPE = Limit("storage-type", "AWS::FSx::FileSystem FileSystemType", "Mounts")
-Events = Annotated[
-    tuple[Literal["new", "changed", "deleted"], ...],
-    Limit("fsx-link-events", "AWS::FSx::DataRepositoryAssociation S3.AutoImportPolicy.Events"),
-]
-
-
-class DataRepository(Section):
-    heading: ClassVar[str] = "FSx for Lustre"
-
-    path: DirectoryPath
-    s3: S3Uri
-    import_: Events = Field(default=(), alias="import")
-    export: Events = ()
-
-
-class FsxLustre(Section):
-    heading: ClassVar[str] = "FSx for Lustre"
-
-    mount: MountPoint
-    type: Annotated[Literal["fsx-lustre"], STORAGE_TYPE]
-    deployment: Annotated[
-        Literal["scratch-1", "scratch-2", "persistent-1", "persistent-2"],
-        Limit("fsx-deployment-type", "AWS::FSx::FileSystem LustreConfiguration.DeploymentType"),
-    ] = "persistent-2"
-    capacity_gib: Annotated[Count, Limit("fsx-capacity-step")] = 4800
-    throughput_mbps_per_tib: Annotated[Count | None, Limit("fsx-throughput-tier")] = None
-    compression: Annotated[
-        Literal["none", "lz4"], Limit("fsx-compression", "AWS::FSx::FileSystem LustreConfiguration.DataCompressionType")
-    ] = "none"
-    efa: bool = False
-    metadata_iops: Annotated[Count | None, Limit("fsx-metadata-iops-values")] = None
-    backup_days: Annotated[Whole, Limit("fsx-backup-days")] = 0
-    on_delete: OnDelete = "delete"
-    lifetime: Annotated[
-        Literal["cluster", "jobs"],
-        Limit("fsx-lifetime", "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html"),
-    ] = "cluster"
-    idle_minutes: Annotated[
-        Amount, Limit("fsx-idle-above-zero", "https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html")
-    ] = 10.0
-    data_repositories: tuple[DataRepository, ...] = ()
-
-
-class BeegfsRam(Section):
-    heading: ClassVar[str] = "BeeGFS in memory"
-
-    mount: MountPoint
-    type: Annotated[Literal["beegfs-ram"], STORAGE_TYPE]
-    partition: str
-    gib_per_node: Annotated[Count, Limit("beegfs-fits-memory")]
-    scope: Annotated[
-        Literal["cluster", "job"], Limit("beegfs-scope", "https://doc.beegfs.io/latest/advanced_topics/beeond.html")
-    ] = "cluster"
-    version: Annotated[
-        Literal["7.4", "8"], Limit("beegfs-version", "https://doc.beegfs.io/latest/release_notes.html")
-    ] = "8"
-    source: FillSource | None = None
-    export: ExportTarget | None = None
-
-
-class HeadNfs(Section):
-    mount: MountPoint
-    type: Annotated[Literal["head-nfs"], STORAGE_TYPE]
-
-
-HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
-
-
-class Efs(Section):
-    mount: MountPoint
-    type: Annotated[Literal["efs"], STORAGE_TYPE]
-    on_delete: OnDelete = "retain"
-
-
-def _storage_type(entry: Any) -> Any:
-    return entry.get("type") if isinstance(entry, dict) else getattr(entry, "type", None)
-
-
-Storage = Annotated[
-    Annotated[FsxLustre, Tag("fsx-lustre")]
-    | Annotated[BeegfsRam, Tag("beegfs-ram")]
-    | Annotated[HeadNfs, Tag("head-nfs")]
-    | Annotated[Efs, Tag("efs")],
-    Discriminator(_storage_type),
-    or_blank(Efs),
-]
 
 Framework = Literal["torch", "horovod", "smddp", "mxnet", "tensorflow"]
 
@@ -316,20 +222,32 @@ class ClusterConfig(Section):
         at_home = (storage for storage in self.storage if storage.mount == "/home")
         return next(at_home, HOME_ON_HEAD)
 
+    def storage_of(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        return tuple(each for each in self.storage if isinstance(each, kind))
+
+    @property
+    def lustre(self) -> tuple[FsxLustre, ...]:
+        return self.storage_of(FsxLustre)
+
+    @property
+    def ram(self) -> BeegfsRam | None:
+        """A cluster has one at most."""
+        return next(iter(self.storage_of(BeegfsRam)), None)
+
     @property
     def lustre_with_jobs(self) -> tuple[FsxLustre, ...]:
         """The file systems that the head node makes when a job needs them, and deletes when none does."""
-        return tuple(each for each in self.storage if isinstance(each, FsxLustre) and each.lifetime == "jobs")
+        return tuple(each for each in self.lustre if each.lifetime == "jobs")
 
     @property
     def volume_mount(self) -> str:
         """Where the head node's data volume is mounted."""
-        return "/home" if self.home.type == "head-nfs" else "/srv/gpucluster"
+        return "/home" if self.home.on_volume else "/srv/gpucluster"
 
     @property
     def state_folder(self) -> str:
         """On that volume: Slurm's state and its accounts."""
-        return "/home/gpucluster" if self.home.type == "head-nfs" else self.volume_mount
+        return "/home/gpucluster" if self.home.on_volume else self.volume_mount
 
     def partitions_by_path(self) -> Iterator[tuple[Path, Partition]]:
         """With their places in the file. The parameter servers come last: Slurm's default partition is the first."""

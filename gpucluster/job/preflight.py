@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from gpucluster.config.models import BeegfsRam, ClusterConfig
+from gpucluster.config.models import ClusterConfig
 from gpucluster.job import staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.layout import Partition, expand
@@ -59,7 +59,7 @@ def expected(spec: JobSpec, config: ClusterConfig) -> dict[str, object]:
 def mounts(spec: JobSpec, config: ClusterConfig) -> list[str]:
     """What every node has of the cluster's storage; of what is made for jobs, that which is made for this one."""
     others = {each.mount for each in config.lustre_with_jobs} - set(staging.uses(spec, config))
-    found = (storage.mount for storage in config.storage if not isinstance(storage, BeegfsRam))
+    found = (storage.mount for storage in config.storage if storage.everywhere)
     return [mount for mount in found if mount not in others]
 
 

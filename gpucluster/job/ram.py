@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpucluster.config.models import BeegfsRam, ClusterConfig
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.storage import BeegfsRam
 from gpucluster.job.spec import JobSpec
 
 PROGRAM = "ram.sh"
@@ -10,8 +11,8 @@ PROGRAM = "ram.sh"
 
 def offered(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
     """What the partition has for jobs."""
-    found = (each for each in config.storage if isinstance(each, BeegfsRam) and each.scope == "job")
-    return next((each for each in found if each.partition == spec.partition), None)
+    found = config.ram
+    return found if found and (found.scope, found.partition) == ("job", spec.partition) else None
 
 
 def refusal(spec: JobSpec) -> str | None:

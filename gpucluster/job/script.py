@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucluster import matrix
-from gpucluster.config.models import PARAMETER_SERVERS, BeegfsRam, ClusterConfig
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config.storage import BeegfsRam
 from gpucluster.job import channels, container, preflight, ram, staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, choose

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gpucluster.config.document import Finding
-from gpucluster.config.models import BeegfsRam, ClusterConfig, FsxLustre
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.storage import FsxLustre
+from gpucluster.job import ram
 from gpucluster.job.spec import JobSpec
 
 UNWRITABLE = ("%", "capacity=")
@@ -57,15 +59,13 @@ def loaded(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
 
 def _ram_places(spec: JobSpec, config: ClusterConfig) -> tuple[str | None, str | None]:
     """What the RAM of its nodes is filled from, and where its content goes in the end."""
-    own = (each for each in config.storage if isinstance(each, BeegfsRam) and each.scope == "job")
-    found = next((each for each in own if each.partition == spec.partition), None)
+    found = ram.offered(spec, config)
     return (found.source, found.export) if found else (None, None)
 
 
 def on_lustre(path: str, config: ClusterConfig) -> FsxLustre | None:
     """The file system of the cluster that holds it."""
-    found = (each for each in config.storage if isinstance(each, FsxLustre) and _within(path, each.mount))
-    return next(found, None)
+    return next((each for each in config.lustre if _within(path, each.mount)), None)
 
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
@@ -80,7 +80,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
 def _export(key: tuple[str | int, ...], path: str, config: ClusterConfig) -> Iterator[Finding]:
     system = on_lustre(path, config)
     if system is None:
-        mounts = [each.mount for each in config.storage if isinstance(each, FsxLustre)]
+        mounts = [each.mount for each in config.lustre]
         has = f"the cluster {config.name} has {', '.join(mounts) or 'no Lustre file system'}"
         yield Finding(key, f"must lie on a Lustre file system, got {path}", has)
         return

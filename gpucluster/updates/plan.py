@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucluster.config import ClusterConfig
+from gpucluster.config.outcome import Drain, Effect, Outcome, Rule, by_rule, in_place
 from gpucluster.layout import expand
 from gpucluster.updates.difference import Difference, differences, plain
-from gpucluster.updates.outcome import Drain, Effect, Outcome, in_place
 from gpucluster.updates.policies import POLICIES
-from gpucluster.updates.rules import Rule, Step, by_rule, every_partition, moved_servers
+from gpucluster.updates.rules import Step, every_partition, moved_servers
 
 LiveNode = tuple[str, int | None]
 """Partition and number; None: launched, and not named yet."""

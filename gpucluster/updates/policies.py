@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpucluster.updates import rules
-from gpucluster.updates.outcome import Outcome, head_restarts, in_place, new_nodes, nothing, refused
-from gpucluster.updates.rules import (
-    NEW_CLUSTER,
-    NEW_MOUNT,
-    REPLACED_AS_FREE,
+from gpucluster.config.outcome import (
+    Outcome,
     Rule,
     added_or_removed,
-    counts_for_next,
     growth,
+    head_restarts,
+    in_place,
+    new_nodes,
+    nothing,
+    refused,
 )
+from gpucluster.config.storage import KINDS
+from gpucluster.updates import rules
+from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE
 
 _ELSEWHERE = refused("every node, the data volume and the file systems are in that network", NEW_CLUSTER)
 _LESS_DISK = refused("EBS cannot make a volume smaller", f"keep the size; or {NEW_CLUSTER}")
@@ -26,9 +29,6 @@ _MORE_DISK = in_place("the volume and /home grow while they are in use; again af
 _NEW_PARTITION = in_place("its nodes can be used when `up` returns")
 _GRANT = in_place("for jobs that run and for those that come")
 _IDLE = in_place("counts for nodes that run as well")
-_RELINK = "take the entry away and `up`; then add it with the new place, and `up`"
-_EMPTY = refused("FSx would make a new, empty file system", NEW_MOUNT)
-_UNLINKED = in_place("not linked in the next file system; what is in its folder now keeps the one that is there")
 
 POLICIES: Mapping[str, Outcome | Rule] = {
     "name": refused("another name is another cluster", "keep the name; `down` deletes the cluster that has it"),
@@ -64,33 +64,7 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "parameter_servers.placement_group": new_nodes(f"new nodes are placed so; {REPLACED_AS_FREE}"),
     "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
     "storage[].type": rules.other_storage_type,
-    "storage[].deployment": counts_for_next(_EMPTY),
-    "storage[].capacity_gib": counts_for_next(rules.capacity),
-    "storage[].throughput_mbps_per_tib": counts_for_next(
-        in_place("FSx changes its servers; clients wait for some minutes")
-    ),
-    "storage[].compression": counts_for_next(in_place("counts for what is written from now on")),
-    # Of one that lives with jobs too: its security group would change under the one that is there.
-    "storage[].efa": counts_for_next(_EMPTY, refused("nodes and ports are set up for it beforehand", NEW_MOUNT)),
-    "storage[].metadata_iops": counts_for_next(rules.metadata_iops),
-    "storage[].backup_days": in_place("counts for the next daily backup"),
-    "storage[].on_delete": in_place("counts when the entry or the cluster is deleted"),
-    "storage[].lifetime": rules.lifetime,
-    "storage[].idle_minutes": rules.file_system_idle,
-    "storage[].data_repositories[]": added_or_removed(
-        counts_for_next(in_place("linked with S3 now")),
-        counts_for_next(in_place("no longer kept in step with S3; files that were read in stay"), _UNLINKED),
-    ),
-    # CloudFormation makes the new link before it deletes the old one, and FSx takes one for a directory.
-    "storage[].data_repositories[].s3": counts_for_next(refused("FSx links a directory with one place alone", _RELINK)),
-    "storage[].data_repositories[].import": counts_for_next(in_place("counts for what changes in S3 from now on")),
-    "storage[].data_repositories[].export": counts_for_next(in_place("counts for files that change from now on")),
-    "storage[].partition": rules.beegfs,
-    "storage[].gib_per_node": rules.beegfs,
-    "storage[].scope": rules.beegfs,
-    "storage[].version": rules.beegfs,
-    "storage[].source": rules.beegfs,
-    "storage[].export": rules.beegfs,
+    **{f"storage[].{key}": policy for kind in KINDS for key, policy in kind.updates.items()},
     "s3_access[]": added_or_removed(_GRANT, _GRANT),
     "s3_access[].access": _GRANT,
     "software.image": rules.image_of_all,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from gpucluster import render
-from gpucluster.config import PARAMETER_SERVERS, BeegfsRam
-from gpucluster.config.lustre_requests import tagged_name
-from gpucluster.layout import Group, Layout
-from gpucluster.updates.difference import Difference
-from gpucluster.updates.outcome import (
+from gpucluster.config import PARAMETER_SERVERS, Storage
+from gpucluster.config.outcome import (
     Drain,
     Effect,
     Outcome,
@@ -22,6 +19,8 @@ from gpucluster.updates.outcome import (
     nothing,
     refused,
 )
+from gpucluster.layout import Group, Layout
+from gpucluster.updates.difference import Difference
 
 NEW_CLUSTER = "make a new cluster under another name, and copy what you need"
 REPLACED_AS_FREE = "nodes that run are replaced as their jobs end"
@@ -33,23 +32,6 @@ class Step:
 
     old: Layout
     new: Layout
-
-
-Rule = Callable[[Difference, Step], Outcome]
-
-
-def by_rule(difference: Difference, step: Step, policy: Outcome | Rule) -> Outcome:
-    return policy if isinstance(policy, Outcome) else policy(difference, step)
-
-
-def growth(grows: Outcome, shrinks: Outcome) -> Rule:
-    """For keys that hold a number."""
-    return lambda difference, step: grows if difference.new > difference.old else shrinks
-
-
-def added_or_removed(added: Outcome | Rule, removed: Outcome | Rule) -> Rule:
-    """For entries of lists and whole sections."""
-    return lambda difference, step: by_rule(difference, step, added if difference.old is None else removed)
 
 
 def partition_of(difference: Difference) -> str:
@@ -169,110 +151,21 @@ def placement_group(difference: Difference, step: Step) -> Outcome:
 
 
 def removed_storage(difference: Difference, step: Step) -> Outcome:
-    """What AWS does with the file system is what the deployed file says, not the new one."""
-    gone = difference.old
-    if gone["type"] == "beegfs-ram":
-        return drain(f"what {gone['mount']} holds in memory goes with the nodes", Drain(gone["partition"]))
-    if gone.get("lifetime") == "jobs":
-        return _orphaned(gone["mount"], step)
-    if gone.get("on_delete") == "retain":
-        what = "nodes let go of it; the file system stays in your account, and costs, until you delete it"
-        return Outcome(Effect.DRAIN, what, drains=every_partition(step.old))
-    return _loses(gone["mount"])
-
-
-def _loses(mount: str) -> Outcome:
-    return refused(
-        f"all data in {mount} would be deleted",
-        f"set on_delete: retain for {mount} and `up`; then take the entry away: the file system stays in your account",
-    )
-
-
-def _orphaned(mount: str, step: Step) -> Outcome:
-    """Of a file system that lives with jobs: the head node deletes it only as long as it knows of it."""
-    return refused(
-        f"{mount} has a file system now, which nothing would delete any more",
-        f"cancel the jobs that use {mount}, or wait for them; when it is idle and in S3 it is deleted, then `up`",
-        while_there=tagged_name(mount, step.old.config.name),
-    )
+    return _entry(step.old, difference).removed(step.old)
 
 
 def added_storage(difference: Difference, step: Step) -> Outcome:
-    added = difference.new
-    if added.get("lifetime") == "jobs":
-        return in_place("made when the first job needs it")
-    if added["type"] != "beegfs-ram":
-        return in_place("made now; nodes that run mount it before their next job")
-    if added["scope"] == "job":
-        return in_place("jobs that start from now on have it")
-    return drain("all nodes of the partition join it when they boot", Drain(added["partition"]))
+    return _entry(step.new, difference).added()
 
 
 def other_storage_type(difference: Difference, step: Step) -> Outcome:
-    mount = difference.entries[0]
-    if mount == "/home":
+    if difference.entries[0] == "/home":
         return refused("people's files in /home would not move along", NEW_CLUSTER)
-    (gone,) = (storage for storage in step.old.mounts if storage.mount == mount)
-    if isinstance(gone, BeegfsRam):
-        return drain(f"what {mount} holds in memory goes with the nodes", *every_partition(step.old))
-    if _with_jobs(mount, step):
-        return _orphaned(mount, step)
-    if getattr(gone, "on_delete", None) != "retain":
-        return _loses(mount)
-    what = f"{mount} is empty, and another; the old file system stays in your account"
-    return Outcome(Effect.DRAIN, what, drains=every_partition(step.old))
+    return _entry(step.old, difference).replaced(step.old)
 
 
-def beegfs(difference: Difference, step: Step) -> Outcome:
-    """Its servers are set up when a node boots: all of them, together."""
-    mount = difference.entries[0]
-    entries = [each for layout in (step.old, step.new) for each in layout.mounts if each.mount == mount]
-    partitions = dict.fromkeys(each.partition for each in entries if isinstance(each, BeegfsRam))
-    return drain(f"{mount} is made anew, empty", *(Drain(name) for name in partitions if name in step.old.names))
-
-
-def capacity(difference: Difference, step: Step) -> Outcome:
-    mount = difference.entries[0]
-    (storage,) = (each for each in step.old.mounts if each.mount == mount)
-    if getattr(storage, "deployment", None) == "scratch-1":
-        return refused("FSx cannot change the capacity of a scratch-1 file system", NEW_MOUNT)
-    if difference.new < difference.old:
-        return refused("FSx cannot take capacity from a file system", NEW_MOUNT)
-    return in_place("FSx adds disks and spreads the data, which takes hours; again after six hours at the earliest")
-
-
-NEW_MOUNT = "add a second entry under another mount, and copy"
-_NEXT = in_place("counts for the next file system; the one that jobs may be using stays as it is")
-
-
-def _with_jobs(mount: str, step: Step) -> bool:
-    return any(each.mount == mount for each in step.old.config.lustre_with_jobs)
-
-
-def counts_for_next(otherwise: Outcome | Rule, next_: Outcome | Rule = _NEXT) -> Rule:
-    """Of a file system that lives with jobs the head node makes the next one so."""
-    return lambda difference, step: by_rule(
-        difference, step, next_ if _with_jobs(difference.entries[0], step) else otherwise
-    )
-
-
-def lifetime(difference: Difference, step: Step) -> Outcome:
-    mount = difference.entries[0]
-    if difference.new == "jobs":
-        return refused(f"all data in {mount} would be deleted: it would be there only while jobs use it", NEW_MOUNT)
-    return _orphaned(mount, step)
-
-
-def file_system_idle(difference: Difference, step: Step) -> Outcome:
-    if _with_jobs(difference.entries[0], step):
-        return in_place("counts for the file system that is there as well")
-    return nothing("it stays, however idle: lifetime is cluster")
-
-
-def metadata_iops(difference: Difference, step: Step) -> Outcome:
-    if difference.old is not None and difference.new is not None and difference.new < difference.old:
-        return refused("FSx can raise the metadata IOPS of a file system, and not lower them", NEW_MOUNT)
-    return in_place("clients wait for up to a few minutes while the metadata servers change")
+def _entry(layout: Layout, difference: Difference) -> Storage:
+    return next(each for each in layout.mounts if each.mount == difference.entries[0])
 
 
 def accounting(difference: Difference, step: Step) -> Outcome:

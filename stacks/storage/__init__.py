@@ -7,15 +7,20 @@ the one of `cdk bootstrap`, which refuses plain HTTP by itself: the cluster make
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from constructs import Construct
 
-from gpucluster.config import construct_ids, models
+from gpucluster.config import construct_ids
+from gpucluster.config.storage import Mount
 from stacks.context import Context
 from stacks.monitoring.metrics import FileSystem
 from stacks.storage.beegfs import BeegfsRam
 from stacks.storage.efs import Efs
 from stacks.storage.fsx import FsxLustre
 from stacks.storage.s3_access import JobRole
+
+KINDS: Mapping[str, Callable[..., Construct]] = {"fsx-lustre": FsxLustre, "efs": Efs, "beegfs-ram": BeegfsRam}
 
 
 class Storage(Construct):
@@ -27,14 +32,9 @@ class Storage(Construct):
         if context.config.s3_access:
             self.jobs = JobRole(self, construct_ids.JOB_ROLE, context=context, access=context.config.s3_access)
 
-    def _make(self, context: Context, storage: models.Storage) -> None:
+    def _make(self, context: Context, storage: Mount) -> None:
         """`head-nfs` is the head's volume, which is made whether or not it is listed."""
         id_ = construct_ids.of_mount(storage.mount)
-        if isinstance(storage, models.FsxLustre):
-            system = FsxLustre(self, id_, context=context, storage=storage).file_system
-            if system:  # one that lives with jobs has another id each time
-                self.file_systems += (FileSystem(storage.mount, system.ref, storage.capacity_gib),)
-        elif isinstance(storage, models.Efs):
-            Efs(self, id_, context=context, storage=storage)
-        elif isinstance(storage, models.BeegfsRam):
-            BeegfsRam(self, id_, context=context, storage=storage)
+        if kind := KINDS.get(storage.type):
+            made = kind(self, id_, context=context, storage=storage)
+            self.file_systems += getattr(made, "watched", ())

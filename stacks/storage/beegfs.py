@@ -7,7 +7,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from gpucluster.addresses import S3Uri, in_s3
-from gpucluster.config import models
+from gpucluster.config import storage as kinds
 from gpucluster.render import node_range
 from stacks import roles
 from stacks.context import Context
@@ -35,7 +35,7 @@ class BeegfsRam(Construct):
     and the head could manage only one on its ports. Compute nodes reach one another on all ports already.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.BeegfsRam) -> None:
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.BeegfsRam) -> None:
         super().__init__(scope, id_)
         self._context = context
         self._storage = storage

@@ -8,7 +8,7 @@ from aws_cdk import aws_efs as efs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpucluster.config import models
+from gpucluster.config import storage as kinds
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.storage import firewall
@@ -24,7 +24,7 @@ class Efs(Construct):
     its daily backups for 35 days, whether or not the file system stays.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.Efs) -> None:
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.Efs) -> None:
         super().__init__(scope, id_)
         network = context.network
         self.group = ec2.SecurityGroup(
@@ -55,7 +55,7 @@ class Efs(Construct):
             "access": "tls",
         }
 
-    def _file_system(self, context: Context, storage: models.Efs) -> efs.CfnFileSystem:
+    def _file_system(self, context: Context, storage: kinds.Efs) -> efs.CfnFileSystem:
         system = efs.CfnFileSystem(
             self,
             "FileSystem",

@@ -11,9 +11,12 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpucluster.config import construct_ids, lustre, lustre_requests, models
+from gpucluster.config import construct_ids
+from gpucluster.config import storage as kinds
+from gpucluster.config.storage.fsx import lustre, requests
 from stacks.context import Context
 from stacks.encryption import key_arn
+from stacks.monitoring import metrics as watching
 from stacks.storage import firewall
 from stacks.storage.fsx_jobs import HeadPolicy
 from stacks.storage.mounts import announce, deletion_policy, keep_network, tag
@@ -30,7 +33,7 @@ class FsxLustre(Construct):
     One that lives with jobs is the head node's to make and to delete: here is what costs nothing, see fsx_jobs.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.FsxLustre) -> None:
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.FsxLustre) -> None:
         super().__init__(scope, id_)
         self._context = context
         self._storage = storage
@@ -46,11 +49,14 @@ class FsxLustre(Construct):
         self._log = self._log_group() if storage.data_repositories else None
         self.file_system: FileSystem | None = None
         """None: jobs come before there is one."""
+        self.watched: tuple[watching.FileSystem, ...] = ()
+        """What has alarms: one that lives with jobs has another id each time."""
         if storage.lifetime == "jobs":
             HeadPolicy(self, "HeadPolicy", context=context, storage=storage)
             announce(context, storage, self._requests())
         else:
             self.file_system = self._file_system()
+            self.watched = (watching.FileSystem(storage.mount, self.file_system.ref, storage.capacity_gib),)
             self._link_all(self.file_system)
             announce(context, storage, self._describe(self.file_system))
         if self._retain:
@@ -60,13 +66,13 @@ class FsxLustre(Construct):
         tag(self, context, storage.mount)
 
     def _requests(self) -> dict[str, Any]:
-        places = lustre_requests.Places(
+        places = requests.Places(
             subnet_id=self._context.network.subnet.subnet_id,
             group_id=self.group.security_group_id,
             log_group_arn=self._log_arn(self._log) if self._log else "",
             key_arn=key_arn(self._context.key),
         )
-        return lustre_requests.parameter(self._storage, self._context.config.name, places)
+        return requests.parameter(self._storage, self._context.config.name, places)
 
     def _link_all(self, file_system: FileSystem) -> None:
         """One after another: FSx fails when several links of a file system are made or changed at the same time."""
@@ -168,7 +174,7 @@ class FsxLustre(Construct):
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
 
-    def _link(self, file_system: FileSystem, repository: models.DataRepository) -> Association:
+    def _link(self, file_system: FileSystem, repository: kinds.DataRepository) -> Association:
         """FSx reads and writes the bucket by a service-linked role, one for each link, that it makes itself.
 
         CloudFormation's role needs iam:CreateServiceLinkedRole and iam:PutRolePolicy for it; CDK's has all.
@@ -191,14 +197,14 @@ def _is_rule(resource: cdk.CfnResource) -> bool:
     return isinstance(resource, ec2.CfnSecurityGroupIngress | ec2.CfnSecurityGroupEgress)
 
 
-def _metadata(storage: models.FsxLustre) -> FileSystem.MetadataConfigurationProperty:
+def _metadata(storage: kinds.FsxLustre) -> FileSystem.MetadataConfigurationProperty:
     """Always there: EFA needs it, and a file system made without it can never be given more metadata operations."""
     if storage.metadata_iops is None:
         return FileSystem.MetadataConfigurationProperty(mode="AUTOMATIC")
     return FileSystem.MetadataConfigurationProperty(mode="USER_PROVISIONED", iops=storage.metadata_iops)
 
 
-def _events(repository: models.DataRepository) -> Association.S3Property | None:
+def _events(repository: kinds.DataRepository) -> Association.S3Property | None:
     imported, exported = ([event.upper() for event in events] for events in (repository.import_, repository.export))
     if not imported and not exported:
         return None

@@ -14,7 +14,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpucluster.addresses import S3Uri
-from gpucluster.config import lustre, lustre_requests, models
+from gpucluster.config import storage as kinds
+from gpucluster.config.storage.fsx import lustre
 from stacks import encryption
 from stacks.context import Context
 
@@ -29,7 +30,7 @@ TAGS = ("Name", "gpucluster:cluster")
 class HeadPolicy(iam.ManagedPolicy):
     """One of its own: the role's inline policies together hold 10,240 characters, and there may be fifty partitions."""
 
-    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: models.FsxLustre) -> None:
+    def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.FsxLustre) -> None:
         description = f"GpuCluster head node: make and delete {storage.mount}"
         super().__init__(scope, id_, description=description, roles=[context.head_role])
         self._on_file_systems(context, storage)
@@ -37,9 +38,9 @@ class HeadPolicy(iam.ManagedPolicy):
         if lustre.persistent(storage):
             encryption.grant_file_systems(self, context.key)
 
-    def _on_file_systems(self, context: Context, storage: models.FsxLustre) -> None:
+    def _on_file_systems(self, context: Context, storage: kinds.FsxLustre) -> None:
         """By name too: a file system that lives as long as the cluster has the cluster's tag, and is not the head's."""
-        cluster, name = context.config.name, lustre_requests.tagged_name(storage.mount, context.config.name)
+        cluster, name = context.config.name, storage.tagged_name(context.config.name)
         systems, links = (self._arn("fsx", f"{kind}/*") for kind in ("file-system", "association"))
         ours, becomes_ours = (
             {"StringEquals": {f"aws:{which}/gpucluster:cluster": cluster, f"aws:{which}/Name": name}}
@@ -57,7 +58,7 @@ class HeadPolicy(iam.ManagedPolicy):
         vpc = self._arn("ec2", f"vpc/{context.network.vpc.vpc_id}", owner)
         self._allow(["ec2:GetSecurityGroupsForVpc"], [vpc])
 
-    def _on_links(self, storage: models.FsxLustre) -> None:
+    def _on_links(self, storage: kinds.FsxLustre) -> None:
         """What FSx does in the caller's name when it links to S3: its roles, and a look at the buckets."""
         by_fsx = {"StringEquals": {"iam:AWSServiceName": "fsx.amazonaws.com"}}
         self._allow(["iam:CreateServiceLinkedRole"], [self._role(FSX_ROLE)], by_fsx)

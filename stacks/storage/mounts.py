@@ -9,8 +9,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpucluster.config import construct_ids
-from gpucluster.config.models import Storage
-from gpucluster.render import storage_parameter
+from gpucluster.config.storage import Storage
 from stacks.context import Context
 from stacks.network import Network
 
@@ -18,7 +17,7 @@ from stacks.network import Network
 def announce(context: Context, storage: Storage, known: Mapping[str, Any]) -> None:
     """What a node needs to mount it. SSM takes 4 KB."""
     value = {"type": storage.type, "mount": storage.mount, **known}
-    context.parameters.add(f"Storage{construct_ids.of_mount(storage.mount)}", storage_parameter(storage.mount), value)
+    context.parameters.add(f"Storage{construct_ids.of_mount(storage.mount)}", storage.parameter, value)
 
 
 def tag(scope: Construct, context: Context, name: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster import beegfs, config, render
-from gpucluster.config.beegfs_sizes import memory_gib, metadata_gib
+from gpucluster.config.storage.beegfs.sizes import memory_gib, metadata_gib
 
 CLUSTER = """\
 name: c

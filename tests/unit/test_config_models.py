@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from gpucluster.config import load, loads
-from gpucluster.config.checks.fsx_sizes import STEP_GIB
-from gpucluster.config.lustre import TIERS_MBPS_PER_TIB
-from gpucluster.config.models import FsxLustre
+from gpucluster.config.storage import FsxLustre
+from gpucluster.config.storage.fsx.lustre import TIERS_MBPS_PER_TIB
+from gpucluster.config.storage.fsx.sizes import STEP_GIB
 from gpucluster.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,8 @@ import pytest
 from moto.fsx.models import fsx_backends
 from role_policies import Grant, grants, of_nodes, without
 
-from gpucluster.config import loads, lustre_requests
+from gpucluster.config import loads
+from gpucluster.config.storage.fsx import requests as lustre_requests
 from localcloud import clients
 from localcloud.filesystems.authorization import checks
 from localcloud.identity import permissions

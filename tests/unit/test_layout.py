@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucluster.config import FsxLustre, loads
+from gpucluster.config import loads
 from gpucluster.errors import ConfigError, UsageError
 from gpucluster.layout import Group, Layout, expand
 
@@ -92,7 +92,6 @@ def test_home_is_a_mount_be_it_in_the_file_or_not() -> None:
     assert kinds == [("/home", "head-nfs"), ("/fsx", "fsx-lustre")]
     found = layout(TRAIN, f"storage: [{fsx}, {efs}]\n")
     assert [each.type for each in found.mounts] == ["fsx-lustre", "efs"]
-    assert [each.mount for each in found.mounts_of(FsxLustre)] == ["/fsx"]
 
 
 def test_the_memory_of_a_file_system_is_its_partitions() -> None:

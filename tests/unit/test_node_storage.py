@@ -9,7 +9,7 @@ import pytest
 from gpucluster_node import storage
 
 from gpucluster import config, render
-from gpucluster.config import lustre
+from gpucluster.config.storage.fsx import lustre
 from gpucluster.instances import INSTANCE_TYPES
 
 BASE = """

@@ -13,7 +13,7 @@ from test_stacks_roles import flat
 
 from gpucluster import render
 from gpucluster.config import loads
-from gpucluster.config.checks import fsx_jobs
+from gpucluster.config.storage.fsx import lifetime as fsx_jobs
 
 Template = dict[str, Any]
 TemplateOf = Callable[[str], Template]

@@ -13,8 +13,11 @@ import cfnlint.data.schemas.providers as providers
 import pytest
 
 from gpucluster.config import regions
-from gpucluster.config.checks import budget, fsx, fsx_sizes, head, monitoring, repositories, s3_access
-from gpucluster.config.lustre import TIERS_MBPS_PER_TIB
+from gpucluster.config.checks import budget, head, monitoring, s3_access
+from gpucluster.config.storage.fsx import checks as fsx
+from gpucluster.config.storage.fsx import links as repositories
+from gpucluster.config.storage.fsx import sizes as fsx_sizes
+from gpucluster.config.storage.fsx.lustre import TIERS_MBPS_PER_TIB
 
 SCHEMAS = Path(next(iter(providers.__path__)))
 REGIONS = sorted(path.stem for path in SCHEMAS.glob("*-*-[0-9].json") if "-iso" not in path.stem)

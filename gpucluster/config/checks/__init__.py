@@ -13,6 +13,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from gpucluster.config import storage
 from gpucluster.config.checks.entries import entries
 from gpucluster.config.checks.silence import Outcome, misused, sort_out
 from gpucluster.config.document import Finding
@@ -23,14 +24,9 @@ from gpucluster.config.validators import VALIDATORS, Unanswered, Validator
 
 OFFLINE = (
     "accounting",
-    "beegfs",
-    "beegfs_jobs",
     "budget",
     "cluster",
     "efa",
-    "fsx",
-    "fsx_jobs",
-    "fsx_sizes",
     "head",
     "images",
     "internet",
@@ -42,13 +38,15 @@ OFFLINE = (
     "partitions",
     "placement",
     "purchase",
-    "repositories",
     "s3_access",
     "security",
     "software",
     "ssh",
 )
 """The modules of this folder whose validators need nothing."""
+
+STORAGE = ("beegfs.checks", "beegfs.jobs", "fsx.checks", "fsx.lifetime", "fsx.links", "fsx.sizes")
+"""Those of rooms in gpucluster/config/storage that have more than one file. They need nothing either."""
 
 ONLINE: tuple[str, ...] = (
     "online.buckets",
@@ -71,6 +69,7 @@ UNCHECKED = "could not be checked"
 def check(config: ClusterConfig) -> Outcome:
     """What all offline validators say; those of a field alone have spoken when it was read."""
     _import(OFFLINE)
+    _import(STORAGE, storage.__name__)
     found = [finding for validator in _needing("nothing") for finding in findings(validator, config)]
     if config.__dict__.get("silence"):
         found += misused(config, every())
@@ -85,6 +84,7 @@ def check_online(config: ClusterConfig, clients: Any) -> Outcome:
 
 def every() -> Mapping[str, Validator]:
     _import(OFFLINE)
+    _import(STORAGE, storage.__name__)
     _import(ONLINE)
     register_limits(ClusterConfig)
     return VALIDATORS
@@ -106,6 +106,6 @@ def _needing(needs: str) -> list[Validator]:
     return [validator for validator in VALIDATORS.values() if validator.rule and validator.needs == needs]
 
 
-def _import(modules: tuple[str, ...]) -> None:
+def _import(modules: tuple[str, ...], folder: str = __name__) -> None:
     for name in modules:
-        import_module(f"{__name__}.{name}")
+        import_module(f"{folder}.{name}")

@@ -8,13 +8,8 @@ from typing import Any
 
 from gpucluster.config.document import Path
 from gpucluster.config.models import (
-    BeegfsRam,
     Budget,
     ClusterConfig,
-    DataRepository,
-    Efs,
-    FsxLustre,
-    HeadNfs,
     HeadNode,
     Monitoring,
     Network,
@@ -25,6 +20,7 @@ from gpucluster.config.models import (
     Software,
 )
 from gpucluster.config.section import NotValidated
+from gpucluster.config.storage import DataRepository, FsxLustre, Mount
 
 SECTIONS: dict[type, str] = {
     Network: "network",
@@ -36,7 +32,6 @@ SECTIONS: dict[type, str] = {
     Security: "security",
 }
 LISTS: dict[type, str] = {Partition: "partitions", S3Access: "s3_access"}
-STORAGE = (FsxLustre, BeegfsRam, HeadNfs, Efs)
 
 
 def entries(config: ClusterConfig, kind: type) -> Iterator[tuple[Path, Any]]:
@@ -50,7 +45,7 @@ def entries(config: ClusterConfig, kind: type) -> Iterator[tuple[Path, Any]]:
                 yield (SECTIONS[kind],), section
         elif kind in LISTS:
             yield from _listed(LISTS[kind], getattr(config, LISTS[kind]))
-        elif kind in STORAGE:
+        elif issubclass(kind, Mount):
             yield from (pair for pair in _listed("storage", config.storage) if isinstance(pair[1], kind))
         elif kind is DataRepository:
             yield from _repositories(config)

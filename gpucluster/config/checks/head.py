@@ -92,7 +92,7 @@ def head_snapshot_count(head: HeadNode, path: Path, config: ClusterConfig) -> Fi
 )
 def head_home_outlives_cluster(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
     """/home on the head node's volume is not lost when the cluster is deleted."""
-    if head.on_delete == "delete" and config.home.type == "head-nfs":
+    if head.on_delete == "delete" and config.home.on_volume:
         yield Finding(
             (*path, "on_delete"),
             "/home is deleted with the cluster, and so is the accounting",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucluster.addresses import S3Uri, in_s3
+from gpucluster.config.checks.entries import entries
 from gpucluster.config.checks.online.account import Account, Refused
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import BeegfsRam, ClusterConfig, DataRepository, S3Access
+from gpucluster.config.models import ClusterConfig, S3Access
+from gpucluster.config.storage import BeegfsRam, DataRepository
 from gpucluster.config.validators import Findings, validator
 
 BUCKETS = "Buckets (asks AWS)"
@@ -130,9 +132,8 @@ def _of_nodes(config: ClusterConfig) -> list[tuple[Path, str]]:
     """Addresses of buckets that `s3_access` does not name already; not the links of FSx, which reaches S3 by itself."""
     accessed = {S3Uri.of(access.uri).bucket for access in config.s3_access}
     named: list[tuple[Path, str | None]] = [(("software", "cache"), config.software.cache)]
-    for index, storage in enumerate(config.storage):
-        if isinstance(storage, BeegfsRam):
-            named += [(("storage", index, "source"), storage.source), (("storage", index, "export"), storage.export)]
+    for (_, index), storage in entries(config, BeegfsRam):
+        named += [(("storage", index, "source"), storage.source), (("storage", index, "export"), storage.export)]
     return [(path, uri) for path, uri in named if uri and in_s3(uri) and S3Uri.of(uri).bucket not in accessed]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpucluster.config.checks.online.account import Account, Refused, deployed
 from gpucluster.config.checks.online.images import DESCRIBE, PUBLIC_PARAMETERS, amis_of, describe_image
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, FsxLustre
+from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Findings, validator
 
 KERNELS = "Kernels (asks AWS)"
@@ -75,7 +75,7 @@ def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, st
 
     So is the newest one where the cluster is there already: nodes boot the one that was pinned then.
     """
-    if not any(isinstance(storage, FsxLustre) for storage in config.storage):
+    if not config.lustre:
         return
     for path, image in amis_of(config):
         if image in PUBLIC_PARAMETERS:

@@ -9,7 +9,8 @@ from math import ceil
 
 from gpucluster.config.checks.online.account import Account, deployed, zone
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, FsxLustre
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.storage import FsxLustre
 from gpucluster.config.validators import Findings, validator
 from gpucluster.instances import INSTANCE_TYPES
 

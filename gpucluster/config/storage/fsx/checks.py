@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gpucluster.config.checks.fsx_sizes import FSX, FSX_API
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.lustre import EFA_STEP_GIB, over_efa, throughput_mbps_per_tib
-from gpucluster.config.models import ClusterConfig, FsxLustre
+from gpucluster.config.models import ClusterConfig
 from gpucluster.config.regions import WITHOUT_FSX, WITHOUT_PERSISTENT_2, partition_of
+from gpucluster.config.storage import FsxLustre
+from gpucluster.config.storage.fsx.lustre import EFA_STEP_GIB, over_efa, throughput_mbps_per_tib
+from gpucluster.config.storage.fsx.sizes import FSX, FSX_API
 from gpucluster.config.validators import Findings, validator
 from gpucluster.instances import INSTANCE_TYPES
 
@@ -189,3 +190,16 @@ def china_persistent_1(storage: FsxLustre, path: Path, config: ClusterConfig) ->
             f"{config.region} has persistent-1 alone, got {storage.deployment}",
             "take persistent-1 with 50, 100 or 200 MB/s per TiB",
         )
+
+
+@validator(
+    "home-not-on-lustre",
+    section="Mounts",
+    each=FsxLustre,
+    source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html: "
+    "the client is installed on a running node, and /home is there before",
+)
+def home_not_on_lustre(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """/home is on the head node's volume or on EFS, which nodes can mount before anything is installed."""
+    if storage.mount == "/home":
+        yield Finding((*path, "mount"), "/home cannot be on FSx for Lustre", "mount it at /fsx; /home: head-nfs or efs")

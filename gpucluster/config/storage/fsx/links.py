@@ -5,10 +5,11 @@ from __future__ import annotations
 from gpucluster.addresses import S3Uri
 from gpucluster.config import construct_ids
 from gpucluster.config.checks import s3
-from gpucluster.config.checks.fsx_sizes import FSX
 from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, DataRepository, FsxLustre
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.storage import DataRepository, FsxLustre
+from gpucluster.config.storage.fsx.sizes import FSX
 from gpucluster.config.validators import Findings, validator
 
 FSX_LINKS = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html"

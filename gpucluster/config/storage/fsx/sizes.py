@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.lustre import TIERS_MBPS_PER_TIB
-from gpucluster.config.models import ClusterConfig, FsxLustre
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.storage import FsxLustre
+from gpucluster.config.storage.fsx.lustre import TIERS_MBPS_PER_TIB
 from gpucluster.config.validators import Findings, validator
 
 FSX = "FSx for Lustre"

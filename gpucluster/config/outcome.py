@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpucluster.updates.difference import Difference
+    from gpucluster.updates.rules import Step
 
 
 class Effect(Enum):
@@ -66,3 +72,20 @@ def head_replaced(happens: str) -> Outcome:
 
 def refused(reason: str, instead: str, *, while_there: str = "") -> Outcome:
     return Outcome(Effect.REFUSED, reason, instead, while_there=while_there)
+
+
+Rule = Callable[["Difference", "Step"], Outcome]
+
+
+def by_rule(difference: Difference, step: Step, policy: Outcome | Rule) -> Outcome:
+    return policy if isinstance(policy, Outcome) else policy(difference, step)
+
+
+def growth(grows: Outcome, shrinks: Outcome) -> Rule:
+    """For keys that hold a number."""
+    return lambda difference, step: grows if difference.new > difference.old else shrinks
+
+
+def added_or_removed(added: Outcome | Rule, removed: Outcome | Rule) -> Rule:
+    """For entries of lists and whole sections."""
+    return lambda difference, step: by_rule(difference, step, added if difference.old is None else removed)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpucluster.addresses import in_s3
-from gpucluster.config.beegfs_sizes import memory_gib, metadata_gib
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import BeegfsRam, ClusterConfig, Efs, FsxLustre, Partition
+from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.storage import BeegfsRam
+from gpucluster.config.storage.beegfs.sizes import memory_gib, metadata_gib
 from gpucluster.config.validators import Findings, validator
 from gpucluster.instances import InstanceType
 
@@ -104,7 +105,7 @@ def beegfs_source_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig
     source = storage.source
     if not source or in_s3(source):
         return
-    mounts = [each.mount for each in config.storage if isinstance(each, FsxLustre | Efs)]
+    mounts = [each.mount for each in config.storage if each.at_boot]
     if not any(f"{source}/".startswith(f"{mount}/") for mount in mounts):
         yield Finding(
             (*path, "source"),
@@ -183,3 +184,15 @@ def beegfs_licence(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Fin
             "BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
             "beegfs.io has them; `silence: [beegfs-licence]` once it is settled",
         )
+
+
+@validator(
+    "home-not-in-memory",
+    section="Mounts",
+    each=BeegfsRam,
+    source="man tmpfs.5: contents are lost with the mount",
+)
+def home_not_in_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """/home is not on a file system in memory."""
+    if storage.mount == "/home":
+        yield Finding((*path, "mount"), "/home in memory would be lost with the nodes", "mount it at /ram")

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster.config import lustre
-from gpucluster.config.models import DataRepository, FsxLustre
+from gpucluster.config.storage.fsx import DataRepository, FsxLustre, lustre
 
 Request = dict[str, Any]
 
@@ -37,10 +36,6 @@ def parameter(storage: FsxLustre, cluster: str, places: Places) -> Request:
         "request": {**_request(storage, places), "Tags": tags},
         "links": [{**_link(each), "Tags": tags} for each in storage.data_repositories],
     }
-
-
-def tagged_name(mount: str, cluster: str) -> str:
-    return cluster + mount.replace("/", "-")
 
 
 def _request(storage: FsxLustre, places: Places) -> Request:
@@ -95,5 +90,5 @@ def _link(repository: DataRepository) -> Request:
 
 def _tags(storage: FsxLustre, cluster: str) -> list[Mapping[str, str]]:
     """As everything that the cluster makes has them; the head node's role goes by both."""
-    values = {"Name": tagged_name(storage.mount, cluster), "gpucluster:cluster": cluster}
+    values = {"Name": storage.tagged_name(cluster), "gpucluster:cluster": cluster}
     return [{"Key": key, "Value": value} for key, value in values.items()]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gpucluster.addresses import S3Uri, in_s3
-from gpucluster.config.checks.beegfs import BEEGFS
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import BeegfsRam, ClusterConfig, Efs, FsxLustre
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.storage import BeegfsRam
+from gpucluster.config.storage.beegfs.checks import BEEGFS
 from gpucluster.config.validators import Findings, validator
 
 
@@ -36,7 +37,7 @@ def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Fi
     target = storage.export
     if not target or in_s3(target):
         return
-    mounts = [each.mount for each in config.storage if isinstance(each, FsxLustre | Efs)]
+    mounts = [each.mount for each in config.storage if each.at_boot]
     if not any(f"{target}/".startswith(f"{mount}/") for mount in mounts):
         yield Finding(
             (*path, "export"),

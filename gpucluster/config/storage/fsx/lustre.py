@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucluster.config.models import DataRepository, FsxLustre
+from gpucluster.config.storage.fsx import DataRepository, FsxLustre
 from gpucluster.instances import InstanceType
 
 VERSION = "2.15"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from gpucluster.config import lustre_requests
-from gpucluster.config.checks.fsx_sizes import FSX
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import BeegfsRam, ClusterConfig, FsxLustre
+from gpucluster.config.models import ClusterConfig
 from gpucluster.config.regions import partition_of
+from gpucluster.config.storage import BeegfsRam, FsxLustre
+from gpucluster.config.storage.fsx import requests
+from gpucluster.config.storage.fsx.sizes import FSX
 from gpucluster.config.validators import Findings, validator
 
 FSX_DELETE = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_DeleteFileSystem.html"
@@ -80,13 +81,13 @@ def jobs_fits_parameter(storage: FsxLustre, path: Path, config: ClusterConfig) -
 def _length(storage: FsxLustre, config: ClusterConfig) -> int:
     """With stand-ins, as long as they can be, for what a deployment knows."""
     arn = f"arn:{partition_of(config.region)}:logs:{config.region}:{'0' * 12}:log-group"
-    places = lustre_requests.Places(
+    places = requests.Places(
         subnet_id="subnet-" + "0" * 17,
         group_id="sg-" + "0" * 17,
         log_group_arn=f"{arn}:/aws/fsx/{config.name}{storage.mount}",
         key_arn=config.security.kms_key_arn,
     )
-    asked = lustre_requests.parameter(storage, config.name, places)
+    asked = requests.parameter(storage, config.name, places)
     value = {"type": storage.type, "mount": storage.mount, **asked}
     return len(json.dumps(value, separators=(",", ":")))
 

@@ -1,0 +1,42 @@
+"""EFS: a file system of AWS's over NFS, which may hold /home."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.storage.mount import ON_DELETE, TYPE, Mount, OnDelete
+from gpucluster.config.validators import Findings, validator
+
+if TYPE_CHECKING:
+    from gpucluster.config.models import ClusterConfig
+
+
+class Efs(Mount):
+    type: Annotated[Literal["efs"], TYPE]
+    on_delete: OnDelete = "retain"
+
+    at_boot: ClassVar[bool] = True
+    updates = {"on_delete": ON_DELETE}
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return ("efs",)
+
+    def summary(self) -> str:
+        return f"{self.mount}: EFS"
+
+
+@validator(
+    "home-outlives-cluster",
+    section="Mounts",
+    each=Efs,
+    level="warning",
+    source="AWS::EFS::FileSystem: DeletionPolicy Delete",
+)
+def home_outlives_cluster(storage: Efs, path: Path, config: ClusterConfig) -> Findings:
+    """/home on EFS stays when the cluster is deleted."""
+    if storage.mount == "/home" and storage.on_delete == "delete":
+        yield Finding(
+            (*path, "on_delete"), "everybody's home directory is deleted with the cluster", "on_delete: retain keeps it"
+        )

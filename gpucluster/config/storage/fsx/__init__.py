@@ -1,0 +1,108 @@
+"""FSx for Lustre: a file system for the cluster, or one that lives from the first job that uses it to the last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from gpucluster.config.fields import Amount, Count, DirectoryPath, S3Uri, Whole
+from gpucluster.config.limits import Limit
+from gpucluster.config.outcome import Outcome, in_place, refused
+from gpucluster.config.section import Section
+from gpucluster.config.storage.fsx.updates import UPDATES
+from gpucluster.config.storage.mount import TYPE, Mount, OnDelete
+
+if TYPE_CHECKING:
+    from gpucluster.layout import Layout
+
+Events = Annotated[
+    tuple[Literal["new", "changed", "deleted"], ...],
+    Limit("fsx-link-events", "AWS::FSx::DataRepositoryAssociation S3.AutoImportPolicy.Events"),
+]
+
+
+class DataRepository(Section):
+    heading: ClassVar[str] = "FSx for Lustre"
+
+    path: DirectoryPath
+    s3: S3Uri
+    import_: Events = Field(default=(), alias="import")
+    export: Events = ()
+
+
+class FsxLustre(Mount):
+    heading: ClassVar[str] = "FSx for Lustre"
+
+    type: Annotated[Literal["fsx-lustre"], TYPE]
+    deployment: Annotated[
+        Literal["scratch-1", "scratch-2", "persistent-1", "persistent-2"],
+        Limit("fsx-deployment-type", "AWS::FSx::FileSystem LustreConfiguration.DeploymentType"),
+    ] = "persistent-2"
+    capacity_gib: Annotated[Count, Limit("fsx-capacity-step")] = 4800
+    throughput_mbps_per_tib: Annotated[Count | None, Limit("fsx-throughput-tier")] = None
+    compression: Annotated[
+        Literal["none", "lz4"], Limit("fsx-compression", "AWS::FSx::FileSystem LustreConfiguration.DataCompressionType")
+    ] = "none"
+    efa: bool = False
+    metadata_iops: Annotated[Count | None, Limit("fsx-metadata-iops-values")] = None
+    backup_days: Annotated[Whole, Limit("fsx-backup-days")] = 0
+    on_delete: OnDelete = "delete"
+    lifetime: Annotated[
+        Literal["cluster", "jobs"],
+        Limit("fsx-lifetime", "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html"),
+    ] = "cluster"
+    idle_minutes: Annotated[
+        Amount, Limit("fsx-idle-above-zero", "https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html")
+    ] = 10.0
+    data_repositories: tuple[DataRepository, ...] = ()
+
+    at_boot: ClassVar[bool] = True
+    watched: ClassVar[bool] = True
+    updates = UPDATES
+
+    @property
+    def with_jobs(self) -> bool:
+        """The head node makes it when a job needs it, and deletes it when none does."""
+        return self.lifetime == "jobs"
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return ("lustre", "lustre-efa") if self.efa else ("lustre",)
+
+    def tagged_name(self, cluster: str) -> str:
+        return cluster + self.mount.replace("/", "-")
+
+    def told(self) -> dict[str, Any]:
+        """What is only read in from S3 stays root's."""
+        own = [each.path for each in self.data_repositories if each.export or not each.import_]
+        found = super().told() | {"efa": self.efa, "linked": [each.path for each in self.data_repositories]}
+        found["for_everybody"] += own
+        return found | ({"lifetime": "jobs", "idle_s": int(self.idle_minutes * 60)} if self.with_jobs else {})
+
+    def summary(self) -> str:
+        lives = " while jobs use it" if self.with_jobs else ""
+        return f"{self.mount}: FSx for Lustre {self.deployment}, {self.capacity_gib} GiB{lives}"
+
+    def goes(self) -> str:
+        if not self.with_jobs:
+            return super().goes()
+        return f"{self.mount}, on {self.type}, with all files in it, where there is one now (lifetime: jobs)"
+
+    def added(self) -> Outcome:
+        return in_place("made when the first job needs it") if self.with_jobs else super().added()
+
+    def removed(self, old: Layout) -> Outcome:
+        return self.orphaned(old) if self.with_jobs else super().removed(old)
+
+    def replaced(self, old: Layout) -> Outcome:
+        return self.orphaned(old) if self.with_jobs else super().replaced(old)
+
+    def orphaned(self, old: Layout) -> Outcome:
+        """The head node deletes one that lives with jobs only as long as it knows of it."""
+        wait = f"cancel the jobs that use {self.mount}, or wait for them"
+        return refused(
+            f"{self.mount} has a file system now, which nothing would delete any more",
+            f"{wait}; when it is idle and in S3 it is deleted, then `up`",
+            while_there=self.tagged_name(old.config.name),
+        )

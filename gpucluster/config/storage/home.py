@@ -1,0 +1,37 @@
+"""/home on the head node's data volume, which it exports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.storage.mount import TYPE, Mount
+from gpucluster.config.validators import Findings, validator
+
+if TYPE_CHECKING:
+    from gpucluster.config.models import ClusterConfig
+
+
+class HeadNfs(Mount):
+    type: Annotated[Literal["head-nfs"], TYPE]
+
+    on_volume: ClassVar[bool] = True
+
+
+HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
+
+
+@validator(
+    "head-nfs-shares-home",
+    section="Mounts",
+    each=HeadNfs,
+    source="man exports.5: the head node exports one directory",
+)
+def head_nfs_shares_home(storage: HeadNfs, path: Path, config: ClusterConfig) -> Findings:
+    """head-nfs is mounted at /home: it is the head node's volume, which holds nothing else."""
+    if storage.mount != "/home":
+        yield Finding(
+            (*path, "mount"),
+            f"head-nfs shares /home only, got {storage.mount}",
+            "a directory under /home is on every node",
+        )
