@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -149,3 +150,22 @@ def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_words(cluster: 
     assert cluster.gpucluster("down", "--yes").returncode == 0
     assert cluster.status() is None
     assert nothing_left(cluster.control_plane) == {}
+
+
+def test_interrupted_up_says_how_to_go_on_and_goes_on(cluster: Cluster) -> None:
+    argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(cluster.file), "up"]
+    process = subprocess.Popen(
+        argv, cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stdout is not None
+    said = []
+    while "waiting for the head node" not in (line := process.stdout.readline()):
+        assert line, "".join(said)
+        said.append(line)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C: the terminal signals the whole group
+    rest = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, rest
+    assert "gpucluster up" in rest and "Traceback" not in rest
+    with Head(cluster.control_plane, NAME):
+        assert last_line(cluster.gpucluster("up"))["outputs"]["HeadInstanceId"]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from bed import ROOT, Bed, interrupt, wait_for
+from bed import ROOT, Bed, wait_for
 
 
 @pytest.fixture(scope="session")
@@ -22,28 +22,6 @@ def refused(done: subprocess.CompletedProcess[str], exit_code: int, *words: str)
     for word in words:
         assert word in errors[0], done.stderr
     assert "Traceback" not in done.stderr + done.stdout
-
-
-def test_a_head_step_that_fails_fails_the_deploy_and_is_named(empty_cloud: Bed) -> None:
-    message = "munged: Error: the key is not to my taste"
-    laid = empty_cloud.localcloud(
-        "fault", "add", "broken", "--command", "munged", "--message", message, "--tag", "gpucluster:role=head"
-    )
-    assert laid.returncode == 0, laid.stderr
-    done = empty_cloud.gpucluster("up", "--local", "--port", str(empty_cloud.port), timeout_s=300)
-    refused(done, 3, "step=munge", "line=", "boot.log")
-    assert not empty_cloud.instances("head")
-    argv = [sys.executable, "-c", _STACK_STATUS, empty_cloud.endpoint_url, empty_cloud.secret]
-    stacks = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert stacks.stdout.strip() == "ROLLBACK_COMPLETE"
-
-
-_STACK_STATUS = """
-import boto3, sys
-keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": sys.argv[2]}
-client = boto3.client("cloudformation", region_name="us-east-1", endpoint_url=sys.argv[1], **keys)
-print(client.describe_stacks(StackName="GpuCluster")["Stacks"][0]["StackStatus"])
-"""
 
 
 def test_slurms_daemons_that_are_killed_start_again_and_the_queue_is_there(cluster: Bed) -> None:
@@ -95,28 +73,6 @@ def test_a_launch_that_ec2_refuses_is_the_reason_that_the_user_reads(cluster: Be
     finally:
         cluster.gpucluster("cancel", job.last["job_id"])
         cluster.localcloud("fault", "clear")
-
-
-def test_interrupted_up_says_how_to_go_on_and_going_on_works_and_down_twice(empty_cloud: Bed) -> None:
-    process = empty_cloud.start("up", "--local", "--port", str(empty_cloud.port))
-    assert process.stdout is not None
-    said = []
-    while "waiting for the head node" not in (line := process.stdout.readline()):
-        assert line, "".join(said)
-        said.append(line)
-    interrupt(process)
-    rest = process.communicate(timeout=60)[0]
-    assert process.returncode == 130, rest
-    assert "gpucluster up" in rest
-    assert "Traceback" not in rest
-    assert empty_cloud.up()["outputs"]["HeadInstanceId"]
-
-    down = empty_cloud.gpucluster("down", "--yes", timeout_s=300)
-    assert down.returncode == 0, down.stderr
-    assert not empty_cloud.instances("head")
-    again = empty_cloud.gpucluster("down", "--yes")
-    assert again.returncode == 0, again.stderr
-    assert "nothing to take down" in again.stderr
 
 
 def test_a_port_in_use_is_said(empty_cloud: Bed, tmp_path: object) -> None:

@@ -1,4 +1,4 @@
-"""Deploying again, and running a role again, on a cluster of the session."""
+"""Deploying again, and running a role again, on a cluster of the session. See tests/nightly/test_replaced_nodes.py."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def running_job(cluster: Bed, partition: str = "train") -> Iterator[Submitted]:
 
 def let_end(cluster: Bed, job: Submitted) -> None:
     cluster.ssh("touch", f"{job.last['folder']}/go-on")
-    wait_for("the job's end", lambda: "same process" in cluster.gpucluster("logs", job.last["job_id"]).stdout, 60)
+    wait_for("the job's end", lambda: "same process" in cluster.ssh("cat", f"{job.last['folder']}/log.txt"), 60)
     assert json.loads(cluster.ssh("cat", f"{job.last['folder']}/result.json"))["exit_code"] == 0
 
 
@@ -160,46 +160,6 @@ def test_a_running_job_does_not_notice_what_is_changed_in_place(cluster: Bed) ->
     )
     assert there.exit_code == 0, "a node that ran when it was made mounts it before its next job"
     assert launched and instance_of(cluster, node) == launched
-
-
-def test_what_needs_nodes_gone_is_refused_and_drained_where_asked(cluster: Bed) -> None:
-    """A job that runs ends by itself; one that waits runs on the new kind of nodes."""
-    with running_job(cluster, "small") as job:
-        rewrite(cluster, "[m6i.large]", "[m6i.xlarge]")
-        before = cluster.ask("status")["instances"]
-        refused = cluster.gpucluster("up")
-        assert refused.returncode == 2 and "up --drain" in refused.stderr, refused.stderr
-        assert "1 needs partition small drained, head node untouched" in refused.stderr
-        assert cluster.ask("status")["instances"] == before
-
-        draining = cluster.start("up", "--drain")
-        wait_for("the drain", lambda: "drain" in cluster.ssh("sinfo", "-h", "-p", "small", "-o", "%T"), 60)
-        waits = cluster.submit("--partition", "small", "--launcher", "srun", "--", "true")
-        assert cluster.ssh("squeue", "-h", "-o", "%t", "-j", waits.last["job_id"]).strip() == "PD"
-        assert instance_of(cluster, "small-1")
-    told, _ = draining.communicate(timeout=240)
-    assert draining.returncode == 0, told
-    assert f"waiting for 1 job: {job.last['job_id']} (" in told and "back in service: small-1 small-2" in told
-    wait_for("the job that waited", lambda: shown(cluster, waits.last["job_id"])["JobState"] == "COMPLETED", 120)
-    found = instance_of(cluster, "small-1")
-    assert found and found["instance_type"] == "m6i.xlarge"
-
-
-def test_nodes_of_an_older_template_are_replaced_when_their_work_is_done(cluster: Bed) -> None:
-    with running_job(cluster, "small"):
-        (node,) = cluster.ssh("squeue", "-h", "-p", "small", "-o", "%N").split()
-        old = instance_of(cluster, node)
-        rewrite(cluster, "[m6i.xlarge]", "[m6i.xlarge], purchase: spot")
-        done = cluster.up()
-        assert [each["effect"] for each in done["changes"]] == ["new nodes"]
-        wait_for("the drain", lambda: "drng" in cluster.ssh("sinfo", "-h", "-n", node, "-o", "%t"), 120)
-        assert instance_of(cluster, node) == old
-    wait_for("the node's end", lambda: instance_of(cluster, node) is None, 90)
-    wait_for("Slurm's word", lambda: "idle~" in cluster.ssh("sinfo", "-h", "-n", node, "-o", "%t"), 120)
-    again = cluster.submit("--partition", "small", "--launcher", "srun", "--follow", "--", "true")
-    assert again.exit_code == 0, again.told
-    new = instance_of(cluster, again.result["node_list"][0])
-    assert old and new and new["instance_id"] != old["instance_id"]
 
 
 def test_what_would_lose_data_is_refused_and_touches_nothing(cluster: Bed) -> None:

@@ -1,4 +1,4 @@
-"""Every launcher on the session's cluster: gradients of all ranks are averaged, and digits are learned."""
+"""Every launcher on the session's cluster: gradients of all ranks are averaged. They learn in tests/nightly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from bed import Bed, Submitted, wait_for
-from test_training import epochs
 
 PROGRAMS = Path(__file__).parent / "programs"
 STEPS = (1, 2, 3)
@@ -41,15 +40,6 @@ def test_gradients_of_all_ranks_are_averaged(cluster: Bed, launcher: tuple[str, 
     nodes = {line.split("]")[0] for line in job.log if "] {" in line}
     first, second = job.result["node_list"]
     assert nodes == {f"[0 {first}", f"[1 {first}", f"[2 {second}", f"[3 {second}"}
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS[:2], ids=" ".join)
-def test_digits_are_learned_over_mpi(cluster: Bed, launcher: tuple[str, ...]) -> None:
-    job = cluster.submit("examples/digits/job-horovod.yaml", *launcher, "--follow", *epochs("train_horovod.py"))
-    assert job.exit_code == 0, job.told
-    assert job.result["world_size"] == 4
-    (accuracy,) = [report["accuracy"] for report in reports(job).values() if "accuracy" in report]
-    assert accuracy >= 0.95
 
 
 def test_a_rank_that_fails_ends_a_job_of_horovodrun_over_mpi(cluster: Bed) -> None:

@@ -10,6 +10,13 @@ import pytest
 from bed import ROOT, Bed, Submitted, wait_for
 from victims import lose_rank_1
 
+SUBJECTS = [
+    "examples/servers/*",
+    "gpucluster/launchers/*",
+    "gpucluster*job/*",
+    "templates/job/*",
+    "bootstrap/environments/*.txt",
+]
 EXAMPLES = ROOT / "examples" / "servers"
 LEARNED = 1e-3
 BUILDING_S = 600

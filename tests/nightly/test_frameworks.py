@@ -1,4 +1,4 @@
-"""Launchers in environments that the session's first cluster lacks: TensorFlow's and SMDDP's."""
+"""Launchers in environments that the clusters of the cluster tier lack: TensorFlow's and SMDDP's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from bed import Bed
 from test_launchers import LAUNCHERS, PROGRAMS, expected_weights, reports
 from victims import lose_rank_1
 
+SUBJECTS = [
+    "tests/cluster/programs/horovod_gradients_tensorflow.py",
+    "tests/cluster/programs/smddp_gradients.py",
+    "bootstrap/stand_in_wheels.py",
+    "gpucluster/launchers/*",
+    "gpucluster*job/*",
+    "templates/job/*",
+    "bootstrap/environments/*.txt",
+]
 ON_TWO_NODES = ("--nodes", "2", "--gpus-per-node", "2", "--workdir", str(PROGRAMS), "--follow")
 
 

@@ -1,0 +1,25 @@
+"""Digits are learned over MPI: the whole of a training, where tests/cluster/test_launchers.py looks at three steps."""
+
+from __future__ import annotations
+
+import pytest
+from bed import Bed
+from test_launchers import LAUNCHERS, reports
+from test_training import epochs
+
+SUBJECTS = [
+    "examples/digits/*",
+    "gpucluster/launchers/*",
+    "gpucluster*job/*",
+    "templates/job/*",
+    "bootstrap/environments/*.txt",
+]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:2], ids=" ".join)
+def test_digits_are_learned_over_mpi(cluster: Bed, launcher: tuple[str, ...]) -> None:
+    job = cluster.submit("examples/digits/job-horovod.yaml", *launcher, "--follow", *epochs("train_horovod.py"))
+    assert job.exit_code == 0, job.told
+    assert job.result["world_size"] == 4
+    (accuracy,) = [report["accuracy"] for report in reports(job).values() if "accuracy" in report]
+    assert accuracy >= 0.95
