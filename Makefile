@@ -37,11 +37,11 @@ system: ## Debian packages, where apt and root are there and something is missin
 	@bash tools/system-packages.sh $(APT_PACKAGES)
 
 python: $(VENV)/.installed
-$(VENV)/.installed: requirements.lock pyproject.toml
+$(VENV)/.installed: requirements.lock pyproject.toml localcloud/pyproject.toml
 	@echo "== Python packages into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock 2> >(grep -v 'is ignored: it is neither' >&2)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e . 2> >(grep -v 'is ignored: it is neither' >&2)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e ./localcloud -e . 2> >(grep -v 'is ignored: it is neither' >&2)
 	@touch $@
 
 # Node.js comes from PyPI; the machine's own, if any, is not asked. With $(VENV) activated, `cdk` is the pinned one.
@@ -83,6 +83,7 @@ lint: python ## ruff, mypy, import-linter
 	ruff format --check .
 	mypy
 	lint-imports
+	lint-imports --config localcloud/pyproject.toml
 	cd bootstrap && lint-imports
 
 check: lint node ## lint, shellcheck, cfn-lint, cdk-nag; make test runs the last three too

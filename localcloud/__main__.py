@@ -98,5 +98,10 @@ def _add_fault(fault: argparse.ArgumentParser, named: argparse.ArgumentParser) -
     clear.set_defaults(verb=verbs.fault_clear)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The command `localcloud` of an installation."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()
