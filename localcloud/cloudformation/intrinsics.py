@@ -141,6 +141,8 @@ def _select(argument: Any, scope: Scope) -> Any:
 
 def _split(argument: Any, scope: Scope) -> Any:
     text = resolve(argument[1], scope)
+    if isinstance(text, (dict, list)):
+        raise ValidationError("Template error: every Fn::Split object requires two string parameters")
     return UNKNOWN if text is UNKNOWN else as_text(text).split(argument[0])
 
 
@@ -190,6 +192,8 @@ def _find_in_map(argument: Sequence[Any], scope: Scope) -> Any:
 
 def _base64(argument: Any, scope: Scope) -> Any:
     text = resolve(argument, scope)
+    if isinstance(text, (dict, list)):
+        raise ValidationError("Template error: every Fn::Base64 object must have a String-typed value.")
     return UNKNOWN if text is UNKNOWN else base64.b64encode(as_text(text).encode()).decode()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from localcloud.cloudformation.errors import ValidationError
 from localcloud.cloudformation.template import Template
+from localcloud.validation import constraints
 
 FetchSsm = Callable[[str], "str | None"]
 _SSM_VALUE = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
@@ -89,7 +90,8 @@ def _check(name: str, spec: Mapping[str, Any], kind: str, text: str) -> None:
     if allowed and text not in [str(item) for item in allowed]:
         refuse(f"be one of AllowedValues {[str(item) for item in allowed]}, got '{text}'")
     pattern = spec.get("AllowedPattern")
-    if pattern and not re.fullmatch(str(pattern), text):
+    fits = constraints.form_of(str(pattern)) if pattern else None
+    if fits is not None and not fits(text):
         refuse(f"match pattern {pattern}, got '{text}'")
     if kind == "Number":
         _check_number(spec, text, refuse)

@@ -57,6 +57,9 @@ def check(given: Mapping[str, Any], template: Template) -> None:
         _check_types(template, allowed)
     _check_parameters(given.get("Parameters") or ())
     check_tags(given.get("Tags") or ())
+    for arn in given.get("NotificationARNs") or ():
+        if not str(arn).startswith("arn:"):
+            raise ValidationError(f"Invalid notification ARN: {arn}")
     for name in ("StackPolicyBody", "StackPolicyDuringUpdateBody"):
         check_policy(given.get(name))
 

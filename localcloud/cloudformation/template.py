@@ -135,6 +135,7 @@ def _check_conditions(template: Template) -> None:
             f"Template format error: Unresolved dependencies [{', '.join(wrong)}]. Cannot reference resources in the "
             "Conditions block of the template"
         )
+    _check_circles(dict(template.conditions))
     for section in (template.resources, template.outputs):
         for name, each in section.items():
             condition = each.get("Condition")
@@ -142,6 +143,28 @@ def _check_conditions(template: Template) -> None:
                 raise ValidationError(
                     f"Template format error: Unresolved condition dependency {condition} of {name} in the template"
                 )
+
+
+def _check_circles(conditions: dict[str, Any]) -> None:
+    """Conditions may name each other, but not themselves."""
+    named = {name: set(_conditions_of(value)) & set(conditions) for name, value in conditions.items()}
+    while free := [name for name, others in named.items() if not others]:
+        for name in free:
+            del named[name]
+        named = {name: others - set(free) for name, others in named.items()}
+    if named:
+        raise ValidationError(f"Template format error: Circular dependency between conditions: [{', '.join(named)}]")
+
+
+def _conditions_of(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "Condition" and isinstance(inner, str):
+                yield inner
+            yield from _conditions_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _conditions_of(inner)
 
 
 def _check_references(template: Template, section: str, known: set[str]) -> None:

@@ -43,6 +43,11 @@ _SNAPSHOTS = (
     "AWS::ElastiCache::ReplicationGroup", "AWS::Neptune::DBCluster", "AWS::RDS::DBCluster", "AWS::RDS::DBInstance",
     "AWS::Redshift::Cluster",
 )  # fmt: skip
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-creationpolicy.html
+_AWAITED = (
+    "AWS::AppStream::Fleet", "AWS::AutoScaling::AutoScalingGroup", "AWS::CloudFormation::WaitCondition",
+    "AWS::EC2::Instance",
+)  # fmt: skip
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-supplied-parameter-types.html
 _AWS_TYPES = (
     "AWS::EC2::AvailabilityZone::Name", "AWS::EC2::Image::Id", "AWS::EC2::Instance::Id", "AWS::EC2::KeyPair::KeyName",
@@ -130,10 +135,22 @@ def _check_parameter(name: str, spec: Mapping[str, Any]) -> None:
         raise ValidationError(f"Template format error: Unrecognized parameter type: {spec['Type']}")
     if isinstance(spec.get("Default"), (dict, list)):
         raise ValidationError("Template format error: Every Default member must be a string.")
+    _check_pattern(name, spec.get("AllowedPattern"))
+    if str(spec.get("NoEcho", "false")).lower() not in ("true", "false"):
+        raise ValidationError(f"Template format error: Every NoEcho member must be a boolean. (parameter {name})")
     if not isinstance(spec.get("AllowedValues", []), list):
         raise ValidationError("Template format error: Every AllowedValues member must be a list.")
     if len(str(spec.get("Description") or "")) > 4000:
         raise ValidationError(f"Template format error: the description of parameter {name} is longer than 4000.")
+
+
+def _check_pattern(name: str, pattern: Any) -> None:
+    """CloudFormation's are Java's, which have classes that Python's lack: only what is wrong in both is refused."""
+    try:
+        re.compile(str(pattern or ""))
+    except re.error as error:
+        if not str(error).startswith("bad escape"):
+            raise ValidationError(f"Template format error: AllowedPattern of parameter {name} is not valid") from None
 
 
 def _check_output(name: str, spec: Mapping[str, Any]) -> None:
@@ -144,6 +161,7 @@ def _check_output(name: str, spec: Mapping[str, Any]) -> None:
             "Template format error: The Value field of every Outputs member must evaluate to a String and not a List. "
             f"(output {name})"
         )
+    _check_description(spec.get("Description"))
     export = spec.get("Export")
     if "Export" in spec and (not isinstance(export, dict) or set(export) != {"Name"}):
         raise ValidationError(
@@ -158,6 +176,10 @@ def _check_resource(name: str, resource: Mapping[str, Any]) -> None:
         )
     if not isinstance(resource.get("Properties") or {}, dict):
         raise ValidationError(f"Template format error: [/Resources/{name}/Properties] 'Properties' must be an object")
+    if "CreationPolicy" in resource and resource["Type"].startswith("AWS::") and resource["Type"] not in _AWAITED:
+        raise ValidationError(
+            f"CreationPolicy attribute is not supported for resource type {resource['Type']} ({name})"
+        )
     for attribute, allowed in _POLICIES.items():
         policy = resource.get(attribute, "Delete")
         if policy not in allowed and not isinstance(policy, dict):

@@ -13,7 +13,8 @@ from localcloud.faults import Faults
 
 UNLIMITED = 1_000_000.0
 """vCPUs, where no `quota` fault says less: AWS's own defaults, some of them 0, would refuse most clusters."""
-_ADDRESSES, _MOST_ADDRESSES = "L-0263D0A3", 5  # of a Region
+ADDRESSES, MOST_ADDRESSES = "L-0263D0A3", 5.0
+"""Elastic addresses of a Region: its code, and AWS's default."""
 _FREE = ("stopped", "terminated", "shutting-down")
 
 
@@ -70,8 +71,8 @@ def limit(faults: Faults, quota: Quota) -> float:
 
 def check_addresses(faults: Faults, backend: EC2Backend) -> None:
     """https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html#vpc-limits-eips"""
-    chosen = faults.quota(_ADDRESSES)
-    if len(backend.addresses) >= (_MOST_ADDRESSES if chosen is None else chosen):
+    chosen = faults.quota(ADDRESSES)
+    if len(backend.addresses) >= (MOST_ADDRESSES if chosen is None else chosen):
         raise Ec2Error("AddressLimitExceeded", "The maximum number of addresses has been reached.")
 
 

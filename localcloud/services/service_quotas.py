@@ -12,9 +12,9 @@ from localcloud.ec2 import quotas
 from localcloud.faults import Faults
 from localcloud.runtime import bound
 
-# Told, and lowered by the `quota` fault; launches are held to EC2's vCPUs alone.
+# Told, and lowered by the `quota` fault; launches are held to EC2's vCPUs, and addresses to their own.
 TOLD = {
-    ("ec2", "L-0263D0A3"): "EC2-VPC Elastic IPs",
+    ("ec2", quotas.ADDRESSES): "EC2-VPC Elastic IPs",
     ("vpc", "L-F678F1CE"): "VPCs per Region",
     ("vpc", "L-FE5A380F"): "NAT gateways per Availability Zone",
     ("ebs", "L-7A658B76"): "Storage for General Purpose SSD (gp3) volumes, in TiB",
@@ -54,12 +54,13 @@ class ServiceQuotas(ServiceQuotasResponse):
     def _told(self, name: str) -> dict[str, object]:
         service, code = self._asked("ServiceCode"), self._asked("QuotaCode")
         lowered = self.faults.quota(code)
+        usual = quotas.MOST_ADDRESSES if code == quotas.ADDRESSES else quotas.UNLIMITED
         return {
             "ServiceCode": service,
             "QuotaArn": f"arn:aws:servicequotas:{self.region}:{self.current_account}:{service}/{code}",
             "QuotaCode": code,
             "QuotaName": name,
-            "Value": quotas.UNLIMITED if lowered is None else lowered,
+            "Value": usual if lowered is None else lowered,
             "Unit": "None",
             "Adjustable": True,
             "GlobalQuota": False,

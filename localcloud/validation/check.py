@@ -17,7 +17,9 @@ from localcloud.validation import (  # noqa: F401  the tables of rules register 
     s3,
     schedules,
     stores,
+    tag_lists,
     telemetry,
+    texts,
     tokens,
 )
 
@@ -35,6 +37,8 @@ def check(call: Call, environ: Environ, locks: Locks) -> None:
         if found:
             raise refusal.broken(asked.service, asked.protocol, found)
     tokens.check(call, asked.parameters)
+    texts.check(asked.service, asked.parameters)
+    tag_lists.check(asked.service, asked.action, asked.parameters)
     for rule in rules.of(asked.service, asked.action):
         with locks.whole:
             rule(asked.parameters, call.region)

@@ -107,11 +107,36 @@ def family(given: Parameters, region: str) -> None:
         raise _invalid(f"ParameterGroupFamily {wanted} is not a valid parameter group family")
 
 
+@rule("rds", "CreateDBInstance")
+def same_family(given: Parameters, region: str) -> None:
+    held = rds_backends[ACCOUNT_ID][region].db_parameter_groups.get(str(given.get("DBParameterGroupName")))
+    engine, version = str(given["Engine"]), str(given.get("EngineVersion") or "")
+    wanted = str(getattr(held, "family", None) or engine)
+    majors = [engine + major for major in _ENGINES.get(engine, ()) if f"{version}.".startswith(f"{major}.")]
+    fits = wanted in majors if version and majors else wanted.startswith(engine)
+    if engine in _ENGINES and not fits:
+        raise _invalid(f"The parameter group {given['DBParameterGroupName']} with DBParameterGroupFamily {wanted} "
+                       "can't be used for this instance.", "InvalidParameterCombination")  # fmt: skip
+
+
+@rule("rds", "DeleteDBParameterGroup")
+def parameter_group_in_use(given: Parameters, region: str) -> None:
+    name = str(given["DBParameterGroupName"])
+    for held in rds_backends[ACCOUNT_ID][region].databases.values():
+        if name == getattr(held, "db_parameter_group_name", None):
+            raise _invalid("One or more database instances are still members of this parameter group, so the group "
+                           "cannot be deleted", "InvalidDBParameterGroupState")  # fmt: skip
+    if name.startswith("default."):
+        raise _invalid(f"Default DBParameterGroup cannot be deleted: {name}", "InvalidDBParameterGroupState")
+
+
 @rule("rds", "ModifyDBInstance")
 def change(given: Parameters, region: str) -> None:
     held = rds_backends[ACCOUNT_ID][region].databases.get(str(given["DBInstanceIdentifier"]))
     if held is None:
         return
+    if given.get("DBInstanceClass") and not _is_class(str(given["DBInstanceClass"])):
+        raise _invalid(f"Invalid DB Instance class: {given['DBInstanceClass']}")
     if given.get("MasterUserPassword") is not None:
         check_password(str(given["MasterUserPassword"]), str(held.engine))
     storage = given.get("AllocatedStorage")
@@ -186,8 +211,11 @@ def mount_target(given: Parameters, region: str) -> None:
     if len(groups) > _MOST_GROUPS:
         raise Refusal("SecurityGroupLimitExceeded", f"A mount target has at most {_MOST_GROUPS} security groups.")
     for group_id in groups:
-        if ec2_backends[ACCOUNT_ID][region].get_security_group_from_id(group_id) is None:
+        group = ec2_backends[ACCOUNT_ID][region].get_security_group_from_id(group_id)
+        if group is None:
             raise Refusal("SecurityGroupNotFound", f"The security group ID '{group_id}' does not exist")
+        if group.vpc_id != ec2_backends[ACCOUNT_ID][region].get_subnet(str(given["SubnetId"])).vpc_id:
+            raise Refusal("BadRequest", f"The security group {group_id} is not in the VPC of the subnet.")
 
 
 def _check_name(name: str, what: str) -> None:

@@ -61,6 +61,9 @@ def _check_statement(statement: dict[str, Any], *, resource_policy: bool) -> Non
     for action in listed(statement.get("Action") or statement.get("NotAction")):
         if not _ACTION.fullmatch(str(action)):
             raise ValueError(f"Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc.: {action}")
+    for name in ("Principal", "Resource"):
+        if name in statement and f"Not{name}" in statement:
+            raise ValueError(f"Syntax errors in policy: {name} and Not{name} exclude each other.")
     principals = "Principal" in statement or "NotPrincipal" in statement
     if resource_policy and not principals:
         raise ValueError("Missing required field Principal")

@@ -157,6 +157,26 @@ def delete_version(given: Parameters, region: str) -> None:
         raise Refusal("DeleteConflict", "Cannot delete the default version of a policy.", 409)
 
 
+@rule("iam", "RemoveRoleFromInstanceProfile")
+def remove_role(given: Parameters, region: str) -> None:
+    profile, name = _named(roles.iam().instance_profiles, given["InstanceProfileName"]), given["RoleName"]
+    if profile and name not in [role.name for role in profile.roles]:
+        raise Refusal("NoSuchEntity", f"Role {name} is not in instance profile {profile.name}.", 404)
+
+
+@rule("iam", "CreateServiceLinkedRole")
+def service_linked(given: Parameters, region: str) -> None:
+    service = str(given["AWSServiceName"])
+    if not _SERVICE.fullmatch(service):
+        raise Refusal("InvalidInput", f"Service {service} is not valid.")
+    for role in roles.iam().roles.values():
+        if str(role.path).startswith(f"/aws-service-role/{service}/") and not given.get("CustomSuffix"):
+            raise Refusal(
+                "InvalidInput",
+                f"Service role name {role.name} has been taken in this account, please try a different suffix.",
+            )
+
+
 @rule("iam", "DeleteInstanceProfile")
 def delete_profile(given: Parameters, region: str) -> None:
     profile = _named(roles.iam().instance_profiles, given["InstanceProfileName"])

@@ -9,8 +9,10 @@ import json
 import re
 
 from moto.budgets.models import budgets_backends
+from moto.sns.models import sns_backends
 
 from localcloud.clients import ACCOUNT_ID
+from localcloud.validation import texts
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
@@ -66,6 +68,7 @@ def budget(given: Parameters, region: str) -> None:
     if len(notifications) > _MOST_NOTIFICATIONS:
         raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")
     for notification in notifications:
+        texts.check_addresses(notification.get("Subscribers"))
         kinds = [str(each.get("SubscriptionType")) for each in notification.get("Subscribers") or []]
         for kind, most in _SUBSCRIBERS.items():
             if kinds.count(kind) > most:
@@ -99,8 +102,27 @@ def message(given: Parameters, region: str) -> None:
         raise Refusal("InvalidParameter", "Invalid parameter: Subject")
 
 
+@rule("budgets", "CreateSubscriber")
+def subscriber(given: Parameters, region: str) -> None:
+    texts.check_addresses([given.get("Subscriber") or {}])
+
+
+@rule("sns", "CreateTopic")
+def same_topic(given: Parameters, region: str) -> None:
+    """A topic of that name answers again, but not with other attributes."""
+    arn = f"arn:aws:sns:{region}:{ACCOUNT_ID}:{given['Name']}"
+    held, wanted = sns_backends[ACCOUNT_ID][region].topics.get(arn), given.get("Attributes") or {}
+    name = wanted.get("DisplayName")
+    if held is not None and name is not None and name != getattr(held, "display_name", name):
+        raise Refusal("InvalidParameter", "Invalid parameter: Attributes Reason: Topic already exists with different "
+                      "attributes")  # fmt: skip
+
+
 @rule("budgets", "CreateNotification")
 def notification(given: Parameters, region: str) -> None:
     budget = budgets_backends[ACCOUNT_ID]["aws"].budgets[ACCOUNT_ID].get(given["BudgetName"])
+    texts.check_addresses(given.get("Subscribers"))
+    if budget and given["Notification"] in [each.details for each in budget.notifications]:
+        raise Refusal("DuplicateRecordException", "The budget has this notification already.")
     if budget and len(budget.notifications) >= _MOST_NOTIFICATIONS:
         raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")

@@ -7,6 +7,7 @@ the words of refused changes: DNSControl/dnscontrol#1114, and stored public text
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,6 +90,9 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
             f"Name={wanted['Name']}, Type={kind}, SetIdentifier={wanted.get('SetIdentifier', 'null')}]",
         )
     yield from _labels(name)
+    if len(set(values)) < len(values):
+        yield f"Invalid Resource Record: FATAL problem: Duplicate Resource Record encountered with '{name}'"
+    yield from _policies(held, key, action)
     if action == "CREATE" and key in held:
         yield f"Tried to create resource record set {told} but it already exists"
     if action == "DELETE":
@@ -98,6 +102,14 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
         yield problem
     yield from _conflicts(zone, held, name, kind)
     held[key] = (str(wanted.get("TTL")), tuple(sorted(values)))
+
+
+def _policies(held: Records, key: tuple[str, str, str], action: str) -> Iterator[str]:
+    """Records of one name and type are simple, or all have set identifiers."""
+    name, kind, identifier = key
+    others = [each for each in held if each[:2] == (name, kind) and bool(each[2]) != bool(identifier)]
+    if others and action != "DELETE":
+        yield f"RRSet with DNS name {name}, type {kind} cannot be created: simple and other records do not mix"
 
 
 def _labels(name: str) -> Iterator[str]:
@@ -155,9 +167,18 @@ def _is_address(value: str, version: int) -> bool:
         return False
 
 
+@rule("route53", "ListResourceRecordSets", "ListHostedZones", "ListHostedZonesByName", "ListHealthChecks")
+def page_size(given: Parameters, region: str) -> None:
+    most = given.get("MaxItems")
+    if most is not None and not re.fullmatch(r"[1-9]\d*", str(most)):
+        raise Refusal("InvalidInput", f"1 validation error detected: Value '{most}' at 'maxItems' must be a number")
+
+
 @rule("route53", "CreateHostedZone")
 def create_zone(given: Parameters, region: str) -> None:
     name, reference, vpc = _name(given["Name"]), given["CallerReference"], given.get("VPC") or {}
+    if any(_labels(name)) or not re.fullmatch(r"[!-~]+", name):
+        raise Refusal("InvalidDomainName", f"{given['Name']} is not a valid domain name.")
     if any(zone.caller_reference == reference for zone in _zones().values()):
         raise Refusal(
             "HostedZoneAlreadyExists",

@@ -185,7 +185,9 @@ def _tags(bucket: str, call: Call, environ: Environ) -> None:
 
 
 def _listing(bucket: str, call: Call, environ: Environ) -> None:
-    most = call.form.get("max-keys")
+    most, encoding = call.form.get("max-keys"), call.form.get("encoding-type")
+    if encoding not in (None, "", "url"):
+        raise Refusal("InvalidArgument", "Invalid Encoding Method specified in Request")
     if most is not None and not most.isdigit():
         raise Refusal("InvalidArgument", f"Provided max-keys {most} not an integer or within integer range")
 
@@ -196,6 +198,9 @@ def _lifecycle(bucket: str, call: Call, environ: Environ) -> None:
         root = ElementTree.fromstring(read_body(environ, _LARGEST_BYTES))
     except ElementTree.ParseError:
         raise _malformed_xml() from None
+    ids = [each.text for rule in root for each in rule if each.tag.rpartition("}")[2] == "ID"]
+    if len(set(ids)) < len(ids):
+        raise Refusal("InvalidArgument", "RuleId must be unique. Found same ID for more than one rule")
     for parent in root.iter():
         for child in parent:
             name, kind = child.tag.rpartition("}")[2], parent.tag.rpartition("}")[2]

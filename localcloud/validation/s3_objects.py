@@ -5,7 +5,11 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and the page
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+import zlib
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -24,12 +28,23 @@ _METADATA = "HTTP_X_AMZ_META_"
 _UPLOADS = ("UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload", "ListParts")
 _WRITES = ("PutObject", "CreateMultipartUpload", "CopyObject")
 _OWNERS_ACLS = ("bucket-owner-full-control", "bucket-owner-read", "private")
+_CANNED = (
+    "private", "public-read", "public-read-write", "authenticated-read", "aws-exec-read", "bucket-owner-read",
+    "bucket-owner-full-control",
+)  # fmt: skip
+_LARGEST_BODY_BYTES = 64 * 1024 * 1024
+_DIGESTS: dict[str, Callable[[bytes], bytes]] = {
+    "SHA256": lambda body: hashlib.sha256(body).digest(),
+    "SHA1": lambda body: hashlib.sha1(body, usedforsecurity=False).digest(),
+    "CRC32": lambda body: zlib.crc32(body).to_bytes(4, "big"),
+}
 _VERSION = re.compile(r"null|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")  # moto's own form
 
 
 def check(bucket: str, key: str, call: Call, environ: Environ, locks: Locks) -> None:
     if not key:
         return
+    _check_headers(call, environ)
     if call.action in ("UploadPart", "UploadPartCopy"):
         _check_part_number(call)
     with locks.whole:
@@ -45,6 +60,29 @@ def check(bucket: str, key: str, call: Call, environ: Environ, locks: Locks) -> 
     version = call.form.get("versionId")
     if version is not None and not _VERSION.fullmatch(version):
         raise Refusal("InvalidArgument", "Invalid version id specified")
+
+
+def _check_headers(call: Call, environ: Environ) -> None:
+    acl, encryption = environ.get("HTTP_X_AMZ_ACL"), environ.get("HTTP_X_AMZ_SERVER_SIDE_ENCRYPTION")
+    if acl and acl not in _CANNED:
+        raise Refusal("InvalidArgument", f"The canned ACL {acl} is not valid")
+    if environ.get("HTTP_X_AMZ_SERVER_SIDE_ENCRYPTION_AWS_KMS_KEY_ID") and encryption == "AES256":
+        raise Refusal("InvalidArgument", "Server Side Encryption with AES256 is incompatible with a KMS key")
+    if call.action == "PutObject" and environ.get("HTTP_IF_NONE_MATCH") not in (None, "*"):
+        raise Refusal("NotImplemented", "A header you provided implies functionality that is not implemented", 501)
+    for algorithm, digest in _DIGESTS.items():
+        given = environ.get(f"HTTP_X_AMZ_CHECKSUM_{algorithm}")
+        if given and call.action in ("PutObject", "UploadPart"):
+            _check_digest(algorithm, str(given), digest, environ)
+
+
+def _check_digest(algorithm: str, given: str, digest: Callable[[bytes], bytes], environ: Environ) -> None:
+    """Of a body that is sent as it is; one in chunks has its checksum behind it, in a trailer."""
+    if "aws-chunked" in str(environ.get("HTTP_CONTENT_ENCODING") or ""):
+        return
+    body = read_body(environ, _LARGEST_BODY_BYTES)
+    if body and base64.b64encode(digest(body)).decode() != given:
+        raise Refusal("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
 
 
 def _check_part_number(call: Call) -> None:

@@ -78,6 +78,8 @@ def data(given: Parameters, region: str) -> None:
         if len(kinds) != 1:
             code = "InvalidParameterCombination" if kinds else "MissingRequiredParameter"
             raise Refusal(code, f"MetricData.member.{number} must have exactly one of Value, Values, StatisticValues")
+        if datum.get("StorageResolution") not in (None, 1, 60):
+            raise Refusal("InvalidParameterValue", f"MetricData.member.{number}.StorageResolution must be 1 or 60.")
         _check_age(datum.get("Timestamp"), number)
 
 

@@ -56,6 +56,19 @@ class VpcActions(EC2Response):
             self._settle(answer["VpcEndpoint"])
         return result
 
+    def delete_vpc_endpoints(self) -> ActionResult:
+        """What is not there is told in the answer: moto says nothing."""
+        held = {name for name, each in self.ec2_backend.vpc_end_points.items() if each.state != "deleted"}
+        missing = [name for name in self._get_param("VpcEndpointIds", []) if name not in held]
+        result: ActionResult = super().delete_vpc_endpoints()
+        answer: Any = result.result
+        answer["Unsuccessful"] = [
+            {"ResourceId": name, "Error": {"Code": "InvalidVpcEndpoint.NotFound",
+                                           "Message": f"The Vpc Endpoint Id '{name}' does not exist"}}
+            for name in missing
+        ]  # fmt: skip
+        return result
+
     def _check_service(self, name: str) -> None:
         region = self._get_param("ServiceRegion") or self.region
         if name not in GLOBAL_SERVICES and not re.fullmatch(rf"com\.amazonaws\.(vpce\.)?{region}\.[\w.-]+", name):

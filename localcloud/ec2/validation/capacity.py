@@ -37,6 +37,9 @@ def offerings(backend: EC2Backend, given: Given) -> None:
         raise invalid("instanceType", instance_type, "The instance type is not supported for Capacity Blocks.")
     if count is not None and int(count) not in _BLOCK_SIZES:
         raise invalid("instanceCount", count, f"It must be one of {', '.join(map(str, _BLOCK_SIZES))}.")
+    begin, end = moment(given.get("StartDateRange")), moment(given.get("EndDateRange"))
+    if begin and end and begin >= end:
+        raise invalid("endDateRange", given["EndDateRange"], "It must be after StartDateRange.")
     if hours is not None and not _is_duration(int(hours)):
         raise invalid("capacityDurationHours", hours, "It must be in days up to 14, or in weeks up to 182 days.")
 

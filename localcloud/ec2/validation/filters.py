@@ -29,7 +29,7 @@ _MOST_FILTERS = 50
 def known(action: str) -> frozenset[str]:
     """Empty where the documentation lists none in a form that can be read."""
     shape = shape_of(action)
-    member = shape.members.get("Filters") if shape else None
+    member = (shape.members.get("Filters") or shape.members.get("Filter")) if shape else None
     if member is None:
         return frozenset()
     names = re.findall(r"<li>\s*<p>\s*<code>\s*([a-z][^<]*?)\s*</code>", member.documentation)
@@ -41,7 +41,7 @@ def known(action: str) -> frozenset[str]:
 
 
 def check(action: str, parameters: dict[str, Any]) -> None:
-    given = parameters.get("Filters") or []
+    given = parameters.get("Filters") or parameters.get("Filter") or []
     names = known(action)
     if not isinstance(given, list) or len(given) > _MOST_FILTERS:
         raise Refusal("FilterLimitExceeded", f"The maximum number of filters is {_MOST_FILTERS}.")

@@ -23,6 +23,7 @@ _RULE_TEXT = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*")
 _LONGEST = 255
 _PROTOCOLS = ("tcp", "udp", "icmp", "icmpv6", "-1", "all")
 _HIGHEST_PORT = 65535
+_HIGHEST_ICMP = 255
 
 
 def create(backend: EC2Backend, given: Given) -> None:
@@ -127,6 +128,10 @@ def _check_ports(permission: Given) -> None:
     named = str(protocol).lower()
     if named not in _PROTOCOLS and not (named.isdigit() and int(named) < 256):
         raise invalid("ipProtocol", protocol, f"Unknown protocol, allowed: {', '.join(_PROTOCOLS[:5])} or a number.")
+    if named in ("icmp", "1", "icmpv6", "58"):
+        for number in (first, last):
+            if number is not None and not -1 <= int(number) <= _HIGHEST_ICMP:
+                raise invalid("icmpTypeCode", f"{first}-{last}", "An ICMP type or code is from 0 to 255, or -1.")
     if named not in ("tcp", "udp", "6", "17"):
         return
     if first is None or last is None:

@@ -80,6 +80,13 @@ def metadata(backend: EC2Backend, given: Given) -> None:
         raise Refusal("IncorrectInstanceState", f"The instance '{given['InstanceId']}' is not running or stopped.")
 
 
+def not_terminated(backend: EC2Backend, given: Given) -> None:
+    if backend.get_instance(str(given["InstanceId"])).state in ("terminated", "shutting-down"):
+        raise Refusal(
+            "IncorrectInstanceState", f"The instance '{given['InstanceId']}' is not in a valid state for this operation"
+        )
+
+
 def attach_volume(backend: EC2Backend, given: Given) -> None:
     device = str(given.get("Device") or "")
     if not _DEVICE.fullmatch(device):

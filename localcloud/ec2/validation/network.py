@@ -11,6 +11,7 @@ from typing import Any
 from moto.ec2.models import EC2Backend
 
 from localcloud.ec2.validation.model import invalid
+from localcloud.validation import documents
 from localcloud.validation.refusal import Refusal
 
 Given = dict[str, Any]
@@ -243,6 +244,11 @@ def _check_groups(backend: EC2Backend, group_ids: list[str], vpc_id: str) -> Non
             )
 
 
+def connect_endpoint(backend: EC2Backend, given: Given) -> None:
+    subnet = backend.get_subnet(str(given["SubnetId"]))
+    _check_groups(backend, given.get("SecurityGroupIds") or [], subnet.vpc_id)
+
+
 def change_interface(backend: EC2Backend, given: Given) -> None:
     interface = backend.enis[str(given["NetworkInterfaceId"])]
     _check_groups(backend, given.get("Groups") or [], interface.subnet.vpc_id)
@@ -271,6 +277,15 @@ def check_address(subnet: Any, address: str) -> None:
         raise Refusal("InvalidIPAddress.InUse", f"Address {address} is in use.")
 
 
+def policy(backend: EC2Backend, given: Given) -> None:
+    """Of an endpoint."""
+    if given.get("PolicyDocument"):
+        try:
+            documents.check(str(given["PolicyDocument"]), resource_policy=True)
+        except ValueError as error:
+            raise Refusal("InvalidPolicyDocument", f"The policy document is not valid: {error}") from None
+
+
 def create_endpoint(backend: EC2Backend, given: Given) -> None:
     subnet_ids = given.get("SubnetIds") or []
     kind = str(given.get("VpcEndpointType") or "Gateway").lower()
@@ -284,6 +299,7 @@ def create_endpoint(backend: EC2Backend, given: Given) -> None:
         raise Refusal("InvalidParameter", "RouteTableIds are not supported for interface endpoints.")
     if kind == "gateway" and (subnet_ids or given.get("SecurityGroupIds")):
         raise Refusal("InvalidParameter", "Gateway endpoints take neither subnets nor security groups.")
+    _check_groups(backend, given.get("SecurityGroupIds") or [], str(given["VpcId"]))
     for table_id in given.get("RouteTableIds") or []:
         _check_endpoint_table(backend, table_id, given)
 

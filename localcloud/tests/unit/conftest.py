@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from localcloud.tests import ec2_place
 from localcloud.tests.in_process import InProcess
 
 
@@ -15,3 +16,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
     cloud = InProcess(tmp_path_factory.mktemp("cloud"))
     yield cloud
     cloud.close()
+
+
+@pytest.fixture(scope="module")
+def here(cloud: InProcess) -> ec2_place.Here:
+    return ec2_place.prepared(cloud)
