@@ -11,10 +11,10 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The session's first job is for a partition without a node: its tests go before all others of the cluster.
 
-    One test takes a node away; what nodes were allowed to do is looked at once all others have used it.
+    What nodes were allowed to do is looked at once all others have used it.
     """
     ours = [number for number, item in enumerate(items) if item.path.parent == Path(__file__).parent]
-    places = {"test_training.py": 0, "test_elastic.py": 2, "test_roles.py": 3}
+    places = {"test_training.py": 0, "test_roles.py": 2}
     ordered = sorted((items[number] for number in ours), key=lambda item: places.get(item.path.name, 1))
     for number, item in zip(ours, ordered, strict=True):
         items[number] = item

@@ -1,4 +1,4 @@
-"""An elastic job loses a node and goes on. Its node is gone after this: the file goes after those that use it."""
+"""An elastic job loses a node and goes on. The node is gone after this."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import json
 
 from bed import Bed, wait_for
 from test_launchers import PROGRAMS
+
+SUBJECTS = [
+    "gpucluster/launchers/horovodrun.py",
+    "gpucluster/launchers/launcher.py",
+    "gpucluster*job/*",
+    "templates/job/*",
+    "gpucluster_train/*",
+    "bootstrap/environments/torch*.txt",
+    "tests/cluster/programs/horovod_elastic.py",
+]
 
 
 def test_horovodrun_goes_on_without_a_lost_node(cluster: Bed) -> None:
