@@ -169,14 +169,6 @@ class InstanceType:
         return len(self.cards)
 
     @property
-    def gpu_memory_gib(self) -> int:
-        return self.gpu_memory_mib // 1024
-
-    @property
-    def nvme_gib(self) -> int:
-        return self.nvme_gb * 10**9 // 2**30
-
-    @property
     def efa_cards(self) -> range:
         """Cards that carry EFA. Where there are fewer interfaces than cards (p6-b300), card 0 is the one without."""
         return range(self.network_cards - self.efa_interfaces, self.network_cards) if self.efa_interfaces else range(0)

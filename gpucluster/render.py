@@ -29,7 +29,6 @@ JOB_USER = "ubuntu"
 USABLE_MEMORY = 0.95
 """Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than
 its configuration says is refused."""
-MAX_USER_DATA_BYTES = 3072
 
 _ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
 

@@ -30,10 +30,6 @@ class Association:
         self._refused: dict[str, Signature] = {}
         files.make_folders(self.folder)
 
-    @property
-    def exports_by_itself(self) -> bool:
-        return bool(self._events("AutoExportPolicy"))
-
     def _events(self, policy: str) -> tuple[str, ...]:
         return tuple(((self._record.get("S3") or {}).get(policy) or {}).get("Events") or ())
 

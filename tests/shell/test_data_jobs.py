@@ -16,8 +16,8 @@ import pytest
 from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
-from gpucluster.remote import InProcessRemote
 from gpucluster.shard_array import request, submit, with_own_lists
+from tests.in_process import InProcessRemote
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """

@@ -13,7 +13,8 @@ from gpucluster import jobs, submission
 from gpucluster.cli import connection, main
 from gpucluster.job import script
 from gpucluster.measure import runs
-from gpucluster.remote import Completed, InProcessRemote
+from gpucluster.remote import Completed
+from tests.in_process import InProcessRemote
 
 CLUSTER = """
 name: Test

@@ -13,7 +13,7 @@ from gpucluster import jobs, snapshot, submission
 from gpucluster.config import loads
 from gpucluster.errors import GpuClusterError, JobFailedError, UsageError
 from gpucluster.job import SbatchRequest, load
-from gpucluster.remote import InProcessRemote
+from tests.in_process import InProcessRemote
 
 CONFIG = loads(
     "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"

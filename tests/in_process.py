@@ -1,0 +1,57 @@
+"""A `Remote` that runs its commands on this machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from gpucluster.errors import RemoteError
+from gpucluster.remote import Completed
+
+
+class InProcessRemote:
+    def run(self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60) -> Completed:
+        try:
+            done = subprocess.run(list(argv), input=input or b"", capture_output=True, timeout=timeout_s, check=False)
+        except FileNotFoundError:
+            raise RemoteError(f"no program {argv[0]!r} on this machine") from None
+        except subprocess.TimeoutExpired:
+            raise RemoteError(f"`{shlex.join(argv)[:80]}` did not end within {timeout_s:.0f} s") from None
+        return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
+        new = f"{path}.new"
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(data)
+            os.chmod(new, mode)
+            os.replace(new, path)
+        except OSError as error:
+            raise RemoteError(f"cannot write {path}: {error.strerror}") from None
+
+    def get(self, path: str) -> bytes:
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            raise RemoteError(f"cannot read {path}: {error.strerror}") from None
+
+    def follow(self, path: str, *, stop: Callable[[], bool]) -> Iterator[str]:
+        rest, stopping = b"", False
+        with open(path, "rb") as file:
+            while True:
+                if data := file.read(65536):
+                    *lines, rest = (rest + data).split(b"\n")
+                    yield from (line.decode(errors="replace") for line in lines)
+                elif stopping:
+                    if rest:
+                        yield rest.decode(errors="replace")
+                    return
+                elif not (stopping := stop()):
+                    time.sleep(0.05)
+
+    def close(self) -> None:
+        pass
