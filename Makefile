@@ -23,7 +23,7 @@ APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base
 NIGHTLY ?= none
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup boot system python node wheels image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws
+.PHONY: help setup boot system python node wheels wheel image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -58,6 +58,9 @@ wheels: | system $(VENV)/.installed ## the jobs' Python environments as wheels; 
 
 image: | system $(VENV)/.installed ## the root file system that local nodes boot
 	@if [ "$$(id -u)" = 0 ]; then python -m localcloud image build; fi
+
+wheel: ## both distributions as wheels, into dist/: pip install dist/gpucluster-*.whl
+	@$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./localcloud
 
 demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 	@$(PYTHON) examples/demo
@@ -105,4 +108,4 @@ down: ## end the demo's cluster and local cloud, whatever is left of them
 	@$(PYTHON) examples/demo down
 
 clean: ## what make setup put into this folder; caches in ~/.cache stay
-	rm -rf $(VENV) node_modules cdk.out *.egg-info
+	rm -rf $(VENV) node_modules cdk.out build dist *.egg-info

@@ -199,13 +199,15 @@ class Deployment:
             return
         account = self.clients.sts.get_caller_identity()["Account"]
         self.tell(f"preparing account {account} for CDK, once (cdk bootstrap)")
+        cdk.fetch(self.tell)
         command = cdk.argv(
             "bootstrap",
             f"aws://{account}/{self.region}",
             config_file=self.config_file,
             assembly=self._assembly,
         )
-        cdk.run(command, cdk.environment(self.aws, inherited), log=self.log)
+        env, cwd = cdk.environment(self.aws, inherited), cdk.project(self.config_file)
+        cdk.run(command, env, cwd=cwd, log=self.log)
 
     @property
     def _assembly(self) -> Path:
@@ -214,9 +216,11 @@ class Deployment:
     def _run(self, verb: str, inherited: Mapping[str, str], *options: str) -> list[str]:
         """Everything that the CDK command line said. Raises DeployError with CloudFormation's reason."""
         everything = (*options, *self.options)
+        cdk.fetch(self.tell)
         command = cdk.argv(verb, self.name, *everything, config_file=self.config_file, assembly=self._assembly)
         progress = Progress(self.tell, self._console, self.role)
-        with cdk.Run(command, cdk.environment(self.aws, inherited), log=self.log) as process:
+        env, cwd = cdk.environment(self.aws, inherited), cdk.project(self.config_file)
+        with cdk.Run(command, env, cwd=cwd, log=self.log) as process:
             for line in with_heartbeat(process.lines(), HEARTBEAT_S):
                 progress.heard(line)
             if process.exit_code() != 0:

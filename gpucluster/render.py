@@ -11,19 +11,18 @@ import json
 import shlex
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from gpucluster import beegfs, matrix, watching
+from gpucluster import beegfs, matrix, shipped, watching
 from gpucluster.config import BeegfsRam, ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.config.storage.fsx import lustre
 from gpucluster.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = shipped.ROOT
 BOOTSTRAP = ROOT / "bootstrap"
 JOB_USER = "ubuntu"
 USABLE_MEMORY = 0.95

@@ -41,7 +41,7 @@ class Baking:
 
 def read(config_file: Path | str) -> dict[str, Any]:
     """All entries, CDK's own too. Those beside the cluster file are for it, and count before those of this project."""
-    return {**cdk.pinned(), **cdk.pinned(_beside(config_file))}
+    return {**cdk.pinned(cdk.context_file(Path(config_file))), **cdk.pinned(_beside(config_file))}
 
 
 def find(entries: Mapping[str, Any], baking: Baking) -> str | None:

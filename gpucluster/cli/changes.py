@@ -65,7 +65,7 @@ def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Compar
         return Comparison(config, (), known=False)
     if deployed is None:
         return Comparison(None, ())
-    old, new = deployed.compared_with(config, cdk.pinned())
+    old, new = deployed.compared_with(config, cdk.pinned(cdk.context_file(deployment.config_file)))
     found = updates.compare(old, new)
     there = deployment.file_systems() if updates.asks_for(found) else ()
     return Comparison(old, updates.settle(found, deployment.live_nodes(), there))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-ROOT = Path(__file__).parents[2]
+from gpucluster import cdk, shipped
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ def _user_side() -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer", "everything")
     yield _node()
-    cdk = _cdk()
-    yield Check("cdk", cdk is not None, cdk or "not found", "make setup, or npm ci", "up")
+    yield _cdk()
     yield _credentials()
 
 
@@ -83,7 +82,7 @@ def _node() -> Check:
     found = _version([command]) if command else "not found"
     major = found.removeprefix("v").partition(".")[0]
     ok = major.isdigit() and int(major) >= 22
-    return Check("node", ok, found, "make setup, or install Node.js 22 or newer", "up")
+    return Check("node", ok, found, f"{shipped.how_to_install('cdk')}, or install Node.js 22 or newer", "up")
 
 
 def _bundled_node() -> str | None:
@@ -103,11 +102,14 @@ def _version(command: Sequence[str]) -> str:
     return done.stdout.strip() or f"{command[0]} printed no version"
 
 
-def _cdk() -> str | None:
-    ours = ROOT / "node_modules" / "aws-cdk" / "package.json"
-    if ours.exists():
-        return f"{json.loads(ours.read_text())['version']} in {ours.parent}"
-    return shutil.which("cdk")
+def _cdk() -> Check:
+    if find_spec("aws_cdk") is None:
+        return Check("cdk", False, "the CDK library is not installed", shipped.how_to_install("cdk"), "up")
+    there = (cdk.folder() / cdk.CLI).is_file()
+    if there or shipped.INSTALLED:
+        found = f"{cdk.version()} in {cdk.folder()}"
+        return Check("cdk", True, found if there else f"{cdk.version()}, which `up` fetches", "", "up")
+    return Check("cdk", False, "not found", shipped.how_to_install("cdk"), "up")
 
 
 def _credentials() -> Check:
@@ -126,7 +128,7 @@ def _credentials() -> Check:
 
 def _local_cloud() -> Iterator[Check]:
     if find_spec("localcloud") is None or find_spec("moto") is None:
-        yield Check("local cloud", False, "not installed", "pip install 'gpucluster[local]', or make setup", "--local")
+        yield Check("local cloud", False, "not installed", shipped.how_to_install_local_cloud(), "--local")
         return
     from localcloud.machines import doctor
 

@@ -142,7 +142,9 @@ def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
 
     cloud = _cloud(context, config)
     account = cloud.client("sts").get_caller_identity()["Account"]
-    base = pins.looked_up(cdk.pinned(), image, account=account, region=config.region)
+    base = pins.looked_up(
+        cdk.pinned(cdk.context_file(context.config_path)), image, account=account, region=config.region
+    )
     if base is None:
         name = PUBLIC_PARAMETERS[image]
         base = str(cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])

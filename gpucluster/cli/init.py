@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpucluster import shipped
 from gpucluster.cli.cluster_file import NAME
 from gpucluster.cli.context import CliContext
 from gpucluster.errors import UsageError
@@ -29,20 +30,45 @@ partitions:
 """
 
 
+def examples() -> dict[str, Path]:
+    """Whole clusters to start from, by name."""
+    return {path.stem: path for path in sorted((shipped.ROOT / "examples").glob("*.yaml")) if path.stem != "reference"}
+
+
+def _example(ctx: click.Context, parameter: click.Parameter, name: str | None) -> str:
+    if name is None:
+        return STARTER
+    if name not in examples():
+        raise click.BadParameter(f"no example {name!r}; there are {', '.join(examples())}", ctx, parameter)
+    return examples()[name].read_text(encoding="utf-8")
+
+
+def _completions(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in examples() if name.startswith(incomplete)]
+
+
 @click.command()
+@click.option(
+    "--example",
+    "text",
+    metavar="NAME",
+    callback=_example,
+    shell_complete=_completions,
+    help="Start from an example: p5-capacity-block, p4d-fsx-smddp, g5-spot, ….",
+)
 @click.argument(
     "file",
     required=False,
 )
 @click.pass_obj
-def command(context: CliContext, file: str | None) -> None:
+def command(context: CliContext, file: str | None, text: str) -> None:
     """Write a small, commented cluster file to FILE (or to the file that -c names). Overwrites nothing."""
     path = Path(file) if file else context.config_path if context.chosen else Path(NAME)
     if path.is_dir() or (file or "").endswith("/"):
         raise UsageError(f"{path} is a folder", f"name the file: gpucluster init {path / NAME}")
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(STARTER)
+            stream.write(text)
     except FileExistsError:
         raise UsageError(f"{path} exists already", "name another file: gpucluster init my-cluster.yaml") from None
     except OSError as error:

@@ -6,11 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from gpucluster import local_cloud
+from gpucluster import cdk, local_cloud, shipped
 from gpucluster.cli.context import CliContext
 from gpucluster.config import ClusterConfig
 from gpucluster.deployment import Deployment
@@ -49,6 +50,7 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
     if not local and (port or image):
         raise UsageError("--port and --image go with --local")
     tell = stopwatch()
+    cdk.fetch(tell)
     if local:
         start_local_cloud(context.config_path, config, port=port, image=image, wheels=wheels, tell=tell)
     began = time.monotonic()
@@ -165,6 +167,8 @@ def start_local_cloud(
     tell: Callable[[str], None],
 ) -> None:
     """Or finds one that answers at that port, and leaves that running at the end. Writes the record."""
+    if find_spec("moto") is None or find_spec("localcloud") is None:
+        raise UsageError("the local cloud is not installed", shipped.how_to_install_local_cloud())
     known = local_cloud.read(config_file, config.name)
     endpoint_url = f"http://127.0.0.1:{port or local_cloud.DEFAULT_PORT}"
     if known and port is None:

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpucluster import matrix
+from gpucluster import matrix, shipped
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.job import channels, container, preflight, ram, staging
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 JOBS = "/home/ubuntu/jobs"
 """On shared storage; a job's folder lies in it."""
 ENVIRONMENTS = "/home/gpucluster/envs"
-TEMPLATES = Path(__file__).parents[2] / "templates" / "job"
-LIBRARY = Path(__file__).parents[2] / "gpucluster_train"
+TEMPLATES = shipped.ROOT / "templates" / "job"
+LIBRARY = shipped.package("gpucluster_train")
 """For the ranks: it travels with every job, which puts it on their PYTHONPATH."""
 EXTENDED = ("PATH", "PYTHONPATH")
 """The job adds to these."""

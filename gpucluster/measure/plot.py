@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpucluster import shipped
 from gpucluster.errors import UsageError
 from gpucluster.measure.noise import Estimate
 from gpucluster.measure.report import Report, Row
@@ -25,7 +26,7 @@ def check(path: Path) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise UsageError("--plot needs matplotlib, which is not installed", "pip install 'gpucluster[plot]'") from None
+        raise UsageError("--plot needs matplotlib, which is not installed", shipped.how_to_install("plot")) from None
 
 
 def plot(found: Report, path: Path) -> None:

@@ -23,9 +23,7 @@ def _folder() -> Path:
     """Raises ImportError where cfn-lint is not installed."""
     found = importlib.util.find_spec("cfnlint")
     if found is None or not found.submodule_search_locations:
-        raise ImportError(
-            "cfn-lint, whose data the local cloud reads, is not installed: pip install 'gpucluster[local]'"
-        )
+        raise ImportError("cfn-lint, whose data the local cloud reads, is not installed: pip install cfn-lint")
     return Path(found.submodule_search_locations[0], "data", "schemas")
 
 

@@ -1,4 +1,4 @@
-"""Which wheels `make boot` collects, and when it compiles Horovod: the real script, with a Python that touches files."""
+"""Which wheels `make boot` collects, and when it compiles Horovod: the real script, and a Python that touches files."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import cdk, local_cloud
+from gpucluster import cdk, local_cloud, shipped
 from gpucluster.errors import GpuClusterError, UsageError
 
 RECORD = local_cloud.Record("http://127.0.0.1:5999", "mine", True, "secret")
@@ -16,7 +16,7 @@ RECORD = local_cloud.Record("http://127.0.0.1:5999", "mine", True, "secret")
 
 def test_cdk_runs_with_this_python_and_the_installed_node() -> None:
     argv = cdk.argv("deploy", "GpuCluster", config_file=Path("/x/cluster.yaml"), assembly=Path("/x/out"))
-    assert argv[0].endswith("/bin/node") and argv[1] == str(cdk.ROOT / "node_modules/aws-cdk/bin/cdk")
+    assert argv[0].endswith("/bin/node") and argv[1] == str(shipped.ROOT / "node_modules/aws-cdk/bin/cdk")
     assert argv[2:4] == ["deploy", "GpuCluster"]
     assert "config=/x/cluster.yaml" in argv and argv[argv.index("--output") + 1] == "/x/out"
     path = cdk.environment({}, {"PATH": "/usr/bin"})["PATH"].split(":")
@@ -26,15 +26,15 @@ def test_cdk_runs_with_this_python_and_the_installed_node() -> None:
 def test_the_cdk_command_line_is_pinned() -> None:
     """Newer ones have changed their output and their protocol with the library."""
 
-    package = json.loads((cdk.ROOT / "package.json").read_text())
-    lock = json.loads((cdk.ROOT / "package-lock.json").read_text())
+    package = json.loads((shipped.ROOT / "package.json").read_text())
+    lock = json.loads((shipped.ROOT / "package-lock.json").read_text())
     assert package["devDependencies"] == {"aws-cdk": "2.1148.1"}
     assert lock["packages"]["node_modules/aws-cdk"]["version"] == "2.1148.1"
     assert "resolved" not in str(lock), "a lock that names a registry's host works there only"
 
 
 def test_without_the_cdk_command_line_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cdk, "ROOT", tmp_path)
+    monkeypatch.setattr(shipped, "ROOT", tmp_path)
     with pytest.raises(UsageError) as caught:
         cdk.argv("deploy", config_file=Path("x"), assembly=Path("y"))
     assert "make setup" in str(caught.value.hint)

@@ -1,0 +1,56 @@
+"""Where the files lie that come with this package and are no modules of it, and how it was installed.
+
+In a checkout they lie at its top. A wheel has them in `gpucluster/_data` (setup.py puts them there), where nothing is
+written to: an installation may be read-only, and several clusters share it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_HERE = Path(__file__).resolve().parent
+_DATA = _HERE / "_data"
+
+INSTALLED = _DATA.is_dir()
+"""From a wheel, without a checkout."""
+ROOT = _DATA if INSTALLED else _HERE.parent
+"""Of bootstrap/, templates/, stacks/, examples/, app.py, cdk.json, package.json."""
+CACHE = Path("~/.cache/gpucluster").expanduser()
+
+
+def package(name: str) -> Path:
+    """The folder of a package of ours that travels to the cluster."""
+    return _HERE.parent / name
+
+
+def how_to_install(extra: str) -> str:
+    """What to type to get what an extra of this package brings. Never the bare name: at an index of packages it may be
+    somebody else's."""
+    return f"pip install '{_origin()}[{extra}]'" if INSTALLED else f"make setup in {ROOT}"
+
+
+def how_to_install_local_cloud() -> str:
+    """A distribution of its own, made and kept beside this one."""
+    if not INSTALLED:
+        return f"make setup in {ROOT}"
+    origin = _origin()
+    if not origin.endswith(".whl"):
+        return f"pip install '{origin}/localcloud'"
+    return f"pip install '{origin.replace('gpucluster-', 'gpucluster_localcloud-')}'"
+
+
+def _origin() -> str:
+    """The wheel or folder that this was installed from, as pip has noted it (PEP 610)."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        found = distribution("gpucluster")
+    except PackageNotFoundError:
+        return "PATH/OF/gpucluster.whl"
+    noted = json.loads(found.read_text("direct_url.json") or "{}")
+    url = urlsplit(str(noted.get("url", "")))
+    if url.scheme == "file":
+        return unquote(url.path)
+    return noted.get("url") or f"PATH/OF/gpucluster-{found.version}-py3-none-any.whl"
