@@ -39,6 +39,7 @@ class Deployment:
     told: list[str] = field(default_factory=list)
     lustre: set[str] | None = None
     """None where nobody is to ask for them."""
+    config_file: Path = Path("cluster.yaml")
 
     def file_systems(self) -> set[str]:
         assert self.lustre is not None
