@@ -65,9 +65,12 @@ wheel: ## both distributions as wheels, into dist/: pip install dist/gpucluster-
 demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 	@$(PYTHON) examples/demo
 
-test: ## every tier but nightly that this machine can run; CI=true makes a skipped tier fail
+# Tests that make check runs, and make test does not run again.
+CHECKS := tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py tests/unit/test_stacks_nag.py
+
+test: ## every tier but nightly that this machine can run, less what make check runs; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory boot
-	@$(PYTEST) --nightly=$(NIGHTLY)
+	@$(PYTEST) --nightly=$(NIGHTLY) $(CHECKS:%=--ignore=%)
 
 test-all: boot ## every tier; stamps the nightly tests that pass
 	@$(PYTEST) --nightly=all --stamp
@@ -89,8 +92,8 @@ lint: python ## ruff, mypy, import-linter
 	lint-imports --config localcloud/pyproject.toml
 	cd bootstrap && lint-imports
 
-check: lint node ## lint, shellcheck, cfn-lint, cdk-nag; make test runs the last three too
-	python -m pytest -q tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py tests/unit/test_stacks_nag.py
+check: lint node ## lint, shellcheck, cfn-lint, cdk-nag
+	$(PYTEST) -q $(CHECKS)
 
 GOLDEN_TESTS := tests/unit/test_render.py tests/unit/test_job_script.py tests/unit/test_stacks_snapshot.py tests/unit/test_config_files.py tests/unit/test_validators.py
 
