@@ -105,8 +105,8 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         yield Row(HEAD, f"IAM5[Resource::{shared}]", "a subnet that is shared is in its owner's account")
     for system in config.lustre_with_jobs:
         yield from _of_file_system(f"Storage/{construct_ids.of_mount(system.mount)}/HeadPolicy/Resource", config)
-    for storage in config.storage:
-        yield Row(f"Storage/{construct_ids.of_mount(storage.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
+    if config.ram:
+        yield Row(f"Storage/{construct_ids.of_mount(config.ram.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
     if config.software.cache:
         prefix = str(S3Uri.of(config.software.cache)).removeprefix(S3)
         kept = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
