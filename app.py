@@ -22,7 +22,7 @@ import aws_cdk as cdk
 from gpucluster import config
 from gpucluster.baking import builder
 from gpucluster.errors import ConfigError
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 from stacks.cluster import GpuCluster
 
 app = cdk.App()

@@ -39,7 +39,7 @@ class Cluster:
         return self.run("ssh", "--", script)
 
     def client(self, service: str) -> Any:
-        from gpucluster import aws
+        from gpucluster.cluster import aws
         from gpucluster.config import load
 
         return aws.connect(load(self._file)).client(service)

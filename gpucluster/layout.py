@@ -11,7 +11,7 @@ from typing import Literal
 from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Storage, models
 from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
-from gpucluster.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
 
 @dataclass(frozen=True)

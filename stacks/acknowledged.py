@@ -12,9 +12,9 @@ from typing import NamedTuple
 import aws_cdk as cdk
 from constructs import IConstruct
 
-from gpucluster import watching
 from gpucluster.addresses import S3, S3Uri
 from gpucluster.config import ClusterConfig, construct_ids
+from gpucluster.render import watching
 from stacks.storage import fsx_jobs
 
 

@@ -71,8 +71,8 @@ def _notifications(email: str) -> list[CfnBudget.NotificationWithSubscribersProp
 class StopLaunches(Construct):
     """At the limit AWS Budgets forbids the head node to launch. Nodes that run go on, and so does the head.
 
-    `gpucluster up` takes that back with more money (`gpucluster.budget_stop`); so does who reverses the action in the
-    billing console, or with `aws budgets execute-budget-action`.
+    `gpucluster up` takes that back with more money (`gpucluster.cluster.budget_stop`); so does who reverses the action
+    in the billing console, or with `aws budgets execute-budget-action`.
     """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, name: str, email: str) -> None:

@@ -13,7 +13,7 @@ from constructs import Construct
 from gpucluster import render
 from gpucluster.baking import recipe
 from gpucluster.config import ClusterConfig
-from gpucluster.instances import InstanceType
+from gpucluster.hardware.instances import InstanceType
 from stacks import encryption, roles
 from stacks.acknowledged import BUILDER_ROWS, acknowledge
 from stacks.bundle import Bundle, Parameters

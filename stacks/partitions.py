@@ -14,7 +14,7 @@ from constructs import Construct
 from gpucluster import layout as expanded
 from gpucluster import render
 from gpucluster.config.construct_ids import pascal
-from gpucluster.instances import EfaMode, InstanceType, efa_layout
+from gpucluster.hardware.instances import EfaMode, InstanceType, efa_layout
 from gpucluster.layout import Layout
 from stacks.encryption import key_arn
 from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image

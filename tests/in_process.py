@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gpucluster.errors import RemoteError
-from gpucluster.remote import Completed
+from gpucluster.head.remote import Completed
 
 
 class InProcessRemote:

@@ -61,7 +61,7 @@ def image_builder(app: cdk.App, cluster: ClusterConfig) -> None:
     from synthesis import ACCOUNT
 
     from gpucluster.baking import builder
-    from gpucluster.instances import INSTANCE_TYPES
+    from gpucluster.hardware.instances import INSTANCE_TYPES
     from stacks.builder import ImageBuilder
 
     config, machine = builder(cluster), INSTANCE_TYPES[cluster.head_node.instance_type]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpucluster import aws, config, stack
+from gpucluster import config
+from gpucluster.cluster import aws, stack
 
 TAG = "gpucluster:cluster"
 Page = dict[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpucluster import config as cluster_config
-from gpucluster import plan
+from gpucluster.cluster import plan
 from gpucluster.layout import expand
 
 CLUSTER = "GpuClusterProof"

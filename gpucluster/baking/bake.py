@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gpucluster.baking.pins import Baking
-from gpucluster.deployment import Deployment
+from gpucluster.cluster.deployment import Deployment
 from gpucluster.errors import CloudError
 
 WAITING = {"Delay": 5, "MaxAttempts": 720}

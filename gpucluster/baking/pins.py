@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster import cdk
+from gpucluster.cluster import cdk
 from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 
 _KEY = re.compile(

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from gpucluster import matrix, render
+from gpucluster import render
 from gpucluster.config import ClusterConfig
-from gpucluster.instances import InstanceType
+from gpucluster.hardware import software
+from gpucluster.hardware.instances import InstanceType
 
 INSTALLS = (
     "apt_timers",
@@ -69,13 +70,13 @@ NO_EXTRAS = Extras()
 
 def parts(machine: InstanceType) -> str:
     """What a plain image gets on such a builder, not on every other: `open-efa-nvswitch-gdrcopy`, `cpu`."""
-    row = matrix.machine(machine)
+    row = software.machine(machine)
     has = {
         row.kernel_module if row else "cpu": True,
         "efa": machine.efa_interfaces > 0,
-        "nvswitch": matrix.has_nvswitch(machine),
-        "nvlsm": matrix.has_nvlink_subnet_manager(machine),
-        "gdrcopy": matrix.uses_gdrcopy(machine),
+        "nvswitch": software.has_nvswitch(machine),
+        "nvlsm": software.has_nvlink_subnet_manager(machine),
+        "gdrcopy": software.uses_gdrcopy(machine),
     }
     return "-".join(name for name, there in has.items() if there)
 
@@ -87,7 +88,7 @@ def recipe(extras: Extras = NO_EXTRAS) -> str:
 
 @cache  # behind a function of its own: mypy takes any argument for right where a cached one is called
 def _recipe(extras: Extras) -> str:
-    versions = (matrix.MACHINES, matrix.EFA, matrix.OFI_NCCL, matrix.ENROOT, matrix.PYXIS)
+    versions = (software.MACHINES, software.EFA, software.OFI_NCCL, software.ENROOT, software.PYXIS)
     return render.version({**_files("", "", extras), "versions": repr(versions)})
 
 

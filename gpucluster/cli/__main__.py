@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from gpucluster.start import main
+from gpucluster.cli import main
 
 sys.exit(main())

@@ -19,11 +19,11 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
 if TYPE_CHECKING:
     from gpucluster.config import ClusterConfig
+    from gpucluster.head.remote import Remote
     from gpucluster.job import JobSpec
     from gpucluster.measure.report import Report
     from gpucluster.measure.runs import Run
     from gpucluster.measure.settings import Setting
-    from gpucluster.remote import Remote
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[int]:
@@ -154,9 +154,9 @@ class _Bench:
         return report(runs, metrics, real, per_rank), cut_short
 
     def submitter(self, remote: Remote) -> Callable[[Setting], tuple[str, int]]:
-        from gpucluster import submission
         from gpucluster.job import SbatchRequest
         from gpucluster.job.script import folder_name, folder_path
+        from gpucluster.submission import submit as submission
 
         def submit(setting: Setting) -> tuple[str, int]:
             spec = self.specs[setting]

@@ -6,10 +6,11 @@ import json
 
 import click
 
-from gpucluster import jobs, slurm
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.job_id import job_id as job_number
+from gpucluster.following import jobs
+from gpucluster.head import slurm
 
 
 @click.command()

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucluster import cdk, updates
+from gpucluster import updates
+from gpucluster.cluster import cdk
+from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig
-from gpucluster.deployment import Deployment
 from gpucluster.errors import CloudError, RemoteError, UsageError
-from gpucluster.remote import SshRemote
+from gpucluster.head.remote import SshRemote
 from gpucluster.updates import Change, Effect
 
 Tell = Callable[[str], None]
@@ -109,7 +110,7 @@ def nodes_out_of_service(
 def _drained(
     comparison: Comparison, old: ClusterConfig, connection: _Connection, deployment: Deployment, tell: Tell
 ) -> Iterator[None]:
-    from gpucluster.draining import Drained, kept_out_of_service, nodes_above
+    from gpucluster.cluster.draining import Drained, kept_out_of_service, nodes_above
     from gpucluster.layout import expand
 
     powered_down, sizes = updates.drains(comparison.changes, old), expand(old).sizes
@@ -131,7 +132,7 @@ def _drained(
 
 def _wait_for_head(connection: _Connection, tell: Tell) -> None:
     """Until Slurm's controller answers there. Raises RemoteError."""
-    from gpucluster import slurm
+    from gpucluster.head import slurm
 
     tell("waiting for Slurm on the head node")
     connection.renew()  # it may be another one now
@@ -170,7 +171,7 @@ def _refuse_while_jobs_run(connection: _Connection, hint: str) -> None:
 
 
 def _running_jobs(connection: _Connection) -> Sequence[str]:
-    from gpucluster.draining import running
+    from gpucluster.cluster.draining import running
 
     return [f"{job.job_id} ({job.name})" for job in running(connection())]
 
@@ -183,7 +184,7 @@ class _Connection:
         self._remote: SshRemote | None = None
 
     def __call__(self) -> SshRemote:
-        from gpucluster import aws
+        from gpucluster.cluster import aws
 
         if self._remote is None:
             self._remote = SshRemote(aws.connect(self._config, self._config_file).door())

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from gpucluster.cli.context import CliContext
 from gpucluster.config import ClusterConfig
-from gpucluster.remote import SshRemote
+from gpucluster.head.remote import SshRemote
 
 
 @contextmanager
 def head(context: CliContext, config: ClusterConfig | None = None) -> Iterator[SshRemote]:
     """Raises CloudError: not deployed, not running, not reachable."""
-    from gpucluster import aws
+    from gpucluster.cluster import aws
 
     remote = SshRemote(aws.connect(config or context.load(), context.config_path).door())
     try:

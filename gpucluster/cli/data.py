@@ -90,9 +90,9 @@ def shard(
 
 
 def _on_cluster(context: CliContext, options: Options, count: int, partition: str | None, follow: bool) -> int:
-    from gpucluster import shard_array
     from gpucluster.cli import following
     from gpucluster.cli.connection import head
+    from gpucluster.submission import shard_array
 
     config = context.load()
     request = shard_array.request(shard_array.with_own_lists(options), count, partition, config)
@@ -135,7 +135,7 @@ def verify(context: CliContext, target: str, quick: bool, workers: int | None) -
 
 def _reach_s3(context: CliContext, *urls: str) -> None:
     """The cluster's own S3, where it runs in a local cloud: boto3 of all processes finds it in the environment."""
-    from gpucluster import local_cloud
+    from gpucluster.cluster import local_cloud
 
     if not any(map(in_s3, urls)) or not context.config_path.exists():
         return

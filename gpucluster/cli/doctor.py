@@ -17,7 +17,8 @@ from pathlib import Path
 
 import click
 
-from gpucluster import cdk, shipped
+from gpucluster import shipped
+from gpucluster.cluster import cdk
 
 
 @dataclass(frozen=True)

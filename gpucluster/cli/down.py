@@ -11,14 +11,16 @@ from pathlib import Path
 
 import click
 
-from gpucluster import job_lustre, local_cloud, stack, unexported
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.up import deployment_of, stopwatch
+from gpucluster.cluster import local_cloud, stack
+from gpucluster.cluster.deletion import unexported
+from gpucluster.cluster.deletion.summary import what_goes_and_stays
+from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig
-from gpucluster.deletion import what_goes_and_stays
-from gpucluster.deployment import Deployment
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, CloudError, UsageError
+from gpucluster.head import job_lustre
 from gpucluster.updates import UnknownRecord
 
 
@@ -32,7 +34,7 @@ def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
 
     The last line on stdout is a JSON object: name, region, deleted.
     """
-    from gpucluster.aws import aws_errors
+    from gpucluster.cluster.aws import aws_errors
 
     if export and discard:
         raise UsageError("--export and --discard contradict each other", "keep one of the two")
@@ -66,7 +68,7 @@ def _gone(config: ClusterConfig) -> int:
 
 def _went_with_the_local_cloud(config_file: Path, config: ClusterConfig) -> bool:
     """Who has an account on AWS may have the cluster there too: then it is asked."""
-    from gpucluster import aws
+    from gpucluster.cluster import aws
 
     return local_cloud.ended(config_file, config.name) and aws.connect(config).session.get_credentials() is None
 
@@ -190,8 +192,8 @@ def _end_local_cloud(config_file: Path, config: ClusterConfig, record: local_clo
 
 def _forget_images(config_file: Path, config: ClusterConfig) -> None:
     """Where the cloud does not answer any more the entries stay, and the next `up` says so."""
-    from gpucluster import aws
     from gpucluster.baking import pins
+    from gpucluster.cluster import aws
     from gpucluster.errors import AwsError
 
     with suppress(AwsError), aws.aws_errors():

@@ -7,14 +7,15 @@ from dataclasses import asdict
 
 import click
 
-from gpucluster import environments, jobs
 from gpucluster.cli import following
 from gpucluster.cli.columns import columns
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
-from gpucluster.environments import Environment
 from gpucluster.errors import JobFailedError, UsageError
-from gpucluster.remote import Remote
+from gpucluster.following import jobs
+from gpucluster.head.remote import Remote
+from gpucluster.submission import environments
+from gpucluster.submission.environments import Environment
 
 VERIFY_TIMEOUT_S = 1200
 

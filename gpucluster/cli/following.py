@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gpucluster import jobs
-from gpucluster.remote import Remote
+from gpucluster.following import jobs
+from gpucluster.head.remote import Remote
 
 
 def tell(text: str) -> None:

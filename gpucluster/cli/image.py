@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpucluster import local_cloud
 from gpucluster.cli.columns import columns
 from gpucluster.cli.context import CliContext
+from gpucluster.cluster import local_cloud
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucluster.aws import Aws
     from gpucluster.baking.pins import Baking
+    from gpucluster.cluster.aws import Aws
+    from gpucluster.cluster.deployment import Deployment
     from gpucluster.config import ClusterConfig
-    from gpucluster.deployment import Deployment
 
 _AMI = re.compile(r"ami-[0-9a-f]{8,17}")
 
@@ -49,9 +49,9 @@ def build(
 
     The last line on stdout is a JSON object: image_id, base, recipe, built, pinned_in, seconds.
     """
-    from gpucluster.aws import aws_errors
     from gpucluster.baking import pins
     from gpucluster.cli.up import start_local_cloud, stopwatch
+    from gpucluster.cluster.aws import aws_errors
 
     config = context.load()
     if not local and (port or image):
@@ -76,9 +76,9 @@ def build(
 @click.pass_obj
 def list_(context: CliContext, as_json: bool) -> int:
     """List the account's baked images in the cluster's region, the newest first, and which of them nodes boot from."""
-    from gpucluster.aws import aws_errors
     from gpucluster.baking import bake, pins
     from gpucluster.baking.recipe import Extras, recipe
+    from gpucluster.cluster.aws import aws_errors
 
     config = context.load()
     with aws_errors():
@@ -111,7 +111,7 @@ def _row(image: Any, pinned: set[str], wanted: str) -> dict[str, str]:
 
 
 def _cloud(context: CliContext, config: ClusterConfig) -> Aws:
-    from gpucluster import aws
+    from gpucluster.cluster import aws
 
     return aws.connect(config, context.config_path)
 
@@ -125,7 +125,7 @@ def _image(name: str) -> str:
 
 
 def _type(name: str) -> str:
-    from gpucluster import instances
+    from gpucluster.hardware import instances
     from gpucluster.meant import did_you_mean
 
     if instances.find(name):
@@ -135,9 +135,9 @@ def _type(name: str) -> str:
 
 def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
     """The base is what CDK takes for that name: what it has pinned, else what it is about to find."""
-    from gpucluster import cdk
     from gpucluster.baking import pins
     from gpucluster.baking.recipe import Extras, recipe
+    from gpucluster.cluster import cdk
     from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 
     cloud = _cloud(context, config)
@@ -158,7 +158,7 @@ def _found_or_built(
     from gpucluster.baking import bake
     from gpucluster.baking.recipe import parts
     from gpucluster.cli.up import stopwatch
-    from gpucluster.instances import INSTANCE_TYPES
+    from gpucluster.hardware.instances import INSTANCE_TYPES
 
     tell, ec2 = stopwatch(), _cloud(context, config).client("ec2")
     here = dataclasses.replace(baking, parts=parts(INSTANCE_TYPES[machine]))

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from gpucluster import jobs, slurm
 from gpucluster.cli.columns import columns
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
+from gpucluster.following import jobs
+from gpucluster.head import slurm
 
 
 @click.command()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from gpucluster import jobs
 from gpucluster.cli import following
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.job_id import job_id as job_number
+from gpucluster.following import jobs
 
 
 @click.command()

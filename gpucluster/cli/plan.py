@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpucluster import plan
 from gpucluster.cli.context import CliContext
+from gpucluster.cluster import plan
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import CloudError, GpuClusterError
-from gpucluster.instances import PRICE_REGION, PRICES_AS_OF
+from gpucluster.hardware.instances import PRICE_REGION, PRICES_AS_OF
 from gpucluster.layout import expand
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def command(context: CliContext, as_json: bool) -> int:
 
 def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
     """What AWS says; None without credentials."""
-    from gpucluster import aws, online
+    from gpucluster.cluster import aws, online
 
     cloud = aws.connect(config, context.config_path)
     if cloud.session.get_credentials() is None:
@@ -75,9 +75,9 @@ def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
 
 def _refusal(context: CliContext, config: ClusterConfig, cloud: dict[str, Any] | None) -> GpuClusterError | None:
     """What `up` would raise before it touches anything."""
-    from gpucluster import aws, online
     from gpucluster.cli import changes
     from gpucluster.cli.up import refuse_lost_images
+    from gpucluster.cluster import aws, online
 
     if cloud is None:
         return None

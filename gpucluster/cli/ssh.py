@@ -20,7 +20,7 @@ def command(context: CliContext, words: tuple[str, ...]) -> int:
 
     The way in is EC2 Instance Connect: no key pair, no open port. The host key is checked.
     """
-    from gpucluster import terminal
+    from gpucluster.head import terminal
 
     with head(context) as remote:
         return terminal.run(remote.session(), remote_command(words)) if words else terminal.shell(remote.session())

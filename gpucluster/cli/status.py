@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
-from gpucluster import job_lustre, jobs, mounted, slurm
 from gpucluster.cli.columns import columns
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.jobs import live
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import CloudError
-from gpucluster.remote import Remote
+from gpucluster.following import jobs
+from gpucluster.head import job_lustre, mounted, slurm
+from gpucluster.head.remote import Remote
 
 Report = dict[str, Any]
 
@@ -37,8 +38,8 @@ def command(context: CliContext, as_json: bool) -> int:
 
 def gather(context: CliContext, config: ClusterConfig) -> Report:
     """What can be found out; `problem` says where that ended."""
-    from gpucluster import aws
-    from gpucluster.remote import SshRemote
+    from gpucluster.cluster import aws
+    from gpucluster.head.remote import SshRemote
 
     cloud = aws.connect(config, context.config_path)
     report: Report = {"cluster": config.name, "region": config.region, "stack": cloud.stack_status(), "head": None}

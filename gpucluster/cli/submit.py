@@ -167,8 +167,8 @@ def command(
     Prints one JSON line last: job_id and folder. With --follow the log comes before it, Ctrl-C detaches and the
     job goes on, and the exit code is 4 where the job failed.
     """
-    from gpucluster import snapshot
     from gpucluster.job import program
+    from gpucluster.submission import snapshot
 
     file, given = _split(words)
     spec, request, config = _request(
@@ -218,7 +218,7 @@ def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
     import shutil
     import tarfile
 
-    from gpucluster.submission import pack
+    from gpucluster.submission.submit import pack
 
     if target.exists():
         raise UsageError(f"--emit-only {target}: exists already", "name a new directory")
@@ -238,9 +238,9 @@ def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
 
 
 def _submit(context: CliContext, config: Any, request: SbatchRequest, workdir: Path | None, follow: bool) -> int:
-    from gpucluster import submission
     from gpucluster.cli import following
     from gpucluster.cli.connection import head
+    from gpucluster.submission import submit as submission
 
     packed = submission.pack(request, submission.secret_values(request.spec, os.environ), workdir)
     with head(context, config) as remote:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import click
 
-from gpucluster import cdk, local_cloud, shipped
+from gpucluster import shipped
 from gpucluster.cli.context import CliContext
+from gpucluster.cluster import cdk, local_cloud
+from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig
-from gpucluster.deployment import Deployment
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
 
 
@@ -43,8 +44,8 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
 
     The last line on stdout is a JSON object: name, region, changed, changes, outputs, seconds.
     """
-    from gpucluster.aws import aws_errors
     from gpucluster.cli import changes
+    from gpucluster.cluster.aws import aws_errors
 
     config = context.load()
     if not local and (port or image):
@@ -85,7 +86,7 @@ def stopwatch() -> Callable[[str], None]:
 
 def refuse_second_region(config_file: Path, config: ClusterConfig, deployment: Deployment) -> None:
     """In another region it would be a second cluster, and the first would go on and cost with no file that names it."""
-    from gpucluster import aws, stack
+    from gpucluster.cluster import aws, stack
 
     region = deployment.last_region()
     if region in (None, config.region):
@@ -100,7 +101,7 @@ def refuse_second_region(config_file: Path, config: ClusterConfig, deployment: D
 
 def ask_account(config_file: Path, config: ClusterConfig) -> None:
     """Before anything happens. Raises ConfigError or QuotaError for what AWS would refuse."""
-    from gpucluster import aws, online
+    from gpucluster.cluster import aws, online
 
     notices = online.ask(config, aws.connect(config, config_file))
     for notice in notices:
@@ -111,9 +112,9 @@ def ask_account(config_file: Path, config: ClusterConfig) -> None:
 
 def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
     """A baked image that was deregistered since it was pinned: every launch from it would fail."""
-    from gpucluster import aws
     from gpucluster.baking import pins
     from gpucluster.baking.recipe import Extras, recipe
+    from gpucluster.cluster import aws
 
     entries = pins.read(config_file)
     if not any("gpucluster-image:" in name for name in entries):
@@ -132,8 +133,8 @@ def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
 
 
 def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[str], None]) -> Deployment:
-    from gpucluster import aws
-    from gpucluster.deployment import Clients
+    from gpucluster.cluster import aws
+    from gpucluster.cluster.deployment import Clients
 
     cloud = aws.connect(config, config_file)
     record = local_cloud.read(config_file, config.name)

@@ -6,11 +6,11 @@ import json
 
 import click
 
-from gpucluster import jobs, why
 from gpucluster.cli.connection import head
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.job_id import job_id as job_number
-from gpucluster.remote import Remote
+from gpucluster.following import jobs, why
+from gpucluster.head.remote import Remote
 
 LOG_LINES = 15
 

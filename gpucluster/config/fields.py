@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from gpucluster.config.validators import Validator, first_paragraph, register
-from gpucluster.instances import INSTANCE_TYPES, not_supported
+from gpucluster.hardware.instances import INSTANCE_TYPES, not_supported
 from gpucluster.meant import did_you_mean
 
 Check = Callable[[str], str]

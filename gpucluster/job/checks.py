@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from gpucluster import matrix
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
+from gpucluster.hardware import software
 from gpucluster.job import channels, container, program, staging
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
@@ -133,7 +133,7 @@ def _environment(spec: JobSpec, partition: Partition | None, layout: Layout) -> 
 
 def _runs_on(framework: str, key: str, partition: Partition | None) -> Findings:
     types = partition.types if partition else ()
-    if matrix.environment(framework, types) is None:
+    if software.environment(framework, types) is None:
         names = ", ".join(each.name for each in types)
         yield Finding(
             (key,), f"no environment of {framework} runs on {names}", "docs/software.md lists what runs where"

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpucluster import matrix, shipped
+from gpucluster import shipped
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
 from gpucluster.config.storage import BeegfsRam
+from gpucluster.hardware import software
 from gpucluster.job import channels, container, preflight, ram, staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, choose
@@ -147,7 +148,7 @@ def folder_path(name: str) -> str:
 def _environment_on(spec: JobSpec, partition: Partition) -> str:
     if container.replaces_environment(spec):
         return ""
-    environment = matrix.environment(spec.framework or "", partition.types)
+    environment = software.environment(spec.framework or "", partition.types)
     if environment is None:
         raise ValueError(f"no environment of {spec.framework} on {partition.name}: `load` refuses this")
     return environment.name

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpucluster import jobs, slurm
+from gpucluster.following import jobs
+from gpucluster.head import slurm
+from gpucluster.head.remote import Remote
 from gpucluster.measure.settings import Setting
-from gpucluster.remote import Remote
 
 THROUGHPUT = "throughput"
 """The metric that is the speed; every other is compared as what the run came to."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from gpucluster import watching
 from gpucluster.config import ClusterConfig
+from gpucluster.render import watching
 from stacks.monitoring.metrics import FileSystem, Metric, of_cluster, of_file_system, of_head
 
 Widget = dict[str, Any]

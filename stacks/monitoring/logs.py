@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpucluster import watching
+from gpucluster.render import watching
 from stacks.context import Context
 from stacks.encryption import key_arn
 

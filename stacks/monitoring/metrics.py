@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpucluster import watching
+from gpucluster.render import watching
 
 GIB = 1024**3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
-from gpucluster import watching
+from gpucluster.render import watching
 from stacks.context import Context
 from stacks.roles import allow
 

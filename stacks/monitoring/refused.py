@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpucluster import watching
+from gpucluster.render import watching
 from stacks.context import Context
 
 LOG = "refused-traffic"

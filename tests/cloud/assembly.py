@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster import cdk as command_line
-from gpucluster import config, stack
+from gpucluster import config
+from gpucluster.cluster import cdk as command_line
+from gpucluster.cluster import stack
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 PLACEHOLDERS = {"${AWS::Partition}": "aws", "${AWS::AccountId}": ACCOUNT, "${AWS::Region}": REGION}

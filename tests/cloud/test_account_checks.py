@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from gpucluster.cluster.online import LiveAccount
 from gpucluster.config import loads
 from gpucluster.config.checks import Outcome, check_online
-from gpucluster.online import LiveAccount
 from localcloud.tests.place import TRUST, ZONE, Place
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,7 +228,7 @@ def up(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def file(control_plane: Any, tmp_path: Path) -> Path:
-    from gpucluster import local_cloud
+    from gpucluster.cluster import local_cloud
 
     found = tmp_path / "cluster.yaml"
     partition = {"name": "train", "instance_types": ["p4d.24xlarge"], "max_nodes": 2}

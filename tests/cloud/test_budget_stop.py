@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpucluster import local_cloud, stack
+from gpucluster.cluster import local_cloud, stack
 from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]

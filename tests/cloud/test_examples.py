@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpucluster import cdk, local_cloud
+from gpucluster.cluster import cdk, local_cloud
 from localcloud.tests.census import census
 from localcloud.tests.place import DLAMI
 from tests.cloud.assembly import InProcess

@@ -43,7 +43,7 @@ class Cluster:
         return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
 
     def cdk(self, verb: str, *options: str) -> subprocess.CompletedProcess[str]:
-        from gpucluster import cdk, local_cloud
+        from gpucluster.cluster import cdk, local_cloud
 
         record = local_cloud.read(self.file, NAME)
         argv = cdk.argv(verb, NAME, *options, config_file=self.file, assembly=self.file.parent / "cdk.out")
@@ -51,7 +51,7 @@ class Cluster:
         return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
 
     def status(self) -> str | None:
-        from gpucluster import stack
+        from gpucluster.cluster import stack
 
         return stack.status(self.control_plane.client("cloudformation"), NAME)
 
@@ -66,7 +66,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
-    from gpucluster import local_cloud
+    from gpucluster.cluster import local_cloud
 
     found = Cluster(tmp_path / "cluster.yaml", control_plane)
     found.describe()

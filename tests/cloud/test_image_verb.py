@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpucluster import local_cloud
 from gpucluster.baking import bake, pins, recipe
 from gpucluster.cli import main
 from gpucluster.cli.up import refuse_lost_images
+from gpucluster.cluster import local_cloud
 from gpucluster.config import load
 from gpucluster.errors import UsageError
 from localcloud.tests.place import Place

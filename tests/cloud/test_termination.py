@@ -49,12 +49,12 @@ class Cluster:
             os.close(theirs)
 
     def status(self) -> str | None:
-        from gpucluster import stack
+        from gpucluster.cluster import stack
 
         return stack.status(self.cloud.client("cloudformation"), NAME)
 
     def ids(self, resource_type: str) -> list[str]:
-        from gpucluster import stack
+        from gpucluster.cluster import stack
 
         return stack.physical_ids(self.cloud.client("cloudformation"), NAME, resource_type)
 
@@ -103,7 +103,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
-    from gpucluster import local_cloud
+    from gpucluster.cluster import local_cloud
 
     found = Cluster(tmp_path / "cluster.yaml", control_plane)
     found.file.write_text(CLUSTER)

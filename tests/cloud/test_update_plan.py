@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpucluster import local_cloud, stack, updates
+from gpucluster import updates
+from gpucluster.cluster import local_cloud, stack
 from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]

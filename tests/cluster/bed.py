@@ -17,10 +17,10 @@ from typing import Any
 
 import boto3
 
-from gpucluster import aws
 from gpucluster.cli.ssh import remote_command
+from gpucluster.cluster import aws
 from gpucluster.config import load
-from gpucluster.remote import SshRemote
+from gpucluster.head.remote import SshRemote
 from localcloud import state
 from localcloud.tests import cdk_project
 from localcloud.tests.patience import stretched

@@ -14,7 +14,7 @@ SUBJECTS = [
     "localcloud/state.py",
     "localcloud/process/verbs.py",
     "localcloud/machines/leftovers.py",
-    "gpucluster/local_cloud.py",
+    "gpucluster/cluster/local_cloud.py",
 ]
 
 

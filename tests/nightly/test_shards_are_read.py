@@ -13,7 +13,7 @@ from test_data_shards import SAMPLES, draw_images, shard
 
 SUBJECTS = [
     "gpucluster/data/*",
-    "gpucluster/shard_array.py",
+    "gpucluster/submission/shard_array.py",
     "templates/job/shard.sbatch",
     "tests/cluster/test_data_shards.py",
     "tests/cluster/programs/read_*.py",

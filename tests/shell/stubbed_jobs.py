@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
-from gpucluster.submission import folder_files
+from gpucluster.submission.submit import folder_files
 from localcloud.tests import patience
 
 CONFIG = loads(

@@ -16,7 +16,7 @@ import pytest
 from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
-from gpucluster.shard_array import request, submit, with_own_lists
+from gpucluster.submission.shard_array import request, submit, with_own_lists
 from tests.in_process import InProcessRemote
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,7 +132,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "calls").touch()
     monkeypatch.setenv("STUBS", str(tmp_path))
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
-    monkeypatch.setattr("gpucluster.shard_array.JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setattr("gpucluster.submission.shard_array.JOBS", str(tmp_path / "jobs"))
     return tmp_path / "jobs"
 
 

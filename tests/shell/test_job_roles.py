@@ -14,7 +14,7 @@ import pytest
 
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
-from gpucluster.submission import folder_files
+from gpucluster.submission.submit import folder_files
 
 CONFIG = """
 name: Test

@@ -11,7 +11,7 @@ import pytest
 
 from gpucluster import config, render
 from gpucluster.baking import recipe
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = sorted((ROOT / "bootstrap/steps").glob("*.sh"))

@@ -11,7 +11,7 @@ import pytest
 from test_steps import OWNER, STEPS, Machine
 
 from gpucluster import render
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 from localcloud.ec2 import catalogue
 from localcloud.machines.image import GUEST_FILES
 from localcloud.tests.recorded import record, recorded

@@ -25,7 +25,7 @@ def new_key() -> paramiko.Ed25519Key:
 
 
 class Head:
-    """A `gpucluster.remote.Door` to itself. Pushed keys are good for `key_valid_s`; `cut()` ends every tunnel."""
+    """A `gpucluster.head.remote.Door` to itself. Pushed keys are good for `key_valid_s`; `cut()` ends every tunnel."""
 
     def __init__(self) -> None:
         self.key = new_key()

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from gpucluster import aws
+from gpucluster.cluster import aws
 from gpucluster.config import loads
 from gpucluster.errors import AwsError, CloudError, NotDeployedError
 

@@ -12,7 +12,7 @@ from synthesis import ACCOUNT, AMI, lookups
 
 from gpucluster import config
 from gpucluster.baking import builder, pins, recipe
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 BAKED = "ami-0bbbbbbbbbbbbbbbb"
 REGION = "us-east-1"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import beegfs, config, render
+from gpucluster import config, render
 from gpucluster.config.storage.beegfs.sizes import memory_gib, metadata_gib
+from gpucluster.render import beegfs
 
 CLUSTER = """\
 name: c

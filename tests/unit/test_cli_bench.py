@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import jobs, submission
 from gpucluster.cli import connection, main
+from gpucluster.following import jobs
+from gpucluster.head.remote import Completed
 from gpucluster.job import script
 from gpucluster.measure import runs
-from gpucluster.remote import Completed
+from gpucluster.submission import submit
 from tests.in_process import InProcessRemote
 
 CLUSTER = """
@@ -65,7 +66,7 @@ def bench(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     for module in (jobs, script):
         monkeypatch.setattr(module, "JOBS", str(tmp_path / "jobs"))
-    monkeypatch.setattr(submission, "ENVIRONMENTS", str(tmp_path / "envs"), raising=False)
+    monkeypatch.setattr(submit, "ENVIRONMENTS", str(tmp_path / "envs"), raising=False)
     (tmp_path / "envs" / ".wanted" / "torch").mkdir(parents=True)
     (tmp_path / "envs" / ".wanted" / "torch" / "complete").touch()
     monkeypatch.setattr(jobs, "POLL_S", 0.0)

@@ -13,10 +13,10 @@ import pytest
 from gpucluster import config, updates
 from gpucluster.cli import changes
 from gpucluster.cli.changes import Comparison
-from gpucluster.deployment import Clients
-from gpucluster.deployment import Deployment as RealDeployment
+from gpucluster.cluster.deployment import Clients
+from gpucluster.cluster.deployment import Deployment as RealDeployment
 from gpucluster.errors import UsageError
-from gpucluster.remote import Completed
+from gpucluster.head.remote import Completed
 from gpucluster.updates import LiveNode
 
 CLUSTER = """

@@ -7,10 +7,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from gpucluster import slurm
 from gpucluster.cli import cancel, doctor, jobs, ssh, status
 from gpucluster.cli.context import CliContext
-from gpucluster.jobs import Past
+from gpucluster.following.jobs import Past
+from gpucluster.head import slurm
 
 Captured = pytest.CaptureFixture[str]
 

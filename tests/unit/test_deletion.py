@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpucluster.cluster.deletion.summary import what_goes, what_stays
 from gpucluster.config import ClusterConfig, loads
-from gpucluster.deletion import what_goes, what_stays
 
 SMALL = """
 name: Small

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import cdk, local_cloud, shipped
+from gpucluster import shipped
+from gpucluster.cluster import cdk, local_cloud
 from gpucluster.errors import GpuClusterError, UsageError
 
 RECORD = local_cloud.Record("http://127.0.0.1:5999", "mine", True, "secret")

@@ -7,14 +7,15 @@ from contextlib import nullcontext
 
 import pytest
 
-from gpucluster import job_lustre, unexported
 from gpucluster.cli import down
 from gpucluster.cli.context import CliContext
+from gpucluster.cluster.deletion import unexported
+from gpucluster.cluster.deletion.summary import what_goes, what_stays
+from gpucluster.cluster.deletion.unexported import Folder
 from gpucluster.config import ClusterConfig, loads
-from gpucluster.deletion import what_goes, what_stays
 from gpucluster.errors import CloudError, UsageError
-from gpucluster.remote import Completed
-from gpucluster.unexported import Folder
+from gpucluster.head import job_lustre
+from gpucluster.head.remote import Completed
 
 CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 BURST = CLUSTER + (
@@ -83,7 +84,9 @@ def take_down(
     return deployment.did
 
 
-@pytest.mark.parametrize(("discard", "asked"), [(False, "job_lustre end"), (True, "job_lustre end --discard")])
+@pytest.mark.parametrize(
+    ("discard", "asked"), [(False, "lustre.for_jobs end"), (True, "lustre.for_jobs end --discard")]
+)
 def test_they_are_deleted_before_the_stack(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], discard: bool, asked: str
 ) -> None:

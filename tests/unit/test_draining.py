@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from gpucluster import draining, slurm
-from gpucluster.draining import REASON, Drained, kept_out_of_service, nodes_above
+from gpucluster.cluster import draining
+from gpucluster.cluster.draining import REASON, Drained, kept_out_of_service, nodes_above
 from gpucluster.errors import RemoteError
-from gpucluster.remote import Completed
+from gpucluster.head import slurm
+from gpucluster.head.remote import Completed
 
 NODES = ["train-1", "train-2", "train-3", "cpu-1"]
 

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from gpucluster import matrix
+from gpucluster.hardware import software
 
 LOCKS = sorted((Path(__file__).resolve().parents[2] / "bootstrap/environments").glob("*.txt"))
 
@@ -35,7 +35,7 @@ def cuda(lock: Path) -> int | None:
 
 
 def test_every_environment_has_a_lock() -> None:
-    assert sorted(lock.stem for lock in LOCKS) == sorted(each.name for each in matrix.ENVIRONMENTS)
+    assert sorted(lock.stem for lock in LOCKS) == sorted(each.name for each in software.ENVIRONMENTS)
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
@@ -52,10 +52,10 @@ def test_a_lock_has_pins_alone_each_once_and_in_order(lock: Path) -> None:
     assert lines == sorted(lines) and len(pins(lock)) == len(lines)
 
 
-@pytest.mark.parametrize("environment", matrix.ENVIRONMENTS, ids=lambda each: each.name)
-def test_an_environment_for_gpus_brings_its_cuda_and_the_driver_runs_it(environment: matrix.Environment) -> None:
+@pytest.mark.parametrize("environment", software.ENVIRONMENTS, ids=lambda each: each.name)
+def test_an_environment_for_gpus_brings_its_cuda_and_the_driver_runs_it(environment: software.Environment) -> None:
     lock = next(lock for lock in LOCKS if lock.stem == environment.name)
-    rows = [row for row in matrix.MACHINES if set(row.families) & set(environment.families)]
+    rows = [row for row in software.MACHINES if set(row.families) & set(environment.families)]
     major = cuda(lock)
     assert (major is not None) == bool(rows)
     for row in rows:
@@ -66,6 +66,6 @@ def test_horovod_of_torch_finds_a_compiler_of_its_cuda() -> None:
     """On every machine that it is for, the toolkit is of the major version that torch was built for."""
     for name in ("horovod", "horovod-volta"):
         (lock,) = (lock for lock in LOCKS if lock.stem == name)
-        families = next(each.families for each in matrix.ENVIRONMENTS if each.name == name)
-        for row in (row for row in matrix.MACHINES if set(row.families) & set(families)):
+        families = next(each.families for each in software.ENVIRONMENTS if each.name == name)
+        for row in (row for row in software.MACHINES if set(row.families) & set(families)):
             assert {Version(row.cuda.least).major, Version(row.cuda.installed).major} == {cuda(lock)}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES as CATALOGUE
 
-from gpucluster.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout
+from gpucluster.hardware.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.networks import interfaces
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from gpucluster_node.lustre import directives
 
-from gpucluster import shard_array
 from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
 from gpucluster.job import SbatchRequest, load, preflight, staging
+from gpucluster.submission import shard_array
 
 FOLDER = "/home/ubuntu/jobs/train-20261121-120000-4f1a"
 CLUSTER = """

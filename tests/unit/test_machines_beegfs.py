@@ -9,7 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from gpucluster import beegfs, config, render
+from gpucluster import config, render
+from gpucluster.render import beegfs
 from localcloud.machines.image import GUEST_FILES
 
 PROGRAM = GUEST_FILES / "usr/lib/localcloud/beegfs-services"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpucluster import config, watching
+from gpucluster import config
+from gpucluster.render import watching
 
 PROGRAM = Path(__file__).resolve().parents[2] / "localcloud/machines/guest/usr/lib/localcloud/cloudwatch-agent"
 TEXT = "{name: Mine, region: us-east-1, partitions: [{name: a, instance_types: [g5.xlarge], max_nodes: 1}]}"

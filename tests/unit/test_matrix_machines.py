@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from gpucluster import matrix, render
-from gpucluster.instances import INSTANCE_TYPES, InstanceType
+from gpucluster import render
+from gpucluster.hardware import software
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
 GPU_TYPES = [each for each in INSTANCE_TYPES.values() if each.gpus]
 
@@ -18,15 +19,15 @@ def parts(version: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("type_", GPU_TYPES, ids=lambda each: each.name)
 def test_every_gpu_type_has_one_row(type_: InstanceType) -> None:
-    family = matrix.FAMILIES[type_.gpu_model]
-    assert [family in each.families for each in matrix.MACHINES].count(True) == 1
-    assert matrix.machine(type_) is not None
+    family = software.FAMILIES[type_.gpu_model]
+    assert [family in each.families for each in software.MACHINES].count(True) == 1
+    assert software.machine(type_) is not None
 
 
-@pytest.mark.parametrize("row", matrix.MACHINES, ids=lambda each: each.families[0])
+@pytest.mark.parametrize("row", software.MACHINES, ids=lambda each: each.families[0])
 @pytest.mark.parametrize("component", ["driver", "cuda", "nccl", "gdrcopy", "dcgm"])
-def test_what_is_installed_is_accepted(row: matrix.Machine, component: str) -> None:
-    versions: matrix.Versions = getattr(row, component)
+def test_what_is_installed_is_accepted(row: software.Machine, component: str) -> None:
+    versions: software.Versions = getattr(row, component)
     installed = parts(versions.installed)
     assert installed >= parts(versions.least)[: len(installed)]
     assert not versions.below or installed < parts(versions.below)
@@ -34,8 +35,8 @@ def test_what_is_installed_is_accepted(row: matrix.Machine, component: str) -> N
 
 def test_v100_is_a_row_apart() -> None:
     """No driver after 580 and no CUDA after 12 knows it, and NVIDIA's open modules never did."""
-    volta = matrix.machine(INSTANCE_TYPES["p3dn.24xlarge"])
-    modern = matrix.machine(INSTANCE_TYPES["p5.48xlarge"])
+    volta = software.machine(INSTANCE_TYPES["p3dn.24xlarge"])
+    modern = software.machine(INSTANCE_TYPES["p5.48xlarge"])
     assert volta and modern and volta is not modern
     assert (volta.kernel_module, modern.kernel_module) == ("proprietary", "open")
     assert parts(volta.driver.below) <= (590,) and parts(volta.cuda.below) == (13,)
@@ -52,11 +53,11 @@ def test_v100_is_a_row_apart() -> None:
 )  # fmt: skip
 def test_nvswitch_and_gdrcopy(name: str, nvswitch: bool, gdrcopy: bool) -> None:
     type_ = INSTANCE_TYPES[name]
-    assert (matrix.has_nvswitch(type_), matrix.uses_gdrcopy(type_)) == (nvswitch, gdrcopy)
+    assert (software.has_nvswitch(type_), software.uses_gdrcopy(type_)) == (nvswitch, gdrcopy)
 
 
 def test_only_p6_needs_nvlinks_subnet_manager() -> None:
-    named = {name for name, type_ in INSTANCE_TYPES.items() if matrix.has_nvlink_subnet_manager(type_)}
+    named = {name for name, type_ in INSTANCE_TYPES.items() if software.has_nvlink_subnet_manager(type_)}
     assert named == {"p6-b200.48xlarge", "p6-b300.48xlarge"}
     assert "NVLSM=yes" in render.machine(INSTANCE_TYPES["p6-b200.48xlarge"])
     assert "NVLSM" not in render.machine(INSTANCE_TYPES["p5.48xlarge"])
@@ -67,7 +68,7 @@ OBSOLETE = {"FI_PROVIDER", "FI_EFA_USE_DEVICE_RDMA", "FI_EFA_FORK_SAFE", "RDMAV_
 
 @pytest.mark.parametrize("type_", INSTANCE_TYPES.values(), ids=lambda each: each.name)
 def test_jobs_are_told_little(type_: InstanceType) -> None:
-    told = matrix.job_environment(type_)
+    told = software.job_environment(type_)
     assert not told.keys() & OBSOLETE
     assert bool(told) == bool(type_.gpus)
     assert ("NCCL_SHM_USE_CUDA_MEMCPY" in told) == (type_.gpu_model in ("a10g", "l4"))

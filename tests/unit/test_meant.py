@@ -6,7 +6,7 @@ import pytest
 
 from gpucluster.cli import VERBS
 from gpucluster.config.checks.cluster import REGIONS
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 from gpucluster.launchers import LAUNCHERS
 from gpucluster.meant import did_you_mean, near
 

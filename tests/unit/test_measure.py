@@ -7,7 +7,7 @@ import math
 import pytest
 
 from gpucluster.errors import UsageError
-from gpucluster.jobs import Ending
+from gpucluster.following.jobs import Ending
 from gpucluster.measure import plot
 from gpucluster.measure.doubts import doubts
 from gpucluster.measure.noise import Estimate, difference_noise, ratio_half_width, student_t

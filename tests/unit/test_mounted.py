@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from gpucluster import config, mounted
+from gpucluster import config
+from gpucluster.head import mounted
 
 CONFIG = config.loads(
     """

@@ -10,7 +10,7 @@ from gpucluster_node import storage
 
 from gpucluster import config, render
 from gpucluster.config.storage.fsx import lustre
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 BASE = """
 name: Mine

@@ -10,14 +10,14 @@ import pytest
 from online_cases import all_online
 from online_cases.case import Answers, Denied, Online, Scripted
 
-from gpucluster import online
+from gpucluster.cluster import online
 from gpucluster.config import loads
 from gpucluster.config.checks import every, findings
 from gpucluster.config.checks.online import images, quotas
 from gpucluster.config.checks.online.account import Refused
 from gpucluster.config.document import Finding, key_of
 from gpucluster.errors import ConfigError, Notice, QuotaError
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 CASES = all_online()
 ONLINE = sorted(name for name, each in every().items() if each.needs == "aws")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import config, plan
+from gpucluster import config
 from gpucluster.cli import main
+from gpucluster.cluster import plan
 from gpucluster.layout import expand
 
 CLUSTER = """

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import plan
+from gpucluster.cluster import plan
 from gpucluster.config import load
-from gpucluster.instances import PRICES_AS_OF
+from gpucluster.hardware.instances import PRICES_AS_OF
 from gpucluster.layout import expand
 
 ROOT = Path(__file__).resolve().parents[2]

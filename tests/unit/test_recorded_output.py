@@ -9,7 +9,7 @@ from gpucluster_node import slurm as node_slurm
 from gpucluster_node.lustre import hsm
 from test_preflight import NCCL, PROBE
 
-from gpucluster import slurm
+from gpucluster.head import slurm
 from localcloud.tests.recorded import RECORDS, record
 
 

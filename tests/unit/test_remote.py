@@ -9,7 +9,7 @@ import pytest
 from ssh_head import new_key, running_head
 
 from gpucluster.errors import RemoteError
-from gpucluster.remote import SshRemote
+from gpucluster.head.remote import SshRemote
 from tests.in_process import InProcessRemote
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -169,5 +169,5 @@ def test_no_key_stands_in_two_slurm_files() -> None:
 
 def test_quotes_survive_the_header() -> None:
     """Values enter a script once, quoted for the shell."""
-    environment = render._environment()
+    environment = render.files._environment()
     assert environment.from_string("{{ value | sh }}").render(value="it's $(x)") == "'it'\"'\"'s $(x)'"

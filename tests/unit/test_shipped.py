@@ -12,8 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpucluster import cdk, shipped
+from gpucluster import shipped
 from gpucluster.cli import main
+from gpucluster.cluster import cdk
 from gpucluster.config import load
 from gpucluster.errors import UsageError
 

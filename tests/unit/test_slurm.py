@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from gpucluster_node import slurm as node_slurm
 
-from gpucluster import slurm, why
-from gpucluster.jobs import Ending
+from gpucluster.following import why
+from gpucluster.following.jobs import Ending
+from gpucluster.head import slurm
 from localcloud.tests.recorded import record
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from gpucluster.cli import main
 from gpucluster.errors import UsageError
-from gpucluster.snapshot import code_files, leading_out
+from gpucluster.submission.snapshot import code_files, leading_out
 
 CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 AS_NOBODY = {

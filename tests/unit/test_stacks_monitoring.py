@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_stacks_roles import allowing, flat, resources, statements
 
-from gpucluster import watching
+from gpucluster.render import watching
 
 Template = dict[str, Any]
 TemplateOf = Callable[[str], Template]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpucluster import config, job_lustre, mounted
+from gpucluster import config
 from gpucluster.cli import status
-from gpucluster.remote import Completed
+from gpucluster.head import job_lustre, mounted
+from gpucluster.head.remote import Completed
 
 CONFIG = config.loads(
     """

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import jobs, snapshot, submission
 from gpucluster.config import loads
 from gpucluster.errors import GpuClusterError, JobFailedError, UsageError
+from gpucluster.following import jobs
 from gpucluster.job import SbatchRequest, load
+from gpucluster.submission import snapshot
+from gpucluster.submission import submit as submission
 from tests.in_process import InProcessRemote
 
 CONFIG = loads(

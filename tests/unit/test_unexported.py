@@ -11,12 +11,12 @@ import pytest
 from gpucluster_node.lustre import linked, staging
 from test_node_staging import EXPORTED, NEW, RELEASED, PlayedLfs
 
-from gpucluster import unexported
 from gpucluster.cli import down
 from gpucluster.cli.context import CliContext
+from gpucluster.cluster.deletion import unexported
 from gpucluster.config import ClusterConfig, loads
 from gpucluster.errors import RemoteError, UsageError
-from gpucluster.remote import Completed
+from gpucluster.head.remote import Completed
 
 CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 LINKS = (

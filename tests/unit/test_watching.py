@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from gpucluster_node.watch import agent_config, job_logs, publish
 
-from gpucluster import config, render, watching
+from gpucluster import config, render
+from gpucluster.render import watching
 
 TEXT = """
 name: Mine

@@ -8,7 +8,7 @@ from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import Budget, ClusterConfig
 from gpucluster.config.regions import WITHOUT_BUDGETS
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF
+from gpucluster.hardware.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF
 
 BUDGET = "Budget"
 

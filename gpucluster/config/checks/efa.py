@@ -6,7 +6,7 @@ from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
 SECTION = "EFA"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, HeadNode
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 HEAD = "Head node"
 

@@ -10,7 +10,7 @@ from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.section import NotValidated
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import InstanceType
+from gpucluster.hardware.instances import InstanceType
 
 SECTION = "Images"
 

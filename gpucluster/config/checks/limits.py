@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES, InstanceType, efa_layout
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layout
 
 SECTION = "Limits"
 

@@ -6,7 +6,7 @@ from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF, InstanceType
+from gpucluster.hardware.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF, InstanceType
 
 SECTION = "Partitions"
 SERVERS = "Parameter servers"

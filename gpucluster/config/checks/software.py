@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Software
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 SOFTWARE = "Software"
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 from validator_cases.case import Case, cluster, partition
 
 WITHOUT_GPUS = [name for name, type_ in INSTANCE_TYPES.items() if not type_.gpus]

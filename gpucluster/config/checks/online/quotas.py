@@ -12,7 +12,7 @@ from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import FsxLustre
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 QUOTAS = "Quotas (asks AWS)"
 """What stops `up` under this heading is no fault of the file: it ends with the exit code of capacity."""

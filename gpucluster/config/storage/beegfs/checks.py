@@ -9,7 +9,7 @@ from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.beegfs.sizes import memory_gib, metadata_gib
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import InstanceType
+from gpucluster.hardware.instances import InstanceType
 
 BEEGFS = "BeeGFS in memory"
 DOC = "https://doc.beegfs.io/latest"

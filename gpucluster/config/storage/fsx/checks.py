@@ -9,7 +9,7 @@ from gpucluster.config.storage import FsxLustre
 from gpucluster.config.storage.fsx.lustre import EFA_STEP_GIB, over_efa, throughput_mbps_per_tib
 from gpucluster.config.storage.fsx.sizes import FSX, FSX_API
 from gpucluster.config.validators import Findings, validator
-from gpucluster.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 GUIDE = "https://docs.aws.amazon.com/fsx/latest/LustreGuide"
 

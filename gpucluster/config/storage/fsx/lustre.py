@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucluster.config.storage.fsx import DataRepository, FsxLustre
-from gpucluster.instances import InstanceType
+from gpucluster.hardware.instances import InstanceType
 
 VERSION = "2.15"
 """The newest. Directories can be linked to S3 from 2.12 on."""

@@ -1,6 +1,7 @@
 """Where a cluster lives that is not on AWS, and starting the local cloud for it.
 
-The record beside the cluster file is all that makes a cluster local. It is written here and read by `gpucluster.aws`.
+The record beside the cluster file is all that makes a cluster local. It is written here and read by
+`gpucluster.cluster.aws`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import RemoteError, UsageError
-from gpucluster.remote import Remote
+from gpucluster.head.remote import Remote
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.linked")
 TIMEOUT_S = 24 * 3600.0

@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpucluster import slurm
 from gpucluster.addresses import in_s3
 from gpucluster.config import ClusterConfig, FsxLustre
 from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
+from gpucluster.head import slurm
+from gpucluster.head.remote import Remote
 from gpucluster.job.script import JOBS, TEMPLATES
-from gpucluster.remote import Remote
-from gpucluster.snapshot import File, archive
+from gpucluster.submission.snapshot import File, archive
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[1]
 SCRIPT = "shard.sbatch"
 
 # One round trip, as of any job. The array waits for the plan; the last job for the array, whatever became of it.

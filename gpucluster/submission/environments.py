@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpucluster.head.remote import Completed, Remote
 from gpucluster.job.script import ENVIRONMENTS
-from gpucluster.remote import Completed, Remote
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "jobs.environments")
 VERIFY = f"{ENVIRONMENTS}/.recipe/environments/verify.py"

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucluster import slurm
-from gpucluster.environments import Build, parse_builds
 from gpucluster.errors import RemoteError, UsageError
+from gpucluster.head import slurm
+from gpucluster.head.remote import Remote
 from gpucluster.job.script import ENVIRONMENTS, SbatchRequest
 from gpucluster.job.spec import JobSpec
-from gpucluster.remote import Remote
-from gpucluster.snapshot import File, archive
+from gpucluster.submission.environments import Build, parse_builds
+from gpucluster.submission.snapshot import File, archive
 
 MASKED = "***"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from gpucluster import local_cloud, stack
+from gpucluster.cluster import local_cloud, stack
 from gpucluster.errors import AwsError, CloudError, NotDeployedError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Aws:
 
 @dataclass(frozen=True)
 class HeadDoor:
-    """A `gpucluster.remote.Door`."""
+    """A `gpucluster.head.remote.Door`."""
 
     aws: Aws
     head: Head

@@ -15,12 +15,14 @@ from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from gpucluster import beegfs, matrix, shipped, watching
+from gpucluster import shipped
 from gpucluster.config import BeegfsRam, ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.config.storage.fsx import lustre
-from gpucluster.instances import InstanceType
+from gpucluster.hardware import software
+from gpucluster.hardware.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
+from gpucluster.render import beegfs, watching
 
 ROOT = shipped.ROOT
 BOOTSTRAP = ROOT / "bootstrap"
@@ -60,16 +62,16 @@ def machine(type_: InstanceType) -> str:
         gpus=type_.gpus,
         efa_interfaces=type_.efa_interfaces,
         nvme_gb=type_.nvme_gb,
-        nvswitch="yes" if matrix.has_nvswitch(type_) else "no",
-        nvlsm=matrix.has_nvlink_subnet_manager(type_),
-        gdrcopy="yes" if matrix.uses_gdrcopy(type_) else "no",
-        machine=matrix.machine(type_),
-        efa=matrix.EFA,
-        ofi_nccl=matrix.OFI_NCCL,
+        nvswitch="yes" if software.has_nvswitch(type_) else "no",
+        nvlsm=software.has_nvlink_subnet_manager(type_),
+        gdrcopy="yes" if software.uses_gdrcopy(type_) else "no",
+        machine=software.machine(type_),
+        efa=software.EFA,
+        ofi_nccl=software.OFI_NCCL,
         lustre_over_efa="yes" if lustre.over_efa(type_) else "no",
-        enroot=matrix.ENROOT,
-        pyxis=matrix.PYXIS,
-        environment=[f"{name}={value}" for name, value in matrix.job_environment(type_).items()],
+        enroot=software.ENROOT,
+        pyxis=software.PYXIS,
+        environment=[f"{name}={value}" for name, value in software.job_environment(type_).items()],
     )
 
 
@@ -83,7 +85,7 @@ def environment_places(layout: Layout) -> dict[str, Partition]:
     found: dict[str, Partition] = {}
     for partition in sorted(layout.partitions, key=lambda each: not each.gpus_per_node):
         for framework in layout.config.software.frameworks:
-            if environment := matrix.environment(framework, partition.types):
+            if environment := software.environment(framework, partition.types):
                 found.setdefault(environment.name, partition)
     return found
 

@@ -219,7 +219,7 @@ _NOT_SUPPORTED = (
     (r"(p6e-gb.*|[a-z]+\d+[a-z]*g[a-z]*)\..*", "its CPUs are Arm, and images and environments here are for x86-64"),
     (
         r"(g6f|gr6f|g4ad|g7e?|dl\d.*|vt1|f\d)\..*",
-        "its GPUs or interfaces are not in the table of gpucluster/instances.py",
+        "its GPUs or interfaces are not in the table of gpucluster/hardware/instances.py",
     ),
 )
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from gpucluster import slurm
 from gpucluster.errors import GpuClusterError
-from gpucluster.remote import Remote
+from gpucluster.head import slurm
+from gpucluster.head.remote import Remote
 
 Tell = Callable[[str], None]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucluster.config import ClusterConfig
-from gpucluster.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 from gpucluster.layout import Layout
 
 

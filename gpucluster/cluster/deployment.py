@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from gpucluster import cdk, stack, updates
-from gpucluster.budget_stop import BudgetStop
+from gpucluster import updates
+from gpucluster.cluster import cdk, stack
+from gpucluster.cluster.budget_stop import BudgetStop
 from gpucluster.errors import DeployError
 
 Tell = Callable[[str], None]

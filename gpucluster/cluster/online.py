@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gpucluster.aws import CREDENTIALS, Aws, aws_errors
+from gpucluster.cluster.aws import CREDENTIALS, Aws, aws_errors
 from gpucluster.config import ClusterConfig
 from gpucluster.config.checks import UNCHECKED, check_online
 from gpucluster.config.checks.online.account import Refused

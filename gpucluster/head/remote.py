@@ -1,7 +1,7 @@
 """Running commands on the head node: over SSH through an EC2 Instance Connect Endpoint.
 
-Who the head node is, and what opens the way to it, is a `Door` (see `gpucluster.aws`). Imports paramiko only when it
-connects.
+Who the head node is, and what opens the way to it, is a `Door` (see `gpucluster.cluster.aws`). Imports paramiko only
+when it connects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpucluster.errors import RemoteError
-from gpucluster.tunnel import TunnelSocket, open_tunnel
+from gpucluster.head.tunnel import TunnelSocket, open_tunnel
 
 if TYPE_CHECKING:
     import paramiko

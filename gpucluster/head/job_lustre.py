@@ -10,7 +10,7 @@ from typing import Any
 
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import UsageError
-from gpucluster.remote import Remote
+from gpucluster.head.remote import Remote
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.for_jobs", "end")
 TIMEOUT_S = 3600.0

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster import slurm
 from gpucluster.errors import JobFailedError, RemoteError, UsageError
+from gpucluster.head import slurm
+from gpucluster.head.remote import Remote
+from gpucluster.head.slurm import Job, Node
 from gpucluster.job.script import ENVIRONMENTS, JOBS
-from gpucluster.remote import Remote
-from gpucluster.slurm import Job, Node
 
 POLL_S = 2.0
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster import stack
+from gpucluster.cluster import stack
 
 POLICY, ACTION = "BudgetStopLaunchesPolicy", "BudgetStopLaunchesAction"
 """How their logical ids begin."""

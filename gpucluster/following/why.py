@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpucluster import slurm
-from gpucluster.jobs import Ending, describe
-from gpucluster.slurm import Job, Node
+from gpucluster.following.jobs import Ending, describe
+from gpucluster.head import slurm
+from gpucluster.head.slurm import Job, Node
 
 
 def waiting(job: Job, nodes: Sequence[Node], staging: Mapping[str, Any] | None = None) -> Iterator[str]:

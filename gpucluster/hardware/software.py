@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from gpucluster.instances import InstanceType
+from gpucluster.hardware.instances import InstanceType
 
 FAMILIES: Mapping[str | None, str] = MappingProxyType(
     {

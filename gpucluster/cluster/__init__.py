@@ -1,0 +1,1 @@
+"""The cluster on AWS: planned, deployed, changed and deleted."""

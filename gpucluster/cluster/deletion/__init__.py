@@ -1,0 +1,1 @@
+"""What the deletion of a cluster takes along and what it leaves."""

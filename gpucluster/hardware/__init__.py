@@ -1,0 +1,1 @@
+"""What instance types have, and the software that suits them."""

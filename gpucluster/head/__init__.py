@@ -1,0 +1,1 @@
+"""What is said to the head node, by SSH, and what it answers."""
