@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster import config
+from gpucluster import config, shipped
 from gpucluster.cluster import cdk as command_line
 from gpucluster.cluster import stack
 
@@ -27,7 +27,7 @@ def synthesized(text: str, folder: Path) -> Path:
     from stacks.cluster import GpuCluster, cdk
 
     cluster = config.loads(text)
-    app = cdk.App(context=command_line.pinned(), outdir=str(folder))
+    app = cdk.App(context=command_line.pinned(shipped.ROOT / "cdk.context.json"), outdir=str(folder))
     GpuCluster(app, cluster.name, config=cluster, account=ACCOUNT)
     return Path(app.synth().directory)
 
