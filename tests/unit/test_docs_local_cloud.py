@@ -16,6 +16,7 @@ DOCUMENTS = [
     *(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if path.exists()),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "bench").glob("*.md")),
+    ROOT / "localcloud/README.md",
 ]
 # In backquotes, relative, and with a folder or an ending of this repository: `stacks/network.py`, `cdk.json`.
 _PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|sh|j2|yaml|json|md|toml|txt|lock)))`")
