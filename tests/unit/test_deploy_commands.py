@@ -15,9 +15,13 @@ from gpucluster.errors import GpuClusterError, UsageError
 RECORD = local_cloud.Record("http://127.0.0.1:5999", "mine", True, "secret")
 
 
-def test_cdk_runs_with_this_python_and_the_installed_node() -> None:
+def test_cdk_runs_with_this_python_and_the_installed_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed = tmp_path / "node_modules/aws-cdk/bin/cdk"
+    installed.parent.mkdir(parents=True)
+    installed.touch()
+    monkeypatch.setattr(cdk, "folder", lambda: tmp_path)
     argv = cdk.argv("deploy", "GpuCluster", config_file=Path("/x/cluster.yaml"), assembly=Path("/x/out"))
-    assert argv[0].endswith("/bin/node") and argv[1] == str(shipped.ROOT / "node_modules/aws-cdk/bin/cdk")
+    assert argv[0].endswith("/bin/node") and argv[1] == str(installed)
     assert argv[2:4] == ["deploy", "GpuCluster"]
     assert "config=/x/cluster.yaml" in argv and argv[argv.index("--output") + 1] == "/x/out"
     path = cdk.environment({}, {"PATH": "/usr/bin"})["PATH"].split(":")
