@@ -7,6 +7,7 @@ written to: an installation may be read-only, and several clusters share it.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +18,7 @@ INSTALLED = _DATA.is_dir()
 """From a wheel, without a checkout."""
 ROOT = _DATA if INSTALLED else _HERE.parent
 """Of bootstrap/, templates/, stacks/, examples/, app.py, cdk.json, package.json."""
-CACHE = Path("~/.cache/gpucluster").expanduser()
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gpucluster"
 
 
 def package(name: str) -> Path:

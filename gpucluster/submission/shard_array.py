@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gpucluster import shipped
 from gpucluster.addresses import in_s3
 from gpucluster.config import ClusterConfig, FsxLustre
 from gpucluster.config.models import JOB_CREDENTIALS_URL
@@ -24,7 +25,7 @@ from gpucluster.head.remote import Remote
 from gpucluster.job.script import JOBS, TEMPLATES
 from gpucluster.submission.snapshot import File, archive
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = shipped.package("gpucluster")
 SCRIPT = "shard.sbatch"
 
 # One round trip, as of any job. The array waits for the plan; the last job for the array, whatever became of it.
