@@ -11,10 +11,10 @@ step_home_mount() {
 }
 
 home_on_efs() {
-    # shellcheck disable=SC2034 # efs_mount reads it
+    # shellcheck disable=SC2034 # mount_efs reads it
     DNS_NAME=$(parameter storage/home dns_name)
     if [ "$ROLE" = head ] && ! mountpoint -q /home; then users_to_efs; fi
-    efs_mount /home
+    mount_efs /home
     put_directory /home/gpucluster 0755 root:root
 }
 

@@ -1,4 +1,7 @@
 # Lustre's client, where the cluster has an FSx for Lustre file system.
+# On the head node: why it has no client.
+# shellcheck disable=SC2034 # head.sh writes it, storage/fsx.sh reads it
+readonly LUSTRE_MISSING=/var/lib/gpucluster/lustre.missing
 readonly LUSTRE_KEY=/usr/share/keyrings/fsx-lustre.asc LUSTRE_LIST=/etc/apt/sources.list.d/fsx-lustre.list
 
 step_lustre_client() {

@@ -1,7 +1,6 @@
 # Mounts the cluster's file systems on FSx and EFS. Where they are only Parameter Store knows: the head node asks, and lays
 # the answer on /home, where compute nodes read it.
 readonly STORAGE=/home/gpucluster/storage.json
-readonly LUSTRE_MISSING=/var/lib/gpucluster/lustre.missing # on the head node: why it has no Lustre client
 
 step_storage_mounts() {
     local file lines='' mounts
@@ -14,12 +13,8 @@ step_storage_mounts() {
     # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT
     while IFS=$'\t' read -r -u 3 mount type DNS_NAME lustre_name _ VERSION for_everybody; do
         if [ -z "$mount" ] || [ "$mount" = /home ]; then continue; fi
-        if [ "$type" = fsx-lustre ] && [ -e "$LUSTRE_MISSING" ]; then
-            say "$mount is not mounted here: $(<"$LUSTRE_MISSING")"
-            continue
-        fi
-        mount_storage "$mount" "$type" "$lustre_name"
-        if [ "$ROLE" = head ]; then open_to_everybody "$mount" "$for_everybody"; fi
+        mount_storage "$mount" "${type%%-*}" "$lustre_name"
+        if [ "$ROLE" = head ] && mountpoint -q "$mount"; then open_to_everybody "$mount" "$for_everybody"; fi
     done 3<<<"$lines"
     if [ "$ROLE" = head ]; then put_file "$STORAGE" 0644 root:root <"$file"; fi
     put_file /var/lib/gpucluster/storage.json 0644 root:root <"$file"
@@ -49,16 +44,12 @@ storage_has() {
     grep -qsF -- "$1" "$file"
 }
 
-# mount_storage MOUNT TYPE LUSTRE-NAME
+# mount_storage MOUNT WORD LUSTRE-NAME: WORD is the first of its type. It names the file and the function that mount it.
 mount_storage() {
-    case $2 in
-    fsx-lustre)
-        # shellcheck disable=SC2034
-        PORT=988
-        mounted "$1" lustre "$DNS_NAME@tcp:/$3" noatime,flock
-        ;;
-    efs) efs_mount "$1" ;;
-    esac
+    # shellcheck source=/dev/null
+    source "$BUNDLE/steps/storage/$2.sh"
+    "mount_$2" "$1" "$3"
+    if ! mountpoint -q "$1"; then return; fi # it has said why
     timeout 60 df --output=size "$1" >/dev/null || fail "$1 is mounted, and its servers do not answer: $DNS_NAME"
     say "$1 is mounted from $DNS_NAME"
 }

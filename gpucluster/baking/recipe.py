@@ -49,7 +49,7 @@ class Extras:
     containers: bool = False
     """What they run in is built for the Slurm that is there."""
     storage: tuple[str, ...] = ()
-    """Of lustre, lustre-efa and efs: what nodes mount them with."""
+    """What nodes mount file systems with: `clients` of their kinds, such as fsx-efa."""
 
     @classmethod
     def of(cls, config: ClusterConfig) -> Extras:
@@ -62,7 +62,8 @@ class Extras:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return ("kernel", "lustre_client", "lustre_efa") if self.storage else ()
+        rooms = dict.fromkeys(f"storage/{kind.partition('-')[0]}" for kind in self.storage)
+        return ("kernel", "lustre_client", "lustre_efa", *rooms) if self.storage else ()
 
 
 NO_EXTRAS = Extras()
@@ -102,4 +103,4 @@ def _files(base: str, recipe_: str, extras: Extras) -> dict[str, str]:
     sources = [*_USED, *extras.sources, *installs, "seal", "signal"]
     script = render.image_script(base=base, recipe=recipe_, installs=installs, sources=sources, extras=extras)
     steps = render.steps()
-    return {"image.sh": script, **{name: steps[name] for name in re.findall(r"steps/\w+\.sh", script)}}
+    return {"image.sh": script, **{name: steps[name] for name in re.findall(r"steps/[\w/]+\.sh", script)}}

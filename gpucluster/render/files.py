@@ -271,7 +271,7 @@ def _gpu_model(types: tuple[InstanceType, ...]) -> str | None:
 @cache
 def _verbatim() -> Mapping[str, str]:
     """Files that nodes get as they are. None is a template: bash's own `${#array[@]}` would open a jinja comment."""
-    found = (path for pattern in ("steps/*.sh", "gpucluster_node/**/*.py") for path in BOOTSTRAP.glob(pattern))
+    found = (path for pattern in ("steps/**/*.sh", "gpucluster_node/**/*.py") for path in BOOTSTRAP.glob(pattern))
     return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}
 
 

@@ -14,7 +14,7 @@ from gpucluster.baking import recipe
 from gpucluster.hardware.instances import INSTANCE_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = sorted((ROOT / "bootstrap/steps").glob("*.sh"))
+STEPS = sorted((ROOT / "bootstrap/steps").rglob("*.sh"))
 CLUSTERS = sorted([ROOT / "cluster.yaml", *(ROOT / "examples").glob("*.yaml")])
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 ROLES: tuple[render.Role, ...] = ("head", "compute")
@@ -70,7 +70,7 @@ def test_no_template_is_left(rendered: Path) -> None:
 
 
 def test_script_of_the_machine_that_is_baked_lints(tmp_path: Path) -> None:
-    extras = recipe.Extras(containers=True, storage=("efs", "lustre", "lustre-efa"))
+    extras = recipe.Extras(containers=True, storage=("efs", "fsx", "fsx-efa"))
     files = recipe.bundle("ami-0123456789abcdef0", INSTANCE_TYPES["g5.12xlarge"], extras)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -17,7 +17,8 @@ from localcloud.tests.recorded import recorded, recorded_line
 BOOTSTRAP = STEPS.parent
 OURS = (
     "mounts",
-    "efs_mount",
+    "storage/efs",
+    "storage/fsx",
     "home_mount",
     "kernel",
     "lustre_client",
@@ -50,6 +51,7 @@ class Node:
         self.root, self.role, self.machine = root, role, Machine(root)
         for name in OURS:
             text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+            (root / "bundle/steps/storage").mkdir(exist_ok=True)
             self.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[/\s\"])", rf"{root}\1", text))
         for folder in ("mounted", "etc", "home/gpucluster", "home/ubuntu/.ssh"):
             (root / folder).mkdir(parents=True)
@@ -175,7 +177,7 @@ def test_an_image_takes_along_what_its_clusters_mount_with(node: Node) -> None:
     (node.machine.bin / "stunnel").unlink()
     folder = node.root / "opt/aws/configure-efa-fsx-lustre-client"
     node.machine.command("python3", f'mkdir -p "${{@: -1}}/{folder.name}" && touch "${{@: -1}}/{folder.name}/setup.sh"')
-    done = node.run("storage_clients", header="ROLE=image FILE_SYSTEMS=(efs lustre lustre-efa)")
+    done = node.run("storage_clients", header="ROLE=image FILE_SYSTEMS=(efs fsx fsx-efa)")
     assert done.returncode == 0, done.stdout + done.stderr
     installed = [call.split()[-1] for call in node.asked("apt-get") if " install " in f" {call} "]
     assert installed == ["stunnel4", "lustre-client-utils"]

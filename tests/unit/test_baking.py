@@ -72,11 +72,9 @@ def test_what_mounts_a_clusters_file_systems_is_baked() -> None:
   - {mount: /efs, type: efs}
 """
     wanted = recipe.Extras.of(config.loads(TEXT + storage))
-    assert wanted == recipe.Extras(storage=("efs", "lustre", "lustre-efa"))
+    assert wanted == recipe.Extras(storage=("efs", "fsx", "fsx-efa"))
     files = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"], wanted)
-    assert (
-        "readonly FILE_SYSTEMS=(efs lustre lustre-efa)" in files["image.sh"] and "storage_clients)" in files["image.sh"]
-    )
+    assert "readonly FILE_SYSTEMS=(efs fsx fsx-efa)" in files["image.sh"] and "storage_clients)" in files["image.sh"]
     assert {f"steps/{name}.sh" for name in ("lustre_client", "lustre_efa", "kernel")} <= set(files)
     assert recipe.Extras.of(config.loads(TEXT)) == recipe.NO_EXTRAS
 

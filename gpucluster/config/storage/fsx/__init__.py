@@ -68,7 +68,7 @@ class FsxLustre(Mount):
 
     @property
     def clients(self) -> tuple[str, ...]:
-        return ("lustre", "lustre-efa") if self.efa else ("lustre",)
+        return ("fsx", "fsx-efa") if self.efa else ("fsx",)
 
     def tagged_name(self, cluster: str) -> str:
         return cluster + self.mount.replace("/", "-")

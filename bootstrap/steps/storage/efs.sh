@@ -1,11 +1,16 @@
 # EFS over TLS, which its policy asks for. The mount helper that does this is in no Ubuntu archive; stunnel is.
 # Not in /etc/stunnel: what lies there the package starts by itself.
-readonly TUNNELS=/etc/gpucluster/tunnels
+TUNNELS=/etc/gpucluster/tunnels
 
-# efs_mount MOUNT: of the file system DNS_NAME. The options are those that AWS recommends.
-efs_mount() {
+# mount_efs MOUNT: of the file system DNS_NAME. The options are those that AWS recommends.
+mount_efs() {
     efs_ready "$1"
     mounted "$1" nfs4 127.0.0.1:/ "$EFS_OPTIONS" "x-systemd.requires=gpucluster-efs-$(note_of "$1").service"
+}
+
+# What an image takes along for it.
+client_efs() {
+    if ! command -v stunnel >/dev/null; then without_services install_packages stunnel4; fi
 }
 
 # efs_ready MOUNT: sets what its mount needs, and opens the tunnel.
@@ -31,6 +36,7 @@ tunnel_port() {
     echo "$port"
 }
 
+# shellcheck disable=SC2154 # whoever mounts it sets DNS_NAME
 # efs_tunnel MOUNT NAME PORT: the name is looked up at each connection; a mount target may get another address.
 efs_tunnel() {
     local conf=$TUNNELS/$2.conf unit=/etc/systemd/system/$2.service
