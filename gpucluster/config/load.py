@@ -22,6 +22,7 @@ from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.limits import name_of
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.section import REFUSED, Section
+from gpucluster.config.storage import TYPES
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import ConfigError, Notice
 
@@ -81,6 +82,8 @@ def _whole(file: str, message: str, hint: str | None = None) -> Notice:
 def _finding(fault: Any) -> Finding:
     path, section = _place(fault["loc"])
     allowed = [field.alias or name for name, field in section.model_fields.items()]
+    if fault["type"] == "union_tag_not_found":
+        allowed = list(TYPES.values())
     finding = worded(fault, path, allowed)
     return replace(finding, validator=finding.validator or name_of(fault["type"], finding.path, ClusterConfig))
 

@@ -14,7 +14,8 @@ _QUOTE.maxstring = _QUOTE.maxother = 60
 
 
 def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Finding:
-    """`error` is one of `ValidationError.errors()`, `path` its place, `allowed_keys` those of the section around it."""
+    """`error` is one of `ValidationError.errors()`, `path` its place. `allowed_keys`: those of the section around it, or
+    the kinds of storage where one is missing."""
     kind, context, got = error["type"], error.get("ctx", {}), error["input"]
     name = str(path[-1]) if path else ""
     if kind == "missing":
@@ -34,7 +35,7 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
         return Finding(
             (*path, "type"),
             "missing: it says what kind of storage this is",
-            "fsx-lustre, beegfs-ram, head-nfs or efs",
+            one_of(allowed_keys),
         )
     if kind == "refused":
         return Finding(path, context["message"], context["hint"] or None, validator=context.get("validator", ""))

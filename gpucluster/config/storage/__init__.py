@@ -4,7 +4,7 @@ nodes are told, what `plan` and `down` say. The same word names its construct in
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args
 
 from pydantic import Discriminator, Tag
 
@@ -18,17 +18,19 @@ from gpucluster.config.storage.home import HeadNfs as HeadNfs
 from gpucluster.config.storage.mount import Mount as Mount
 
 KINDS: tuple[type[Mount], ...] = (FsxLustre, BeegfsRam, HeadNfs, Efs)
+TYPES = {kind: get_args(kind.model_fields["type"].annotation)[0] for kind in KINDS}
+"""As cluster.yaml names them."""
 
 
 def _type(entry: Any) -> Any:
     return entry.get("type") if isinstance(entry, dict) else getattr(entry, "type", None)
 
 
-Storage = Annotated[
-    Annotated[FsxLustre, Tag("fsx-lustre")]
-    | Annotated[BeegfsRam, Tag("beegfs-ram")]
-    | Annotated[HeadNfs, Tag("head-nfs")]
-    | Annotated[Efs, Tag("efs")],
-    Discriminator(_type),
-    or_blank(Efs),
-]
+if TYPE_CHECKING:
+    Storage = Mount
+else:
+    Storage = Annotated[
+        Union[tuple(Annotated[kind, Tag(name)] for kind, name in TYPES.items())],  # noqa: UP007 of as many as there are
+        Discriminator(_type),
+        or_blank(Mount),
+    ]
