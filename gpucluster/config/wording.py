@@ -14,8 +14,8 @@ _QUOTE.maxstring = _QUOTE.maxother = 60
 
 
 def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Finding:
-    """`error` is one of `ValidationError.errors()`, `path` its place. `allowed_keys`: those of the section around it, or
-    the kinds of storage where one is missing."""
+    """`error` is one of `ValidationError.errors()`, `path` its place. `allowed_keys`: of the section around it, or the
+    kinds of storage where none is named."""
     kind, context, got = error["type"], error.get("ctx", {}), error["input"]
     name = str(path[-1]) if path else ""
     if kind == "missing":
