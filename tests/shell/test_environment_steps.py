@@ -88,6 +88,26 @@ def test_what_arrives_broken_is_made_anew(machine: Machine) -> None:
     assert made(machine) and (machine.root / "envs/torch/complete").exists()
 
 
+def test_the_cache_runs_from_what_the_head_lays_down(machine: Machine) -> None:
+    """Nodes make environments from /home/gpucluster/envs/.recipe, where the bundle's other programs are not."""
+    bundle = machine.root / "bundle"
+    (bundle / "gpucluster_node").symlink_to(STEPS.parent / "gpucluster_node")
+    for name in ("runner", "packages", "horovod_wheel"):
+        machine.step(name, (STEPS / f"{name}.sh").read_text())
+    stubs = 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\nput_directory() { mkdir -p "$1"; }\nnode_program() { :; }'
+    machine.run(f"{stubs}\nstep_python_env", "python_env").check_returncode()
+    recipe = machine.root / "envs/.recipe"
+    argv = [
+        sys.executable,
+        "-I",
+        "-B",
+        "-c",
+        "import sys; sys.path.insert(0, '.'); import gpucluster_node.jobs.environment_cache",
+    ]
+    done = subprocess.run(argv, cwd=recipe, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_what_is_there_is_left_alone(machine: Machine) -> None:
     build(machine).check_returncode()
     before = machine.calls()
