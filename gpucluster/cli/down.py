@@ -70,7 +70,7 @@ def _went_with_the_local_cloud(config_file: Path, config: ClusterConfig) -> bool
     """Who has an account on AWS may have the cluster there too: then it is asked."""
     from gpucluster.cluster import aws
 
-    return local_cloud.ended(config_file, config.name) and aws.connect(config).session.get_credentials() is None
+    return local_cloud.ended(config_file, config.name) and not aws.connect(config).has_credentials()
 
 
 def _keeper(context: CliContext, export: bool, discard: bool) -> Callable[[ClusterConfig], None]:

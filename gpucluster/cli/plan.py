@@ -63,7 +63,7 @@ def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
     from gpucluster.cluster import aws, online
 
     cloud = aws.connect(config, context.config_path)
-    if cloud.session.get_credentials() is None:
+    if not cloud.has_credentials():
         return None
     wanted = {name for line in plan.lines(expand(config)) for name in line.instance_types}
     with aws.aws_errors():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,18 +41,13 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 def connect(config: ClusterConfig, config_path: Path | str | None = None) -> Aws:
     """Calls nothing yet. `config_path` is the cluster file where it is not the one that `config` was loaded from."""
     import boto3
-    from botocore.exceptions import ProfileNotFound
 
     record = local_cloud.read(Path(config_path or config._document.file), config.name)
-    try:
+    with aws_errors():
         if record is None:
             return Aws(config, boto3.Session(region_name=config.region), None)
         keys = {"aws_access_key_id": record.access_key_id, "aws_secret_access_key": record.secret_access_key}
         return Aws(config, boto3.Session(region_name=config.region, **keys), record.endpoint_url)
-    except ProfileNotFound as error:
-        raise AwsError(
-            str(error), "AWS_PROFILE names it; `aws configure list-profiles` shows those there are"
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -75,8 +71,14 @@ class Aws:
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
-            self._clients[service] = self.session.client(service, endpoint_url=self.endpoint_url)
+            with aws_errors():  # this reads the user's profile and credentials
+                self._clients[service] = self.session.client(service, endpoint_url=self.endpoint_url)
         return self._clients[service]
+
+    def has_credentials(self) -> bool:
+        """Whether there are some; what AWS thinks of them shows when it is asked."""
+        with aws_errors():
+            return self.session.get_credentials() is not None
 
     def stack_status(self) -> str | None:
         """None where there is no stack."""
@@ -173,16 +175,10 @@ def aws_errors() -> Iterator[None]:
         BotoCoreError,
         ClientError,
         EndpointConnectionError,
-        NoCredentialsError,
-        PartialCredentialsError,
     )
 
     try:
         yield
-    except (NoCredentialsError, PartialCredentialsError) as error:
-        raise AwsError(
-            f"no AWS credentials: {error}", "`aws configure`, or set AWS_PROFILE; `gpucluster up --local` needs none"
-        ) from None
     except EndpointConnectionError as error:
         endpoint = error.kwargs.get("endpoint_url", "AWS")
         raise AwsError(
@@ -192,7 +188,26 @@ def aws_errors() -> Iterator[None]:
     except ClientError as error:
         raise _client_error(error) from None
     except BotoCoreError as error:
-        raise AwsError(f"AWS: {error}") from None
+        raise _botocore_error(error) from None
+
+
+def _botocore_error(error: Exception) -> AwsError:
+    """What keeps a call from being made: the user's own profile and credentials, most of all."""
+    from botocore import exceptions as known
+
+    match error:
+        case known.NoCredentialsError() | known.PartialCredentialsError():
+            hint = "`aws configure`, or set AWS_PROFILE; `gpucluster up --local` needs none"
+            return AwsError(f"no AWS credentials: {error}", hint)
+        case known.ProfileNotFound():
+            return AwsError(str(error), "AWS_PROFILE names it; `aws configure list-profiles` shows those there are")
+        case known.SSOError() | known.TokenRetrievalError() | known.LoginError():
+            profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
+            login = "login" if isinstance(error, known.LoginError) else "sso login"
+            return AwsError(f"you are not logged in to AWS: {error}", f"aws {login} --profile {profile}")
+        case known.ConfigParseError():
+            return AwsError(str(error), "correct that file, or name another one: AWS_CONFIG_FILE")
+    return AwsError(f"AWS: {error}")
 
 
 def _client_error(error: Any) -> AwsError:
