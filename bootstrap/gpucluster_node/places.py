@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
@@ -17,7 +18,8 @@ from gpucluster_node.aws import AWS_ERRORS, client, error_code
 S3 = "s3://"
 _IN_PARTS = TransferConfig(max_concurrency=4)
 """Of one file; many files are copied at once."""
-COPY_ERRORS = (OSError, *AWS_ERRORS)
+COPY_ERRORS = (OSError, *AWS_ERRORS, Boto3Error)
+"""boto3 has an error of its own for an upload that S3 refuses, and for a download that it gives up."""
 
 
 class Refused(Exception):

@@ -216,6 +216,13 @@ def test_one_file_that_fails_keeps_no_other_back(mount: Path, tmp_path: Path) ->
     assert texts(tmp_path / "results") == {"a": "1", "c": "3"}
 
 
+def test_an_upload_that_s3_refuses_is_told_as_one_that_fails(mount: Path, s3: Any) -> None:
+    """boto3 wraps what upload_file was answered in an error of its own, which is none of botocore's."""
+    put(mount, a="1")
+    with pytest.raises(Refused, match=r"1 of 1 files did not reach s3://nobodys/out, the first: a: .*NoSuchBucket"):
+        files.export(mount, Prefix("s3://nobodys/out", s3), "s3://nobodys/out")
+
+
 def test_an_interrupted_copy_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, new="new", results__a="old")
 
