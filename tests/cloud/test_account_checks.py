@@ -165,8 +165,7 @@ def test_each_thing_that_is_not_there_is_named(place: Place, things: Things) -> 
         "boundary-exists",
         "reservation-exists",
         "placement-group-exists",
-        "fsx-link-bucket-exists",
-        "s3-access-bucket-exists",
+        "bucket-exists",
     }
     assert not [message for message in found.values() if "could not be checked" in message]
 

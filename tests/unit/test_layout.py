@@ -8,7 +8,7 @@ from gpucluster.config import loads
 from gpucluster.errors import ConfigError, UsageError
 from gpucluster.layout import Group, Layout, expand
 
-HEAD = "name: Demo\nregion: us-east-1\nsilence: [servers-share-a-group]\npartitions:\n"
+HEAD = "name: Demo\nregion: us-east-1\npartitions:\n"
 TRAIN = "  - {name: train, instance_types: [p4d.24xlarge, p4de.24xlarge], max_nodes: 4}\n"
 SERVERS = "parameter_servers: {max_nodes: 3}\n"
 

@@ -49,12 +49,10 @@ def test_what_is_not_answered_is_a_warning(name: str) -> None:
     assert all(finding.message.endswith(": AccessDenied") for finding in found)
 
 
-@pytest.mark.parametrize("name", ["s3-access-bucket-region", "node-bucket-region"])
-def test_another_region_is_an_error_without_internet_and_no_warning_beside_it(name: str) -> None:
-    case = CASES[name][0]
-    closed = {**case.cluster.get("software", {}), "image": "ami-0123456789abcdef0"}
-    assert said(name, {**case.cluster, "software": closed, "network": {"internet": "none"}}, case.fails) == []
-    assert said("internet-none-bucket-region", case.cluster, case.fails) == []
+def test_a_bucket_elsewhere_is_refused_only_where_nothing_leads_there() -> None:
+    for cluster in ({"s3_access": [{"uri": "s3://bucket/a"}]}, {"software": {"cache": "s3://bucket/a"}}):
+        keys = {**CASES["bucket-exists"][0].cluster, "storage": [], **cluster}
+        assert said("bucket-in-region", keys, {"s3 head_bucket": {"BucketRegion": "eu-west-1"}}) == []
 
 
 def test_a_bucket_that_may_not_be_asked_for_keeps_no_other_from_being_looked_at() -> None:
@@ -64,9 +62,9 @@ def test_a_bucket_that_may_not_be_asked_for_keeps_no_other_from_being_looked_at(
                 raise Refused("s3 HeadBucket", "403", "")
             return super().ask(service, operation, **parameters)
 
-    (case, *_) = [each for each in CASES["node-bucket-exists"] if each.key == "storage[0].source"]
+    (case, *_) = [each for each in CASES["bucket-exists"] if each.key == "storage[0].source"]
     config = loads(json.dumps({**case.cluster, "software": {"cache": "s3://theirs"}}))
-    missing, refused = findings(every()["node-bucket-exists"], config, Guarded({"s3 head_bucket": "404"}))
+    missing, refused = findings(every()["bucket-exists"], config, Guarded({"s3 head_bucket": "404"}))
     assert (key_of(missing.path), missing.level) == ("storage[0].source", "error")
     assert refused.message == "could not be checked: s3 HeadBucket: 403"
 
@@ -91,15 +89,15 @@ def notice(validator: str, level: Any = "error") -> Notice:
 def test_one_refusal_is_told_once() -> None:
     refused = "could not be checked: service-quotas GetServiceQuota: AccessDenied"
     found = [replace(notice(name, "warning"), message=refused) for name in ("quota-spot", "quota-vpcs", "quota-spot")]
-    (told, other) = online._told_once([found[0], notice("image-lasts"), *found[1:]])
+    (told, other) = online._told_once([found[0], notice("quota-disks"), *found[1:]])
     assert (told.validator, told.message, told.hint) == ("quota-spot", refused, "nor could quota-vpcs")
-    assert other.validator == "image-lasts"
+    assert other.validator == "quota-disks"
 
 
 def test_what_the_file_asks_for_in_vain_ends_with_2_and_what_the_account_lacks_with_3() -> None:
     online.refuse([notice("image-exists", "warning")])
     with pytest.raises(QuotaError) as lacking:
-        online.refuse([notice("quota-vpcs"), notice("image-lasts", "warning")])
+        online.refuse([notice("quota-vpcs"), notice("quota-disks", "warning")])
     assert (lacking.value.exit_code, len(lacking.value.problems)) == (3, 1)
     with pytest.raises(ConfigError) as wrong:
         online.refuse([notice("quota-vpcs"), notice("image-exists")])

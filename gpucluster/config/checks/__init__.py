@@ -52,6 +52,7 @@ ONLINE: tuple[str, ...] = (
     "online.buckets",
     "online.costs",
     "online.databases",
+    "online.exists",
     "online.images",
     "online.keys",
     "online.kernels",

@@ -12,10 +12,6 @@ from gpucluster.hardware.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_A
 
 BUDGET = "Budget"
 
-HOURS_A_MONTH = 730
-DELAY_HOURS = 12
-"""Budgets learn of costs up to so much later."""
-
 BUDGETS = "https://docs.aws.amazon.com/cost-management/latest/userguide"
 
 
@@ -33,43 +29,6 @@ def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
             (*path, "monthly_usd"),
             f"{budget.monthly_usd:g} USD is less than what an hour of all nodes costs: {hour:.2f} USD {_prices()}",
             "raise it, or lower max_nodes",
-        )
-
-
-@validator(
-    "budget-always-on",
-    section=BUDGET,
-    each=Budget,
-    level="warning",
-    source=f"{BUDGETS}/budgets-managing-costs.html: a budget is compared with what was spent",
-)
-def always_on(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """A month's budget is more than the head node and the nodes that are always on cost in a month."""
-    month = _usd_per_hour(config, "min") * HOURS_A_MONTH
-    if budget.monthly_usd < month:
-        yield Finding(
-            (*path, "monthly_usd"),
-            f"{budget.monthly_usd:g} USD is less than what is always on costs in a month: {month:.0f} USD {_prices()}",
-            "raise it, or lower min_nodes: the budget is spent without a single job",
-        )
-
-
-@validator(
-    "budget-stops-in-time",
-    section=BUDGET,
-    each=Budget,
-    level="warning",
-    source=f"{BUDGETS}/budgets-managing-costs.html: information is updated up to three times a day, "
-    "8 to 12 hours after the update before",
-)
-def stops_in_time(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """`stop-launches` can stop in time: AWS Budgets sees costs up to 12 hours late."""
-    late = _usd_per_hour(config, "max") * DELAY_HOURS
-    if budget.at_limit == "stop-launches" and _usd_per_hour(config, "max") <= budget.monthly_usd < late:
-        yield Finding(
-            (*path, "at_limit"),
-            f"AWS sees costs {DELAY_HOURS} hours late, and all nodes cost {late:.0f} USD in those {_prices()}",
-            "the launches may stop when more than the budget is spent: lower max_nodes, or expect it",
         )
 
 

@@ -89,24 +89,6 @@ def zone_of_region(config: ClusterConfig) -> Findings:
 
 
 @validator(
-    "zone-not-local",
-    section=SECTION,
-    each=ClusterConfig,
-    level="warning",
-    source="https://docs.aws.amazon.com/local-zones/latest/ug/available-local-zones.html: their services and types",
-)
-def zone_not_local(config: ClusterConfig) -> Findings:
-    """availability_zone is no Local Zone: those have few instance types, and not every service that a cluster needs."""
-    zone = config.availability_zone
-    if zone is not None and re.fullmatch(re.escape(config.region) + r"-[a-z]{3}-[0-9]+[a-z]", zone):
-        yield Finding(
-            ("availability_zone",),
-            f"{zone} is a Local Zone: EFA, GPU types, NAT gateways and FSx are not in all of them",
-            f"take a zone of the region itself, such as {config.region}a",
-        )
-
-
-@validator(
     "zone-by-name",
     section=SECTION,
     each=ClusterConfig,

@@ -36,23 +36,6 @@ def head_on_nitro(head: HeadNode, path: Path, config: ClusterConfig) -> Findings
 
 
 @validator(
-    "head-without-gpus",
-    section=HEAD,
-    each=HeadNode,
-    level="warning",
-    source="man slurm.conf.5: NodeName: a host without such a line runs no jobs",
-)
-def head_without_gpus(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
-    """The head node has no GPUs: it is no Slurm node, so no job could use them."""
-    if INSTANCE_TYPES[head.instance_type].gpus:
-        yield Finding(
-            (*path, "instance_type"),
-            f"{head.instance_type} has GPUs that no job can use: the head node is not a Slurm node",
-            "m6i.2xlarge is enough for most clusters",
-        )
-
-
-@validator(
     "head-boots-in-time",
     section=HEAD,
     each=HeadNode,

@@ -13,8 +13,6 @@ LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096,
 # fmt: on
 """Those that CloudWatch Logs takes."""
 
-LINES_IN_A_PLOT = 500
-
 
 @validator(
     "monitoring-log-days",
@@ -33,22 +31,3 @@ def log_days(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findi
         f"must be a number of days that CloudWatch Logs takes, got {monitoring.log_days}",
         f"the nearest are {near[0]} and {near[1]}",
     )
-
-
-@validator(
-    "dashboard-shows-all-nodes",
-    section=MONITORING,
-    each=Monitoring,
-    level="warning",
-    source="https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-search-expressions.html: "
-    "up to 500 time series",
-)
-def dashboard_shows_all_nodes(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findings:
-    """With a dashboard the cluster has at most 500 nodes: CloudWatch draws no more lines in one plot."""
-    nodes = config.max_nodes
-    if monitoring.dashboard and nodes > LINES_IN_A_PLOT:
-        yield Finding(
-            (*path, "dashboard"),
-            f"shows {LINES_IN_A_PLOT} of {nodes} nodes at most: CloudWatch draws no more lines in one plot",
-            "plots by partition and by state have all; `dashboard: false` makes none",
-        )

@@ -100,24 +100,6 @@ def vpc_cidr_usable(network: Network, path: Path, config: ClusterConfig) -> Find
 
 
 @validator(
-    "vpc-cidr-private",
-    section=SECTION,
-    each=Network,
-    level="warning",
-    source=f"{VPC_CIDR}: RFC 1918 is recommended; public addresses inside hide the hosts that have them outside",
-)
-def vpc_cidr_private(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """vpc_cidr is of private addresses."""
-    cidr = IPv4Network(network.vpc_cidr)
-    if not any(cidr.subnet_of(each) for each in PRIVATE) and not any(cidr.overlaps(each) for each in UNUSABLE):
-        yield Finding(
-            (*path, "vpc_cidr"),
-            f"{cidr} is public: nodes could not reach the hosts of the internet that have these addresses",
-            "take 10.0.0.0/16, or another of 10/8, 172.16/12, 192.168/16",
-        )
-
-
-@validator(
     "vpc-cidr-not-docker",
     section=SECTION,
     each=Network,

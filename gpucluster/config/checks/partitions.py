@@ -151,22 +151,3 @@ def idle_minutes_in_range(partition: Partition, path: Path, config: ClusterConfi
             f"must be 1/60 to {SUSPEND_TIME_MAX_S // 60}, got {partition.idle_minutes:g}",
             "min_nodes keeps nodes on",
         )
-
-
-@validator(
-    "servers-without-gpus",
-    section=SERVERS,
-    each=ParameterServers,
-    level="warning",
-    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html: "
-    "error VcpuLimitExceeded: GPU types have quotas of their own",
-)
-def servers_without_gpus(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
-    """Parameter servers have no GPUs: their launchers use none, and they take from the GPU nodes' quota."""
-    gpus = INSTANCE_TYPES[servers.instance_type].gpus
-    if gpus:
-        yield Finding(
-            (*path, "instance_type"),
-            f"{servers.instance_type} has {gpus} GPU{'s' if gpus > 1 else ''} that parameter servers do not use",
-            "m4.16xlarge, m5.24xlarge and c5n.18xlarge have none",
-        )

@@ -49,30 +49,6 @@ def _nearly(group: str, words: tuple[str, ...]) -> str | None:
 
 
 @validator(
-    "servers-share-a-group",
-    section=SECTION,
-    each=ParameterServers,
-    level="warning",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html: "
-    "without a group EC2 spreads instances over the zone",
-)
-def servers_share_a_group(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
-    """placement_group: shared stands where a partition has a group of its own to share."""
-    if "placement_group" not in servers.model_fields_set or servers.placement_group != "shared":
-        return
-    if not any(_has_own_group(partition) for partition in config.partitions):
-        yield Finding(
-            (*path, "placement_group"),
-            "'shared' has nothing to share: no partition has placement_group: cluster",
-            "write none, or the name of a group that exists",
-        )
-
-
-def _has_own_group(partition: Partition) -> bool:
-    return partition.purchase in ("on-demand", "spot") and partition.placement_group == "cluster"
-
-
-@validator(
     "servers-group-not-misspelt",
     section=SECTION,
     each=ParameterServers,

@@ -52,39 +52,6 @@ def plain_prefix(access: S3Access, path: Path, config: ClusterConfig) -> Finding
 
 
 @validator(
-    "s3-access-once",
-    section=ACCESS,
-    each=ClusterConfig,
-    level="warning",
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: "
-    "what any statement allows is allowed",
-)
-def access_once(config: ClusterConfig) -> Findings:
-    """No entry is inside another one that grants as much: it would add nothing."""
-    for index, inner in enumerate(config.s3_access):
-        for other, outer in enumerate(config.s3_access):
-            inside, around = S3Uri.of(inner.uri), S3Uri.of(outer.uri)
-            covered = outer.access == "read-write" or inner.access == "read"
-            if (
-                index != other
-                and covered
-                and around.holds(inside)
-                and _first(index, other, inside == around, inner, outer)
-            ):
-                yield Finding(
-                    ("s3_access", index, "uri"),
-                    f"{inner.uri} adds nothing: {outer.uri} grants {outer.access} to all of it",
-                    "leave it out, or narrow the other",
-                )
-                break
-
-
-def _first(index: int, other: int, same: bool, inner: S3Access, outer: S3Access) -> bool:
-    """Of two that are alike only the later is one too many."""
-    return not same or inner.access != outer.access or other < index
-
-
-@validator(
     "s3-access-whole-bucket",
     section=ACCESS,
     each=S3Access,

@@ -24,20 +24,6 @@ CUDA_11 = (
 
 
 @validator(
-    "framework-once",
-    section=SOFTWARE,
-    each=Software,
-    level="warning",
-    source="https://peps.python.org/pep-0405/: an environment holds one installation of a package",
-)
-def framework_once(software: Software, path: Path, config: ClusterConfig) -> Findings:
-    """Each framework is listed once."""
-    for index, framework in enumerate(software.frameworks):
-        if framework in software.frameworks[:index]:
-            yield Finding((*path, "frameworks", index), f"{framework} is in the list already", "once is enough")
-
-
-@validator(
     "horovod-needs-framework",
     section=SOFTWARE,
     each=Software,

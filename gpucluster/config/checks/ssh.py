@@ -66,24 +66,6 @@ def ssh_from_not_all_together(network: Network, path: Path, config: ClusterConfi
 
 
 @validator(
-    "ssh-from-narrow",
-    section=SECTION,
-    each=Network,
-    level="warning",
-    source="https://docs.aws.amazon.com/vpc/latest/userguide/security-group-rules.html: only who needs access",
-)
-def ssh_from_narrow(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """Each network of ssh_from is smaller than a /8."""
-    for index, source in enumerate(network.ssh_from):
-        if IPv4Network(source).prefixlen <= WIDE and not IPv4Network(source).is_private:
-            yield Finding(
-                (*path, "ssh_from", index),
-                f"{source} is {IPv4Network(source).num_addresses // 2**20} million addresses",
-                "name your own network: curl https://checkip.amazonaws.com tells your address",
-            )
-
-
-@validator(
     "ssh-from-public",
     section=SECTION,
     each=Network,

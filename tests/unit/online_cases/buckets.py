@@ -8,7 +8,6 @@ from online_cases.case import Answers, Online
 
 LINKED = storage("fsx-lustre", data_repositories=[{"path": "/a", "s3": "s3://bucket/a", "import": ["new"]}])
 ACCESSED = cluster(s3_access=[{"uri": "s3://bucket/a"}])
-ACCESSED_ALL = {"s3_access": [{"uri": "s3://bucket", "access": "read-write"}]}
 CACHED = cluster(software={"cache": "s3://bucket/a"})
 CLOSED = {"network": {"internet": "none"}, "software": {"image": "ami-0123456789abcdef0"}}
 
@@ -32,63 +31,38 @@ def tags(*keys: str) -> Answers:
 
 
 CASES: dict[str, Online | list[Online]] = {
-    "fsx-link-bucket-exists": Online(
-        LINKED,
-        key="storage[0].data_repositories[0].s3",
-        says="there is no bucket bucket",
-        fails={"s3 head_bucket": "404"},
-        passes=bucket("us-east-1"),
-    ),
-    "fsx-link-bucket-region": Online(
-        LINKED,
-        key="storage[0].data_repositories[0].s3",
-        says="bucket is in eu-west-1, and a file system in us-east-1 imports from its own region alone",
-        fails=bucket("eu-west-1"),
-        passes=bucket("us-east-1"),
-    ),
-    "s3-access-bucket-exists": Online(
-        ACCESSED,
-        key="s3_access[0].uri",
-        says="there is no bucket bucket",
-        fails={"s3 head_bucket": "404"},
-        passes=bucket("us-east-1"),
-    ),
-    "s3-access-bucket-region": Online(
-        ACCESSED,
-        key="s3_access[0].uri",
-        says="bucket is in eu-west-1, the cluster in us-east-1",
-        fails=bucket("eu-west-1"),
-        passes=bucket("us-east-1"),
-    ),
-    "node-bucket-exists": [
+    "bucket-exists": [
         Online(keys, key=key, says="there is no bucket bucket", fails={"s3 head_bucket": "404"}, passes=HERE)
         for keys, key in (
-            (CACHED, "software.cache"),
-            (in_memory(source="s3://bucket/a"), "storage[0].source"),
-            (in_memory(export="s3://bucket/a"), "storage[0].export"),
-        )
-    ],
-    "node-bucket-region": [
-        Online(keys, key=key, says="bucket is in eu-west-1, the cluster in us-east-1", fails=ABROAD, passes=HERE)
-        for keys, key in (
-            (CACHED, "software.cache"),
-            (in_memory(source="s3://bucket/a"), "storage[0].source"),
-            (in_memory(export="s3://bucket/a"), "storage[0].export"),
-        )
-    ],
-    "internet-none-bucket-region": [
-        Online(
-            {**keys, **CLOSED, "software": {**CLOSED["software"], **keys.get("software", {})}},
-            key=key,
-            says="bucket is in eu-west-1: with network.internet: none nodes reach buckets in us-east-1 alone",
-            fails=ABROAD,
-            passes=HERE,
-        )
-        for keys, key in (
+            (LINKED, "storage[0].data_repositories[0].s3"),
             (ACCESSED, "s3_access[0].uri"),
             (CACHED, "software.cache"),
-            ({**in_memory(export="s3://bucket/a"), **ACCESSED_ALL}, "s3_access[0].uri"),
+            (in_memory(source="s3://bucket/a"), "storage[0].source"),
+            (in_memory(export="s3://bucket/a"), "storage[0].export"),
         )
+    ],
+    "bucket-in-region": [
+        Online(
+            LINKED,
+            key="storage[0].data_repositories[0].s3",
+            says="bucket is in eu-west-1, and a file system in us-east-1 imports from its own region alone",
+            fails=ABROAD,
+            passes=HERE,
+        ),
+        *(
+            Online(
+                {**keys, **CLOSED, "software": {**CLOSED["software"], **keys.get("software", {})}},
+                key=key,
+                says="bucket is in eu-west-1, and with network.internet: none nodes reach buckets in us-east-1 alone",
+                fails=ABROAD,
+                passes=HERE,
+            )
+            for keys, key in (
+                (ACCESSED, "s3_access[0].uri"),
+                (CACHED, "software.cache"),
+                (in_memory(export="s3://bucket/a"), "storage[0].export"),
+            )
+        ),
     ],
     "budget-tag-active": Online(
         cluster(budget={"monthly_usd": 5000, "email": "a@example.org"}),

@@ -31,7 +31,7 @@ CASES: dict[str, Online | list[Online]] = {
     "kms-key-exists": Online(
         KEYED,
         key="security.kms_key_arn",
-        says="there is no key 1234abcd-12ab-34cd-56ef-1234567890ab",
+        says="there is no key arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
         fails={"kms describe_key": "NotFoundException"},
         passes=key(),
     ),

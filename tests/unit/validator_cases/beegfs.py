@@ -89,10 +89,4 @@ CASES: dict[str, Case | list[Case]] = {
         says="the client's kernel module may not build for the Deep Learning AMI's kernel (6.17, then 7.0)",
         passes={**ram(), "software": {"image": "ami-0123456789abcdef0"}},
     ),
-    "beegfs-licence": Case(
-        fails=ram(),
-        key="storage[0].type",
-        says="BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
-        passes=ram(version="7.4"),
-    ),
 }

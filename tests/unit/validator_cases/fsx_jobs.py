@@ -46,12 +46,6 @@ CASES: dict[str, Case | list[Case]] = {
         says="a file system with data_repositories has no backups",
         passes=of_jobs(deployment="persistent-2"),
     ),
-    "fsx-idle-is-of-jobs": Case(
-        fails=storage("fsx-lustre", idle_minutes=5.0),
-        key="storage[0].idle_minutes",
-        says="does nothing with lifetime: cluster: the file system stays until the cluster is deleted",
-        passes=of_jobs(idle_minutes=5.0),
-    ),
     "fsx-idle-in-range": [
         Case(
             fails=of_jobs(idle_minutes=0.01),

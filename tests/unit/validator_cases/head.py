@@ -14,12 +14,6 @@ CASES: dict[str, Case | list[Case]] = {
         says="m4.2xlarge runs on Xen: the head node needs its volume as an NVMe device, as Nitro types have it",
         passes=head(instance_type="m6i.2xlarge"),
     ),
-    "head-without-gpus": Case(
-        fails=head(instance_type="g5.xlarge"),
-        key="head_node.instance_type",
-        says="g5.xlarge has GPUs that no job can use: the head node is not a Slurm node",
-        passes=head(instance_type="m6i.xlarge"),
-    ),
     "head-boots-in-time": [
         Case(
             fails=head(instance_type=metal),

@@ -102,10 +102,4 @@ CASES = {
         says="must be at least 1, got 0",
         passes=cluster(parameter_servers={"max_nodes": 1}),
     ),
-    "servers-without-gpus": Case(
-        fails=cluster(parameter_servers={"instance_type": "g5.xlarge"}),
-        key="parameter_servers.instance_type",
-        says="g5.xlarge has 1 GPU that parameter servers do not use",
-        passes=cluster(parameter_servers={"instance_type": "m5.24xlarge"}),
-    ),
 }

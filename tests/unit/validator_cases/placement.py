@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from validator_cases.case import PARTITION, Case, cluster, partition
+from validator_cases.case import Case, cluster, partition
 
 CASES = {
     "placement-group-not-a-strategy": Case(
@@ -23,14 +23,6 @@ CASES = {
         key="parameter_servers.placement_group",
         says="'share' would be taken for the name of a group that exists",
         passes=cluster(parameter_servers={"placement_group": "shared-by-all"}),
-    ),
-    "servers-share-a-group": Case(
-        fails=cluster(
-            partitions=[{**PARTITION, "placement_group": "mine"}], parameter_servers={"placement_group": "shared"}
-        ),
-        key="parameter_servers.placement_group",
-        says="'shared' has nothing to share: no partition has placement_group: cluster",
-        passes=cluster(parameter_servers={"placement_group": "shared"}),
     ),
     "servers-group-not-a-strategy": Case(
         fails=cluster(parameter_servers={"placement_group": "cluster"}),

@@ -27,10 +27,4 @@ CASES = {
         says="use1-az4 is a zone's id: its name is not the same in all accounts",
         passes=cluster(availability_zone="us-east-1a"),
     ),
-    "zone-not-local": Case(
-        fails=cluster(availability_zone="us-east-1-bos-1a"),
-        key="availability_zone",
-        says="us-east-1-bos-1a is a Local Zone: EFA, GPU types, NAT gateways and FSx are not in all of them",
-        passes=cluster(availability_zone="us-east-1f"),
-    ),
 }

@@ -42,20 +42,6 @@ CASES: dict[str, Case | list[Case]] = {
             passes=access({"uri": "s3://bucket/user"}),
         ),
     ],
-    "s3-access-once": [
-        Case(
-            fails=access({"uri": "s3://bucket/a"}, {"uri": "s3://bucket/a/"}),
-            key="s3_access[1].uri",
-            says="s3://bucket/a/ adds nothing: s3://bucket/a grants read to all of it",
-            passes=access({"uri": "s3://bucket/a"}, {"uri": "s3://bucket/ab"}),
-        ),
-        Case(
-            fails=access({"uri": "s3://bucket/a/b"}, {"uri": "s3://bucket/a", "access": "read-write"}),
-            key="s3_access[0].uri",
-            says="s3://bucket/a/b adds nothing: s3://bucket/a grants read-write to all of it",
-            passes=access({"uri": "s3://bucket/a/b", "access": "read-write"}, {"uri": "s3://bucket/a"}),
-        ),
-    ],
     "s3-access-whole-bucket": Case(
         fails=access({"uri": "s3://bucket", "access": "read-write"}),
         key="s3_access[0].uri",

@@ -9,12 +9,6 @@ def software(*frameworks: str, on: list[str] = ["p4d.24xlarge"]) -> Keys:  # noq
 
 
 CASES: dict[str, Case | list[Case]] = {
-    "framework-once": Case(
-        fails=software("torch", "torch"),
-        key="software.frameworks[1]",
-        says="torch is in the list already",
-        passes=software("torch", "horovod"),
-    ),
     "horovod-needs-framework": [
         Case(
             fails=software("horovod"),

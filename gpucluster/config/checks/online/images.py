@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from gpucluster.config.checks.online.account import Account, Answer, Refused
+from gpucluster.config.checks.online.account import Account, Answer
+from gpucluster.config.checks.online.things import IMAGE
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Findings, validator
@@ -24,42 +25,18 @@ ROOT_VOLUME_GIB = 100
 
 
 @validator(
-    "image-exists",
+    "image-available",
     section=IMAGES,
     each=ClusterConfig,
     needs="aws",
-    source="error InvalidAMIID.NotFound and InvalidAMIID.Unavailable of EC2 RunInstances",
+    source="error InvalidAMIID.Unavailable of EC2 RunInstances",
 )
-def image_exists(config: ClusterConfig, account: Account) -> Findings:
-    """Each AMI is there, available, and the account may launch it."""
-    for path, ami in _amis(config):
-        image = describe_image(account, ami)
-        if image is None:
-            yield Finding(
-                path, f"the account sees no {ami} in {config.region}", "each region has ids of its own; is it shared?"
-            )
-        elif image["State"] != "available":
+def image_available(config: ClusterConfig, account: Account) -> Findings:
+    """Each AMI is available: its making has ended, and ended well."""
+    for path, ami in amis_of(config):
+        image = IMAGE.look_up(account, ami)
+        if image and image["State"] != "available":
             yield Finding(path, f"{ami} is {image['State']}, not available")
-
-
-@validator(
-    "image-published",
-    section=IMAGES,
-    each=ClusterConfig,
-    needs="aws",
-    source="https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html; error ParameterNotFound of SSM",
-)
-def image_published(config: ClusterConfig, account: Account) -> Findings:
-    """The region has the Deep Learning AMI."""
-    for path, image in amis_of(config):
-        if image not in PUBLIC_PARAMETERS:
-            continue
-        try:
-            account.ask("ssm", "get_parameter", Name=PUBLIC_PARAMETERS[image])
-        except Refused as refusal:
-            if refusal.code != "ParameterNotFound":
-                raise
-            yield Finding(path, f"AWS publishes no {image} in {config.region}", "name an AMI of your own: ami-…")
 
 
 @validator(
@@ -110,25 +87,9 @@ def image_root_size(config: ClusterConfig, account: Account) -> Findings:
     yield from _where(config, account, _too_large)
 
 
-@validator(
-    "image-lasts",
-    section=IMAGES,
-    each=ClusterConfig,
-    needs="aws",
-    level="warning",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-deprecate.html",
-)
-def image_lasts(config: ClusterConfig, account: Account) -> Findings:
-    """No AMI is deprecated: it gets no corrections, and its owner may withdraw it."""
-    for path, ami in _amis(config):
-        image = describe_image(account, ami)
-        if image and image.get("DeprecationTime") and image.get("DeprecationTime", "") < _now():
-            yield Finding(path, f"{ami} is deprecated since {image['DeprecationTime'][:10]}", "take its successor")
-
-
 def _where(config: ClusterConfig, account: Account, fault: Callable[[Answer], str | None]) -> Iterator[Finding]:
-    for path, ami in _amis(config):
-        image = describe_image(account, ami)
+    for path, ami in amis_of(config):
+        image = IMAGE.look_up(account, ami)
         text = fault(image) if image else None
         if text:
             yield Finding(path, f"{ami} {text}", f"aws ec2 describe-images --image-ids {ami}")
@@ -160,18 +121,7 @@ def _too_large(image: Answer) -> str | None:
     return None
 
 
-def describe_image(account: Account, ami: str) -> Answer | None:
-    """None where the account does not see it."""
-    try:
-        found = account.ask("ec2", "describe_images", ImageIds=[ami], IncludeDeprecated=True)["Images"]
-    except Refused as refusal:
-        if refusal.code.startswith("InvalidAMIID"):
-            return None
-        raise
-    return found[0] if found else None
-
-
-def amis_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+def images_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
     """Each once, at the first place that names it."""
     seen: dict[str, Path] = {config.software.image: ("software", "image")}
     if config.head_node.image:
@@ -182,8 +132,12 @@ def amis_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
     yield from ((path, image) for image, path in seen.items())
 
 
-def _amis(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
-    yield from ((path, image) for path, image in amis_of(config) if image.startswith("ami-"))
+def amis_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+    yield from ((path, image) for path, image in images_of(config) if image.startswith("ami-"))
+
+
+def published_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+    yield from ((path, image) for path, image in images_of(config) if image in PUBLIC_PARAMETERS)
 
 
 def _now() -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gpucluster.config.checks.online.account import Account, Refused, deployed
-from gpucluster.config.checks.online.images import DESCRIBE, PUBLIC_PARAMETERS, amis_of, describe_image
+from gpucluster.config.checks.online.images import DESCRIBE, PUBLIC_PARAMETERS, images_of
+from gpucluster.config.checks.online.things import IMAGE
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Findings, validator
@@ -77,12 +78,12 @@ def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, st
     """
     if not config.lustre:
         return
-    for path, image in amis_of(config):
+    for path, image in images_of(config):
         if image in PUBLIC_PARAMETERS:
             if deployed(account, config):
                 continue
             image = account.ask("ssm", "get_parameter", Name=PUBLIC_PARAMETERS[image])["Parameter"]["Value"]
-        name = (describe_image(account, image) or {}).get("Name", "")
+        name = (IMAGE.look_up(account, image) or {}).get("Name", "")
         dated = _DATED.search(name)
         if dated:
             yield path, name, [series for since, series in RELEASES if since <= dated[1]][-1]

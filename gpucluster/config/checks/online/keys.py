@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpucluster.config.checks.online.account import Account, Answer, Refused
+from gpucluster.config.checks.online.account import Account, Answer
+from gpucluster.config.checks.online.things import KEY
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Security
 from gpucluster.config.validators import Findings, validator
@@ -20,15 +21,6 @@ AWS_EBS_KEY = "alias/aws/ebs"
 
 
 @validator(
-    "kms-key-exists", section=KEYS, each=Security, needs="aws", source="error NotFoundException of KMS DescribeKey"
-)
-def kms_key_exists(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The KMS key is there."""
-    if security.kms_key_arn and _key(account, security) is None:
-        yield Finding((*path, "kms_key_arn"), f"there is no key {security.kms_key_arn.rpartition('/')[2]}")
-
-
-@validator(
     "kms-key-enabled",
     section=KEYS,
     each=Security,
@@ -38,7 +30,7 @@ def kms_key_exists(security: Security, path: Path, config: ClusterConfig, accoun
 )
 def kms_key_enabled(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key is enabled: instances with a disk under another one end as they start."""
-    key = _key(account, security)
+    key = KEY.look_up(account, security.kms_key_arn)
     if key and key.get("KeyState", "Enabled") != "Enabled":
         name = key["KeyId"]
         hint = "cancel-key-deletion, then enable-key" if key["KeyState"] == "PendingDeletion" else "enable-key"
@@ -54,7 +46,7 @@ def kms_key_enabled(security: Security, path: Path, config: ClusterConfig, accou
 )
 def kms_key_symmetric(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key is symmetric and for encryption, as volumes and file systems need it."""
-    key = _key(account, security)
+    key = KEY.look_up(account, security.kms_key_arn)
     spec = (key or {}).get("KeySpec") or (key or {}).get("CustomerMasterKeySpec") or "SYMMETRIC_DEFAULT"
     if key and (spec != "SYMMETRIC_DEFAULT" or key.get("KeyUsage", "ENCRYPT_DECRYPT") != "ENCRYPT_DECRYPT"):
         usage = key.get("KeyUsage", "ENCRYPT_DECRYPT")
@@ -72,7 +64,7 @@ def kms_key_symmetric(security: Security, path: Path, config: ClusterConfig, acc
 )
 def kms_key_is_yours(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key is customer-managed: those of AWS serve one service, and their policies cannot be changed."""
-    key = _key(account, security)
+    key = KEY.look_up(account, security.kms_key_arn)
     if key and key.get("KeyManager") == "AWS":
         yield Finding((*path, "kms_key_arn"), "the key is managed by AWS for one service", "leave it out, or make one")
 
@@ -123,26 +115,6 @@ def _managed_by_aws(account: Account, key: str) -> bool:
 
 
 @validator(
-    "boundary-exists",
-    section=KEYS,
-    each=Security,
-    needs="aws",
-    source="error NoSuchEntity of IAM CreateRole: scope ARN does not exist or is not attachable",
-)
-def boundary_exists(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The permissions boundary is a policy that the account has."""
-    arn = security.permissions_boundary_arn
-    if arn is None:
-        return
-    try:
-        account.ask("iam", "get_policy", PolicyArn=arn)
-    except Refused as refusal:
-        if refusal.code != "NoSuchEntity":
-            raise
-        yield Finding((*path, "permissions_boundary_arn"), f"there is no policy {arn}")
-
-
-@validator(
     "boundary-account",
     section=KEYS,
     each=Security,
@@ -160,7 +132,7 @@ def boundary_account(security: Security, path: Path, config: ClusterConfig, acco
 
 
 def _not_admitted(security: Security, path: Path, account: Account, *services: str) -> Findings:
-    if not security.kms_key_arn or _key(account, security) is None:
+    if not security.kms_key_arn or KEY.look_up(account, security.kms_key_arn) is None:
         return
     answer = account.ask("kms", "get_key_policy", KeyId=security.kms_key_arn, PolicyName="default")
     admitted = set(_services(json.loads(answer["Policy"])))
@@ -186,16 +158,3 @@ def _services(policy: dict[str, Any]) -> list[str]:
 
 def _listed(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
-
-
-def _key(account: Account, security: Security) -> Answer | None:
-    """None where the file names none, or there is none."""
-    if security.kms_key_arn is None:
-        return None
-    try:
-        found: Answer = account.ask("kms", "describe_key", KeyId=security.kms_key_arn)["KeyMetadata"]
-    except Refused as refusal:
-        if refusal.code == "NotFoundException":
-            return None
-        raise
-    return found

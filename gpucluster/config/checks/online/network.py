@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpucluster.config.checks.network import BESIDE_NODES
-from gpucluster.config.checks.online.account import Account, Answer, Refused, deployed, zone
+from gpucluster.config.checks.online.account import Account, Answer, deployed, zone
+from gpucluster.config.checks.online.things import SUBNET, VPC
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
 from gpucluster.config.validators import Findings, validator
@@ -18,13 +19,6 @@ ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface
 NEEDED_ENDPOINTS = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
 
 
-@validator("vpc-exists", section=NETWORK, each=Network, needs="aws", source="error InvalidVpcID.NotFound of EC2")
-def vpc_exists(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The VPC is there."""
-    if network.vpc_id and _vpc(account, network) is None:
-        yield Finding((*path, "vpc_id"), f"the account sees no {network.vpc_id} in {config.region}")
-
-
 @validator(
     "vpc-resolves-names",
     section=NETWORK,
@@ -34,7 +28,7 @@ def vpc_exists(network: Network, path: Path, config: ClusterConfig, account: Acc
 )
 def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The VPC resolves the names of a private zone, by which nodes find each other."""
-    if not network.vpc_id or _vpc(account, network) is None:
+    if not network.vpc_id or VPC.look_up(account, network.vpc_id) is None:
         return
     for attribute, key in (("enableDnsSupport", "EnableDnsSupport"), ("enableDnsHostnames", "EnableDnsHostnames")):
         answer = account.ask("ec2", "describe_vpc_attribute", VpcId=network.vpc_id, Attribute=attribute)
@@ -78,13 +72,6 @@ def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterCon
         )
 
 
-@validator("subnet-exists", section=NETWORK, each=Network, needs="aws", source="error InvalidSubnetID.NotFound of EC2")
-def subnet_exists(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The subnet is there."""
-    if network.subnet_id and _subnet(account, network) is None:
-        yield Finding((*path, "subnet_id"), f"the account sees no {network.subnet_id} in {config.region}")
-
-
 @validator(
     "subnet-in-vpc",
     section=NETWORK,
@@ -94,7 +81,7 @@ def subnet_exists(network: Network, path: Path, config: ClusterConfig, account: 
 )
 def subnet_in_vpc(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet is of the VPC."""
-    subnet = _subnet(account, network)
+    subnet = SUBNET.look_up(account, network.subnet_id)
     if subnet and network.vpc_id and subnet["VpcId"] != network.vpc_id:
         yield Finding((*path, "subnet_id"), f"{network.subnet_id} is in {subnet['VpcId']}, not in {network.vpc_id}")
 
@@ -108,7 +95,7 @@ def subnet_in_vpc(network: Network, path: Path, config: ClusterConfig, account: 
 )
 def subnet_zone(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet is in the cluster's availability zone, where the head node's volume is."""
-    subnet, here = _subnet(account, network), zone(account, config)
+    subnet, here = SUBNET.look_up(account, network.subnet_id), zone(account, config)
     if subnet and subnet["AvailabilityZone"] != here:
         yield Finding(
             (*path, "subnet_id"),
@@ -126,7 +113,7 @@ def subnet_has_room(network: Network, path: Path, config: ClusterConfig, account
 @validator("subnet-has-room-for-all", section=NETWORK, each=Network, needs="aws", level="warning", source=SIZES)
 def subnet_has_room_for_all(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet has free addresses for max_nodes of every partition."""
-    subnet, always = _subnet(account, network), _nodes(config, always=True)
+    subnet, always = SUBNET.look_up(account, network.subnet_id), _nodes(config, always=True)
     if subnet and subnet["AvailableIpAddressCount"] >= always + BESIDE_NODES:
         yield from _no_room(network, path, account, _nodes(config, always=False), "at most")
 
@@ -134,7 +121,7 @@ def subnet_has_room_for_all(network: Network, path: Path, config: ClusterConfig,
 @validator("subnet-leads-out", section=NETWORK, each=Network, needs="aws", source=f"{ROUTES}: default route")
 def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """With internet: nat the subnet's default route leads to a NAT gateway or the like, not to an internet gateway."""
-    if network.subnet_id is None or network.internet != "nat" or _subnet(account, network) is None:
+    if network.subnet_id is None or network.internet != "nat" or SUBNET.look_up(account, network.subnet_id) is None:
         return
     routes = _routes(account, network)
     default = next((route for route in routes if route.get("DestinationCidrBlock") == "0.0.0.0/0"), None)
@@ -159,7 +146,7 @@ def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, accoun
 )
 def subnet_gives_no_public_addresses(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet gives no public addresses (MapPublicIpOnLaunch): nodes with several interfaces cannot have one."""
-    subnet = _subnet(account, network)
+    subnet = SUBNET.look_up(account, network.subnet_id)
     if subnet and subnet.get("MapPublicIpOnLaunch"):
         yield Finding(
             (*path, "subnet_id"),
@@ -229,7 +216,7 @@ def needed_services(config: ClusterConfig) -> list[str]:
 
 
 def _no_room(network: Network, path: Path, account: Account, nodes: int, when: str) -> Findings:
-    subnet = _subnet(account, network)
+    subnet = SUBNET.look_up(account, network.subnet_id)
     if subnet and subnet["AvailableIpAddressCount"] < nodes + BESIDE_NODES:
         yield Finding(
             (*path, "subnet_id"),
@@ -241,26 +228,6 @@ def _no_room(network: Network, path: Path, account: Account, nodes: int, when: s
 
 def _nodes(config: ClusterConfig, *, always: bool) -> int:
     return sum(partition.min_nodes if always else partition.max_nodes for partition in config.every_partition)
-
-
-def _vpc(account: Account, network: Network) -> Answer | None:
-    return _one(account, "describe_vpcs", "Vpcs", "InvalidVpcID", VpcIds=[network.vpc_id])
-
-
-def _subnet(account: Account, network: Network) -> Answer | None:
-    if network.subnet_id is None:
-        return None
-    return _one(account, "describe_subnets", "Subnets", "InvalidSubnetID", SubnetIds=[network.subnet_id])
-
-
-def _one(account: Account, operation: str, key: str, missing: str, **parameters: list[str | None]) -> Answer | None:
-    try:
-        found: list[Answer] = account.ask("ec2", operation, **parameters)[key]
-    except Refused as refusal:
-        if refusal.code.startswith(missing):
-            return None
-        raise
-    return found[0] if found else None
 
 
 def _routes(account: Account, network: Network) -> list[Answer]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from gpucluster.config.checks.online.account import Account, Answer, Refused, zone
+from gpucluster.config.checks.online.account import Account, Answer, zone
+from gpucluster.config.checks.online.things import GROUP, RESERVATION
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
 from gpucluster.config.validators import Findings, validator
@@ -19,23 +20,6 @@ IN_GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html"
 
 
 @validator(
-    "reservation-exists",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    source="error InvalidCapacityReservationId.NotFound of EC2 RunInstances",
-)
-def reservation_exists(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's reservation is there."""
-    if partition.reservation_id and _reservation(account, partition) is None:
-        yield Finding(
-            (*path, "reservation_id"),
-            f"the account sees no {partition.reservation_id} in {config.region}",
-            "aws ec2 describe-capacity-reservations lists those there are",
-        )
-
-
-@validator(
     "reservation-active",
     section=RESERVATIONS,
     each=Partition,
@@ -44,7 +28,7 @@ def reservation_exists(partition: Partition, path: Path, config: ClusterConfig, 
 )
 def reservation_active(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation has not ended."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     if found and found["State"] in ("expired", "cancelled", "failed", "payment-failed", "unsupported"):
         yield Finding((*path, "reservation_id"), f"{partition.reservation_id} is {found['State']}", "name another")
 
@@ -59,7 +43,7 @@ def reservation_active(partition: Partition, path: Path, config: ClusterConfig, 
 )
 def reservation_begun(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation is active already: before, its nodes do not launch."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     if found and found["State"] in ("pending", "scheduled", "payment-pending", "assessing", "delayed"):
         start = f" until {found['StartDate']:%Y-%m-%d %H:%M} UTC" if found.get("StartDate") else ""
         yield Finding(
@@ -79,7 +63,7 @@ def reservation_begun(partition: Partition, path: Path, config: ClusterConfig, a
 )
 def capacity_block_lasts(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's Capacity Block lasts a day more: AWS ends its nodes 30 minutes before it."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     if found and partition.purchase == "capacity-block" and found.get("EndDate"):
         hours = (found["EndDate"] - datetime.now(UTC)).total_seconds() / 3600
         if hours < 24:
@@ -99,7 +83,7 @@ def capacity_block_lasts(partition: Partition, path: Path, config: ClusterConfig
 )
 def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """purchase: capacity-block names a Capacity Block, and purchase: reservation none."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     is_block = found is not None and found.get("ReservationType") == "capacity-block"
     if found and is_block != (partition.purchase == "capacity-block"):
         yield Finding(
@@ -118,7 +102,7 @@ def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, ac
 )
 def reservation_type(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation is of its instance type."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     if found and found["InstanceType"] not in partition.instance_types:
         yield Finding(
             (*path, "instance_types"),
@@ -136,7 +120,7 @@ def reservation_type(partition: Partition, path: Path, config: ClusterConfig, ac
 )
 def reservation_zone(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation is in the cluster's zone."""
-    found, here = _reservation(account, partition), zone(account, config)
+    found, here = RESERVATION.look_up(account, partition.reservation_id), zone(account, config)
     if found and found["AvailabilityZone"] != here:
         yield Finding(
             (*path, "reservation_id"),
@@ -154,7 +138,7 @@ def reservation_zone(partition: Partition, path: Path, config: ClusterConfig, ac
 )
 def reservation_platform(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation is for Linux, and on no dedicated hardware: as the nodes are launched."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     if found is None:
         return
     platform, tenancy = found.get("InstancePlatform", "Linux/UNIX"), found.get("Tenancy", "default")
@@ -175,7 +159,7 @@ def reservation_platform(partition: Partition, path: Path, config: ClusterConfig
 )
 def reservation_count(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation holds as many instances as it may have nodes."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     if found and found["TotalInstanceCount"] < partition.max_nodes:
         yield Finding(
             (*path, "max_nodes"),
@@ -193,7 +177,7 @@ def reservation_count(partition: Partition, path: Path, config: ClusterConfig, a
 )
 def reservation_placement_group(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation was made in the placement group that the partition names."""
-    found, named = _reservation(account, partition), partition.placement_group
+    found, named = RESERVATION.look_up(account, partition.reservation_id), partition.placement_group
     if found is None or partition.purchase != "reservation" or named in ("cluster", "none"):
         return
     group = _group_of(found)
@@ -216,7 +200,7 @@ def reservation_placement_group(partition: Partition, path: Path, config: Cluste
 )
 def reservation_group_is_named(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The file names the placement group that a partition's reservation was made in."""
-    found = _reservation(account, partition)
+    found = RESERVATION.look_up(account, partition.reservation_id)
     group = _group_of(found) if found else None
     if group and partition.purchase == "reservation" and partition.placement_group == "none":
         yield Finding(
@@ -227,26 +211,12 @@ def reservation_group_is_named(partition: Partition, path: Path, config: Cluster
 
 
 @validator(
-    "placement-group-exists",
-    section=RESERVATIONS,
-    each=ClusterConfig,
-    needs="aws",
-    source="error InvalidPlacementGroup.Unknown of EC2 RunInstances",
-)
-def placement_group_exists(config: ClusterConfig, account: Account) -> Findings:
-    """A placement group that is named is there."""
-    for path, name in _named_groups(config):
-        if _group(account, name) is None:
-            yield Finding(path, f"the account has no placement group {name!r}", "write cluster: the stack makes one")
-
-
-@validator(
     "placement-group-strategy", section=RESERVATIONS, each=ClusterConfig, needs="aws", source=f"{GROUPS}: strategies"
 )
 def placement_group_strategy(config: ClusterConfig, account: Account) -> Findings:
     """A placement group that is named puts its instances close together: its strategy is cluster."""
-    for path, name in _named_groups(config):
-        found = _group(account, name)
+    for path, name in groups_of(config):
+        found = GROUP.look_up(account, name)
         if found and found["Strategy"] != "cluster":
             yield Finding(
                 path,
@@ -264,24 +234,10 @@ def placement_group_strategy(config: ClusterConfig, account: Account) -> Finding
 )
 def placement_group_available(config: ClusterConfig, account: Account) -> Findings:
     """A placement group that is named is not being deleted."""
-    for path, name in _named_groups(config):
-        found = _group(account, name)
+    for path, name in groups_of(config):
+        found = GROUP.look_up(account, name)
         if found and found["State"] in ("deleting", "deleted"):
             yield Finding(path, f"{name!r} is {found['State']}", "write cluster: the stack makes one")
-
-
-def _reservation(account: Account, partition: Partition) -> Answer | None:
-    """None where the partition has none, or the account does not see it."""
-    if partition.reservation_id is None:
-        return None
-    try:
-        answer = account.ask("ec2", "describe_capacity_reservations", CapacityReservationIds=[partition.reservation_id])
-    except Refused as refusal:
-        if refusal.code.startswith("InvalidCapacityReservationId"):
-            return None
-        raise
-    found: list[Answer] = answer["CapacityReservations"]
-    return found[0] if found else None
 
 
 def _group_of(reservation: Answer) -> str | None:
@@ -289,18 +245,8 @@ def _group_of(reservation: Answer) -> str | None:
     return str(reservation.get("PlacementGroupArn", "")).partition(":placement-group/")[2] or None
 
 
-def _named_groups(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+def groups_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
     for path, partition in config.partitions_by_path():
         own = "shared" if partition.name == PARAMETER_SERVERS else "cluster"
         if partition.placement_group not in (own, "none"):
             yield (*path, "placement_group"), partition.placement_group
-
-
-def _group(account: Account, name: str) -> Answer | None:
-    try:
-        found: list[Answer] = account.ask("ec2", "describe_placement_groups", GroupNames=[name])["PlacementGroups"]
-    except Refused as refusal:
-        if refusal.code == "InvalidPlacementGroup.Unknown":
-            return None
-        raise
-    return found[0] if found else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpucluster.config.checks.online.account import Account, zone, zones
+from gpucluster.config.checks.online.account import Account, zone
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, HeadNode, ParameterServers, Partition
 from gpucluster.config.validators import Findings, validator
@@ -14,22 +14,6 @@ OFFERINGS = (
     "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html; "
     "error Unsupported of EC2 RunInstances"
 )
-
-
-@validator(
-    "zone-exists",
-    section=ZONES,
-    each=ClusterConfig,
-    needs="aws",
-    source="error InvalidParameterValue of EC2 CreateSubnet: value for parameter availabilityZone is invalid",
-)
-def zone_exists(config: ClusterConfig, account: Account) -> Findings:
-    """The account has the availability zone."""
-    known = zones(account, local=True)
-    if config.availability_zone and config.availability_zone not in known:
-        yield Finding(
-            ("availability_zone",), f"the account has no {config.availability_zone}", f"it has {', '.join(known)}"
-        )
 
 
 @validator("zone-offers-partition", section=ZONES, each=Partition, needs="aws", source=OFFERINGS)

@@ -170,23 +170,6 @@ def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) 
 
 
 @validator(
-    "beegfs-licence",
-    section=BEEGFS,
-    each=BeegfsRam,
-    level="warning",
-    source=f"{DOC}/advanced_topics/licensing.html: BeeGFS 8.3: a community licence, and a limit of capacity without",
-)
-def beegfs_licence(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """BeeGFS 8.3 and later has a licence: the free one is limited in capacity, and each command warns without."""
-    if storage.version == "8":
-        yield Finding(
-            (*path, "type"),
-            "BeeGFS wants a licence from version 8.3 on, a free one for small file systems",
-            "beegfs.io has them; `silence: [beegfs-licence]` once it is settled",
-        )
-
-
-@validator(
     "home-not-in-memory",
     section="Mounts",
     each=BeegfsRam,

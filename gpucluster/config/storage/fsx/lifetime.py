@@ -41,18 +41,6 @@ def jobs_is_not_kept(storage: FsxLustre, path: Path, config: ClusterConfig) -> F
         )
 
 
-@validator("fsx-idle-is-of-jobs", section=FSX, each=FsxLustre, level="warning", source=FSX_BILLED)
-def idle_is_of_jobs(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """idle_minutes goes with lifetime: jobs: otherwise a file system stays, and costs, however idle it is."""
-    default = FsxLustre.model_fields["idle_minutes"].default
-    if storage.lifetime == "cluster" and storage.idle_minutes != default:
-        yield Finding(
-            (*path, "idle_minutes"),
-            "does nothing with lifetime: cluster: the file system stays until the cluster is deleted",
-            "take lifetime: jobs, or leave it out",
-        )
-
-
 @validator("fsx-idle-in-range", section=FSX, each=FsxLustre, source=FSX_BILLED)
 def idle_in_range(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """A file system's idle_minutes is from a second to a year, which costs as much as not idle."""

@@ -1,0 +1,161 @@
+"""Is what the file names there? One rule, a row for each kind of thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from gpucluster.config.checks.online.account import Account, Refused, zones
+from gpucluster.config.checks.online.buckets import region_of, uris
+from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS, amis_of, published_of
+from gpucluster.config.checks.online.reservations import groups_of
+from gpucluster.config.checks.online.things import (
+    GROUP,
+    IMAGE,
+    KEY,
+    PARAMETER,
+    POLICY,
+    RESERVATION,
+    SUBNET,
+    VPC,
+)
+from gpucluster.config.document import Finding, Path
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.validators import Findings, Validator, register
+
+NAMED = "What the file names (asks AWS)"
+Named = Iterable[tuple[Path, str | None]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    requires: str
+    source: str
+    named: Callable[[ClusterConfig], Named]
+    there: Callable[[Account, str], object]
+    """Something true where it is."""
+    says: str
+    """`{name}` and `{region}` stand for what the file has."""
+    hint: str = ""
+
+    def rule(self, config: ClusterConfig, account: Account) -> Findings:
+        """Raises Refused when all have been asked for."""
+        refused: Refused | None = None
+        for path, name in self.named(config):
+            try:
+                there = name is None or self.there(account, name)
+            except Refused as refusal:
+                refused = refusal
+                continue
+            if not there:
+                words = {"name": name, "region": config.region}
+                yield Finding(path, self.says.format(**words), self.hint.format(**words) or None)
+        if refused:
+            raise refused
+
+
+def _reserved(config: ClusterConfig) -> Iterator[tuple[Path, str | None]]:
+    for index, partition in enumerate(config.partitions):
+        yield ("partitions", index, "reservation_id"), partition.reservation_id
+
+
+def _buckets(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+    """Each once, at the first place that names it."""
+    seen: dict[str, Path] = {}
+    for path, uri in uris(config):
+        seen.setdefault(uri.bucket, path)
+    yield from ((path, bucket) for bucket, path in seen.items())
+
+
+NOT_SEEN = "the account sees no {name} in {region}"
+KINDS = (
+    Kind(
+        "vpc-exists",
+        "The VPC is there",
+        "error InvalidVpcID.NotFound of EC2",
+        lambda config: [(("network", "vpc_id"), config.network.vpc_id)],
+        VPC.look_up,
+        NOT_SEEN,
+    ),
+    Kind(
+        "subnet-exists",
+        "The subnet is there",
+        "error InvalidSubnetID.NotFound of EC2",
+        lambda config: [(("network", "subnet_id"), config.network.subnet_id)],
+        SUBNET.look_up,
+        NOT_SEEN,
+    ),
+    Kind(
+        "zone-exists",
+        "The account has the availability zone",
+        "error InvalidParameterValue of EC2 CreateSubnet: value for parameter availabilityZone is invalid",
+        lambda config: [(("availability_zone",), config.availability_zone)],
+        lambda account, name: name in zones(account, local=True),
+        "the account has no {name}",
+        "aws ec2 describe-availability-zones --region {region} lists those it has",
+    ),
+    Kind(
+        "image-exists",
+        "Each AMI is there, and the account may launch it",
+        "error InvalidAMIID.NotFound of EC2 RunInstances",
+        amis_of,
+        IMAGE.look_up,
+        NOT_SEEN,
+        "each region has ids of its own; is it shared?",
+    ),
+    Kind(
+        "image-published",
+        "The region has the Deep Learning AMI",
+        "https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html; error ParameterNotFound of SSM",
+        published_of,
+        lambda account, name: PARAMETER.look_up(account, PUBLIC_PARAMETERS[name]),
+        "AWS publishes no {name} in {region}",
+        "name an AMI of your own: ami-…",
+    ),
+    Kind(
+        "reservation-exists",
+        "A partition's reservation is there",
+        "error InvalidCapacityReservationId.NotFound of EC2 RunInstances",
+        _reserved,
+        RESERVATION.look_up,
+        NOT_SEEN,
+        "aws ec2 describe-capacity-reservations lists those there are",
+    ),
+    Kind(
+        "placement-group-exists",
+        "A placement group that is named is there",
+        "error InvalidPlacementGroup.Unknown of EC2 RunInstances",
+        groups_of,
+        GROUP.look_up,
+        "the account has no placement group {name!r}",
+        "write cluster: the stack makes one",
+    ),
+    Kind(
+        "kms-key-exists",
+        "The KMS key is there",
+        "error NotFoundException of KMS DescribeKey",
+        lambda config: [(("security", "kms_key_arn"), config.security.kms_key_arn)],
+        KEY.look_up,
+        "there is no key {name}",
+    ),
+    Kind(
+        "boundary-exists",
+        "The permissions boundary is a policy that the account has",
+        "error NoSuchEntity of IAM CreateRole: scope ARN does not exist or is not attachable",
+        lambda config: [(("security", "permissions_boundary_arn"), config.security.permissions_boundary_arn)],
+        POLICY.look_up,
+        "there is no policy {name}",
+    ),
+    Kind(
+        "bucket-exists",
+        "Each bucket that the file names is there",
+        "https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadBucket.html: 404",
+        _buckets,
+        region_of,
+        "there is no bucket {name}",
+        "aws s3 mb s3://{name} --region {region}",
+    ),
+)
+for _kind in KINDS:
+    register(Validator(_kind.name, "error", NAMED, _kind.requires, _kind.source, ClusterConfig, "aws", _kind.rule))
