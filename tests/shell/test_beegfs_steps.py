@@ -146,7 +146,14 @@ class Node:
 
     def run(self, verb: str, **environment: str) -> subprocess.CompletedProcess[str]:
         (self.root / "calls").write_text("")
-        known = {"NODE": self.name, "ROOT": str(self.root), "MOUNT": self.mount, "PACKAGES": "", "FAILS": ""}
+        known = {
+            "NODE": self.name,
+            "NUMBER": self.name.rpartition("-")[2],
+            "ROOT": str(self.root),
+            "MOUNT": self.mount,
+            "PACKAGES": "",
+            "FAILS": "",
+        }
         return subprocess.run(
             ["bash", str(self.root / "bundle/beegfs.sh"), verb],
             env={**known, "PATH": f"{self.root}/bin:{os.environ['PATH']}", **environment},

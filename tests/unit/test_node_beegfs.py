@@ -222,6 +222,16 @@ def test_a_copy_that_cannot_be_is_reported_with_its_reason(tmp_path: Path, monke
     assert follower.report.error == f"{tmp_path}/ram is not mounted"
 
 
+def test_a_server_has_the_number_of_its_place_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "beegfs.sh").write_text('echo "$1 $GENERATION ${NUMBER:-none}" >"$SAID"\n')
+    monkeypatch.setattr(beegfs_node, "BUNDLE", tmp_path)
+    monkeypatch.setattr(beegfs_node, "MARKS", {name: tmp_path / name for name in ("server", "client")})
+    for node, phase, said in (("train-2", "building", "server 1 2\n"), ("other-2", "ready", "client 1 none\n")):
+        monkeypatch.setenv("SAID", str(tmp_path / node))
+        beegfs_node.Follower(SETTINGS, node, lambda report: None).step(state(phase))
+        assert (tmp_path / node).read_text() == said
+
+
 def test_the_specification_beside_the_script_counts(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"channels": {"train": {"source": "/ram/imagenet"}}}')
     assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))

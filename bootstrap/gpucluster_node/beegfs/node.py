@@ -73,7 +73,9 @@ class Follower:
 
     def _run(self, what: str, state: State) -> None:
         users = {"unmount": tuple(jobs_with_files_on(self._settings.mount)), "client": ()}.get(what, self.report.users)
-        done = run(what, state.generation)
+        servers = self._settings.servers
+        number = {"NUMBER": str(servers.index(self.report.node) + 1)} if self.report.node in servers else {}
+        done = run(what, state.generation, **number)
         error = "" if done.returncode == 0 else _last_line(done.stderr)
         self._tell(server=_mark("server"), client=_mark("client"), users=users, error=error)
         log.info("%s of generation %s: %s", what, state.generation, error or "done")

@@ -8,7 +8,7 @@
 #   leave        lets go of it altogether, and of the memory
 #   list         the servers that have registered: a line for each service, with its number
 # In the environment: GENERATION, any word: what was set up under the same one is left as it is. MANAGEMENT: the host that
-# manages. NUMBER: this server's, 1 to 65535, unique. FOLDER: where management keeps its records.
+# manages. NUMBER: a server's, 1 to 65535, unique. FOLDER: where management keeps its records.
 set -euo pipefail
 
 readonly REGION=us-east-1
@@ -31,7 +31,7 @@ readonly BEEGFS_METADATA_GIB=4 BEEGFS_METADATA_INODES=262144
 ROLE=$(if [ "$(hostname)" = head ]; then echo head; else echo compute; fi)
 GENERATION=${GENERATION:-1}
 MANAGEMENT=${MANAGEMENT:-head.$ZONE}
-NUMBER=${NUMBER:-$(hostname | sed 's/.*-//')}
+NUMBER=${NUMBER:-}
 # The head's outlives it, on the data volume.
 FOLDER=${FOLDER:-$(if [ "$ROLE" = head ]; then echo /home/gpucluster/beegfs-management; else echo /var/lib/gpucluster/beegfs; fi)}
 readonly ROLE GENERATION MANAGEMENT NUMBER FOLDER
