@@ -66,6 +66,7 @@ source "$BUNDLE/steps/python_env.sh"
 source "$BUNDLE/steps/accounting.sh"
 source "$BUNDLE/steps/staging.sh"
 source "$BUNDLE/steps/slurm_head.sh"
+source "$BUNDLE/steps/programs.sh"
 source "$BUNDLE/steps/reconcile.sh"
 source "$BUNDLE/steps/beegfs.sh"
 source "$BUNDLE/steps/update.sh"
@@ -85,6 +86,8 @@ if [ "${1:-}" = job_lustre ]; then
     run_step job_lustre_mount
     exit
 fi
+# Before anything that takes long or may fail: Slurm starts nodes meanwhile.
+run_step programs
 run_step baked
 run_step apt_timers
 run_step name

@@ -1,0 +1,53 @@
+"""A new bundle on a head that runs: Slurm's programs name the new bundle's modules before any step that takes long."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = ROOT / "bootstrap/steps"
+
+
+def run(root: Path) -> None:
+    text = "".join((STEPS / f"{name}.sh").read_text() for name in ("node_program", "slurm_head", "staging", "programs"))
+    text = re.sub(r"(?<![\w$/])/(etc|opt|var)/", rf"{root}/\1/", text)
+    stubs = 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\ntouch_log() { :; }\n'
+    script = f"set -euo pipefail\nBUNDLE={root}/bundle REGION=eu-west-1\n{text}\n{stubs}\nstep_programs\n"
+    environment = {"PATH": os.environ["PATH"]}
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True, env=environment)
+
+
+def written(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+
+
+def test_what_an_older_bundle_left_is_replaced(tmp_path: Path) -> None:
+    resume = tmp_path / "opt/gpucluster/bin/resume"
+    resume.parent.mkdir(parents=True)
+    resume.write_text('exec sudo -n node-program resume "$@"\n')
+    run(tmp_path)
+    assert f"{tmp_path}/opt/gpucluster/bin/node-program power.resume" in resume.read_text()
+    assert "node-program power.suspend *" in (tmp_path / "etc/sudoers.d/gpucluster").read_text()
+    assert "etc/slurm/burst_buffer.lua" not in written(tmp_path)
+
+
+def test_stages_of_data_too(tmp_path: Path) -> None:
+    for name in ("opt/gpucluster/bin/resume", "bundle/slurm/burst_buffer.lua", "bundle/slurm/burst_buffer.conf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("new\n")
+    run(tmp_path)
+    assert (tmp_path / "etc/slurm/burst_buffer.lua").read_text() == "new\n"
+    assert "lustre.staging data-in *" in (tmp_path / "etc/sudoers.d/gpucluster-staging").read_text()
+
+
+def test_nothing_at_the_first_boot(tmp_path: Path) -> None:
+    run(tmp_path)
+    assert written(tmp_path) == set()
+
+
+def test_no_step_comes_before() -> None:
+    steps = re.findall(r"^(?:run|try)_step (\w+)", (ROOT / "bootstrap/head.sh.j2").read_text(), re.MULTILINE)
+    assert steps[0] == "programs"
