@@ -20,38 +20,30 @@ from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
-from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.job.script import JOBS, TEMPLATES
 from gpucluster.submission.snapshot import File, archive
+from gpucluster.submission.upload import upload
 
 PACKAGE = shipped.package("gpucluster")
 SCRIPT = "shard.sbatch"
 
 # One round trip, as of any job. The array waits for the plan; the last job for the array, whatever became of it.
 _SUBMIT = r"""
-set -eu
-jobs=$1 name=$2 partition=$3 last=$4
-folder=$jobs/$name
-mkdir -p "$jobs/by-id"
-cd "$jobs"
-tar --extract --gzip --no-same-owner --file=-
-queue() {
+partition=$1 last=$2 folder=$jobs/$name
+stage() {
   stage=$1 output=$2
   shift 2
-  sbatch --parsable --partition="$partition" --job-name="shard-$stage" --chdir="$folder" --nodes=1 --ntasks=1 \
+  queue --partition="$partition" --job-name="shard-$stage" --chdir="$folder" --nodes=1 --ntasks=1 \
     --requeue --output="$folder/$output" --open-mode=append "$@" "$folder/shard.sbatch" "$folder" "$stage"
 }
-plan=$(queue plan plan.txt --cpus-per-task=1) || { rm -rf "$folder"; exit 1; }
-array=$(queue pack part-%a.txt --array="0-$last" --exclusive \
-  --dependency="afterok:$plan" --kill-on-invalid-dep=yes) || {
-  scancel "$plan"; rm -rf "$folder"; exit 1
-}
-finish=$(queue finish log.txt --cpus-per-task=1 --dependency="afterany:$plan:$array") || {
-  scancel "$plan" "$array"; rm -rf "$folder"; exit 1
-}
-ln -sfn "../$name" "by-id/$finish"
-echo "$plan $array $finish"
+stage plan plan.txt --cpus-per-task=1
+plan=$id
+stage pack part-%a.txt --array="0-$last" --exclusive --dependency="afterok:$plan" --kill-on-invalid-dep=yes
+array=$id
+stage finish log.txt --cpus-per-task=1 --dependency="afterany:$plan:$array"
+link
+echo "$plan $array $id"
 """
 
 
@@ -156,12 +148,10 @@ def _library() -> dict[str, File]:
 def submit(remote: Remote, request: Request) -> Submitted:
     """Raises UsageError with sbatch's own words where it refuses a job, or RemoteError."""
     packed = archive(request.name, request.files, None)
-    words = [JOBS, request.name, request.partition, str(request.parts - 1)]
-    done = remote.run(["sh", "-c", _SUBMIT, "sh", *words], input=packed, timeout_s=300)
-    if refusal := slurm.refusal(done.stderr):
-        raise UsageError(f"Slurm does not take the job: {refusal}")
-    ids = done.check("the jobs were not accepted").stdout.split()[-3:]
+    words = [request.partition, str(request.parts - 1)]
+    said = upload(remote, f"{JOBS}/{request.name}", packed, _SUBMIT, words)
+    ids = said.split()[-3:]
     if len(ids) != 3 or not all(each.isdigit() for each in ids):
-        raise RemoteError(f"sbatch printed no job ids: {json.dumps(done.stdout)}")
+        raise RemoteError(f"sbatch printed no job ids: {json.dumps(said)}")
     plan, array, finish = ids
     return Submitted(finish, plan, array, f"{JOBS}/{request.name}")

@@ -15,6 +15,7 @@ from gpucluster.job.script import ENVIRONMENTS, SbatchRequest
 from gpucluster.job.spec import JobSpec
 from gpucluster.submission.environments import Build, parse_builds
 from gpucluster.submission.snapshot import File, archive
+from gpucluster.submission.upload import upload
 
 MASKED = "***"
 
@@ -22,13 +23,8 @@ MASKED = "***"
 # environment that is not there is made by a job of its own: this one starts after that, and never where that fails.
 # What sbatch is given here wins over the script: a dependency of the script's own is repeated.
 _SUBMIT = """
-set -eu
-jobs=$1 name=$2 envs=$3
-shift 3
-mkdir -p "$jobs/by-id"
-cd "$jobs"
-tar --extract --gzip --no-same-owner --file=-
-give_up() { cd "$jobs"; rm -rf "$name"; exit 1; }
+envs=$1
+shift
 for each; do [ -e "$envs/.wanted/$each/complete" ] || missing="${missing:-} $each"; done
 : >"$name/builds"
 if [ -n "${missing:-}" ]; then
@@ -37,8 +33,8 @@ fi
 after=$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
 own=$(sed -nE 's/^#SBATCH (--dependency=|-d)//p' "$name/job.sbatch" | tail -n 1)
 if [ -n "$after" ]; then set -- "--dependency=afterok$after${own:+,$own}" --kill-on-invalid-dep=yes; else set --; fi
-id=$(sbatch --parsable "$@" "$jobs/$name/job.sbatch") || give_up
-ln -sfn "../$name" "by-id/${id%%;*}"
+queue "$@" "$jobs/$name/job.sbatch"
+link
 echo "$id"
 cat "$name/builds"
 """
@@ -81,13 +77,8 @@ class Submitted:
 
 def submit(remote: Remote, request: SbatchRequest, packed: bytes) -> Submitted:
     """Raises UsageError with sbatch's own words where it refuses the job, or RemoteError."""
-    folder = Path(request.folder)
-    words = [str(folder.parent), folder.name, ENVIRONMENTS, *request.environments]
-    done = remote.run(["sh", "-c", _SUBMIT, "sh", *words], input=packed, timeout_s=300)
-    if refusal := slurm.refusal(done.stderr):
-        raise UsageError(f"Slurm does not take the job: {refusal}")
-    done.check("the job was not accepted")
-    first, _, rest = done.stdout.partition("\n")
+    said = upload(remote, request.folder, packed, _SUBMIT, [ENVIRONMENTS, *request.environments])
+    first, _, rest = said.partition("\n")
     try:
         return Submitted(slurm.parse_job_id(first), tuple(parse_builds(rest)))
     except ValueError as error:
