@@ -39,7 +39,7 @@ class Listing:
     shards: tuple[Shard, ...]
     versions: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    """What whoever reads the job's log should know."""
+    """What a reader of the job's log should know."""
 
 
 class Source(Protocol):

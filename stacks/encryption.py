@@ -11,7 +11,7 @@ statement that KMS puts into every new key: `kms:*` for the account):
 - the account's role AWSServiceRoleForEC2Spot, where nodes are bought as spot: CreateGrant, Decrypt, DescribeKey,
   GenerateDataKeyWithoutPlaintext and ReEncrypt. EC2 starts those under that role, and not as the head node.
 
-EC2, EFS, FSx, RDS and Secrets Manager use the permissions of whoever calls them: of CloudFormation at a deployment, and
+EC2, EFS, FSx, RDS and Secrets Manager use their caller's permissions: of CloudFormation at a deployment, and
 of the head node when it launches nodes or makes file systems, which `grant_volumes` and `grant_file_systems` give it.
 """
 

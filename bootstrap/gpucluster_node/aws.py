@@ -49,7 +49,7 @@ def error_message(error: BaseException) -> str:
 
 def brief(error: BaseException) -> str:
     """Code and message for a node's reason, which people read in a table. A refused permission comes with up to 2,000
-    characters of code: whoever wants them decoded finds them in the log."""
+    characters of code: to decode them, take them from the log."""
     message = error_message(error).partition(" Encoded authorization failure message:")[0]
     if len(message) > LONGEST_MESSAGE:
         message = message[: LONGEST_MESSAGE - 1] + "…"

@@ -76,7 +76,7 @@ class Folder:
         shutil.copy2(self.root / item.name, target)
 
     def store(self, source: Path, name: str) -> None:
-        """Under another name first: whoever reads finds the old file or the whole new one."""
+        """Under another name first: a reader finds the old file or the whole new one."""
         target = self.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name(f".{target.name}.unfinished")

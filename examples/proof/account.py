@@ -51,7 +51,7 @@ def caller(cloud: aws.Aws) -> str:
 
 
 def is_there(cloud: aws.Aws) -> bool:
-    return stack.status(cloud.client("cloudformation"), cloud.config.name) not in (None, "DELETE_COMPLETE")
+    return any(_stack(cloud, cloud.config.name))
 
 
 def left(cloud: aws.Aws) -> tuple[list[str], list[str]]:

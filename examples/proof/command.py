@@ -34,7 +34,7 @@ class Ended:
 
 
 def tell(text: str) -> None:
-    """To whoever still listens: where the output went into a pipe that is gone, the work continues."""
+    """Printed if the output is still open: where it was a closed pipe, the work continues."""
     with contextlib.suppress(OSError):
         print(text, flush=True)
 

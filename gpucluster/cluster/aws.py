@@ -34,7 +34,7 @@ CREDENTIALS = (
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 )
-"""Error codes of every service alike: not this call is refused, but whoever makes it."""
+"""Error codes of every service: AWS refuses the caller, not this call."""
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 

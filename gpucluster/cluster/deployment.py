@@ -85,7 +85,7 @@ class Deployment:
         return [_live_node(instance) for instance in self.instances("compute")]
 
     def file_systems(self) -> set[str]:
-        """Names of those that the cluster has on FSx, whoever made them."""
+        """Names of the cluster's file systems on FSx, made by CloudFormation or by the head node."""
         pages = self.clients.fsx.get_paginator("describe_file_systems").paginate()
         every = ({tag["Key"]: tag["Value"] for tag in each["Tags"]} for page in pages for each in page["FileSystems"])
         return {tags.get("Name", "") for tags in every if tags.get("gpucluster:cluster") == self.name}

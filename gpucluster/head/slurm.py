@@ -134,7 +134,7 @@ class Node:
     """Without its mark: idle, allocated, mixed, down, drained …"""
     mark: str
     reason: str
-    """Why it is down, in the words of whoever set it so; empty where there is none."""
+    """Why it is down, as the one who set the state wrote it; empty where there is no reason."""
     since: str
 
     @property

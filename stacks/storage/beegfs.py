@@ -54,7 +54,7 @@ class BeegfsRam(Construct):
         return self._storage.scope == "cluster"
 
     def _secret(self) -> secretsmanager.Secret:
-        """The content of connAuthFile. Without one, BeeGFS serves whoever reaches its ports, as root."""
+        """The content of connAuthFile. Without one, BeeGFS serves every client that reaches its ports, as root."""
         return secretsmanager.Secret(
             self,
             "ConnectionSecret",

@@ -76,7 +76,7 @@ class Efs(Construct):
 
 
 def _over_tls_alone() -> iam.PolicyDocument:
-    """Whoever reaches the mount target may mount, as without a policy, but not in clear.
+    """Every client that reaches the mount target may mount, as without a policy, but not in clear.
 
     Who reaches it, its security group says. A mount by role would be narrower and needs amazon-efs-utils, which
     Ubuntu's archive lacks; TLS alone needs a tunnel, and `stunnel4` is in the archive.

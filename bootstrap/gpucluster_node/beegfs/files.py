@@ -29,7 +29,7 @@ GIB = 2**30
 
 
 def shares(items: Iterable[Item], of: int) -> list[list[Item]]:
-    """Parts of about the same size: the largest first, each to whoever has the least. The same on every node."""
+    """Parts of about the same size: the largest first, each to the node that has the least. The same on every node."""
     parts: list[list[Item]] = [[] for _ in range(of)]
     loads = [(0, part) for part in range(of)]
     for item in sorted(items, key=lambda each: (-each.size, each.name)):

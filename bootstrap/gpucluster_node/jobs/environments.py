@@ -98,7 +98,7 @@ def listed() -> list[Environment]:
 
 
 def ensure(names: list[str]) -> Iterator[str]:
-    """One job at a time makes an environment, whoever asks."""
+    """One job at a time makes an environment, however many ask for it."""
     where = places()
     unknown = [name for name in names if name not in where]
     if unknown:

@@ -114,4 +114,4 @@ class Keeper:
             try:
                 self.get()
             except (NoRole, NoCredentials):
-                return  # said; whoever asks is told
+                return  # logged already; the asking job gets the reason

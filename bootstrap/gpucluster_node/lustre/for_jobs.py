@@ -248,7 +248,7 @@ def mount(place: Place, where: str = "") -> None:
 
 
 def unmount(mounted: str, *, by_force: bool = False) -> None:
-    """By force: whoever still stands in it is let go of, since nothing of it is to be had any more."""
+    """By force: a process may still have its working directory there, and nothing in it can be read any more."""
     if not staging.is_mounted(mounted):
         return
     for argv in (["umount", mounted], *([["umount", "--force", "--lazy", mounted]] if by_force else [])):

@@ -226,7 +226,7 @@ def _exported(job: Job, path: str, mounts: Sequence[str]) -> verdict.Export:
     except StagingError as error:
         return verdict.Export(path, Outcome(), str(error))
     tell = teller(job, "out", path)
-    # a job that was cancelled has results too: this goes on, whoever listens
+    # a job that was cancelled has results too: this goes on, even if nobody reads the output
     outcome = moved(real, Transfer("hsm_archive", lambda state: state.exported, tell))
     return verdict.Export(path, outcome, verdict.sentence(path, outcome, "did not reach S3") if outcome.failed else "")
 

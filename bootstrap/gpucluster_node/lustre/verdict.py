@@ -96,7 +96,7 @@ def _fail(path: Path, reason: str) -> None:
 
 
 def put(path: Path, value: Any) -> None:
-    """Whoever reads it meanwhile finds the old text or the new."""
+    """A reader finds the old text or the new, never a part."""
     new = path.with_name(path.name + ".new")
     new.write_text(json.dumps(value, indent=2) + "\n", errors="replace")
     os.replace(new, path)

@@ -1,4 +1,4 @@
-"""Which nodes a running ResumeProgram still launches: a file per program, from it to whoever watches the nodes.
+"""Which nodes a running ResumeProgram still launches: a file per program, for the programs that watch the nodes.
 
 The program holds a lock on its file for as long as it lives, however it ends: a file that nobody holds is stale. Locks
 and /run are gone after a boot.

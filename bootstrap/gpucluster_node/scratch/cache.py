@@ -133,7 +133,7 @@ class Cache:
             self._remove(entry.hash)
 
     def _promised(self) -> int:
-        """What those that are being filled now are still to come to. A lock ends with whoever had it."""
+        """What those that are being filled now are still to come to. A lock ends with the process that held it."""
         return sum(
             max(0, int(path.read_text() or 0) - _size(self._folder / f".{path.stem}.new"))
             for path in self._state.glob("*.filling")
@@ -222,7 +222,7 @@ def forget_job(folder: Path, job_id: str) -> None:
 
 
 def discard_unfinished(folder: Path) -> None:
-    """But for what is being filled now. Whoever would fill the same waits until it is gone."""
+    """But for what is being filled now. A process that would fill the same waits until it is gone."""
     for path in folder.glob(".*.new"):
         with _unless_held(folder / STATE / f"{path.name[1:].removesuffix('.new')}.filling") as nobody_fills:
             if nobody_fills:

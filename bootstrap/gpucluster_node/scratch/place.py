@@ -12,7 +12,7 @@ MOUNT = Path("/scratch")
 ON_ROOT = Path("/var/lib/gpucluster/scratch")
 """Of a node without disks of its own, or whose partition leaves them alone."""
 TOLD = Path("/etc/gpucluster/scratch")
-"""A file with the path, for whoever asks."""
+"""A file with the path, for every program that needs it."""
 JOBS, CACHE, CONTAINERS = "jobs", "cache", "containers"
 KEPT = (JOBS, CACHE, CONTAINERS, "lost+found")
 """What the end of the last job leaves: the data sets, and the images that enroot unpacks them from."""
@@ -32,7 +32,7 @@ def tell(path: Path, told: Path = TOLD) -> None:
 
 
 def lay_out(path: Path, user: str) -> None:
-    """As /tmp: whoever has an account may write there, and take away what is theirs. The cache is the jobs' user's."""
+    """As /tmp: every user may write there, and delete their own files. The cache is the jobs' user's."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o1777)
     for name, mode in ((JOBS, 0o755), (CACHE, 0o755), (CONTAINERS, 0o1777)):
