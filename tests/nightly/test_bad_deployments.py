@@ -9,10 +9,10 @@ from bed import Bed, interrupt
 from test_bad_days import refused
 
 SUBJECTS = [
-    "gpucluster/deployment.py",
-    "gpucluster/deletion.py",
-    "gpucluster/local_cloud.py",
-    "gpucluster/cdk.py",
+    "gpucluster/cluster/deployment.py",
+    "gpucluster/cluster/deletion/*",
+    "gpucluster/cluster/local_cloud.py",
+    "gpucluster/cluster/cdk.py",
     "gpucluster/cli/up.py",
     "gpucluster/cli/down.py",
     "gpucluster/cli/with_program.py",

@@ -17,6 +17,7 @@ SUBJECTS = [
     "bootstrap/gpucluster_node/power/suspend.py",
     "localcloud/pace/*",
     "tests/pace/*",
+    "localcloud/tests/virtual_time/*",
 ]
 
 

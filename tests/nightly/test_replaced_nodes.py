@@ -10,8 +10,8 @@ from beds import opened
 from test_changes import SMALL, instance_of, rewrite, running_job, shown
 
 SUBJECTS = [
-    "gpucluster/draining.py",
-    "gpucluster/deployment.py",
+    "gpucluster/cluster/draining.py",
+    "gpucluster/cluster/deployment.py",
     "gpucluster/updates/*",
     "gpucluster/cli/up.py",
     "gpucluster/cli/changes.py",

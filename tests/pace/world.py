@@ -13,12 +13,12 @@ from typing import Any
 
 from localcloud.clients import ACCOUNT_ID
 from localcloud.faults import Fault
+from localcloud.tests.virtual_time import cloud as local
+from localcloud.tests.virtual_time.clock import Stopped
+from localcloud.tests.virtual_time.shims import ShimTime
 from tests import snapshots
-from tests.pace import cloud as local
 from tests.pace import slurm
 from tests.pace.programs import Programs
-from tests.pace.shims import ShimTime
-from tests.pace.virtual import Stopped
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER, ZONE = "GpuCluster", "gpucluster.internal"

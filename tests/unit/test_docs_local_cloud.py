@@ -27,6 +27,7 @@ ELSEWHERE = {
     "cdk.context.json",
     "cloud.json",
     "compute.sh",
+    "dist/",
     "exports.json",
     "fleet.json",
     "head.sh",

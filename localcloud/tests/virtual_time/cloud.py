@@ -24,8 +24,8 @@ from localcloud.api.control_plane import ControlPlane
 from localcloud.api.routes import Routes
 from localcloud.machines import no_boot
 from localcloud.protocol import calls
-from tests.pace.shims import ShimTime
-from tests.pace.virtual import VirtualClock
+from localcloud.tests.virtual_time.clock import VirtualClock
+from localcloud.tests.virtual_time.shims import ShimTime
 
 _URL = "http://127.0.0.1:1"  # where nobody listens
 _SECRET = "secret"

@@ -18,7 +18,7 @@ from moto.ec2.models import ec2_backends
 
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import shown
-from tests.pace import cloud as local
+from localcloud.tests.virtual_time import cloud as local
 
 FILTERS: list[dict[str, list[str]]] = [
     {},
