@@ -23,6 +23,7 @@ from gpucluster import config
 from gpucluster.baking import builder
 from gpucluster.errors import ConfigError
 from gpucluster.hardware.instances import INSTANCE_TYPES
+from stacks import placeholders
 from stacks.cluster import GpuCluster
 
 app = cdk.App()
@@ -32,6 +33,10 @@ try:
 except ConfigError as problems:
     sys.exit(str(problems))
 account = os.environ.get("CDK_DEFAULT_ACCOUNT")
+if account is None:
+    for key, value in placeholders.context(cluster).items():
+        app.node.set_context(key, value)
+    print(f"warning: {placeholders.NOTE}", file=sys.stderr)
 if base := app.node.try_get_context("bake"):
     from stacks.builder import ImageBuilder
 

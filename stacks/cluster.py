@@ -24,13 +24,11 @@ from stacks.images import machine_image
 from stacks.monitoring import Monitoring
 from stacks.network import Network
 from stacks.partitions import Partitions
+from stacks.placeholders import NO_ACCOUNT
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
 from stacks.storage.s3_access import grant_environment_cache
 from stacks.way_in import WayIn
-
-NO_ACCOUNT = "000000000000"
-"""Stands for the account where nobody is logged in: enough to synthesize, not to look anything up."""
 
 
 class GpuCluster(cdk.Stack):

@@ -1,0 +1,18 @@
+"""What CDK would look up in an account, where nobody is logged in: enough to read the template, not to deploy it."""
+
+from __future__ import annotations
+
+from gpucluster.config import ClusterConfig
+from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
+
+NO_ACCOUNT = "000000000000"
+IMAGE = "ami-00000000000000000"
+NOTE = "no AWS credentials: zones and images in the template are placeholders; `cdk deploy` needs credentials"
+
+
+def context(config: ClusterConfig) -> dict[str, object]:
+    """Without these, CDK asks for credentials on several lines and writes no template."""
+    place = f"account={NO_ACCOUNT}"
+    images = {f"ssm:{place}:parameterName={name}:region={config.region}": IMAGE for name in PUBLIC_PARAMETERS.values()}
+    zones = [f"{config.region}{letter}" for letter in "abc"]
+    return {f"availability-zones:{place}:region={config.region}": zones, **images}
