@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _HERE = Path(__file__).resolve().parent
 _DATA = _HERE / "_data"
@@ -55,3 +61,21 @@ def _origin() -> str:
     if url.scheme == "file":
         return unquote(url.path)
     return noted.get("url") or f"PATH/OF/gpucluster-{found.version}-py3-none-any.whl"
+
+
+@cache
+def templates(folder: Path) -> Environment:
+    """Of text, with the folder that their names and includes are below. Compiled once: that costs milliseconds."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["sh"] = shlex.quote
+    environment.filters["versions"] = lambda each: shlex.join((each.least, each.below, each.installed))
+    return environment

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING
 
 from gpucluster import shipped
@@ -167,20 +166,8 @@ def _cpus(spec: JobSpec, partition: Partition) -> int:
     )
 
 
-@cache
 def _template(name: str) -> Template:
-    """Compiled once: the first costs milliseconds, each render microseconds."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["sh"] = shlex.quote
-    return environment.get_template(name)
+    return shipped.templates(TEMPLATES).get_template(name)
 
 
 def _metrics(spec: JobSpec) -> dict[str, str]:

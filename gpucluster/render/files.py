@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 from gpucluster import shipped
 from gpucluster.config import BeegfsRam, ClusterConfig
@@ -275,21 +275,5 @@ def _verbatim() -> Mapping[str, str]:
     return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}
 
 
-@cache
 def _template(path: str) -> Template:
-    return _environment().get_template(path)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(ROOT),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    environment.filters["sh"] = shlex.quote
-    environment.filters["versions"] = lambda each: shlex.join((each.least, each.below, each.installed))
-    return environment
+    return shipped.templates(ROOT).get_template(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster import config, render
+from gpucluster import config, render, shipped
 from tests import snapshots
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,5 +169,5 @@ def test_no_key_stands_in_two_slurm_files() -> None:
 
 def test_quotes_survive_the_header() -> None:
     """Values enter a script once, quoted for the shell."""
-    environment = render.files._environment()
+    environment = shipped.templates(shipped.ROOT)
     assert environment.from_string("{{ value | sh }}").render(value="it's $(x)") == "'it'\"'\"'s $(x)'"
