@@ -27,6 +27,8 @@ _CONNECT_TIMEOUT_S = 30.0
 _IDLE_S = 0.5
 """How long `follow` waits for more before it asks whether to stop."""
 _ATTEMPTS = 3
+_MISSING = "No module named 'gpucluster_node"
+OTHER_VERSION = "the head node has the programs of another version: `gpucluster up` puts this one's there"
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class Completed:
         """Itself where the command succeeded. Raises RemoteError: `what`, and the command's own words."""
         if self.exit_code != 0:
             said = (self.stderr.strip() or self.stdout.strip() or "it printed nothing").splitlines()[-1]
-            raise RemoteError(f"{what}: exit code {self.exit_code}: {said}")
+            raise RemoteError(
+                f"{what}: exit code {self.exit_code}: {said}", OTHER_VERSION if _MISSING in said else None
+            )
         return self
 
 

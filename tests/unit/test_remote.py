@@ -9,7 +9,7 @@ import pytest
 from ssh_head import new_key, running_head
 
 from gpucluster.errors import RemoteError
-from gpucluster.head.remote import SshRemote
+from gpucluster.head.remote import Completed, SshRemote
 from tests.in_process import InProcessRemote
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -167,3 +167,17 @@ def test_an_endpoint_that_is_not_there(head, ssh):
     head.close()
     with pytest.raises(RemoteError, match="cannot be reached"):
         ssh.run(["true"])
+
+
+def test_a_head_node_of_another_version_is_named_as_such() -> None:
+    """As Python 3.12 says it where a package of the module's name is not there."""
+    said = (
+        "/usr/bin/python3: Error while finding module specification for 'gpucluster_node.jobs.environments' "
+        "(ModuleNotFoundError: No module named 'gpucluster_node.jobs')\n"
+    )
+    with pytest.raises(RemoteError) as raised:
+        Completed(1, "", said).check("the job was not accepted")
+    assert raised.value.hint and "`gpucluster up`" in raised.value.hint
+    with pytest.raises(RemoteError) as raised:
+        Completed(1, "", "sbatch: error: invalid partition\n").check("the job was not accepted")
+    assert raised.value.hint is None
