@@ -19,10 +19,10 @@ readonly FOR_GPUS='^(nvidia-.*|cuda-.*|triton|mxnet-cu112|tensorflow|smdistribut
 # The newest torch serves as the older ones too, which exist for GPUs only.
 readonly OLDER_TORCH='^torch==(2\.4\.1|2\.7\.1)$'
 
-# shellcheck source=steps/horovod_wheel.sh
-source "$HERE/steps/horovod_wheel.sh"
-# shellcheck source=steps/interpreter.sh
-source "$HERE/steps/interpreter.sh"
+# shellcheck source=environments/horovod_wheel.sh
+source "$HERE/environments/horovod_wheel.sh"
+# shellcheck source=environments/interpreter.sh
+source "$HERE/environments/interpreter.sh"
 
 # complete OUT LOCK: whether OUT alone can install the lock.
 complete() {

@@ -22,11 +22,14 @@ from tests import python_mirror
 from tests.cuda_toolkit import UV, UV_CACHE
 
 ROOT = Path(__file__).resolve().parents[1]
-STEPS = ("runner", "packages", "horovod_wheel", "python_env", "interpreter", "environment")
+SOURCES = (
+    *(f"lib/{name}.sh" for name in ("runner", "apt", "environments")),
+    *(f"environments/{name}.sh" for name in ("horovod_wheel", "interpreter", "environment")),
+)
 
 MAKE = """
 set -euo pipefail
-for step in {steps}; do source "$BUNDLE/steps/$step.sh"; done
+for file in {sources}; do source "$BUNDLE/$file"; done
 python=$(python_3_11 "$FOLDER")
 virtualenv --quiet --python "$python" "$FOLDER"
 grep -vE '^(--|#|horovod==)' "$LOCK" >"$FOLDER/wanted.txt"
@@ -83,7 +86,7 @@ class Machine:
             "FOLDER": str(folder),
             "LOCK": str(lock),
         }
-        script = MAKE.format(steps=" ".join(STEPS), uv=" ".join(UV))
+        script = MAKE.format(sources=" ".join(SOURCES), uv=" ".join(UV))
         done = subprocess.run(["bash", "-c", script], env=kept | variables, capture_output=True, text=True, check=False)
         log = done.stdout + done.stderr
         assert done.returncode == 0, log[-6000:]

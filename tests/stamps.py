@@ -2,7 +2,7 @@
 
 A test file names its subjects, as patterns of paths from the root of the repository:
 
-    SUBJECTS = ["bootstrap/environments/*.txt", "bootstrap/steps/python_env.sh"]
+    SUBJECTS = ["bootstrap/environments/*.txt", "bootstrap/steps/jobs/python_env.sh"]
 
 Its stamp, stamps/NAME.json beside it, has a hash for each pattern and one for the test file itself.
 """

@@ -7,12 +7,12 @@ BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly BUNDLE
 export HOME=/root
 
-source "$BUNDLE/steps/runner.sh"
-source "$BUNDLE/steps/packages.sh"
-source "$BUNDLE/steps/horovod_wheel.sh"
-source "$BUNDLE/steps/python_env.sh"
-source "$BUNDLE/steps/interpreter.sh"
-source "$BUNDLE/steps/environment.sh"
+source "$BUNDLE/lib/runner.sh"
+source "$BUNDLE/lib/apt.sh"
+source "$BUNDLE/lib/environments.sh"
+source "$BUNDLE/environments/horovod_wheel.sh"
+source "$BUNDLE/environments/interpreter.sh"
+source "$BUNDLE/environments/environment.sh"
 
 # In a process of its own: errexit does not hold inside a condition.
 if [ "${2:-}" = inside ]; then

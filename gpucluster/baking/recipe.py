@@ -6,7 +6,6 @@ of a region.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -28,18 +27,10 @@ INSTALLS = (
     "agent_package",
 )
 """Steps in the order in which they run; those about GPUs and EFA look at what the builder's instance type has."""
-_USED = (
-    "runner",
-    "files",
-    "services",
-    "imds",
-    "parameters",
-    "this_machine",
-    "this_partition",
-    "nvidia_packages",
-    "cloudwatch_agent",
+_LIBRARIES = (
+    *("runner", "files", "services", "imds", "parameters", "wait_condition"),
+    *("apt", "nvidia", "this_machine", "this_partition", "agent"),
 )
-"""Files of steps that have no step of this script, and functions that others call."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +52,13 @@ class Extras:
         return ("container_runtime",) * self.containers + ("storage_clients",) * bool(self.storage)
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        rooms = dict.fromkeys(f"storage/{kind.partition('-')[0]}" for kind in self.storage)
-        return ("kernel", "lustre_client", "lustre_efa", *rooms) if self.storage else ()
+    def libraries(self) -> tuple[str, ...]:
+        return ("kernel", "lustre") if self.storage else ()
+
+    @property
+    def rooms(self) -> tuple[str, ...]:
+        """Of bootstrap/steps/storage/: the words of the kinds of storage."""
+        return tuple(dict.fromkeys(kind.partition("-")[0] for kind in self.storage))
 
 
 NO_EXTRAS = Extras()
@@ -100,7 +95,7 @@ def bundle(base: str, machine: InstanceType, extras: Extras = NO_EXTRAS) -> dict
 
 def _files(base: str, recipe_: str, extras: Extras) -> dict[str, str]:
     installs = [*INSTALLS, *extras.steps]
-    sources = [*_USED, *extras.sources, *installs, "seal", "signal"]
-    script = render.image_script(base=base, recipe=recipe_, installs=installs, sources=sources, extras=extras)
-    steps = render.steps()
-    return {"image.sh": script, **{name: steps[name] for name in re.findall(r"steps/[\w/]+\.sh", script)}}
+    libraries = [*_LIBRARIES, *extras.libraries]
+    script = render.image_script(base=base, recipe=recipe_, installs=installs, libraries=libraries, extras=extras)
+    steps = (render.step(name) for name in (*extras.rooms, *installs, "seal"))
+    return {"image.sh": script, **dict(map(render.library, libraries)), **dict(steps)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpucluster.config import ClusterConfig
 
 LUSTRE_MISSING = "/var/lib/gpucluster/lustre.missing"
-"""Written by bootstrap/steps/lustre_client.sh where the head node has no Lustre client for its kernel."""
+"""Named by bootstrap/lib/lustre.sh; written where the head node has no Lustre client for its kernel."""
 PATIENCE_S = 20
 """A file system whose servers are away does not answer at all."""
 GIB = 2**30

@@ -1,7 +1,8 @@
 """BeeGFS in the nodes' memory, as text: configuration files, sizes, packages, and all in which 7.4 and 8 differ.
 
-Pure. What only a node knows stands in the files as a mark between `@`, which bootstrap/steps/beegfs_files.sh replaces:
-who manages, which network interface is the first, where management keeps its records.
+Pure. What only a node knows stands in the files as a mark between `@`, which
+bootstrap/steps/storage/beegfs_files.sh replaces: who manages, which network interface is the first,
+where management keeps its records.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +32,7 @@ USABLE_MEMORY = 0.95
 """Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than
 its configuration says is refused."""
 
+_ENVIRONMENT_PROGRAMS = ("build.sh", "environment.sh", "horovod_wheel.sh", "interpreter.sh", "verify.py")
 _ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
 
 Role = Literal["head", "compute", "image"]
@@ -94,7 +96,7 @@ def _environments(layout: Layout) -> dict[str, str]:
     """Their locks, who makes them, and where they are kept. `places`: lines of name, partition, whether it has GPUs."""
     places = environment_places(layout)
     lines = (f"{name} {place.name} {int(place.gpus_per_node > 0)}\n" for name, place in sorted(places.items()))
-    own = {f"environments/{name}": _environment_file(name) for name in ("build.sh", "verify.py")}
+    own = {f"environments/{name}": _environment_file(name) for name in _ENVIRONMENT_PROGRAMS}
     locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in places}
     cache = f"{layout.config.software.cache or ''}".rstrip("/") + "\n"
     return own | locks | {"environments/places": "".join(lines), "environments/cache": cache}
@@ -127,9 +129,16 @@ def image_script(**values: object) -> str:
     return _template("bootstrap/image.sh.j2").render(values)
 
 
-def steps() -> dict[str, str]:
-    """Path inside a bundle -> text."""
-    return {path: text for path, text in _verbatim().items() if path.startswith("steps/")}
+def step(name: str) -> tuple[str, str]:
+    """Of a boot step: its path inside a bundle, and its text."""
+    (found,) = ((path, text) for path, text in _verbatim().items() if fnmatch(path, f"steps/*/{name}.sh"))
+    return found
+
+
+def library(name: str) -> tuple[str, str]:
+    """Of functions that steps share: their path inside a bundle, and their text."""
+    path = f"lib/{name}.sh"
+    return path, _verbatim()[path]
 
 
 def fleet(layout: Layout) -> dict[str, Any]:
@@ -271,7 +280,8 @@ def _gpu_model(types: tuple[InstanceType, ...]) -> str | None:
 @cache
 def _verbatim() -> Mapping[str, str]:
     """Files that nodes get as they are. None is a template: bash's own `${#array[@]}` would open a jinja comment."""
-    found = (path for pattern in ("steps/**/*.sh", "gpucluster_node/**/*.py") for path in BOOTSTRAP.glob(pattern))
+    patterns = ("lib/*.sh", "steps/*/*.sh", "gpucluster_node/**/*.py")
+    found = (path for pattern in patterns for path in BOOTSTRAP.glob(pattern))
     return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}
 
 

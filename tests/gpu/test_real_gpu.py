@@ -17,7 +17,7 @@ from gpu.conftest import gpus, output, python
 from shell.stubbed_jobs import finished, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = ROOT / "bootstrap" / "steps"
+BOOTSTRAP = ROOT / "bootstrap"
 QUERY = ("--query-gpu=index,ecc.errors.uncorrected.volatile.total", "--format=csv,noheader,nounits")
 """As the preflight asks."""
 RANKS = 4
@@ -63,7 +63,8 @@ def test_the_tools_output_can_be_kept(more: tuple[str, ...]) -> None:
 
 def _step(name: str, script: str) -> subprocess.CompletedProcess[str]:
     """A boot step's own functions, on this machine."""
-    sources = "\n".join(f'source "{STEPS}/{each}.sh"' for each in ("runner", "nvidia_packages", "this_machine", name))
+    files = (*(f"lib/{each}.sh" for each in ("runner", "nvidia", "this_machine")), f"steps/gpu/{name}.sh")
+    sources = "\n".join(f'source "{BOOTSTRAP}/{each}"' for each in files)
     return subprocess.run(
         ["bash", "-c", f"set -euo pipefail\n{sources}\n{script}"],
         capture_output=True,

@@ -12,9 +12,9 @@ SUBJECTS = [
     "localcloud/databases/rds.py",
     "localcloud/databases/truststore.py",
     "stacks/accounting.py",
-    "bootstrap/steps/mariadb.sh",
-    "bootstrap/steps/slurmdbd.sh",
-    "bootstrap/steps/accounting.sh",
+    "bootstrap/steps/slurm/mariadb.sh",
+    "bootstrap/steps/slurm/slurmdbd.sh",
+    "bootstrap/steps/slurm/accounting.sh",
 ]
 # As root on the head node: what the database says to slurmdbd's user over TLS, without it, and with a wrong password.
 ASK = """

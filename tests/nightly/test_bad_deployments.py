@@ -17,8 +17,8 @@ SUBJECTS = [
     "gpucluster/cli/down.py",
     "gpucluster/cli/with_program.py",
     "bootstrap/head.sh.j2",
-    "bootstrap/steps/runner.sh",
-    "bootstrap/steps/signal.sh",
+    "bootstrap/lib/runner.sh",
+    "bootstrap/steps/system/signal.sh",
 ]
 
 

@@ -17,9 +17,9 @@ SUBJECTS = [
     "stacks/images.py",
     "localcloud/ec2/disks/images.py",
     "bootstrap/gpucluster_node/jobs/environment_cache.py",
-    "bootstrap/steps/baked.sh",
-    "bootstrap/steps/seal.sh",
-    "bootstrap/steps/storage_clients.sh",
+    "bootstrap/steps/system/baked.sh",
+    "bootstrap/steps/system/seal.sh",
+    "bootstrap/steps/storage/storage_clients.sh",
 ]
 STORAGE = """
 storage:

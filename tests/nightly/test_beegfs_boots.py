@@ -14,7 +14,7 @@ SUBJECTS = [
     "stacks/storage/beegfs.py",
     "bootstrap/gpucluster_node/beegfs*.py",
     "bootstrap/gpucluster_node/places.py",
-    "bootstrap/steps/beegfs*.sh",
+    "bootstrap/steps/storage/beegfs*.sh",
     "localcloud/machines/guest/usr/lib/localcloud/beegfs-services",
 ]
 CLUSTER = """\

@@ -17,8 +17,8 @@ from tests.real_environments import Machine
 SUBJECTS = [
     "bootstrap/environments/*.txt",
     "bootstrap/environments/verify.py",
-    "bootstrap/steps/interpreter.sh",
-    "bootstrap/steps/environment.sh",
+    "bootstrap/environments/interpreter.sh",
+    "bootstrap/environments/environment.sh",
     "tests/real_environments.py",
     "tests/python_mirror.py",
 ]

@@ -14,7 +14,7 @@ SUBJECTS = [
     "examples/g5-spot.yaml",
     "examples/p5-capacity-block.yaml",
     "stacks/purchase.py",
-    "bootstrap/steps/efa.sh",
+    "bootstrap/steps/gpu/efa.sh",
     "localcloud/machines/guest/usr/bin/fi_info",
     "localcloud/machines/guest/usr/bin/nvidia-smi",
 ]

@@ -22,9 +22,9 @@ SUBJECTS = [
     "bootstrap/environments/horovod-volta.txt",
     "bootstrap/environments/tensorflow.txt",
     "bootstrap/environments/verify.py",
-    "bootstrap/steps/environment.sh",
-    "bootstrap/steps/horovod_wheel.sh",
-    "bootstrap/steps/interpreter.sh",
+    "bootstrap/environments/environment.sh",
+    "bootstrap/environments/horovod_wheel.sh",
+    "bootstrap/environments/interpreter.sh",
     "tests/cuda_toolkit.py",
     "tests/real_environments.py",
 ]

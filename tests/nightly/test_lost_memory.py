@@ -8,8 +8,8 @@ from test_job_ram import source as source  # puts its files into S3 before any t
 
 SUBJECTS = [
     "bootstrap/beegfs.sh.j2",
-    "bootstrap/steps/beegfs*.sh",
-    "bootstrap/steps/job_ram.sh",
+    "bootstrap/steps/storage/beegfs*.sh",
+    "bootstrap/steps/storage/job_ram.sh",
     "bootstrap/gpucluster_node/beegfs/*",
     "gpucluster*job/*",
     "templates/job/*",

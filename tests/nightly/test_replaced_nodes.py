@@ -18,8 +18,8 @@ SUBJECTS = [
     "stacks/partitions.py",
     "bootstrap/gpucluster_node/power/*",
     "bootstrap/gpucluster_node/head/*",
-    "bootstrap/steps/update.sh",
-    "bootstrap/steps/reconcile.sh",
+    "bootstrap/steps/system/update.sh",
+    "bootstrap/steps/slurm/reconcile.sh",
 ]
 
 

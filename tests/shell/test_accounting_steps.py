@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from signed_aws import SignedAws
-from test_steps import STEPS, Machine
+from test_steps import BOOTSTRAP, Machine, source_of
 
 PASSWORD = "topsecret"
 SSM = '{"host": "db.example", "port": "3306", "user": "slurm", "secret_arn": "arn:x", "ca_url": "https://x/ca.pem"}'
@@ -17,8 +17,8 @@ SSM = '{"host": "db.example", "port": "3306", "user": "slurm", "secret_arn": "ar
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     found = Machine(tmp_path)
-    for name in ("accounting", "slurmdbd"):
-        text = (STEPS / f"{name}.sh").read_text()
+    for name in ("accounting", "database", "slurmdbd"):
+        text = source_of(name).read_text()
         for folder in ("/home/gpucluster", "/etc/slurm"):
             text = text.replace(folder, f"{tmp_path}{folder}").replace("$DATA/", f"{tmp_path}/home/gpucluster/")
         found.step(name, text)
@@ -32,7 +32,7 @@ def test_the_password_of_the_database_is_no_argument_of_any_command(machine: Mac
     (machine.root / "bundle/slurm/slurmdbd.conf").write_text("StorageLoc=slurm_acct_db\n")
     aws.parameters["/x/accounting"] = SSM
     aws.secrets["arn:x"] = json.dumps({"username": "slurm", "password": PASSWORD})
-    (machine.root / "bundle/gpucluster_node").symlink_to(STEPS.parent / "gpucluster_node")
+    (machine.root / "bundle/gpucluster_node").symlink_to(BOOTSTRAP / "gpucluster_node")
     machine.command("curl", 'while [ "$1" != -o ]; do shift; done; echo PEM >"$2"')
     machine.command("python3", f'exec {sys.executable} "$@"')
     script = "\n".join(f"export {name}={value}" for name, value in aws.environment.items())
@@ -62,7 +62,7 @@ def test_a_number_of_another_database_is_forgotten(machine: Machine, before: str
         (home / "accounting").write_text(f"{before}\n")
     machine.command("sacctmgr", "case $* in *list*) echo gpucluster ;; esac")
     done = machine.run(
-        "ACCOUNTING=local CLUSTER=GpuCluster\nstep_accounting", "runner", "files", "services", "accounting"
+        "ACCOUNTING=local CLUSTER=GpuCluster\nstep_accounting", "runner", "files", "services", "database", "accounting"
     )
     assert done.returncode == 0, done.stderr
     assert (home / "slurm-state/clustername").exists() is kept
@@ -73,7 +73,7 @@ def test_a_cluster_that_the_database_does_not_know_is_added(machine: Machine) ->
     (machine.root / "etc/slurm/slurmdbd.conf").write_text("StorageHost=localhost\n")
     machine.command("sacctmgr")
     done = machine.run(
-        "ACCOUNTING=local CLUSTER=GpuCluster\nstep_accounting", "runner", "files", "services", "accounting"
+        "ACCOUNTING=local CLUSTER=GpuCluster\nstep_accounting", "runner", "files", "services", "database", "accounting"
     )
     assert done.returncode == 0, done.stderr
     assert "sacctmgr -Q -i add cluster gpucluster" in machine.calls()

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from test_steps import STEPS, Machine
+from test_steps import Machine, source_of
 
 RUN = "ROLE=compute REGION={region}\nreport_failure() {{ echo reported; }}\nrun_step cloudwatch_agent\necho booted"
-SOURCES = ("runner", "files", "services", "node_program", "cloudwatch_agent")
+SOURCES = ("runner", "files", "services", "node_program", "agent", "cloudwatch_agent")
 
 
 class Node(Machine):
@@ -19,8 +19,8 @@ class Node(Machine):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        for name in ("cloudwatch_agent", "node_program"):
-            text = (STEPS / f"{name}.sh").read_text()
+        for name in ("agent", "cloudwatch_agent", "node_program"):
+            text = source_of(name).read_text()
             text = text.replace("/opt/", f"{root}/opt/").replace("/var/lib/gpucluster", f"{root}/var")
             self.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
         self.command("systemctl")

@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_scripts import shellcheck
-from test_steps import OWNER, STEPS
+from test_scripts import shellcheck, spelled_out
+from test_steps import OWNER, source_of
 
 from gpucluster import config, render
 from localcloud.machines.image import GUEST_FILES
@@ -118,7 +118,7 @@ class Node:
         cluster = self.root / "cluster.yaml"
         cluster.write_text(text)
         for path, content in render.bundle(config.load(cluster)).items():
-            if path == "beegfs.sh" or path.startswith(("beegfs/", "partitions/", "steps/")):
+            if path == "beegfs.sh" or path.startswith(("beegfs/", "lib/", "partitions/", "steps/")):
                 here = content.replace("root:root", OWNER).replace(
                     "readonly BEEGFS_MOUNT=/ram", f"readonly BEEGFS_MOUNT={self.mount}"
                 )
@@ -188,7 +188,9 @@ def started(unit: str) -> str:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_script_lints(tmp_path: Path, version: str) -> None:
     script = Node(tmp_path, "train-1", version=version).root / "bundle/beegfs.sh"
-    assert shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", script) == ""
+    assert (
+        shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", spelled_out(script)) == ""
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -411,7 +413,7 @@ ENDED = ["down gpucluster-beegfs_head", "systemctl stop beegfs-client beegfs-mgm
     ],
 )
 def test_a_boot_installs_follows_and_waits(tmp_path: Path, role: str, beegfs: str, had: bool, does: list[str]) -> None:
-    text = (STEPS / "beegfs.sh").read_text().replace("/opt/gpucluster/bin/node-program", "waits")
+    text = source_of("beegfs").read_text().replace("/opt/gpucluster/bin/node-program", "waits")
     (tmp_path / "beegfs.sh").write_text(text)
     if had:
         (tmp_path / "gpucluster-beegfs_head").touch()

@@ -46,9 +46,8 @@ LOCKS = {
 
 @pytest.fixture
 def collect(tmp_path: Path):
-    shutil.copytree(ROOT / "bootstrap", tmp_path / "bootstrap", ignore=shutil.ignore_patterns("environments", "*.pyc"))
+    shutil.copytree(ROOT / "bootstrap", tmp_path / "bootstrap", ignore=shutil.ignore_patterns("*.txt", "*.pyc"))
     locks = tmp_path / "bootstrap" / "environments"
-    locks.mkdir()
     for name, text in LOCKS.items():
         (locks / f"{name}.txt").write_text(text)
     python = tmp_path / "python"

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_steps import STEPS, Machine
+from test_steps import Machine, source_of
 
 URL = "http://127.0.0.1:9911/credentials"
 SOURCES = ("runner", "files", "services", "node_program", "job_credentials")
@@ -18,12 +18,7 @@ UNIT = "etc/systemd/system/gpucluster-credentials.service"
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
     for name in ("node_program", "job_credentials"):
-        text = (
-            (STEPS / f"{name}.sh")
-            .read_text()
-            .replace("/opt/", f"{tmp_path}/opt/")
-            .replace("=/etc/", f"={tmp_path}/etc/")
-        )
+        text = source_of(name).read_text().replace("/opt/", f"{tmp_path}/opt/").replace("=/etc/", f"={tmp_path}/etc/")
         machine.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
     machine.command("systemctl")
     for module in ("fleet.py", "jobs/credentials.py", "scratch/cache.py"):

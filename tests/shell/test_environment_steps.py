@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_steps import STEPS, Machine
+from test_steps import BOOTSTRAP, Machine, source_of
 
 STORE = "s3://bucket/envs"
 
@@ -16,15 +16,15 @@ STORE = "s3://bucket/envs"
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
     recipe = tmp_path / "bundle/environments"
-    recipe.mkdir()
+    recipe.mkdir(exist_ok=True)
     (recipe / "torch.txt").write_text("# imports: torch\ntorch==2.13.0\n")
     (recipe / "cache").write_text(f"{STORE}\n")
     (recipe / "places").write_text("torch train 1\n")
     (tmp_path / "envs/.wanted").mkdir(parents=True)
     (tmp_path / "envs/.wanted/torch").symlink_to("../torch-0123")
     (tmp_path / "s3").mkdir()
-    for name in ("python_env", "environment"):
-        text = (STEPS / f"{name}.sh").read_text()
+    for name in ("environments", "python_env", "environment"):
+        text = source_of(name).read_text()
         machine.step(name, text.replace("/home/gpucluster/envs", f"{tmp_path}/envs"))
     machine.command("python3.11")
     machine.step("interpreter", 'python_3_11() { echo "$ROOT/bin/python3.11"; }')
@@ -44,7 +44,7 @@ cache() {
 
 
 def build(machine: Machine, also: str = "") -> subprocess.CompletedProcess[str]:
-    sources = ("runner", "packages", "horovod_wheel", "python_env", "interpreter", "environment")
+    sources = ("runner", "apt", "environments", "horovod_wheel", "interpreter", "environment")
     return machine.run(f"{BUCKET}\n{also}\nbuild_environment torch", *sources)
 
 
@@ -91,11 +91,11 @@ def test_what_arrives_broken_is_made_anew(machine: Machine) -> None:
 def test_the_cache_runs_from_what_the_head_lays_down(machine: Machine) -> None:
     """Nodes make environments from /home/gpucluster/envs/.recipe, where the bundle's other programs are not."""
     bundle = machine.root / "bundle"
-    (bundle / "gpucluster_node").symlink_to(STEPS.parent / "gpucluster_node")
-    for name in ("runner", "packages", "horovod_wheel"):
-        machine.step(name, (STEPS / f"{name}.sh").read_text())
+    (bundle / "gpucluster_node").symlink_to(BOOTSTRAP / "gpucluster_node")
+    for name in ("runner", "apt", "horovod_wheel"):
+        machine.step(name, source_of(name).read_text())
     stubs = 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\nput_directory() { mkdir -p "$1"; }\nnode_program() { :; }'
-    machine.run(f"{stubs}\nstep_python_env", "python_env").check_returncode()
+    machine.run(f"{stubs}\nstep_python_env", "environments", "python_env").check_returncode()
     recipe = machine.root / "envs/.recipe"
     argv = [
         sys.executable,
@@ -134,7 +134,7 @@ def test_an_environment_that_does_not_import_is_not_used(machine: Machine) -> No
 def test_the_key_depends_on_the_lock_and_on_gpus(machine: Machine) -> None:
     def key() -> str:
         asked = 'environment_key "$BUNDLE/environments/torch.txt"'
-        return machine.run(asked, "python_env").stdout
+        return machine.run(asked, "environments", "python_env").stdout
 
     keys = [key()]
     places = machine.root / "bundle/environments/places"
@@ -173,11 +173,11 @@ def test_horovod_is_compiled_with_mpi(machine: Machine, amazons: bool, headers: 
         own.chmod(0o755)
     if headers == "there":
         (machine.root / "mpi.h").touch()
-    text = (machine.root / "bundle/steps/environment.sh").read_text()
+    text = (machine.root / "bundle/environments/environment.sh").read_text()
     machine.step("environment", text.replace("/opt/amazon", f"{machine.root}/amazon"))
     installs = 'install_packages() { echo "installs $*"; [ "$HEADERS" != installed ] || touch "$ROOT/mpi.h"; }'
     script = f"HEADERS={headers}\n{installs}\nmpi_compiler\necho with $(command -v mpicxx)"
-    done = machine.run(script, "runner", "packages", "horovod_wheel", "environment")
+    done = machine.run(script, "runner", "apt", "horovod_wheel", "environment")
     assert ("installs libopenmpi-dev" in done.stdout) == bool(package), done.stdout + done.stderr
     assert says.format(root=machine.root) in done.stdout + done.stderr
     assert (done.returncode == 0) == (headers != "nowhere")
@@ -212,7 +212,7 @@ def test_an_environment_whose_horovod_lacks_mpi_is_not_good(tmp_path: Path, mpi:
     text = "\n".join(f"def {part}_built(): return {there}" for part, there in built.items())
     (package / "torch.py").write_text(text)
     (tmp_path / "lock.txt").write_text("# imports: horovod.torch\n")
-    verify = STEPS.parent / "environments/verify.py"
+    verify = BOOTSTRAP / "environments/verify.py"
     argv = [sys.executable, str(verify), str(tmp_path / "lock.txt")]
     done = subprocess.run(argv, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == mpi
@@ -227,7 +227,7 @@ def test_what_a_rank_imports_later_is_imported_when_its_environment_is_made(tmp_
     (tmp_path / "torch-2.13.0.dist-info").mkdir()
     (tmp_path / "torch-2.13.0.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.13.0\n")
     (tmp_path / "lock.txt").write_text("# imports: torch\ntorch==2.13.0\n")
-    argv = [sys.executable, str(STEPS.parent / "environments/verify.py"), str(tmp_path / "lock.txt")]
+    argv = [sys.executable, str(BOOTSTRAP / "environments/verify.py"), str(tmp_path / "lock.txt")]
     done = subprocess.run(argv, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert [path.parent.name for path in (tmp_path / "torch" / "_dynamo").rglob("*.pyc")] == ["__pycache__"]

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_steps import OWNER, STEPS
+from test_steps import OWNER, source_of
 from test_storage_steps import DNS, SOURCES, Node, fsx
 
 OURS = ("job_lustre", "job_lustre_mount")
@@ -20,10 +20,10 @@ def made(root: Path, role: str) -> Node:
     """A node of a cluster with such a file system, which is there and which job 7 uses."""
     node = Node(root, role)
     for name in OURS:
-        text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+        text = source_of(name).read_text().replace("root:root", OWNER)
         node.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[-/\s\".])", rf"{root}\1", text))
     node.machine.command("sync")
-    node.machine.step("parameters", (STEPS / "parameters.sh").read_text())
+    node.machine.step("parameters", source_of("parameters").read_text())
     node.has(fsx(lifetime="jobs"))
     place = root / "home/gpucluster/lustre/fsx"
     (place / "mounts").mkdir(parents=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_steps import OWNER, STEPS, Machine
+from test_steps import OWNER, Machine, source_of
 
 PLACES = ("/opt/gpucluster", "/etc/sudoers.d")
 
@@ -13,13 +13,13 @@ PLACES = ("/opt/gpucluster", "/etc/sudoers.d")
 def run(machine: Machine, beegfs_role: str) -> str:
     """What is there afterwards, file after file."""
     machine.step("node_program", "node_program() { :; }")
-    for name in ("files", "beegfs", "job_ram"):
-        text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+    for name in ("files", "job_ram"):
+        text = source_of(name).read_text().replace("root:root", OWNER)
         for place in PLACES:
             text = text.replace(place, f"{machine.root}{place}")
         machine.step(name, text)
     header = f"JOB_USER=ubuntu BEEGFS_ROLE={beegfs_role} ROLE=compute\nthis_partition() {{ :; }}"
-    done = machine.run(f"{header}\nstep_job_ram", "files", "node_program", "beegfs", "job_ram")
+    done = machine.run(f"{header}\nstep_job_ram", "files", "node_program", "job_ram")
     assert done.returncode == 0, done.stderr
     files = sorted(path for place in PLACES for path in (machine.root / place.strip("/")).rglob("*") if path.is_file())
     return "".join(

@@ -7,12 +7,13 @@ import re
 import subprocess
 from pathlib import Path
 
+from test_steps import source_of
+
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = ROOT / "bootstrap/steps"
 
 
 def run(root: Path) -> None:
-    text = "".join((STEPS / f"{name}.sh").read_text() for name in ("node_program", "slurm_head", "staging", "programs"))
+    text = "".join(source_of(name).read_text() for name in ("node_program", "controller", "staging", "programs"))
     text = re.sub(r"(?<![\w$/])/(etc|opt|var)/", rf"{root}/\1/", text)
     stubs = 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\ntouch_log() { :; }\n'
     script = f"set -euo pipefail\nBUNDLE={root}/bundle REGION=eu-west-1\n{text}\n{stubs}\nstep_programs\n"

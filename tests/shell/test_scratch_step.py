@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_steps import STEPS, Machine
+from test_steps import BOOTSTRAP, Machine, source_of
 
-SOURCES = ("runner", "files", "services", "packages", "node_program", "scratch", "job_hooks")
+SOURCES = ("runner", "files", "services", "apt", "node_program", "scratch", "job_hooks")
 UNIT = "etc/systemd/system/gpucluster-scratch.service"
 
 
@@ -16,7 +16,7 @@ UNIT = "etc/systemd/system/gpucluster-scratch.service"
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
     for name in ("node_program", "scratch", "job_hooks"):
-        text = (STEPS / f"{name}.sh").read_text()
+        text = source_of(name).read_text()
         for folder in ("/opt/", "/etc/", "/dev/disk/", "/var/log/"):
             text = text.replace(folder, f"{tmp_path}{folder}")
         machine.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
@@ -105,7 +105,7 @@ def test_scratch_puts_its_programs_there(machine: Machine) -> None:
 def test_jobs_call_the_cache_with_the_machines_own_python(machine: Machine, tmp_path: Path) -> None:
     run(machine)
     program = tmp_path / "opt/gpucluster/bin/scratch-cache"
-    (tmp_path / "opt/gpucluster/bundle").symlink_to(STEPS.parent)
+    (tmp_path / "opt/gpucluster/bundle").symlink_to(BOOTSTRAP)
     text = program.read_text()
     assert text.startswith("#!/usr/bin/python3 -I\n")
     done = subprocess.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from gpucluster.baking import recipe
 from gpucluster.hardware.instances import INSTANCE_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = sorted((ROOT / "bootstrap/steps").rglob("*.sh"))
+SHARED = sorted((ROOT / "bootstrap/lib").glob("*.sh"))
+STEPS = sorted((ROOT / "bootstrap/steps").glob("*/*.sh"))
+BUILDERS = sorted((ROOT / "bootstrap/environments").glob("*.sh"))
 CLUSTERS = sorted([ROOT / "cluster.yaml", *(ROOT / "examples").glob("*.yaml")])
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 ROLES: tuple[render.Role, ...] = ("head", "compute")
@@ -38,14 +41,36 @@ def shellcheck(*arguments: str | Path) -> str:
     return done.stdout + done.stderr
 
 
+def spelled_out(script: Path) -> Path:
+    """For shellcheck: what the script sources by a name that only bash can tell, by its path."""
+    text = script.read_text()
+    if installs := re.search(r"^readonly INSTALLS=\((.*)\)$", text, re.M):
+        named = (f"run_step {name}" for name in installs[1].split())
+        text = text.replace('run_step "$install"', "; ".join([*named, 'run_step "$install"']))
+    libraries = r"^for library in ((?:.|\n)*?); do\n.*\ndone$"
+    text = re.sub(libraries, lambda loop: _sourced(loop[1].split()), text, flags=re.M)
+    text = re.sub(r"(?:run|try)_step (\w+)", lambda call: f"{_step(script, call[1])}; {call[0]}", text)
+    script.write_text(text)
+    return script
+
+
+def _sourced(names: list[str]) -> str:
+    return "\n".join(f'source "$BUNDLE/lib/{name}.sh"' for name in names if name != "\\")
+
+
+def _step(script: Path, name: str) -> str:
+    (found,) = script.parent.glob(f"steps/*/{name}.sh")
+    return f'source "$BUNDLE/{found.relative_to(script.parent)}"'
+
+
 def test_steps_lint_alone() -> None:
     """Finds unset lower-case variables, which the pass over whole roles takes for somebody else's."""
-    assert shellcheck("--shell=bash", *STEPS) == ""
+    assert shellcheck("--shell=bash", "--exclude=SC1091", *SHARED, *STEPS, *BUILDERS) == ""
 
 
 def test_rendered_scripts_lint(rendered: Path) -> None:
     """Finds a header value that nobody defines."""
-    scripts = sorted(rendered.glob("*.sh"))
+    scripts = [spelled_out(script) for script in sorted(rendered.glob("*.sh"))]
     found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", *scripts)
     assert found == ""
 
@@ -53,7 +78,7 @@ def test_rendered_scripts_lint(rendered: Path) -> None:
 def test_lint_sees_a_header_value_that_nobody_defines(rendered: Path) -> None:
     head = rendered / "head.sh"
     head.write_text(head.read_text().replace("readonly ZONE=", "readonly ZONES="))
-    found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", head)
+    found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", spelled_out(head))
     assert "ZONE is referenced but not assigned" in found
 
 
@@ -73,10 +98,10 @@ def test_script_of_the_machine_that_is_baked_lints(tmp_path: Path) -> None:
     extras = recipe.Extras(containers=True, storage=("efs", "fsx", "fsx-efa"))
     files = recipe.bundle("ami-0123456789abcdef0", INSTANCE_TYPES["g5.12xlarge"], extras)
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text)
     options = ("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase")
-    assert shellcheck(*options, tmp_path / "image.sh") == ""
+    assert shellcheck(*options, spelled_out(tmp_path / "image.sh")) == ""
 
 
 def test_build_wheels_lints() -> None:
@@ -89,5 +114,11 @@ def test_every_step_that_runs_has_its_file(rendered: Path, role: str) -> None:
     ran = [line.split()[1] for line in lines if line.startswith("run_step ")]
     assert ran
     for step in ran:
-        assert f'source "$BUNDLE/steps/{step}.sh"' in lines
-        assert f"step_{step}() {{" in (rendered / f"steps/{step}.sh").read_text()
+        (file,) = rendered.glob(f"steps/*/{step}.sh")
+        assert f"step_{step}() {{" in file.read_text()
+
+
+def test_every_name_is_one_file() -> None:
+    """run_step finds a step by its name, whatever its folder."""
+    names = [path.name for path in (*SHARED, *STEPS, *BUILDERS)]
+    assert len(names) == len(set(names))

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from test_steps import OWNER, STEPS, Machine
+from test_steps import OWNER, Machine, source_of
 
 from gpucluster import render
 from gpucluster.hardware.instances import INSTANCE_TYPES
@@ -17,8 +17,8 @@ from localcloud.machines.image import GUEST_FILES
 from localcloud.tests.recorded import record, recorded
 
 SOFTWARE = ("nvidia_driver", "fabric_manager", "cuda", "nccl", "gdrcopy", "efa", "dcgm")
-OTHERS = ("this_machine", "nvidia_packages", "job_environment", "container_runtime")
-SOURCES = ("runner", "files", "services", "packages", "this_machine", "nvidia_packages", *SOFTWARE)
+OTHERS = ("this_machine", "nvidia", "job_environment", "container_runtime")
+SOURCES = ("runner", "files", "services", "apt", "this_machine", "nvidia", *SOFTWARE)
 PLACES = (
     "/usr/local/cuda",
     "/usr/local/lib",
@@ -41,7 +41,7 @@ class Node:
     def __init__(self, folder: Path, type_: str, root: Path) -> None:
         self.machine, self.type = Machine(folder), type_
         for name in (*OTHERS, *SOFTWARE):
-            text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
+            text = source_of(name).read_text().replace("root:root", OWNER)
             text = text.replace("/etc/ld.so.conf.d", f"{folder}/etc/ld.so.conf.d")
             for place in PLACES:
                 text = text.replace(place, f"{root}{place}")

@@ -7,19 +7,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from test_steps import source_of
 
 from gpucluster import render
 from gpucluster.config import loads
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = ROOT / "bootstrap/steps"
 CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 LUSTRE = CLUSTER + "storage: [{mount: /fsx, type: fsx-lustre}]\n"
 
 
 def run(root: Path) -> None:
     """`put_staging` below a scratch folder, with a user slurm that is this one."""
-    text = "".join((STEPS / f"{name}.sh").read_text() for name in ("files", "slurm_head", "staging"))
+    text = "".join(source_of(name).read_text() for name in ("files", "controller", "staging"))
     for path in ("/etc", "/var/log"):
         text = text.replace(path, f"{root}{path}")
     script = (

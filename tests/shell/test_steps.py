@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-STEPS = Path(__file__).resolve().parents[2] / "bootstrap/steps"
+BOOTSTRAP = Path(__file__).resolve().parents[2] / "bootstrap"
+
+
+def source_of(name: str) -> Path:
+    """NAME.sh, a boot step or what steps share."""
+    (found,) = (path for room in ("lib", "steps/*", "environments") for path in BOOTSTRAP.glob(f"{room}/{name}.sh"))
+    return found
 
 
 class Machine:
@@ -19,7 +26,7 @@ class Machine:
         self.root, self.bin, self.calls_file = root, root / "bin", root / "calls"
         self.bin.mkdir()
         self.calls_file.touch()
-        (root / "bundle/steps").mkdir(parents=True)
+        (root / "bundle").mkdir()
 
     def command(self, name: str, body: str = "") -> None:
         path = self.bin / name
@@ -27,14 +34,16 @@ class Machine:
         path.chmod(0o755)
 
     def step(self, name: str, body: str) -> None:
-        (self.root / f"bundle/steps/{name}.sh").write_text(body)
+        self._copy(name).write_text(body)
 
     def calls(self) -> list[str]:
         return self.calls_file.read_text().splitlines()
 
     def run(self, script: str, *sources: str) -> subprocess.CompletedProcess[str]:
         """Paths of the system that the steps name are below the scratch folder instead."""
-        sourced = "\n".join(self._source(name) for name in sources)
+        ran = set(re.findall(r"_step (\w+)", script))  # run_step sources its step itself
+        files = {name: self._file(name) for name in sources}
+        sourced = "\n".join(f"source {file}" for name, file in files.items() if name not in ran)
         path = f"{self.bin}:{os.environ['PATH']}"
         return subprocess.run(
             ["bash", "-c", f"set -euo pipefail\nBUNDLE={self.root}/bundle\n{sourced}\n{script}"],
@@ -44,14 +53,20 @@ class Machine:
             timeout=30,
         )
 
-    def _source(self, name: str) -> str:
-        copy = self.root / f"bundle/steps/{name}.sh"
+    def _file(self, name: str) -> Path:
+        copy = self._copy(name)
         if not copy.exists():
-            text = (STEPS / f"{name}.sh").read_text()
+            text = source_of(name).read_text()
             copy.write_text(
                 text.replace("/var/lib/gpucluster", f"{self.root}/var").replace("/run/gpucluster", f"{self.root}/run")
             )
-        return f"source {copy}"
+        return copy
+
+    def _copy(self, name: str) -> Path:
+        known = list(BOOTSTRAP.glob(f"*/{name}.sh")) + list(BOOTSTRAP.glob(f"*/*/{name}.sh"))
+        path = self.root / "bundle" / (known[0].relative_to(BOOTSTRAP) if known else f"steps/test/{name}.sh")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
 
 @pytest.fixture
@@ -197,7 +212,7 @@ def test_image_file_leaves_the_image_its_own(machine: Machine, name: str) -> Non
     path = machine.root / "image.conf"
     if before:
         path.write_text(before)
-    text = (STEPS / "slurm_files.sh").read_text().replace("/etc/slurm/", f"{machine.root}/").replace("root:root", OWNER)
+    text = source_of("slurm_files").read_text().replace("/etc/slurm/", f"{machine.root}/").replace("root:root", OWNER)
     machine.step("slurm_files", text)
     machine.run("image_file image.conf", "files", "slurm_files").check_returncode()
     assert path.read_text() == after
@@ -209,13 +224,13 @@ def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
     machine.command("ldconfig", 'echo "libquadmath.so.0 (libc6,x86-64) => /usr/lib/libquadmath.so.0"')
     machine.command("apt-get")
     step = 'ROLE=compute SERVICE_POLICY="$ROOT/policy-rc.d"; step_packages'
-    machine.run(step, "packages").check_returncode()
+    machine.run(step, "apt", "packages").check_returncode()
     assert not [call for call in machine.calls() if call.startswith("apt-get")]
     (machine.bin / "munged").unlink()
-    machine.run(step, "packages").check_returncode()
+    machine.run(step, "apt", "packages").check_returncode()
     assert any("install" in call and call.endswith(" munge") for call in machine.calls())
     machine.command("ldconfig", "echo libc.so.6")
-    machine.run(step, "packages").check_returncode()
+    machine.run(step, "apt", "packages").check_returncode()
     assert any("install" in call and call.endswith(" munge libquadmath0") for call in machine.calls())
 
 
@@ -227,14 +242,14 @@ def test_packages_start_no_services(machine: Machine) -> None:
     )
     machine.command("apt-get", asked)
     install = 'export SERVICE_POLICY="$ROOT/policy-rc.d"; without_services install_packages slurmd'
-    machine.run(install, "packages").check_returncode()
+    machine.run(install, "apt").check_returncode()
     assert "policy 101" in machine.calls() and not policy.exists()
     machine.command("apt-get", "exit 100")
-    assert machine.run(f"sleep() {{ :; }}; {install}", "runner", "packages").returncode != 0
+    assert machine.run(f"sleep() {{ :; }}; {install}", "runner", "apt").returncode != 0
     assert not policy.exists()
     machine.command("apt-get")
     policy.write_text("#!/bin/sh\nexit 0\n")
-    machine.run(install, "packages").check_returncode()
+    machine.run(install, "apt").check_returncode()
     assert policy.read_text() == "#!/bin/sh\nexit 0\n"
 
 
@@ -270,12 +285,12 @@ def test_package_lists_that_somebody_else_updates_are_waited_for(apt: Machine) -
     argv = [sys.executable, "-c", hold, f"{apt.root}/state/lists/lock"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout and holder.stdout.readline()
-        done = apt.run(f"AFTER_SLEEP='kill {holder.pid} && command sleep 0.3'\n{UPDATE}", "runner", "packages")
+        done = apt.run(f"AFTER_SLEEP='kill {holder.pid} && command sleep 0.3'\n{UPDATE}", "runner", "apt")
     assert (done.returncode, done.stdout) == (0, "slept 10\n"), done.stderr
     apt.command(
         "apt-get", "echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (x)' >&2; exit 100"
     )
-    done = apt.run(UPDATE, "runner", "packages")
+    done = apt.run(UPDATE, "runner", "apt")
     assert done.returncode != 0
     assert done.stderr.startswith("apt-get update: E: Could not get lock")
 
@@ -284,7 +299,7 @@ def test_a_broken_repository_of_the_image_does_not_end_the_boot(apt: Machine) ->
     (apt.root / "broken/Release").write_text("Suite: none\n")  # not signed; an expired key is told in the same way
     with (apt.root / "etc/sources.list").open("a") as sources:
         sources.write(f"deb file:{apt.root}/broken ./\n")
-    done = apt.run(UPDATE, "runner", "packages")
+    done = apt.run(UPDATE, "runner", "apt")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("slept 10") == 2
     assert "warning: not every package list could be updated: E: The repository" in done.stdout
@@ -297,11 +312,11 @@ def test_a_compiler_is_installed_where_horovod_must_be_built(machine: Machine) -
     for command in ("g++", "make"):
         machine.command(command)
     build = 'compiler "$ROOT/bin/python"'
-    machine.run(build, "packages", "environment").check_returncode()
+    machine.run(build, "apt", "environment").check_returncode()
     assert machine.calls()[-1].endswith("install -y --no-install-recommends python3.12-dev")
     (machine.root / "Python.h").touch()
     before = machine.calls()
-    machine.run(build, "packages", "environment").check_returncode()
+    machine.run(build, "apt", "environment").check_returncode()
     assert not [call for call in machine.calls()[len(before) :] if call.startswith("apt-get")]
 
 
@@ -340,7 +355,7 @@ def test_slurms_daemons_start_again_and_go_on_trying(machine: Machine) -> None:
     text = (machine.root / "unit").read_text()
     assert {"Restart=on-failure", "RestartSec=2", "StartLimitIntervalSec=0"} <= set(text.splitlines())
     for unit, step in (("slurmctld", "slurm_head"), ("slurmd", "slurm_compute"), ("slurmdbd", "slurmdbd")):
-        assert f"    starts_again {unit}\n" in (STEPS / f"{step}.sh").read_text()
+        assert f"    starts_again {unit}\n" in source_of(step).read_text()
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 8), (2, 8), (4, 16), (192, 256)])

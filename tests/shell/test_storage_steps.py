@@ -10,23 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_steps import OWNER, STEPS, Machine
+from test_steps import BOOTSTRAP, OWNER, Machine, source_of
 
 from localcloud.tests.recorded import recorded, recorded_line
 
-BOOTSTRAP = STEPS.parent
 OURS = (
     "mounts",
-    "storage/efs",
-    "storage/fsx",
+    "efs",
+    "fsx",
     "home_mount",
     "kernel",
+    "lustre",
+    "storage",
     "lustre_client",
     "lustre_efa",
     "storage_mounts",
     "storage_clients",
 )
-SOURCES = ("runner", "files", "services", "packages", "nvidia_packages", "this_machine", "efa", *OURS)
+SOURCES = ("runner", "files", "services", "apt", "nvidia", "this_machine", *OURS)
 PLACES = (
     "/var/lib/gpucluster",
     "/home",
@@ -50,8 +51,7 @@ class Node:
     def __init__(self, root: Path, role: str) -> None:
         self.root, self.role, self.machine = root, role, Machine(root)
         for name in OURS:
-            text = (STEPS / f"{name}.sh").read_text().replace("root:root", OWNER)
-            (root / "bundle/steps/storage").mkdir(exist_ok=True)
+            text = source_of(name).read_text().replace("root:root", OWNER)
             self.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[/\s\"])", rf"{root}\1", text))
         for folder in ("mounted", "etc", "home/gpucluster", "home/ubuntu/.ssh"):
             (root / folder).mkdir(parents=True)
@@ -399,7 +399,7 @@ def test_home_on_efs_keeps_the_users_of_the_image(head: Node) -> None:
         'touch "$ROOT/mounted/$(tr / _ <<<${!#})"; case ${!#} in /tmp/tmp.*) ln -sfn ${!#} "$ROOT/aside";; esac',
     )
     head.machine.command("umount", f'rm "$ROOT/mounted/$(tr / _ <<<${{!#}})"; mv $1 {head.root}/efs; mkdir $1')
-    text = (STEPS / "home_mount.sh").read_text().replace("root:root", OWNER).replace("/home", f"{head.root}/home")
+    text = source_of("home_mount").read_text().replace("root:root", OWNER).replace("/home", f"{head.root}/home")
     head.machine.step("home_mount", text.replace(f"storage{head.root}/home", "storage/home"))
     done = head.run("home_mount", header=HOME_ON_EFS)
     assert done.returncode == 0, done.stderr
@@ -410,7 +410,7 @@ def test_home_on_efs_keeps_the_users_of_the_image(head: Node) -> None:
 
 
 def test_compute_nodes_mount_the_heads_home_or_efs(node: Node) -> None:
-    text = (STEPS / "home_mount.sh").read_text().replace("root:root", OWNER).replace(" /home", f" {node.root}/home")
+    text = source_of("home_mount").read_text().replace("root:root", OWNER).replace(" /home", f" {node.root}/home")
     node.machine.step("home_mount", text.replace("/etc/fstab", f"{node.root}/etc/fstab"))
     node.run("home_mount").check_returncode()
     assert node.asked("mount") == ["-t nfs4 -o nfsvers=4.2,noatime,hard,_netdev head.c.internal:/home /home"]

@@ -15,7 +15,7 @@ import boto3
 import pytest
 from gpucluster_node import aws_api
 from signed_aws import EC2_ERROR, METADATA, SignedAws
-from test_steps import STEPS, Machine
+from test_steps import BOOTSTRAP, Machine, source_of
 
 from gpucluster import config, render
 
@@ -102,9 +102,9 @@ def test_a_head_without_its_bundle_tells_cloudformation(aws: SignedAws, path: st
 @pytest.fixture
 def machine(tmp_path: Path, aws: SignedAws, path: str) -> Machine:
     found = Machine(tmp_path)
-    (tmp_path / "bundle/gpucluster_node").symlink_to(STEPS.parent / "gpucluster_node")
+    (tmp_path / "bundle/gpucluster_node").symlink_to(BOOTSTRAP / "gpucluster_node")
     (found.bin / "python3").symlink_to(sys.executable)
-    found.step("imds", (STEPS / "imds.sh").read_text().replace("http://169.254.169.254", aws.url))
+    found.step("imds", source_of("imds").read_text().replace("http://169.254.169.254", aws.url))
     exported = "\n".join(f"export {name}={value}" for name, value in {**aws.environment, "PATH": path}.items())
     found.step("environment_of_the_test", exported)
     return found
@@ -129,7 +129,7 @@ def test_a_value_of_a_secret(machine: Machine, aws: SignedAws) -> None:
 def test_a_host_key_is_published_once(machine: Machine, aws: SignedAws, tmp_path: Path) -> None:
     aws.parameters["/x/host-key"] = "pending"
     (tmp_path / "key.pub").write_text("ssh-ed25519 AAAA+b/c= root@head\n")
-    text = (STEPS / "host_key.sh").read_text()
+    text = source_of("host_key").read_text()
     machine.step("host_key", text.replace("/etc/ssh/ssh_host_ed25519_key.pub", f"{tmp_path}/key.pub"))
     done = run(machine, "SSM_PATH=/x/\nstep_host_key\nstep_host_key", "host_key")
     assert done.returncode == 0, done.stderr

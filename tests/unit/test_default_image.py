@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_what_the_default_image_has_beyond_the_ami_is_what_image_build_bakes() -> None:
     """The step is asked on a machine that has nothing; what it installs is the layer of the default image."""
     script = f"""
-        source {ROOT}/bootstrap/steps/packages.sh
+        source {ROOT}/bootstrap/lib/apt.sh
+        source {ROOT}/bootstrap/steps/system/packages.sh
         command() {{ false; }}; python3() {{ false; }}; ldconfig() {{ :; }}
         without_services() {{ shift; printf '%s\\n' "$@"; }}
         ROLE=image ACCOUNTING=local; step_packages

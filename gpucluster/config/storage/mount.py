@@ -53,7 +53,7 @@ class Mount(Section):
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """What an image may bring along for it: words of bootstrap/steps/storage_clients.sh."""
+        """What an image may bring along for it: words of bootstrap/steps/storage/storage_clients.sh."""
         return ()
 
     def told(self) -> dict[str, Any]:

@@ -14,7 +14,6 @@ set -euo pipefail
 readonly REGION=us-east-1
 readonly ZONE=gpucluster.internal
 readonly SSM_PATH=/gpucluster/GpuCluster/
-readonly ACCOUNTING=local
 readonly BEEGFS_VERSION=8
 readonly BEEGFS_REPOSITORY=8.3
 readonly BEEGFS_MOUNT=/ram
@@ -45,22 +44,9 @@ if [ -e /etc/environment ]; then source /etc/environment; fi
 set +a
 export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
-source "$BUNDLE/steps/runner.sh"
-source "$BUNDLE/steps/files.sh"
-source "$BUNDLE/steps/services.sh"
-source "$BUNDLE/steps/aws_api.sh"
-source "$BUNDLE/steps/parameters.sh"
-source "$BUNDLE/steps/packages.sh"
-source "$BUNDLE/steps/this_partition.sh"
-source "$BUNDLE/steps/nvidia_packages.sh"
-source "$BUNDLE/steps/kernel.sh"
-source "$BUNDLE/steps/beegfs_packages.sh"
-source "$BUNDLE/steps/beegfs_module.sh"
-source "$BUNDLE/steps/beegfs_files.sh"
-source "$BUNDLE/steps/beegfs_services.sh"
-source "$BUNDLE/steps/beegfs_management.sh"
-source "$BUNDLE/steps/beegfs_server.sh"
-source "$BUNDLE/steps/beegfs_client.sh"
+for library in runner files services aws_api parameters apt this_partition nvidia kernel beegfs_services; do
+    source "$BUNDLE/lib/$library.sh"
+done
 
 # Whoever called this says it to the world: the reason alone.
 report_failure() {

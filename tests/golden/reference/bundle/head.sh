@@ -28,53 +28,12 @@ export HOME=/root
 # One second and one try, the default, are too few on a machine that is busy booting.
 export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
-source "$BUNDLE/steps/runner.sh"
-source "$BUNDLE/steps/files.sh"
-source "$BUNDLE/steps/services.sh"
-source "$BUNDLE/steps/imds.sh"
-source "$BUNDLE/steps/aws_api.sh"
-source "$BUNDLE/steps/parameters.sh"
-source "$BUNDLE/steps/node_program.sh"
-source "$BUNDLE/steps/slurm_files.sh"
-source "$BUNDLE/steps/baked.sh"
-source "$BUNDLE/steps/apt_timers.sh"
-source "$BUNDLE/steps/name.sh"
-source "$BUNDLE/steps/dns.sh"
-source "$BUNDLE/steps/packages.sh"
-source "$BUNDLE/steps/this_partition.sh"
-source "$BUNDLE/steps/limits.sh"
-source "$BUNDLE/steps/imds_guard.sh"
-source "$BUNDLE/steps/volume.sh"
-source "$BUNDLE/steps/mounts.sh"
+for library in runner files services imds aws_api parameters wait_condition node_program apt nvidia kernel \
+    mounts lustre storage environments slurm_files controller staging data_volume \
+    database this_partition agent; do
+    source "$BUNDLE/lib/$library.sh"
+done
 source "$BUNDLE/steps/storage/efs.sh"
-source "$BUNDLE/steps/home_mount.sh"
-source "$BUNDLE/steps/home_export.sh"
-source "$BUNDLE/steps/munge.sh"
-source "$BUNDLE/steps/mariadb.sh"
-source "$BUNDLE/steps/slurmdbd.sh"
-source "$BUNDLE/steps/ssh_trust.sh"
-source "$BUNDLE/steps/host_key.sh"
-source "$BUNDLE/steps/mpi.sh"
-source "$BUNDLE/steps/nvidia_packages.sh"
-source "$BUNDLE/steps/kernel.sh"
-source "$BUNDLE/steps/lustre_client.sh"
-source "$BUNDLE/steps/storage_mounts.sh"
-source "$BUNDLE/steps/job_lustre.sh"
-source "$BUNDLE/steps/job_lustre_mount.sh"
-source "$BUNDLE/steps/job_credentials.sh"
-source "$BUNDLE/steps/python_env.sh"
-source "$BUNDLE/steps/accounting.sh"
-source "$BUNDLE/steps/staging.sh"
-source "$BUNDLE/steps/slurm_head.sh"
-source "$BUNDLE/steps/programs.sh"
-source "$BUNDLE/steps/reconcile.sh"
-source "$BUNDLE/steps/beegfs.sh"
-source "$BUNDLE/steps/update.sh"
-source "$BUNDLE/steps/release.sh"
-source "$BUNDLE/steps/publish.sh"
-source "$BUNDLE/steps/ready.sh"
-source "$BUNDLE/steps/signal.sh"
-source "$BUNDLE/steps/cloudwatch_agent.sh"
 
 report_failure() { signal FAILURE "$1"; }
 

@@ -1,6 +1,4 @@
 # slurmctld does not start for the first time before slurmdbd answers and knows the cluster.
-readonly DATABASE_IN_USE=$DATA/accounting
-
 step_accounting() {
     local known
     if [ "$ACCOUNTING" = off ]; then return; fi
@@ -25,14 +23,4 @@ wait_for_accounting() {
         sleep 0.25
     done
     fail "slurmdbd does not answer: see /var/log/slurm/slurmdbd.log"
-}
-
-# Which one it is.
-database() {
-    sed -n 's/^StorageHost=//p' /etc/slurm/slurmdbd.conf
-}
-
-# Once slurmctld is up with it.
-note_database() {
-    if [ "$ACCOUNTING" != off ]; then put_file "$DATABASE_IN_USE" 0644 root:root <<<"$(database)"; fi
 }

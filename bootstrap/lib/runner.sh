@@ -20,7 +20,8 @@ one_at_a_time() {
     flock 9
 }
 
-# run_step NAME: runs step_NAME of steps/NAME.sh in a subshell, where errexit holds and no variable outlives the step.
+# run_step NAME: runs step_NAME of the NAME.sh that lies in a folder of steps/, in a subshell, where errexit holds and neither
+# variable nor function outlives the step.
 run_step() {
     local name=$1 began=${EPOCHREALTIME/./} scratch status tee_pid
     scratch=$(mktemp -d)
@@ -31,6 +32,7 @@ run_step() {
     (
         set -eEuo pipefail
         trap 'note_failure "$name" "$scratch/failure" "$?" "$BASH_COMMAND"' ERR
+        source_step "$name"
         "step_$name"
     ) 2>&"$errors" 9>&-
     status=$?
@@ -42,6 +44,14 @@ run_step() {
     fi
     rm -rf "$scratch"
     say "step=$name status=ok seconds=$(seconds_since "$began")"
+}
+
+# source_step NAME
+source_step() {
+    local files=("$BUNDLE"/steps/*/"$1.sh")
+    if [ ! -e "${files[0]}" ]; then fail "this bundle has no step $1: no file $BUNDLE/steps/*/$1.sh"; fi
+    # shellcheck source=/dev/null
+    source "${files[0]}"
 }
 
 # try_step NAME NOTE: a step without which this machine still serves the cluster. A failure is written to the file NOTE, and

@@ -1,7 +1,5 @@
 # Mounts the cluster's file systems on FSx and EFS. Where they are only Parameter Store knows: the head node asks, and lays
 # the answer on /home, where compute nodes read it.
-readonly STORAGE=/home/gpucluster/storage.json
-
 step_storage_mounts() {
     local file lines='' mounts
     if [ "$ROLE" = compute ] && [ ! -e "$STORAGE" ]; then return; fi
@@ -37,13 +35,6 @@ storage_file() {
     echo "$found"
 }
 
-# storage_has TEXT: whether storage.json has it; before storage_mounts has run, too.
-storage_has() {
-    local file=$BUNDLE/storage.json
-    if [ "$ROLE" = compute ]; then file=$STORAGE; fi
-    grep -qsF -- "$1" "$file"
-}
-
 # mount_storage MOUNT WORD LUSTRE-NAME: WORD is the first of its type. It names the file and the function that mount it.
 mount_storage() {
     # shellcheck source=/dev/null
@@ -52,17 +43,6 @@ mount_storage() {
     if ! mountpoint -q "$1"; then return; fi # it has said why
     timeout 60 df --output=size "$1" >/dev/null || fail "$1 is mounted, and its servers do not answer: $DNS_NAME"
     say "$1 is mounted from $DNS_NAME"
-}
-
-# open_to_everybody MOUNT DIRECTORIES: AWS makes them for root alone. As in /tmp, whoever has an account may write there and
-# none may take away what is another's. What somebody has changed since stays.
-open_to_everybody() {
-    local directories directory
-    IFS=, read -r -a directories <<<"$2"
-    for directory in "${directories[@]}"; do
-        directory=$1${directory%/}
-        if [ -d "$directory" ] && [ "$(stat -c '%a %U' "$directory")" = "755 root" ]; then chmod 1777 "$directory"; fi
-    done
 }
 
 # mount_before_jobs MOUNT...: Slurm runs this before each job. What `up` has added since this node booted is mounted then, and

@@ -1,7 +1,5 @@
 # Lustre file systems that exist while jobs use them. The head makes and deletes them, see gpucluster_node/lustre/for_jobs.py; a
 # node mounts one before a job that uses it, and lets go of it after the last of those.
-readonly JOB_LUSTRE=/home/gpucluster/lustre LUSTRE_MARKS=/run/gpucluster-lustre/jobs
-
 step_job_lustre() {
     if [ "$ROLE" = head ]; then
         job_lustre_service

@@ -1,11 +1,4 @@
-# Tells CloudFormation's wait condition what became of this bundle.
-step_signal() {
-    local mark=/var/lib/gpucluster/signalled url
-    url=$(wait_handle_url)
-    if grep -qsxF -- "$url" "$mark"; then return; fi
-    signal SUCCESS "$CLUSTER is ready"
-    put_file "$mark" 0600 root:root <<<"$url"
-}
+# CloudFormation's wait condition.
 
 # The handle is that of this bundle's own deployment: it came with the bundle.
 wait_handle_url() {

@@ -1,12 +1,11 @@
-# Lustre's client, where the cluster has an FSx for Lustre file system.
+# Lustre's client, and where nodes read which file systems exist while jobs use them.
 # On the head node: why it has no client.
 # shellcheck disable=SC2034 # head.sh writes it, storage/fsx.sh reads it
 readonly LUSTRE_MISSING=/var/lib/gpucluster/lustre.missing
 readonly LUSTRE_KEY=/usr/share/keyrings/fsx-lustre.asc LUSTRE_LIST=/etc/apt/sources.list.d/fsx-lustre.list
-
-step_lustre_client() {
-    if storage_has '"type": "fsx-lustre"'; then lustre_client; fi
-}
+readonly LUSTRE_EFA=/opt/aws/configure-efa-fsx-lustre-client
+# shellcheck disable=SC2034 # steps read them
+readonly JOB_LUSTRE=/home/gpucluster/lustre LUSTRE_MARKS=/run/gpucluster-lustre/jobs
 
 lustre_client() {
     local kernel
@@ -38,4 +37,14 @@ lustre_version() {
     local said
     said=$(lfs --version 2>/dev/null || true)
     echo "${said##* }"
+}
+
+download_lustre_efa() {
+    local folder
+    folder=$(mktemp -d)
+    download "https://docs.aws.amazon.com/fsx/latest/LustreGuide/samples/configure-efa-fsx-lustre-client.zip" "$folder/a.zip"
+    python3 -m zipfile -e "$folder/a.zip" "$folder"
+    mkdir -p "${LUSTRE_EFA%/*}"
+    mv "$folder/configure-efa-fsx-lustre-client" "$LUSTRE_EFA"
+    rm -rf "$folder"
 }

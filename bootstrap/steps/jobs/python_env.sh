@@ -1,12 +1,10 @@
 # Of the jobs' Python environments the head lays down what they are made of, on /home. Made they are by jobs of Slurm, on a node
-# that has what they are for: steps/environment.sh.
-readonly ENVIRONMENTS=/home/gpucluster/envs
-
+# that has what they are for: environments/environment.sh.
 step_python_env() {
     local path lock name
     node_program
     put_directory "$ENVIRONMENTS/.log" 0755 root:root
-    for path in "$BUNDLE"/environments/* "$BUNDLE"/steps/{runner,packages,horovod_wheel,python_env,interpreter,environment}.sh \
+    for path in "$BUNDLE"/environments/* "$BUNDLE"/lib/{runner,apt,environments}.sh \
         "$BUNDLE"/gpucluster_node/{__init__,aws,places,jobs/__init__,jobs/environment_cache}.py; do
         put_file "$ENVIRONMENTS/.recipe/${path#"$BUNDLE"/}" 0644 root:root <"$path"
     done
@@ -32,9 +30,4 @@ environment_key() {
         sed -nE 's/^(ID|VERSION_ID)=//p' /etc/os-release
         echo "$(uname -m) gpus=$gpus"
     } | sha256sum | cut -c1-16
-}
-
-# gpus_of NAME FOLDER: 1 where the environment is made on nodes with GPUs, else 0; nothing where this cluster has no such environment.
-gpus_of() {
-    awk -v name="$1" '$1 == name { print $3 }' "$2/places"
 }

@@ -13,13 +13,6 @@ step_nvidia_driver() {
     say "GPUs $found"
 }
 
-# What goes wrong it says on standard output.
-nvidia_smi() {
-    local said
-    said=$(nvidia-smi "$@") || fail "nvidia-smi: ${said%%$'\n'*}"
-    echo "$said"
-}
-
 # V100 needs the proprietary modules, Blackwell the open ones.
 install_driver() {
     local branch=${DRIVER_VERSIONS[2]} package=nvidia-open

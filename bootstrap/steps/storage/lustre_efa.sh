@@ -1,7 +1,5 @@
 # Lustre over EFA, where a file system has it and this machine can: AWS's own set-up, which loads Lustre's modules anew.
 # Metadata stays on TCP. A client that is set up wrongly reads over TCP without a word, so this looks afterwards.
-readonly LUSTRE_EFA=/opt/aws/configure-efa-fsx-lustre-client
-
 step_lustre_efa() {
     if ! storage_has '"efa": true'; then return; fi
     if [ "$ROLE" != compute ]; then return; fi
@@ -27,14 +25,4 @@ set_up_lustre_efa() {
     lustre_rmmod || fail "Lustre's modules are in use and cannot be loaded anew for EFA: reboot this machine"
     (cd "$LUSTRE_EFA" && bash ./setup.sh)
     modprobe lustre
-}
-
-download_lustre_efa() {
-    local folder
-    folder=$(mktemp -d)
-    download "https://docs.aws.amazon.com/fsx/latest/LustreGuide/samples/configure-efa-fsx-lustre-client.zip" "$folder/a.zip"
-    python3 -m zipfile -e "$folder/a.zip" "$folder"
-    mkdir -p "${LUSTRE_EFA%/*}"
-    mv "$folder/configure-efa-fsx-lustre-client" "$LUSTRE_EFA"
-    rm -rf "$folder"
 }

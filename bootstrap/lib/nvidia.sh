@@ -27,3 +27,10 @@ distribution() {
     source /etc/os-release
     echo "$ID${VERSION_ID//./}"
 }
+
+# What goes wrong it says on standard output.
+nvidia_smi() {
+    local said
+    said=$(nvidia-smi "$@") || fail "nvidia-smi: ${said%%$'\n'*}"
+    echo "$said"
+}

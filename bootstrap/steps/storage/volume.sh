@@ -74,16 +74,6 @@ UNIT
     service_up "$1" "$unit"
 }
 
-# needs_home UNIT: does not start before /home and the data volume are there, and stops before they go.
-needs_home() {
-    put_file "/etc/systemd/system/$1.service.d/gpucluster-home.conf" 0644 root:root <<UNIT
-[Unit]
-Requires=gpucluster-home.service
-After=gpucluster-home.service
-RequiresMountsFor=$DATA /home/gpucluster
-UNIT
-}
-
 # A volume that has just been attached or enlarged takes a moment to show.
 wait_for_device() {
     for _ in {1..300}; do

@@ -1,6 +1,4 @@
 # The client: the file system at its place on this machine.
-readonly CLIENT_GENERATION=/run/gpucluster-beegfs
-
 step_beegfs_client() {
     local unit
     if mountpoint -q "$BEEGFS_MOUNT" && [ "$(cat "$CLIENT_GENERATION" 2>/dev/null)" = "$GENERATION" ]; then return; fi
@@ -13,11 +11,4 @@ step_beegfs_client() {
     # It is the jobs', whoever runs them.
     put_mode "$BEEGFS_MOUNT" 1777 root:root
     echo "$GENERATION" >"$CLIENT_GENERATION"
-}
-
-# Programs that have files there open keep the node from letting go in order; they get errors, not somebody else's data.
-beegfs_unmount() {
-    if mountpoint -q "$BEEGFS_MOUNT"; then timeout 30 umount "$BEEGFS_MOUNT" || umount --lazy "$BEEGFS_MOUNT"; fi
-    beegfs_stop beegfs-client beegfs-helperd
-    rm -f "$CLIENT_GENERATION"
 }

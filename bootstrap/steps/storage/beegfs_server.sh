@@ -1,6 +1,4 @@
 # Metadata and storage of this node, both in its memory: what is lost with the node is lost together.
-readonly BEEGFS_MEMORY=/mnt/beegfs
-
 step_beegfs_server() {
     local mark=$BEEGFS_MEMORY/storage/generation
     # The mark lies in the memory that it speaks of.
@@ -10,8 +8,8 @@ step_beegfs_server() {
     beegfs_take meta "$BEEGFS_METADATA_GIB" "$BEEGFS_METADATA_INODES"
     beegfs_take storage "$BEEGFS_STORAGE_GIB" "$BEEGFS_STORAGE_INODES"
     # -C: our files name these folders already. -x: without extended attributes, which tmpfs may lack.
-    /opt/beegfs/sbin/beegfs-setup-meta -p $BEEGFS_MEMORY/meta/target -s "$NUMBER" -C -x
-    /opt/beegfs/sbin/beegfs-setup-storage -p $BEEGFS_MEMORY/storage/target -s "$NUMBER" -i "$NUMBER" -C
+    /opt/beegfs/sbin/beegfs-setup-meta -p "$BEEGFS_MEMORY/meta/target" -s "$NUMBER" -C -x
+    /opt/beegfs/sbin/beegfs-setup-storage -p "$BEEGFS_MEMORY/storage/target" -s "$NUMBER" -i "$NUMBER" -C
     beegfs_start beegfs-meta 8005
     beegfs_start beegfs-storage 8003
     echo "$GENERATION" >"$mark"
@@ -26,12 +24,4 @@ beegfs_take() {
     local path=$BEEGFS_MEMORY/$1
     put_directory "$path" 0700 root:root
     mount -t tmpfs -o "size=$2g,nr_inodes=$3,mode=0700,noatime,nodev,nosuid,noexec" "beegfs-$1" "$path"
-}
-
-beegfs_give_back() {
-    local name
-    beegfs_stop beegfs-storage beegfs-meta
-    for name in storage meta; do
-        while mountpoint -q "$BEEGFS_MEMORY/$name"; do umount "$BEEGFS_MEMORY/$name" || return; done
-    done
 }

@@ -25,22 +25,3 @@ beegfs_init_8() {
     put_mode "$certificate" 0644 root:root
     /opt/beegfs/sbin/beegfs-mgmtd --init --db-file "$FOLDER/mgmtd.sqlite"
 }
-
-# A line for each service that has registered: meta 3, storage 3.
-beegfs_list() {
-    local kind
-    for kind in meta storage; do
-        "beegfs_list_${BEEGFS_VERSION%%.*}" "$kind" | sed -n "s/^/$kind /p"
-    done
-}
-
-# beegfs-ctl says train-3 [ID: 3]
-beegfs_list_7() {
-    "${BEEGFS_LIST_SERVERS[@]/%--nodetype=/--nodetype=$1}" | sed -n 's/.*\[ID: \([0-9]*\)\].*/\1/p'
-}
-
-# beegfs says s:3 storage node_storage_3, in columns
-beegfs_list_8() {
-    "${BEEGFS_LIST_SERVERS[@]/%--node-type=/--node-type=$1}" --mgmtd-addr "$MANAGEMENT:8010" |
-        sed -n 's/^ *[ms]:\([0-9]*\) .*/\1/p'
-}

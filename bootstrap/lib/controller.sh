@@ -1,0 +1,31 @@
+# slurmctld.
+
+wait_for_controller() {
+    for _ in {1..60}; do
+        if timeout 10 scontrol ping 2>/dev/null | grep -q 'is UP'; then return; fi
+        sleep 0.5
+    done
+    fail "slurmctld does not answer: see /var/log/slurm/slurmctld.log"
+}
+
+# touch_log PATH: exists, and slurmctld may write it.
+touch_log() {
+    if [ ! -e "$1" ]; then : >"$1"; fi
+    put_mode "$1" 0664 root:slurm
+}
+
+# slurmctld runs as slurm, whom the metadata service does not answer: its power programs go through sudo.
+power_programs() {
+    local bin=/opt/gpucluster/bin program
+    node_program
+    for program in resume suspend; do
+        put_file "$bin/$program" 0755 root:root <<EOF
+#!/bin/sh
+exec sudo -n --preserve-env=SLURM_RESUME_FILE $bin/node-program power.$program "\$@" >>/var/log/gpucluster/power.log 2>&1
+EOF
+    done
+    put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
+slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume *, $bin/node-program power.suspend *
+EOF
+    touch_log /var/log/gpucluster/power.log
+}
