@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gpucluster.config import PARAMETER_SERVERS, BeegfsRam, ClusterConfig, Storage, models
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, models
+from gpucluster.config.storage import BeegfsRam, Mount
 from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
@@ -60,7 +61,7 @@ class Layout:
     config: ClusterConfig
     partitions: tuple[Partition, ...]
     """The parameter servers' is the last: Slurm's default partition is the first."""
-    mounts: tuple[Storage, ...]
+    mounts: tuple[Mount, ...]
     """/home among them, be it in the file or not."""
 
     @property

@@ -20,17 +20,11 @@ from gpucluster.config.models import (
     Security,
     Software,
 )
-from gpucluster.config.storage import BeegfsRam, DataRepository, Efs, FsxLustre, HeadNfs, Storage
 
 __all__ = [
     "PARAMETER_SERVERS",
-    "BeegfsRam",
     "Budget",
     "ClusterConfig",
-    "DataRepository",
-    "Efs",
-    "FsxLustre",
-    "HeadNfs",
     "HeadNode",
     "Monitoring",
     "Network",
@@ -39,7 +33,6 @@ __all__ = [
     "S3Access",
     "Security",
     "Software",
-    "Storage",
     "load",
     "loads",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpucluster.config import BeegfsRam
+from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.beegfs.sizes import metadata_gib
 from gpucluster.layout import Layout, Partition
 

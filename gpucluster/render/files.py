@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 from gpucluster import shipped
-from gpucluster.config import BeegfsRam, ClusterConfig
+from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL
+from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
 from gpucluster.hardware import software
 from gpucluster.hardware.instances import InstanceType

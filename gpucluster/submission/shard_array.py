@@ -15,13 +15,15 @@ from pathlib import Path
 
 from gpucluster import shipped
 from gpucluster.addresses import in_s3
-from gpucluster.config import ClusterConfig, FsxLustre
+from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL
+from gpucluster.config.storage import FsxLustre
 from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head.remote import Remote
 from gpucluster.job.script import JOBS, TEMPLATES
+from gpucluster.layout import expand
 from gpucluster.submission.snapshot import File, archive
 from gpucluster.submission.upload import upload
 
@@ -105,7 +107,7 @@ def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig
         kind = "s3_access with read-write" if "read" not in access else "s3_access"
     else:
         _refuse_passing(what, url, config)
-        given = [each.mount for each in (config.home, *config.storage) if getattr(each, "scope", "cluster") != "job"]
+        given = [each.mount for each in expand(config).mounts if each.outlives_jobs]
         kind = "shared"
     if not any(url.rstrip("/") == each.rstrip("/") or url.startswith(f"{each.rstrip('/')}/") for each in given):
         named = ", ".join(dict.fromkeys(given)) or "nothing"

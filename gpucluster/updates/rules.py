@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucluster import render
-from gpucluster.config import PARAMETER_SERVERS, Storage
+from gpucluster.config import PARAMETER_SERVERS
 from gpucluster.config.outcome import (
     Drain,
     Effect,
@@ -19,6 +19,7 @@ from gpucluster.config.outcome import (
     nothing,
     refused,
 )
+from gpucluster.config.storage import Mount
 from gpucluster.layout import Group, Layout
 from gpucluster.updates.difference import Difference
 
@@ -164,7 +165,7 @@ def other_storage_type(difference: Difference, step: Step) -> Outcome:
     return _entry(step.old, difference).replaced(step.old)
 
 
-def _entry(layout: Layout, difference: Difference) -> Storage:
+def _entry(layout: Layout, difference: Difference) -> Mount:
     return next(each for each in layout.mounts if each.mount == difference.entries[0])
 
 

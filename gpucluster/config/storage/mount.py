@@ -46,6 +46,11 @@ class Mount(Section):
         return "storage/" + self.mount.strip("/").replace("/", "-")
 
     @property
+    def outlives_jobs(self) -> bool:
+        """Every job finds what an earlier one left."""
+        return True
+
+    @property
     def deleted_with_cluster(self) -> bool | None:
         """None where its data is no file system's of its own."""
         kept = {"delete": True, "retain": False}

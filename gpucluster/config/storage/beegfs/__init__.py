@@ -41,6 +41,10 @@ class BeegfsRam(Mount):
     everywhere: ClassVar[bool] = False
     updates = dict.fromkeys(("partition", "gib_per_node", "scope", "version", "source", "export"), made_anew)
 
+    @property
+    def outlives_jobs(self) -> bool:
+        return self.scope == "cluster"
+
     def summary(self) -> str:
         return f"{self.mount}: BeeGFS, {self.gib_per_node} GiB of memory of each node of {self.partition}"
 
