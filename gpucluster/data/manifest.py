@@ -13,6 +13,7 @@ from gpucluster.data.records import FORMATS
 from gpucluster.errors import DataError
 
 NAME = "manifest.json"
+HINT = "remove that file, and pack the data again with `gpucluster data shard`"
 
 
 @dataclass(frozen=True)
@@ -62,4 +63,4 @@ def load(place: Place) -> Manifest | None:
         counts = found["samples"], found["remainder"]
         return Manifest(found["format"], found["source"], *counts, left_out, shards, found["plan"])
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{place.url}/{NAME}: cannot be read: {type(error).__name__}: {error}") from None
+        raise DataError(f"{place.url}/{NAME}: cannot be read: {type(error).__name__}: {error}", HINT) from None

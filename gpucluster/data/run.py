@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
+from gpucluster.addresses import in_s3
 from gpucluster.data import excluded, manifest, packing, plan, source
 from gpucluster.data.disk import drop_temporary
 from gpucluster.data.manifest import Manifest
@@ -125,11 +126,13 @@ def tidy(target: str) -> None:
 
 def prepare(options: Options, tell: Tell) -> list[DataSet]:
     """Lists the source and decides, or finds what an earlier run has decided."""
+    _refuse_inside(options)
     left_out = [*options.exclude, *(name for file in options.exclude_from for name in excluded.read(file))]
     found = source.read(options.source, left_out)
     if found.ignored:
-        named = ", ".join(found.ignored[:3])
-        tell(f"{options.source}: {len(found.ignored)} files are no images and stay out: {named} …")
+        count, more = len(found.ignored), " …" if len(found.ignored) > 3 else ""
+        no_images = "1 file is no image and stays" if count == 1 else f"{count} files are no images and stay"
+        tell(f"{options.source}: {no_images} out: {', '.join(found.ignored[:3])}{more}")
     _check_splits(options, list(found.splits))
     target = place(options.target)
     sets = []
@@ -145,6 +148,17 @@ def prepare(options: Options, tell: Tell) -> list[DataSet]:
     if not all(each.complete for each in sets):
         excluded.begin(target, left_out)
     return sets
+
+
+def _refuse_inside(options: Options) -> None:
+    """What is made would be read as part of the source the next time."""
+    if not in_s3(options.source) and not in_s3(options.target):
+        source, target = os.path.realpath(options.source), os.path.realpath(options.target)
+        inside = target.startswith(f"{source}/")
+    else:
+        inside = options.target.rstrip("/").startswith(f"{options.source.rstrip('/')}/")
+    if inside:
+        raise UsageError(f"{options.target}: lies inside of the source {options.source}", "name a folder beside it")
 
 
 def _check_splits(options: Options, splits: Sequence[str]) -> None:
@@ -187,8 +201,8 @@ def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell
             f"{where.url}: holds another data set: {there.samples} samples in {len(there.shards)} shards{whence}",
             "name another folder, or remove this one",
         )
-    if restart and (old := plan.stored(where)):
-        _forget(where, old)
+    if (old := plan.stored(where)) and (restart or (old.id != made.id and not done(where))):
+        _forget(where, old)  # of a plan without a shard nothing is lost
     drop_temporary(where.workshop())
     old = plan.stored(where)
     if old is None:

@@ -20,7 +20,7 @@ import pytest
 
 from gpucluster.cli import main
 from gpucluster.cli.data import FORMATS as CHOICES
-from gpucluster.data import disk, places
+from gpucluster.data import disk, places, run
 from gpucluster.data.places import UNFINISHED
 from gpucluster.data.records import FORMATS
 from gpucluster.data.run import Options
@@ -397,7 +397,7 @@ def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
         (["src", "out", "--shards", "0"], "error: --shards: must be a number"),
         (["nowhere", "out", "--shards", "1"], "error: nowhere: no such folder"),
         (["src", "gs://a/b", "--shards", "1"], "error: gs://a/b: must be a path or s3://BUCKET/PREFIX"),
-        (["src", "src/train/c0/0.JPEG/x", "--shards", "1"], "error: cannot write src/train/c0/0.JPEG/x"),
+        (["src", "/dev/null/x", "--shards", "1"], "error: cannot write /dev/null/x"),
         (["src", "out", "--shards", "1", "--follow"], "error: --partition and --follow are for jobs"),
         (["src", "out", "--shards", "1", "--exclude", "no.txt"], "error: --exclude: cannot read no.txt: no such"),
     ],
@@ -474,3 +474,47 @@ def test_what_killed_processes_left_is_cleared_and_not_what_others_write(tmp_pat
         disk.drop_temporary(where.workshop())
         assert set(where.workshop().iterdir()) == {left[0], elsewhere}
         alive.kill()
+
+
+def test_another_plan_may_follow_one_that_made_no_shard(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Every image of the first run is bad, and one is removed: another plan, and nothing packed that could be lost."""
+    for path in (images / "val").rglob("*.JPEG"):
+        path.write_bytes(b"no image")
+    assert shard(images / "val", tmp_path / "out", "--shards", 2) == 2
+    bad = next((images / "val").rglob("*.JPEG"))
+    for path in (images / "val").rglob("*.JPEG"):
+        path.write_bytes(jpeg(1))
+    bad.unlink()
+    assert shard(images / "val", tmp_path / "out", "--shards", 2) == 0
+
+
+@pytest.mark.parametrize("target", ["src/out", "src/train/../out"])
+def test_the_target_is_not_inside_of_the_source(
+    target: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shard("src", target, "--shards", 2) == 2
+    assert f"error: {target}: lies inside of the source src\nhint: name a folder beside it" in capsys.readouterr().err
+    assert not (images / "out").exists()
+
+
+def test_a_broken_manifest_says_what_to_do(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "out" / "train").mkdir(parents=True)
+    (tmp_path / "out" / "train" / "manifest.json").write_text("{")
+    assert shard(images, tmp_path / "out", "--shards", 2) == 1
+    assert "\nhint: remove that file, and pack the data again" in capsys.readouterr().err
+
+
+def test_one_file_that_is_no_image(images: Path, tmp_path: Path, capsys: Captured) -> None:
+    (images / "readme.txt").write_text("x")
+    assert shard(images, tmp_path / "out", "--shards", 2) == 0
+    assert "1 file is no image and stays out: readme.txt\n" in capsys.readouterr().err
+
+
+def test_ctrl_c_reaches_no_worker_that_just_starts() -> None:
+    """It would print a traceback: what a worker does about Ctrl-C it can only say once Python has loaded."""
+    program = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    with run._interrupts_later():
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
