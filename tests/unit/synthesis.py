@@ -6,6 +6,7 @@ import json
 import os
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,8 +32,9 @@ def synthesize(text: str) -> Template:
     from stacks.cluster import GpuCluster, cdk
 
     cluster = config.loads(text)
-    app = cdk.App(context=lookups(cluster.region))
-    GpuCluster(app, cluster.name, config=cluster, account=ACCOUNT)
-    assembly = Path(app.synth().directory)
-    template: Template = json.loads((assembly / f"{cluster.name}.template.json").read_text())
+    with TemporaryDirectory() as folder:
+        app = cdk.App(context=lookups(cluster.region), outdir=folder)
+        GpuCluster(app, cluster.name, config=cluster, account=ACCOUNT)
+        app.synth()
+        template: Template = json.loads(Path(folder, f"{cluster.name}.template.json").read_text())
     return template
