@@ -66,7 +66,7 @@ demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 	@$(PYTHON) examples/demo
 
 # Tests that make check runs, and make test does not run again.
-CHECKS := tests/shell/test_scripts.py tests/unit/test_stacks_cfn_lint.py tests/unit/test_stacks_nag.py
+CHECKS := tests/shell/test_scripts.py tests/unit/stacks/test_stacks_cfn_lint.py tests/unit/stacks/test_stacks_nag.py
 
 test: ## every tier but nightly that this machine can run, less what make check runs; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory boot
@@ -95,7 +95,7 @@ lint: python ## ruff, mypy, import-linter
 check: lint node ## lint, shellcheck, cfn-lint, cdk-nag
 	$(PYTEST) -q $(CHECKS)
 
-GOLDEN_TESTS := tests/unit/test_render.py tests/unit/test_job_script.py tests/unit/test_stacks_snapshot.py tests/unit/test_config_files.py tests/unit/test_validators.py
+GOLDEN_TESTS := tests/unit/render/test_render.py tests/unit/job/test_job_script.py tests/unit/stacks/test_stacks_snapshot.py tests/unit/config/test_config_files.py tests/unit/config/test_validators.py
 
 golden: python ## write every golden file anew; review the difference
 	-GOLDEN=rewrite python -m pytest -q $(GOLDEN_TESTS)

@@ -2,7 +2,7 @@
 
 What those of `changing` leave out of a cluster's life happens here: a boot that fails, a node that is sent away, a head
 node that takes over from another, the end of it all. RECORD=rewrite writes down what nodes called, RECORD=add what they
-called beside what is written already; tests/unit/test_recorded_calls.py holds the roles to it.
+called beside what is written already; tests/unit/stacks/test_recorded_calls.py holds the roles to it.
 """
 
 from __future__ import annotations

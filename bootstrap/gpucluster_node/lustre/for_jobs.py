@@ -33,7 +33,7 @@ INTERVAL_S = 5.0
 RETRY_S = 60.0
 """After what failed, or what is not in S3."""
 LUSTRE_MISSING = Path("/var/lib/gpucluster/lustre.missing")
-"""Of steps/storage_mounts.sh: why the head node has no client. No file system is made that it cannot mount."""
+"""Of lib/lustre.sh: why the head node has no client. No file system is made that it cannot mount."""
 END_WITHIN_S = 3000.0
 LISTED_WITHIN_S = 60.0
 """One that has just been asked for may not be listed at once."""

@@ -2,7 +2,7 @@
 
 A rule is a generator of findings. Where it reads a value that was refused already, it stops (NotValidated) and the
 others go on, so a rule looks at one thing only. To add one: write it in the file of its section, under `@validator`,
-with a case in tests/unit/validator_cases that passes and one that fails.
+with a case in tests/unit/config/validator_cases that passes and one that fails.
 """
 
 from __future__ import annotations

@@ -1,0 +1,224 @@
+"""What people type at `gpucluster submit` who come from srun, sbatch, torchrun: taken as they mean it, or refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpucluster.cli import main
+from gpucluster.job import sbatch_options
+
+CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+
+
+@pytest.fixture
+def submit(tmp_path, monkeypatch, capsys):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "train.py").write_text("print()\n")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words, mode="--dry-run"):
+        code = main(["submit", mode, *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes", "command"),
+    [
+        (("--nodes", "2", "python", "train.py", "--lr", "3"), 2, "python train.py --lr 3"),
+        (("python", "train.py", "-x", "--", "--nodes", "4"), 1, "python train.py -x -- --nodes 4"),
+        (("--nodes", "2", "--", "python", "train.py", "--nodes", "4"), 2, "python train.py --nodes 4"),
+        (("job.yaml", "--nodes", "3", "--", "python", "train.py", "--nodes", "4"), 3, "python train.py --nodes 4"),
+        (("--nodes", "3", "job.yaml", "--time", "5"), 3, "python train.py"),
+        (("--num-nodes", "2", "--gpus", "1", "--nproc-per-node", "1", "python", "train.py"), 2, "python train.py"),
+    ],
+)
+def test_what_stands_behind_the_program_is_the_programs(submit, tmp_path, words, nodes, command):
+    (tmp_path / "job.yaml").write_text("command: [python, train.py]\n")
+    code, out, err = submit(*words)
+    assert (code, err) == (0, "")
+    assert f"#SBATCH --nodes={nodes}\n" in out
+    assert f"COMMAND=({command})\n" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--nodes", "2", "python", "train.py", "--nodes", "4"), "--nodes stands behind python"),
+        (("python", "train.py", "--time=10"), "--time stands behind python"),
+        (("python", "train.py", "--dry-run"), "write --dry-run before python; for the program, write -- before python"),
+        (("--lr", "3", "python", "train.py"), "no such option: --lr\nhint: the program's own options stand behind it"),
+        (("--qos", "high", "python", "train.py"), "hint: sbatch has it: --sbatch-args=--qos=…"),
+        (("--gres", "gpu:8", "python", "train.py"), "no such option: --gres\nhint: gpus_per_node says that here"),
+        (("--nodse", "2", "--", "a"), "did you mean '--nodes'?"),
+    ],
+)
+def test_an_option_in_the_wrong_place(submit, words, told):
+    code, out, err = submit(*words)
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--nodes=3", "--nodes is decided by the job's key nodes"),
+        ("-N3", "-N is decided by the job's key nodes"),
+        ("--out=/tmp/x", "--out cannot be passed on: the job's log is log.txt"),
+        ("--array=1-4", "--array cannot be passed on: all tasks of the array would write one log"),
+        ("--time=5", "--time is decided by the job's key time"),
+        ("--wrap=x", "--wrap is decided by the job's key command"),
+    ],
+)
+def test_options_of_sbatch_that_a_key_decides_are_refused(submit, option, told):
+    code, _, err = submit(f"--sbatch-args={option}", "--nodes", "2", "--", "python", "train.py")
+    assert code == 2
+    assert told in err
+
+
+@pytest.mark.parametrize("option", ["--time-min=5", "--qos=high", "--mem=4G", "-wtrain-1", "--constraint=a|b", "-Ame"])
+def test_other_options_of_sbatch_reach_it(submit, option):
+    code, out, err = submit(f"--sbatch-args={option}", "--", "python", "train.py")
+    assert (code, err) == (0, "")
+    assert f"#SBATCH {option}\n" in out
+
+
+def test_no_option_is_both_ours_and_passed_on():
+    assert not sbatch_options.PASSED_ON & set(sbatch_options.KEYS)
+    assert {name for name, key in sbatch_options.KEYS.items() if not key} == set(sbatch_options.WHY)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("account: me", "hint: sbatch has it: `sbatch_args: [--account=…]`"),
+        ("depends_on: 12", "hint: sbatch has it: `sbatch_args: [--dependency=…]`"),
+        ("cpus_per_task: 12", "hint: write ntasks_per_node"),
+        ("array: 1-4", "hint: there is no such key: all tasks of the array"),
+        ("max_retries: 3", "hint: write requeue: true"),
+        ("requeue: maybe", "requeue: must be true or false, got 'maybe'"),
+        ("channels: {train: s3://b/p}", "got 's3://b/p'\n"),
+    ],
+)
+def test_keys_that_other_tools_have(submit, tmp_path, line, told):
+    (tmp_path / "job.yaml").write_text(f"command: python train.py\n{line}\n")
+    code, _, err = submit("job.yaml")
+    assert code == 2
+    assert told in err
+    assert err.count("error:") == 1
+
+
+@pytest.mark.parametrize("name", ["fsx", "s3://b/p"])
+def test_a_channels_source_has_one_error(submit, name):
+    code, _, err = submit("--channel", f"train={name}", "--", "python", "train.py")
+    assert (code, err.count("error:")) == (2, 1)
+    assert err.startswith("command line: error: --channel.train.source: must be an ")
+
+
+def test_a_channel_in_short(submit, tmp_path):
+    (tmp_path / "job.yaml").write_text("command: python train.py\nchannels: {train: /home/data}\n")
+    assert submit("job.yaml", "--workdir", str(tmp_path))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("torchrun", "--nproc_per_node", "8", "train.py"), "starts torchrun, which starts ranks itself"),
+        (("python", "-m", "torch.distributed.run", "train.py"), "starts torch.distributed.run"),
+        (("--launcher", "srun", "--", "accelerate", "launch", "x.py"), "and srun would start 4 of it on each node"),
+    ],
+)
+def test_a_launcher_in_a_launcher_is_refused(submit, words, told):
+    code, _, err = submit(*words)
+    assert code == 2
+    assert told in err
+
+
+def test_one_torchrun_on_each_node_is_what_srun_may_start(submit):
+    assert submit("--launcher", "srun", "--ntasks-per-node", "1", "torchrun", "train.py")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("train.py",), "train.py is a script, and no program of that name is on PATH"),
+        (("python", "nosuch.py"), "no file nosuch.py in the workdir"),
+    ],
+)
+def test_a_script_that_nodes_would_not_find(submit, tmp_path, words, told):
+    code, out, err = submit(*words)
+    assert (code, bool(out), err.startswith("warning: command: "), told in err) == (0, True, True, True)
+    code, out, err = submit(str(tmp_path / "job"), *words, mode="--emit-only")
+    assert (code, out, told in err) == (2, "", True)
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "warned"),
+    [("WANDB_API_KEY", True), ("HF_TOKEN", True), ("TOKENIZERS_PARALLELISM", False), ("KEY_COUNT", False)],
+)
+def test_a_secret_in_clear(submit, name, warned):
+    code, _, err = submit("--env", f"{name}=abc", "--", "python", "train.py")
+    assert (code, f"`--secrets {name}`" in err) == (0, warned)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--env", "A"), "command line: error: --env: must be NAME=VALUE, got 'A'"),
+        (
+            ("--env", "A B=3"),
+            "command line: error: --env: must be a variable's name: letters, digits, underscores, got",
+        ),
+        (("--env", "=3"), "command line: error: --env: must be a variable's name: letters, digits, underscores, got"),
+        (("--metrics", "loss"), "command line: error: --metrics: must be NAME=REGEX, got 'loss'"),
+        (("--nodes", "two"), "command line: error: --nodes: 'two' is not a valid integer."),
+    ],
+)
+def test_errors_of_flags_have_one_style(submit, words, told):
+    code, _, err = submit(*words, "--", "python", "train.py")
+    assert code == 2
+    assert err.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a:\t- b\n\tc: 3", "not valid YAML"),
+        ("- a\n", "must be a section of `key: value` lines"),
+        ("---\na: 1\n---\nb: 2\n", "not valid YAML"),
+    ],
+)
+def test_a_broken_job_file_has_one_error(submit, tmp_path, text, told):
+    (tmp_path / "job.yaml").write_text(text)
+    code, _, err = submit("job.yaml")
+    assert (code, err.count("error:")) == (2, 1)
+    assert told in err
+
+
+def test_bench_lists_its_runs_as_json_and_takes_secrets(tmp_path: Path, monkeypatch, capsys):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    monkeypatch.chdir(tmp_path)
+    words = ["bench", "--nodes", "1", "--repeats", "2", "--secrets", "TOKEN", "--dry-run", "--json", "--", "a"]
+    assert main(words) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
+
+
+ROOT = Path(__file__).resolve().parents[3]
+JOBS = [path for path in sorted(ROOT.glob("examples/*/*.yaml")) if path.name != "cluster.yaml"]
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
+def test_every_example_job_names_a_cluster_that_takes_it(path: Path, monkeypatch, capsys):
+    """In its first lines, as the command to copy; without -c it is the repository's own cluster.yaml."""
+    monkeypatch.chdir(ROOT)
+    words = next(
+        line.lstrip("# ") for line in path.read_text().splitlines() if f"submit {path.relative_to(ROOT)}" in line
+    )
+    given = words.split()[1:]
+    assert main([each for each in given if each != "--follow"] + ["--dry-run"]) == 0, capsys.readouterr().err

@@ -1,0 +1,50 @@
+"""Profiles and credentials as people have them half set up: botocore itself reads them, and nothing reaches AWS."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SSO = """[profile x]
+sso_session = s
+sso_account_id = 123456789012
+sso_role_name = r
+[sso-session s]
+sso_region = us-east-1
+sso_start_url = https://x.awsapps.com/start
+"""
+CASES = {
+    "sso": (SSO, {"AWS_PROFILE": "x"}, "you are not logged in to AWS: ", "hint: aws sso login --profile x"),
+    "half": ("", {"AWS_ACCESS_KEY_ID": "a"}, "missing: AWS_SECRET_ACCESS_KEY", "hint: `aws configure`"),
+    "broken file": ("profile x]\nfoo", {}, "Unable to parse config file", "hint: correct that file"),
+    "no profile": (
+        "",
+        {"AWS_PROFILE": "y"},
+        "The config profile (y) could not be found",
+        "`aws configure list-profiles`",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", ["status", "plan", "up"])
+@pytest.mark.parametrize("case", CASES)
+def test_it_says_what_is_missing_and_what_to_type(case: str, verb: str, tmp_path: Path) -> None:
+    text, variables, told, hint = CASES[case]
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text(text)
+    (tmp_path / "cluster.yaml").write_text((ROOT / "cluster.yaml").read_text())
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GPUCLUSTER_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "gpucluster.cli", verb],
+        cwd=tmp_path, env=kept | {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)} | variables,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert told in done.stderr and hint in done.stderr
+    assert "please report" not in done.stderr
+    assert ("g5.12xlarge" in done.stdout) == (verb == "plan")

@@ -1,0 +1,47 @@
+"""How places in S3 are written, and which lies in which."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpucluster.addresses import S3Uri, in_s3
+
+ROOT = Path(__file__).resolve().parents[3]
+HOMES = {"gpucluster/addresses.py", "bootstrap/gpucluster_node/places.py", "gpucluster_train/channels.py"}
+"""One for each place where code runs: the user's machine, nodes, jobs."""
+
+
+@pytest.mark.parametrize(
+    ("uri", "bucket", "prefix", "folder"),
+    [
+        ("s3://b", "b", "", ""),
+        ("s3://b/", "b", "", ""),
+        ("s3://b/a/c", "b", "a/c", "a/c/"),
+        ("s3://b/a/c/", "b", "a/c", "a/c/"),
+        ("s3://b//a", "b", "/a", "/a/"),  # another prefix than a, to S3
+    ],
+)
+def test_bucket_and_prefix(uri: str, bucket: str, prefix: str, folder: str) -> None:
+    found = S3Uri.of(uri)
+    assert (found.bucket, found.prefix, found.folder) == (bucket, prefix, folder)
+    assert str(found) == uri.rstrip("/")
+
+
+def test_what_lies_in_what() -> None:
+    whole, outer, inner, beside = map(S3Uri.of, ("s3://b", "s3://b/a/", "s3://b/a/c", "s3://b/ab"))
+    assert whole.holds(outer) and outer.holds(inner) and outer.holds(outer)
+    assert not outer.holds(beside) and not inner.holds(outer) and not whole.holds(S3Uri.of("s3://other/a"))
+
+
+def test_folders_are_not_in_s3() -> None:
+    assert in_s3("s3://b") and not in_s3("/fsx/s3://b") and not in_s3(None)
+
+
+def test_nobody_else_takes_an_address_apart() -> None:
+    for folder in ("gpucluster", "gpucluster_train", "stacks", "bootstrap"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if str(path.relative_to(ROOT)) not in HOMES:
+                assert not re.search(r"""(startswith|removeprefix)\(f?["']s3://["']""", path.read_text()), path

@@ -1,0 +1,98 @@
+"""What the validators of limits estimate, against what synthesis makes: never less, and not much more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+from synthesis import synthesize
+
+from gpucluster.config import loads
+from gpucluster.config.checks.limits import (
+    INTERFACE_BYTES,
+    LAUNCH_TEMPLATE_BYTES,
+    OTHER_BYTES,
+    PARTITION_BYTES,
+    estimated_bytes,
+    estimated_resources,
+)
+from gpucluster.config.checks.partitions import PARAMETER_BYTES, TEMPLATE_BYTES
+
+LONGEST_CLUSTER = "A-Cluster-With-The-Longest-Name-It-Takes"
+LONGEST_PARTITION = "the-longest-of-names"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def many(count: int, *types: str) -> str:
+    partitions = [{"name": f"part-{n}-of-many", "instance_types": types, "max_nodes": 10} for n in range(count)]
+    return json.dumps({"name": LONGEST_CLUSTER, "region": "us-east-1"} | {"partitions": partitions})
+
+
+def size(template: dict[str, Any]) -> int:
+    return len(json.dumps(template))
+
+
+@pytest.mark.parametrize("types", [["p5.48xlarge"], ["g5.xlarge", "g5.2xlarge", "g5.4xlarge"]], ids=len)
+def test_partitions_are_no_larger_than_estimated_and_not_much_smaller(types: list[str]) -> None:
+    text = many(10, *types)
+    template, config = synthesize(text), loads(text)
+    assert len(template["Resources"]) <= estimated_resources(config)
+    assert size(template) <= estimated_bytes(config)
+    of_partitions = estimated_bytes(config) - OTHER_BYTES
+    assert of_partitions <= 1.5 * size(template), (PARTITION_BYTES, LAUNCH_TEMPLATE_BYTES, INTERFACE_BYTES)
+
+
+@pytest.mark.parametrize("name", ["reference", "p4d-fsx-smddp"])
+def test_everything_else_is_no_larger_than_estimated(name: str) -> None:
+    text = (EXAMPLES / f"{name}.yaml").read_text()
+    template, config = synthesize(text), loads(text)
+    assert len(template["Resources"]) <= estimated_resources(config)
+    assert size(template) <= estimated_bytes(config)
+
+
+def test_the_parameter_of_a_partition_holds_as_many_types_as_the_validator_says() -> None:
+    """With the longest name of a type and of a launch template's id that AWS gives."""
+    entry = {"instance_type": "p6-b300.48xlarge", "launch_template_id": "lt-0123456789abcdef0", "version": "12345"}
+    most = (PARAMETER_BYTES - TEMPLATE_BYTES) // TEMPLATE_BYTES
+    value = {"instance_types": [entry] * most, "subnet_id": "subnet-0123456789abcdef0"}
+    assert len(json.dumps(value, separators=(",", ":"))) <= PARAMETER_BYTES
+
+
+def lengths(value: Any, schema: Any, definitions: dict[str, Any], path: str) -> Iterator[tuple[str, int, int]]:
+    """Of every plain text in a resource's properties: where, how long it is, how long it may be."""
+    reference = schema.get("$ref", "").rpartition("/")[2]
+    schema = definitions.get(reference, schema)
+    if isinstance(value, str) and "maxLength" in schema:
+        yield path, len(value), schema["maxLength"]
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from lengths(inner, schema.get("properties", {}).get(key, {}), definitions, f"{path}.{key}")
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from lengths(inner, schema.get("items", {}), definitions, f"{path}[{index}]")
+
+
+def test_the_longest_names_are_no_longer_than_cloudformation_takes() -> None:
+    text = (EXAMPLES / "reference.yaml").read_text()
+    text = text.replace("name: GpuCluster ", f"name: {LONGEST_CLUSTER} ").replace(
+        "name: small", f"name: {LONGEST_PARTITION}"
+    )
+    found = []
+    for id_, resource in synthesize(text)["Resources"].items():
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", resource["Type"]).schema
+        found += lengths(resource.get("Properties", {}), schema, schema.get("definitions", {}), id_)
+    assert [where for where, length, most in found if length > most] == []
+    assert any(LONGEST_CLUSTER in json.dumps(each) for each in synthesize(text)["Resources"].values())
+    assert len(found) > 20
+
+
+def test_no_name_that_is_allowed_is_taken_by_the_stack() -> None:
+    names = ["profile", "node-profile", "placement", "partitions"]
+    partitions = [{"name": name, "instance_types": ["g5.xlarge"], "max_nodes": 1} for name in names]
+    template = synthesize(json.dumps({"name": "a", "region": "us-east-1", "partitions": partitions}))
+    kinds = [resource["Type"] for resource in template["Resources"].values()]
+    assert kinds.count("AWS::EC2::LaunchTemplate") == len(names)

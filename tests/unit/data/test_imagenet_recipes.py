@@ -1,0 +1,110 @@
+"""The ImageNet recipes: the numbers of 2018, and job files that fit the clusters that they name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from gpucluster.config import loads
+from gpucluster.job import SbatchRequest, load
+
+ROOT = Path(__file__).resolve().parents[3]
+RECIPES = ROOT / "examples" / "imagenet"
+
+
+@pytest.fixture(scope="module")
+def recipes() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("recipes", RECIPES / "recipes.py")
+    assert spec and spec.loader
+    module = sys.modules["recipes"] = importlib.util.module_from_spec(spec)  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_resnet50_is_that_of_2018(recipes: ModuleType) -> None:
+    recipe = recipes.RESNET50
+    batches = recipe.batches(64, None)  # 8 p3.16xlarge
+    assert (batches.world, batches.learning_rate) == (16384, pytest.approx(6.4))
+    steps = batches.steps(1281167)
+    schedule = recipe.schedule(batches.learning_rate, steps)
+    assert (steps, schedule.steps, schedule.warmup_steps) == (78, 90 * 78, 10 * 78)
+    assert [schedule(step) for step in (0, 780, 7020)] == pytest.approx([0.001, 6.4, 0.00001])
+    assert (recipe.momentum, recipe.weight_decay, recipe.power) == (0.9, 0.0001, 2)
+
+
+def test_efficientnet_has_the_papers_rate(recipes: ModuleType) -> None:
+    assert recipes.EFFICIENTNET_B0.batches(32, None).world == 4096
+    assert recipes.EFFICIENTNET_B0.batches(32, None).learning_rate == pytest.approx(0.256)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--data", "/fsx"], {"epochs": 90, "rule": "linear", "image_size": 224, "classes": 1000}),
+        (["--synthetic", "full"], {"epochs": 90, "image_size": 224}),
+        (["--synthetic", "tiny"], {"epochs": 4, "image_size": 32, "momentum": 0.9}),
+        (["--synthetic", "tiny", "--epochs", "2", "--rule", "square-root"], {"epochs": 2, "rule": "square-root"}),
+        (
+            ["--data", "/fsx", "--warmup-epochs", "0.5", "--weight-decay", "0"],
+            {"warmup_epochs": 0.5, "weight_decay": 0},
+        ),
+    ],
+)
+def test_what_is_said_on_the_command_line_wins(recipes: ModuleType, words: list[str], expected: dict[str, Any]) -> None:
+    recipe = recipes.options(("resnet50",), ["resnet50", *words]).recipe
+    assert {name: getattr(recipe, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("words", [[], ["--data", "/fsx", "--synthetic", "tiny"]])
+def test_images_come_from_one_place(recipes: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        recipes.options(("resnet50",), ["resnet50", *words])
+    assert "say where the images are" in capsys.readouterr().err
+
+
+def test_a_global_batch_is_kept(recipes: ModuleType) -> None:
+    found = {ranks: recipes.RESNET50.batches(ranks, 1024) for ranks in (8, 32)}
+    assert {ranks: batches.per_rank for ranks, batches in found.items()} == {8: 128, 32: 32}
+    assert [batches.learning_rate for batches in found.values()] == pytest.approx([0.4, 0.4])
+
+
+def test_a_loss_that_is_no_number_ends_the_training(recipes: ModuleType) -> None:
+    recipes.check_loss(0.5, 1)
+    with pytest.raises(SystemExit, match="the loss is nan after epoch 3"):
+        recipes.check_loss(float("nan"), 3)
+
+
+@pytest.mark.parametrize(
+    ("job", "cluster", "ranks"),
+    [
+        ("resnet50-ddp", "p4d-fsx-smddp", 64),
+        ("resnet50-horovod", "p4d-fsx-smddp", 64),
+        ("resnet50-mxnet", "p3-beegfs-mxnet", 8),  # one for each node
+        ("efficientnet-horovod", "p4d-fsx-smddp", 64),
+        ("efficientnet-smddp", "p4d-fsx-smddp", 64),
+    ],
+)
+def test_job_files_fit_their_clusters(job: str, cluster: str, ranks: int) -> None:
+    config = loads((ROOT / "examples" / f"{cluster}.yaml").read_text())
+    spec = load(config, RECIPES / f"{job}.yaml")
+    assert (spec.nodes, spec.world_size) == (8, ranks)
+    assert SbatchRequest.from_spec(spec, config, "/home/ubuntu/jobs/x").materialize()
+
+
+def test_every_job_file_is_looked_at() -> None:
+    assert {path.stem for path in RECIPES.glob("*.yaml")} == {
+        "resnet50-ddp", "resnet50-horovod", "resnet50-mxnet", "efficientnet-horovod", "efficientnet-smddp",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), [("efficientnet-horovod", "efficientnet-smddp")])
+def test_only_the_launcher_changes(one: str, other: str) -> None:
+    jobs = [YAML(typ="safe").load((RECIPES / f"{name}.yaml").read_text()) for name in (one, other)]
+    changed = {key for key in jobs[0] | jobs[1] if jobs[0].get(key) != jobs[1].get(key)}
+    assert changed == {"name", "launcher"}

@@ -1,0 +1,142 @@
+"""The scripts as files to review (`GOLDEN=rewrite` writes them anew)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpucluster.config import loads
+from gpucluster.job import SbatchRequest, channels, container, load, preflight, ram
+from gpucluster.job.script import TEMPLATES, folder_name
+from gpucluster.launchers import DEFAULT, LAUNCHERS, VARIANTS
+
+ROOT = Path(__file__).resolve().parents[3]
+GOLDEN = ROOT / "tests" / "golden" / "jobs"
+FOLDER = "/home/ubuntu/jobs/digits-20261121-120000-4f1a"
+CONFIG = loads(
+    """
+name: Test
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.12xlarge], max_nodes: 4}
+  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 8}
+parameter_servers: {instance_type: m4.16xlarge}
+storage: [{mount: /fsx, type: fsx-lustre}]
+software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow], containers: true}
+"""
+)
+
+JOBS = {
+    "horovodrun": {"launcher": "horovodrun", "nodes": 2, "gpus_per_node": 2, "time": "2:00:00"},
+    "horovodrun-mpi": {"launcher": "horovodrun", "controller": "mpi", "nodes": 2, "gpus_per_node": 2},
+    "horovodrun-elastic": {"launcher": "horovodrun", "nodes": 4, "min_nodes": 2, "gpus_per_node": 2},
+    "mpirun": {"launcher": "mpirun", "nodes": 2, "gpus_per_node": 2},
+    "smddp": {"launcher": "smddp", "nodes": 2, "partition": "big"},
+    "torchrun": {"launcher": "torchrun", "nodes": 2, "gpus_per_node": 2},
+    "srun": {"launcher": "srun", "nodes": 2},
+    "mxnet-ps": {"launcher": "mxnet-ps", "nodes": 2, "servers": {"ratio": 1.0, "per_node": 2}, "time": "2:00:00"},
+    "mxnet-ps-beside": {"launcher": "mxnet-ps", "nodes": 2},
+    "tensorflow-ps": {"launcher": "tensorflow-ps", "nodes": 2, "servers": {"nodes": 1}, "exclusive": False},
+    "tensorflow-mwms": {"launcher": "tensorflow-mwms", "nodes": 2},
+    "one-node": {"launcher": "torchrun"},
+    "container": {
+        "launcher": "torchrun", "nodes": 2, "container_image": "nvcr.io/nvidia/pytorch:25.01-py3",
+        "container_mounts": ("/fsx:/fsx:ro", "/scratch:/scratch"),
+    },
+    "container-horovodrun": {"launcher": "horovodrun", "nodes": 2, "container_image": "/home/ubuntu/it's mine.sqsh"},
+    "channels": {
+        "launcher": "torchrun", "nodes": 2, "container_image": "./image.sqsh",
+        "channels": {"train": {"source": "/fsx/train"}, "val": {"source": "/home/ubuntu/val", "mode": "copy"}},
+    },
+    "shared-nodes": {"launcher": "srun", "gpus_per_node": 1, "exclusive": False, "nodes": 2},
+    "cpu-only": {"launcher": "srun", "partition": "ps", "ntasks_per_node": 4},
+    "everything": {
+        "launcher": "torchrun", "partition": "big", "nodes": 8, "efa": "required", "requeue": False, "name": "big-one",
+        "signal": "USR1@120", "time": "1-12:00:00", "env": {"NCCL_DEBUG": "INFO", "ODD": "it's \"$HOME\"\nand more"},
+        "secrets": ("WANDB_API_KEY",), "sbatch_args": ("--reservation=mine", "--nice"),
+    },
+}  # fmt: skip
+
+
+def request(folder: str = FOLDER, **flags) -> SbatchRequest:
+    command = ("python", "train.py", "--epochs", "10", "a b")
+    return SbatchRequest.from_spec(load(CONFIG, flags={"command": command} | flags), CONFIG, folder)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_golden(name):
+    got, golden = request(**JOBS[name]).materialize(), GOLDEN / f"{name}.sbatch"
+    if os.environ.get("GOLDEN") == "rewrite":
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(got)
+    assert golden.is_file(), f"no {golden.relative_to(ROOT)}: GOLDEN=rewrite writes it"
+    assert got == golden.read_text(), "the script changed; GOLDEN=rewrite, then review the difference"
+
+
+def test_no_golden_file_is_left_over():
+    assert {path.stem for path in GOLDEN.iterdir()} == set(JOBS)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("**/job-*.yaml")), ids=lambda path: path.stem)
+def test_examples_fit_the_default_cluster(path):
+    config = loads((ROOT / "cluster.yaml").read_text())
+    spec = load(config, path)
+    assert (spec.nodes, spec.gpus_per_node, spec.world_size) == (2, 2, 4)
+    assert SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_shellcheck(name, tmp_path):
+    for path, text in request(**JOBS[name]).files().items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = shutil.which("shellcheck", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}")
+    assert found, "shellcheck is among the development dependencies"
+    done = subprocess.run(
+        # SC2016: what users wrote is quoted so that it does not expand
+        [found, "--exclude=SC2016", "--external-sources", "--source-path=SCRIPTDIR", f"--source-path={ROOT}",
+         "job.sbatch"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == ""
+
+
+def test_jobs_ask_their_node_for_the_role_that_s3_access_gives_them():
+    text = "name: A\nregion: eu-west-1\npartitions: [{name: a, instance_types: [g5.12xlarge], max_nodes: 1}]\n"
+    asks = "export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials\n"
+    for access, wanted in (('s3_access: [{uri: "s3://bucket/x"}]\n', True), ("", False)):
+        config = loads(text + access)
+        spec = load(config, flags={"command": ("a",), "env": {"AWS_REGION": "us-west-2"}})
+        script = SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+        assert (asks in script) == wanted
+        # what the job says itself comes later
+        assert ("AWS_REGION=eu-west-1" in script.partition("export AWS_REGION=us-west-2")[0]) == wanted
+
+
+def test_launchers_and_their_files_are_there():
+    assert DEFAULT in LAUNCHERS
+    forms = [*LAUNCHERS.values(), *VARIANTS.values()]
+    used = {launcher.template for launcher in forms} | {"sbatch.sh.j2"}
+    for launcher in forms:
+        used |= {name.partition(":")[0] for name in launcher.programs}
+    used |= {name.partition(":")[0] for name in (*preflight.PROGRAMS, *preflight.PROGRAMS_OF_FULL)}
+    assert used | {
+        "job.sh",
+        "network.sh",
+        "rank.sh",
+        "signal-ranks.sh",
+        "metrics.py",
+        ram.PROGRAM,
+        *container.PROGRAMS,
+        *channels.PROGRAMS,
+        "shard.sbatch",
+    } == {path.name for path in TEMPLATES.iterdir() if path.is_file()}
+
+
+def test_two_folders_of_one_second_differ():
+    spec = load(CONFIG, flags={"command": ("a",), "name": "x"})
+    assert folder_name(spec) != folder_name(spec)

@@ -1,0 +1,300 @@
+"""What the preflight concludes from what nodes, NCCL and nccl-tests say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from gpucluster.config import loads
+from gpucluster.job import load, preflight
+from localcloud.tests.recorded import record
+
+TEMPLATES = Path(__file__).parents[3] / "templates" / "job"
+
+
+def program(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"preflight_{name}", TEMPLATES / f"preflight_{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+PROBE, JUDGE, NCCL, BANDWIDTH = map(program, ("probe", "judge", "nccl", "bandwidth"))
+
+EXPECTED: dict[str, Any] = {
+    "level": "quick", "gpus": 8, "efa": "auto", "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"],
+    "published": None,
+}  # fmt: skip
+
+
+def report(number: int = 1, **changed: Any) -> dict[str, Any]:
+    healthy = {
+        "node": f"train-{number}", "index": number - 1, "errors": {}, "sum": 3.0, "clock_offset_s": 0.001,
+        "clock_error_s": 0.0005, "gpus": 8, "gpus_with_memory_errors": [], "efa_interfaces": 4, "writable": True,
+        "mounts": [], "type": "p4d.24xlarge",
+    }  # fmt: skip
+    without = {key: value for key, value in (healthy | changed).items() if value is not None}
+    return without
+
+
+def judged(*reports: dict[str, Any], nodes: int = 2, **expected: Any) -> Any:
+    return JUDGE.judge(EXPECTED | expected, list(reports), [f"train-{number}" for number in range(1, nodes + 1)])
+
+
+def test_healthy_nodes_have_nothing_to_say() -> None:
+    verdict = judged(report(1), report(2))
+    assert (verdict.errors, verdict.warnings) == ([], [])
+    assert verdict.summary == "2 nodes, 8 GPUs each, 4 EFA interfaces each, clocks within 1 ms, they reach each other"
+
+
+LOST = "OSError: no connection to 10.0.0.1 port 20001 in 90 s: [Errno 110] Connection timed out"
+ALONE = "TimeoutError: 0 of 1 other nodes came in 90 s"
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected", "level", "text"),
+    [
+        ({"gpus": 7}, {}, "error", "train-2 has 7 of the 8 GPUs that the job asks for: `sudo scontrol update"),
+        ({"gpus": 7}, {"gpus": 4}, None, ""),
+        ({"gpus": None, "errors": {"gpus": "TimeoutError: no answer in 30 s"}}, {}, "warning", "the GPUs of train-2"),
+        ({"gpus_with_memory_errors": ["3"]}, {}, "warning", "GPU 3 of train-2 has uncorrected memory errors"),
+        ({"efa_interfaces": 3}, {}, "warning", "the EFA interfaces of train-2 are 3, expected 4: NCCL may go over"),
+        ({"efa_interfaces": 3}, {"efa": "required"}, "error", "the EFA interfaces of train-2 are 3, expected 4, and"),
+        ({"efa_interfaces": None}, {"efa": "required"}, "warning", "the EFA interfaces of train-2 could not be"),
+        ({"efa_interfaces": 0}, {"efa_interfaces": {}}, None, ""),
+        ({"efa_interfaces": 1, "type": "g5.12xlarge"}, {"efa_interfaces": {"g5.12xlarge": 1, "x": 4}}, None, ""),
+        ({"efa_interfaces": 1, "type": "HVM domU"}, {"efa_interfaces": {"a": 1, "b": 4}}, None, ""),
+        ({"clock_offset_s": -2.5}, {}, "warning", "the clock of train-2 is -2.5 s off the first node's"),
+        ({"clock_offset_s": 1.5, "clock_error_s": 0.6}, {}, None, ""),
+        ({"writable": None, "errors": {"writable": "OSError: [Errno 28]"}}, {}, "warning", "train-2 cannot write to"),
+        ({"mounts": ["/fsx"]}, {}, "warning", "nothing is mounted on /fsx of train-2"),
+        ({"sum": 4.0}, {}, "error", "a sum over the nodes is 4 on train-2, expected 3"),
+        ({"sum": None, "errors": {"sum": "ValueError: the numbers"}}, {}, "warning", "no sum over the nodes on"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_on_a_node(changed: dict, expected: dict, level: str | None, text: str) -> None:
+    verdict = judged(report(1), report(2, **changed), **expected)
+    found = {"error": verdict.errors, "warning": verdict.warnings}
+    for name, findings in found.items():
+        assert len(findings) == (name == level), findings
+    if level:
+        ((node, said),) = found[level]
+        assert node == "train-2"
+        assert said.startswith(text)
+
+
+def test_nodes_that_cannot_reach_each_other() -> None:
+    verdict = judged(report(1, sum=None, errors={"sum": ALONE}), report(2, sum=None, errors={"sum": LOST}))
+    ((node, text),) = verdict.errors
+    assert node == "train-2"
+    assert text.startswith("train-2 cannot reach train-1 (OSError: no connection to 10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        [report(2, sum=None, errors={"sum": LOST})],
+        [report(1, sum=None, errors={"sum": ALONE})],
+        [report(1, sum=None, errors={"sum": "OSError: [Errno 98] Address already in use"}),
+         report(2, sum=None, errors={"sum": LOST})],
+        [],
+    ],
+)  # fmt: skip
+def test_what_is_not_proven_is_no_error(reports: list) -> None:
+    verdict = judged(*reports)
+    assert not verdict.errors
+    assert verdict.warnings
+
+
+def test_a_single_node_needs_no_efa() -> None:
+    assert judged(report(1, efa_interfaces=0, sum=None), nodes=1).warnings == []
+    assert judged(report(1, efa_interfaces=0, sum=None), nodes=1, efa="required").errors
+
+
+def test_lines_that_are_no_report_are_passed_over() -> None:
+    text = f"srun: job 7 queued\n{json.dumps(report(1))}\nTraceback\n" + json.dumps(report(2))[:-5]
+    assert [each["node"] for each in JUDGE.read(text)] == ["train-1"]
+
+
+def test_the_nodes_sum_over_tcp() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    told: dict[int, Any] = {}
+    nodes = [
+        threading.Thread(target=lambda index=index: told.update({index: PROBE.meet(index, 5, "127.0.0.1", port)}))
+        for index in range(5)
+    ]
+    for node in reversed(nodes):
+        node.start()
+    for node in nodes:
+        node.join(30)
+    assert [told[index]["sum"] for index in range(5)] == [15.0] * 5
+    assert all(abs(each["clock_offset_s"]) < 0.5 for each in told.values())
+    with socket.create_server(("127.0.0.1", port), reuse_port=False):
+        pass  # the port is free for the launcher at once
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("p4d-4efa-libfabric1.11-rdm.txt", 4),
+        ("p4de-4efa-libfabric1.19-rdm.txt", 4),
+        ("efa-libfabric1.22.txt", 1),
+        ("efa-libfabric2.1.txt", 1),
+        ("efa-libfabric2.6.txt", 1),
+        ("no-data.txt", 0),
+    ],
+)
+def test_an_efa_interface_counts_once(name: str, count: int) -> None:
+    assert PROBE.efa_interfaces((0, record(f"fi_info/{name}"))) == count
+
+
+def test_gpus_as_nvidia_smi_lists_them() -> None:
+    assert PROBE.gpus((0, "0, 0\n1, 3\n")) == {"gpus": 2, "gpus_with_memory_errors": ["1"]}
+    assert PROBE.gpus((6, "No devices were found\n"))["gpus"] == 0
+    with pytest.raises(RuntimeError, match="exited with 9"):
+        PROBE.gpus((9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"))
+
+
+def nccl(*lines: str) -> str:
+    return "".join(f"ip-10-0-0-1:100:200 [0] NCCL INFO {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "network", "interfaces"),
+    [
+        (nccl("NET/OFI Selected Provider is efa (found 4 nics)", "Using network AWS Libfabric"), "efa", 4),
+        (nccl("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)", "Using network Libfabric"),
+         "efa", 16),
+        (nccl("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)", "Using network AWS Libfabric"), "tcp", 2),
+        (nccl("NET/Plugin: Could not find: libnccl-net.so.", "NET/Socket : Using [0]ens5:10.0.0.1<0>",
+              "Using network Socket"), "Socket", None),
+        (nccl("NET/Socket : Using [0]ens5:10.0.0.1<0>"), "Socket", None),
+        (nccl("Assigned NET plugin Libfabric to comm", "Using network Libfabric",
+              "NET/OFI Selected provider is efa, fabric is efa (found 1 nics)"), "efa", 1),
+        (nccl("NET/OFI Selected provider is efa (found 4 nics)", "Using network Libfabric", "Using network Socket"),
+         "Socket", 4),
+        (nccl("cudaDriverVersion 13000"), None, None),
+        ("", None, None),
+    ],
+)  # fmt: skip
+def test_nccls_own_report(text: str, network: str | None, interfaces: int | None) -> None:
+    rank = NCCL.parse(text)
+    assert (rank.network, rank.interfaces) == (network, interfaces)
+
+
+def rank(network: str | None, interfaces: int | None = None) -> Any:
+    return NCCL.Rank(network, interfaces, None)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected", "level", "text"),
+    [
+        ([rank("efa", 4)] * 2, {}, "", "NCCL's network is efa on 2 ranks"),
+        ([rank("efa", 4), rank("Socket")], {}, "warning", "NCCL's network is efa on 1 rank, Socket on 1 rank; rank 1"),
+        ([rank("Socket")], {"efa": "required"}, "error", "NCCL's network is Socket on 1 rank; rank 0 does not use EFA"),
+        ([rank("Socket")], {"efa_interfaces": {}}, "", "NCCL's network is Socket on 1 rank"),
+        ([rank("efa", 3)], {}, "warning", "NCCL uses 3 EFA interfaces, the instance type has 4"),
+    ],
+)
+def test_the_network_of_all_ranks(ranks: list, expected: dict, level: str, text: str) -> None:
+    found = NCCL.summary(dict(enumerate(ranks)))
+    got = NCCL.sentence(found, EXPECTED | expected)
+    assert got[0] == level
+    assert got[1].startswith(text)
+
+
+def test_a_job_without_nccl_has_no_network_to_tell_of(tmp_path: Path) -> None:
+    (tmp_path / "rank-0.12.txt").write_text("")
+    (tmp_path / "rank-chief.12.txt").write_text(nccl("Using network Socket"))
+    assert NCCL.summary(NCCL.collect(tmp_path, None, 0)) is None
+
+
+NCCL_TESTS = """
+# nThread 1 nGpus 1 minBytes 8 maxBytes 1073741824 step: 4(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1   164.0    0.00    0.00      0    163.1    0.00    0.00      0
+  1073741824     268435456     float     sum      -1    26217   40.96   76.79      0    26230   40.94   76.75      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 38.3
+"""
+
+
+def test_nccl_tests_table() -> None:
+    assert BANDWIDTH.nccl_tests(NCCL_TESTS) == {8: 0.0, 2**30: 76.79}
+    with pytest.raises(ValueError, match="wrong results at 1073741824 bytes"):
+        BANDWIDTH.nccl_tests(NCCL_TESTS.replace("76.79      0", "76.79      5"))
+
+
+PUBLISHED = {"gb_per_s": 76.8, "source": "somewhere"}
+
+
+@pytest.mark.parametrize(
+    ("measured", "published", "efa", "key", "text"),
+    [
+        (76.8, PUBLISHED, "auto", "lines", "76.8 GB/s bus bandwidth at 1 GiB, 100% of the published 76.8 GB/s"),
+        (50.0, PUBLISHED, "auto", "warnings", "50.0 GB/s bus bandwidth at 1 GiB, 65% of the published 76.8 GB/s"),
+        (9.0, PUBLISHED, "auto", "warnings", "9.0 GB/s bus bandwidth"),
+        (9.0, PUBLISHED, "required", "errors", "9.0 GB/s bus bandwidth"),
+        (9.0, None, "required", "lines", "9.0 GB/s bus bandwidth at 1 GiB; no published figure for this type and"),
+    ],
+)
+def test_bandwidth_against_the_published(
+    tmp_path: Path, measured: float, published: Any, efa: str, key: str, text: str
+) -> None:
+    told = {"framework": "torch, nccl", "ranks": 16, "bytes": 2**30, "busbw_gb_per_s": measured}
+    (tmp_path / "allreduce.txt").write_text(f"[0]<stdout>:[0 train-1] {json.dumps(told)}\n")
+    found = BANDWIDTH.judge(tmp_path, 0, EXPECTED | {"published": published, "efa": efa})
+    assert [len(found[each]) for each in ("errors", "warnings", "lines")] == [
+        int(each == key) for each in ("errors", "warnings", "lines")
+    ]
+    assert found[key][0].startswith(f"torch, nccl, 16 ranks: {text}")
+
+
+CONFIG = loads(
+    """
+name: Test
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [p4d.24xlarge], max_nodes: 8}
+  - {name: tcp, instance_types: [p4d.24xlarge], max_nodes: 8, efa: "off"}
+  - {name: mixed, instance_types: [g5.12xlarge, g5.24xlarge], max_nodes: 8}
+parameter_servers: {instance_type: m6i.32xlarge}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"nodes": 2}, {"gpus": 8, "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"]}),
+        ({"partition": "tcp"}, {"efa_interfaces": {}}),
+        ({"partition": "mixed"}, {"gpus": 4, "efa_interfaces": {"g5.12xlarge": 1, "g5.24xlarge": 1}}),
+        ({"partition": "ps", "launcher": "srun"}, {"gpus": 0, "efa_interfaces": {}, "published": None}),
+        ({"nodes": 3}, {"published": None}),
+        ({"nodes": 2, "gpus_per_node": 4}, {"published": None}),
+    ],
+)
+def test_what_nodes_should_have(flags: dict, expected: dict) -> None:
+    spec = load(CONFIG, flags={"command": ("a",)} | flags)
+    got = preflight.expected(spec, CONFIG)
+    assert {key: got[key] for key in expected} == expected
+
+
+def test_a_published_figure_is_for_its_number_of_nodes() -> None:
+    got = preflight.expected(load(CONFIG, flags={"command": ("a",), "nodes": 2}), CONFIG)
+    assert got["published"] == {
+        "gb_per_s": 76.8,
+        "source": "p4de.24xlarge, which has the same network: awsome-distributed-ai, nccl-tests",
+    }

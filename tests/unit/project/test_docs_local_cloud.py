@@ -1,0 +1,77 @@
+"""docs/local-cloud.md against the image and the faults; and every path that the documents name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from localcloud.faults import KINDS
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "local-cloud.md"
+MACHINES = ROOT / "localcloud" / "machines"
+DOCUMENTS = [
+    *(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if path.exists()),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "bench").glob("*.md")),
+    ROOT / "localcloud/README.md",
+]
+# In backquotes, relative, and with a folder or an ending of this repository: `stacks/network.py`, `cdk.json`.
+_PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|sh|j2|yaml|json|md|toml|txt|lock)))`")
+_LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+# Files of users, of the cluster and of the local cloud, which are not in the repository.
+ELSEWHERE = {
+    "api.jsonl",
+    "cdk.context.json",
+    "cloud.json",
+    "compute.sh",
+    "dist/",
+    "exports.json",
+    "fleet.json",
+    "head.sh",
+    "job.yaml",
+    "log.txt",
+    "manifest.json",
+    "result.json",
+    "proof-report.md",
+    "setup.sh",
+    "train.py",
+}
+
+
+def rows(heading: str) -> list[str]:
+    """The first cell of each row of the table below a heading, without backquotes."""
+    section = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+
+
+def test_every_stand_in_of_the_image_is_listed() -> None:
+    links = re.findall(
+        r'ln -sf \S+ "\$root/usr/(?:s?bin|lib/systemd/system)/(\S+)"', (MACHINES / "customize.sh").read_text()
+    )
+    folders = (MACHINES / "guest" / "usr", MACHINES / "guest" / "opt")
+    files = [
+        path.name
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and not {"records", "__pycache__"} & {*path.parts, path.stem}
+    ]
+    assert sorted(rows("Commands and units of the image that stand in")) == sorted(files + links)
+
+
+def test_every_fault_is_listed() -> None:
+    assert sorted(rows("Faults")) == sorted([*KINDS, "death"])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_what_a_document_names_exists(document: Path) -> None:
+    text = document.read_text()
+    named = {path for path in _PATH.findall(text) if path not in ELSEWHERE}
+    linked = set(_LINK.findall(text))
+    folders = (ROOT / "tests", ROOT / "localcloud/tests")
+    tests = {path.name for folder in folders for path in folder.rglob("test_*.py")}  # no two have one name
+    missing = [path for path in sorted(named - tests) if not (ROOT / path).exists()]
+    missing += [path for path in sorted(linked) if not (document.parent / path).exists()]
+    assert not missing, f"{document.relative_to(ROOT)} names what is not there"
