@@ -88,6 +88,7 @@ lint: python ## ruff, mypy, import-linter
 	ruff check .
 	ruff format --check .
 	mypy
+	mypy --python-version 3.10 bootstrap/gpucluster_node
 	lint-imports
 	lint-imports --config localcloud/pyproject.toml
 	cd bootstrap && lint-imports

@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -49,7 +49,7 @@ class Credentials:
             "AccessKeyId": self.access_key_id,
             "SecretAccessKey": self.secret_access_key,
             "Token": self.token,
-            "Expiration": self.expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "Expiration": self.expires.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
 
 
@@ -71,7 +71,7 @@ def _role_arn(ssm: Any, cluster: fleet.Fleet) -> str:
 
 
 def now() -> datetime:
-    return datetime.now(UTC)
+    return datetime.now(timezone.utc)
 
 
 class Keeper:

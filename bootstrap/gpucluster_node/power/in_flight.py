@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +25,7 @@ class Record:
     def __init__(self, nodes: Iterable[str], folder: Path = FOLDER) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{os.getpid()}.json"
-        self._nodes, self._began = set(nodes), datetime.now(UTC).isoformat()
+        self._nodes, self._began = set(nodes), datetime.now(timezone.utc).isoformat()
         self._lock = threading.Lock()
         self._held = self._write()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from gpucluster_node import dns, ec2, fleet, slurm
 from gpucluster_node.aws import client
@@ -26,7 +26,7 @@ def suspend(cluster: fleet.Fleet, nodes: Sequence[str], asked_at: datetime) -> N
 
 
 def main() -> None:
-    asked_at = datetime.now(UTC)
+    asked_at = datetime.now(timezone.utc)
     start_logging()
     suspend(fleet.load(), slurm.expand(sys.argv[1]), asked_at)
 
