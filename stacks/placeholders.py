@@ -15,4 +15,6 @@ def context(config: ClusterConfig) -> dict[str, object]:
     place = f"account={NO_ACCOUNT}"
     images = {f"ssm:{place}:parameterName={name}:region={config.region}": IMAGE for name in PUBLIC_PARAMETERS.values()}
     zones = [f"{config.region}{letter}" for letter in "abc"]
+    if config.availability_zone and config.availability_zone not in zones:
+        zones.append(config.availability_zone)  # CDK takes no subnet in a zone that the account lacks
     return {f"availability-zones:{place}:region={config.region}": zones, **images}
