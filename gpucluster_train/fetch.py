@@ -78,9 +78,9 @@ def fetch(channel: Channel, versions: Mapping[str, str]) -> str:
     if found.returncode == 0:
         print(f"[channels] {channel.name}: {channel.node} has it already: {found.stdout.strip()}")
         return found.stdout.strip()
-    program = f"{os.environ['GPUCLUSTER_JOB_DIR']}/library.sh"
+    runtime = f"{os.environ['GPUCLUSTER_JOB_DIR']}/lib/gpucluster_job"
     # it runs in the folder that is to be filled
-    command = ["sh", "-c", 'exec bash "$0" fetch "$1" "$PWD"', program, channel.name]
+    command = ["sh", "-c", 'exec /usr/bin/python3 -IS "$0" library fetch "$1" "$PWD"', runtime, channel.name]
     filled = subprocess.run(
         [cache, "fill", key, str(room_for(channel, shards)), "--", *command],
         capture_output=True,

@@ -15,13 +15,6 @@ from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job.spec import Channel, JobSpec
 
-PROGRAMS = ("channels.sh", "library.sh")
-"""As a launcher's `programs`: of jobs that have channels."""
-
-
-def programs(spec: JobSpec) -> tuple[str, ...]:
-    return PROGRAMS if spec.channels else ()
-
 
 def files(spec: JobSpec) -> dict[str, str]:
     asked = {
@@ -32,7 +25,8 @@ def files(spec: JobSpec) -> dict[str, str]:
 
 
 def mounts(spec: JobSpec) -> tuple[str, ...]:
-    """Of a job's container: what is read where it lies. Copies are where the node says (templates/job/container.sh)."""
+    """Of a job's container: what is read where it lies. Copies are where the node says
+    (gpucluster_job/containers.py)."""
     lie = (each.source.rstrip("/") for each in spec.channels.values() if each.how == "mount")
     return tuple(f"{source}:{source}:ro" for source in dict.fromkeys(lie))
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import LAUNCHERS
 
-PROGRAMS = ("container.sh", "container-rank.sh")
+
+def programs(spec: JobSpec) -> tuple[str, ...]:
+    """As a launcher's `programs`."""
+    return ("in-container.sh",) if spec.container_image else ()
 
 
 def image_of(name: str) -> str:

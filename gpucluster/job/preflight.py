@@ -1,4 +1,4 @@
-"""What a job's nodes should have, for the programs of `templates/job/preflight*` that look at them."""
+"""What a job's nodes should have, for gpucluster_job/preflight, which looks at them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,6 @@ from gpucluster.config.models import ClusterConfig
 from gpucluster.job import staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.layout import Partition, expand
-
-PROGRAMS = (
-    "preflight.sh",
-    "preflight_probe.py:preflight/probe.py",
-    "preflight_judge.py:preflight/judge.py",
-    "preflight_nccl.py:preflight/nccl.py",
-)
-"""As a launcher's `programs`: every job has them."""
-PROGRAMS_OF_FULL = (
-    "preflight_allreduce.py:preflight/allreduce.py",
-    "preflight_bandwidth.py:preflight/bandwidth.py",
-    "mpi.sh",
-    "ssh-through-slurm.sh:bin/ssh",
-)
 
 PUBLISHED = {
     ("p4d.24xlarge", 2): (76.8, "p4de.24xlarge, which has the same network: awsome-distributed-ai, nccl-tests"),
@@ -37,7 +23,8 @@ checks use for any number of nodes lie above what was published for two."""
 
 
 def programs(spec: JobSpec) -> tuple[str, ...]:
-    return (*PROGRAMS, *PROGRAMS_OF_FULL) if spec.preflight == "full" else PROGRAMS
+    """As a launcher's `programs`: nccl-tests are started by Open MPI."""
+    return ("ssh-through-slurm.sh:bin/ssh",) if spec.preflight == "full" else ()
 
 
 def files(spec: JobSpec, config: ClusterConfig) -> Mapping[str, str]:

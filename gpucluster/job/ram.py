@@ -6,8 +6,6 @@ from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.job.spec import JobSpec
 
-PROGRAM = "ram.sh"
-
 
 def offered(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
     """What the partition has for jobs."""

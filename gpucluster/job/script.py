@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpucluster import shipped
@@ -16,7 +18,9 @@ from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
 from gpucluster.job import channels, container, preflight, ram, staging
 from gpucluster.job.spec import JobSpec
-from gpucluster.launchers import Launcher, choose
+from gpucluster.launchers import Launcher, LaunchRequest, choose
+from gpucluster.launchers.launcher import PYTHON
+from gpucluster.launchers.steps import LEADING, LEASHED
 from gpucluster.layout import Layout, Partition, expand
 
 if TYPE_CHECKING:
@@ -26,11 +30,13 @@ JOBS = "/home/ubuntu/jobs"
 """On shared storage; a job's folder lies in it."""
 ENVIRONMENTS = "/home/gpucluster/envs"
 TEMPLATES = shipped.ROOT / "templates" / "job"
-LIBRARY = shipped.package("gpucluster_train")
-"""For the ranks: it travels with every job, which puts it on their PYTHONPATH."""
+PACKAGES = tuple(map(shipped.package, ("gpucluster_job", "gpucluster_train")))
+"""They travel with every job: what runs it, and what its ranks' programs find on their PYTHONPATH."""
+WIDTH = 110
+"""Of the launch line's lines, in characters."""
+BEGINNINGS = ("srun", "horovodrun", "mpirun", "bash", PYTHON, LEASHED, LEADING)
 EXTENDED = ("PATH", "PYTHONPATH")
 """The job adds to these."""
-EVERY_JOB = ("job.sh", "network.sh", "rank.sh")
 
 
 @dataclass(frozen=True)
@@ -108,9 +114,34 @@ class SbatchRequest:
         servers = self.spec.servers
         return (servers.nodes or self.spec.nodes) * servers.per_node if servers else 0
 
+    @property
+    def launch_lines(self) -> list[str]:
+        """The launcher's argv as a shell reads it; each program that it starts begins a line."""
+        lines, before = [""], ""
+        for word in map(shlex.quote, self.launcher.argv(self._launch_request())):
+            begins = word in BEGINNINGS and before not in BEGINNINGS
+            if lines[-1] and (begins or len(lines[-1]) + len(word) >= WIDTH):
+                lines.append("")
+            lines[-1] += f" {word}" if lines[-1] else word
+            before = word
+        return lines
+
+    def _launch_request(self) -> LaunchRequest:
+        spec = self.spec
+        return LaunchRequest(
+            folder=self.folder,
+            nodes=spec.nodes,
+            ranks_per_node=spec.ranks_per_node,
+            min_nodes=spec.min_nodes,
+            servers=self.num_servers,
+            server_nodes=self.server_nodes,
+            container_image=container.image_of(spec.container_image or ""),
+            module_folder=_module_folder(spec.command),
+        )
+
     def materialize(self) -> str:
         variables = " ".join(f"{ours}={theirs}" for ours, theirs in self.launcher.variables.items())
-        return _template(self.launcher.template).render(
+        return _template("job.sbatch.j2").render(
             request=self,
             spec=self.spec,
             folder=self.folder,
@@ -123,14 +154,13 @@ class SbatchRequest:
 
     def files(self) -> Mapping[str, str]:
         """Everything that the script expects in its folder, by relative path."""
-        programs = (
-            _programs(self.spec, self.launcher, *([ram.PROGRAM] if self.ram else [])) | _library() | _metrics(self.spec)
-        )
         own = {"env.sh": self.environment_file()} if self.spec.env else {}
-        return {"job.sbatch": self.materialize(), **own, **programs, **self.preflight, **channels.files(self.spec)}
+        metrics = {"metrics.json": json.dumps(self.spec.metrics) + "\n"} if self.spec.metrics else {}
+        asked = {**own, **metrics, **self.preflight, **channels.files(self.spec)}
+        return {"job.sbatch": self.materialize(), **asked, **_programs(self.spec, self.launcher), **_packages()}
 
     def environment_file(self) -> str:
-        """What each rank's program is given at last: the job's scripts have variables of such names, as LOG."""
+        """What each rank's program is given at last: a container's image may have variables of such names."""
         given = ((name, value) for name, value in self.spec.env.items() if name not in EXTENDED)
         return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given)
 
@@ -170,28 +200,18 @@ def _template(name: str) -> Template:
     return shipped.templates(TEMPLATES).get_template(name)
 
 
-def _metrics(spec: JobSpec) -> dict[str, str]:
-    if not spec.metrics:
-        return {}
-    program = (TEMPLATES / "metrics.py").read_text(encoding="utf-8")
-    return {"metrics.py": program, "metrics.json": json.dumps(spec.metrics) + "\n"}
+def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
+    names = (*container.programs(spec), *preflight.programs(spec), *launcher.programs)
+    sources = [program.partition(":") for program in names]
+    return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in sources}
 
 
-def _programs(spec: JobSpec, launcher: Launcher, *more: str) -> dict[str, str]:
-    names = (
-        *more,
-        *EVERY_JOB,
-        *(["signal-ranks.sh"] if spec.signal else []),
-        *container.PROGRAMS,
-        *preflight.programs(spec),
-        *channels.programs(spec),
-        *launcher.programs,
-    )
-    shipped = [program.partition(":") for program in names]
-    return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in shipped}
+@cache
+def _packages() -> Mapping[str, str]:
+    found = ((package, path) for package in PACKAGES for path in sorted(package.rglob("*.py")))
+    return {f"lib/{path.relative_to(package.parent)}": path.read_text(encoding="utf-8") for package, path in found}
 
 
-def _library() -> dict[str, str]:
-    return {
-        f"lib/{LIBRARY.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(LIBRARY.glob("*.py"))
-    }
+def _module_folder(command: tuple[str, ...]) -> str:
+    """Where the program is."""
+    return next((str(PurePosixPath(word).parent) for word in command if word.endswith(".py")), ".")

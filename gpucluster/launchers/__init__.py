@@ -1,9 +1,9 @@
-"""The launchers by name. To add one: a file here, its template in templates/job/, its line below."""
+"""The launchers by name. To add one: a file here, and its line below."""
 
 from __future__ import annotations
 
 from gpucluster.launchers.horovodrun import ELASTIC, HOROVODRUN, OVER_MPI
-from gpucluster.launchers.launcher import Launcher
+from gpucluster.launchers.launcher import Launcher, LaunchRequest
 from gpucluster.launchers.mpirun import MPIRUN
 from gpucluster.launchers.mxnet_ps import MXNET_PS
 from gpucluster.launchers.smddp import SMDDP
@@ -25,4 +25,4 @@ def choose(name: str, controller: str = "gloo", *, elastic: bool = False) -> Lau
     return VARIANTS.get((name, "elastic" if elastic else controller), LAUNCHERS[name])
 
 
-__all__ = ["DEFAULT", "LAUNCHERS", "VARIANTS", "WITH_SERVERS", "Launcher", "choose"]
+__all__ = ["DEFAULT", "LAUNCHERS", "VARIANTS", "WITH_SERVERS", "LaunchRequest", "Launcher", "choose"]

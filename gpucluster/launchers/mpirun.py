@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from gpucluster.launchers.launcher import Launcher
+from gpucluster.launchers.launcher import Launcher, LaunchRequest
 
 VARIABLES = {
     "RANK": "OMPI_COMM_WORLD_RANK",
     "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
     "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
 }
-"""NODE_RANK and the node's name are set by mpi-rank.sh: Open MPI has no variable for them."""
+"""NODE_RANK and the node's name are set by gpucluster_job/ranks/identity.py: Open MPI has no variable for them."""
+DAEMONS = ("--leave-session-attached",)
+"""They are tasks of the job, which Slurm ends when they leave their session."""
+
+
+def argv(request: LaunchRequest) -> list[str]:
+    """gpucluster_job/mpi.py writes the hostfile and becomes mpirun, with Open MPI's variables."""
+    hosts = [*DAEMONS, "--hostfile", f"{request.folder}/hostfile", "-np", str(request.world_size)]
+    return [
+        *request.ours("mpi"),
+        "mpirun",
+        *hosts,
+        "--map-by",
+        "slot",
+        "--bind-to",
+        "none",
+        *request.hosted_rank("mpi-rank"),
+    ]
+
 
 MPIRUN = Launcher(
     name="mpirun",
-    template="mpirun.sh.j2",
+    argv=argv,
     variables=VARIABLES,
     frameworks=("horovod", "tensorflow", "torch", "mxnet"),
-    programs=("mpi.sh", "mpi-rank.sh", "ssh-through-slurm.sh:bin/ssh"),
+    programs=("ssh-through-slurm.sh:bin/ssh",),
 )

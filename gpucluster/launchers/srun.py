@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from gpucluster.launchers.launcher import Launcher
+from gpucluster.launchers.launcher import CONTAINER, Launcher, LaunchRequest
+
+
+def argv(request: LaunchRequest) -> list[str]:
+    tasks = [f"--ntasks={request.world_size}", f"--ntasks-per-node={request.ranks_per_node}"]
+    options = [f"--nodes={request.nodes}", *tasks, "--cpus-per-task={CPUS_PER_RANK}", "--kill-on-bad-exit=1"]
+    return ["srun", *options, CONTAINER, *request.in_step("rank")]
+
 
 SRUN = Launcher(
     name="srun",
-    template="srun.sh.j2",
+    argv=argv,
     variables={
         "RANK": "SLURM_PROCID",
         "LOCAL_RANK": "SLURM_LOCALID",

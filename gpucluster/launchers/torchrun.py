@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from gpucluster.launchers.launcher import Launcher
+from gpucluster.launchers.launcher import CONTAINER, Launcher, LaunchRequest
+
+
+def argv(request: LaunchRequest) -> list[str]:
+    """gpucluster_job/torchrun.py becomes torchrun, with these options and the two that differ from node to node."""
+    nodes = [f"--nodes={request.nodes}", f"--ntasks={request.nodes}", "--ntasks-per-node=1"]
+    size = [f"--nnodes={request.nodes}", f"--nproc-per-node={request.ranks_per_node}", "--max-restarts=0"]
+    meeting = ["--rdzv-backend=c10d", "--rdzv-id={SLURM_JOB_ID}", "--rdzv-endpoint={MASTER_ADDR}:{MASTER_PORT}"]
+    agent = [*request.in_step("torchrun"), *size, *meeting, "--no-python"]
+    return ["srun", *nodes, "--kill-on-bad-exit=1", "--cpu-bind=none", CONTAINER, *agent, *request.in_step("rank")]
+
 
 TORCHRUN = Launcher(
     name="torchrun",
-    template="torchrun.sh.j2",
+    argv=argv,
     variables={"NODE_RANK": "GROUP_RANK", "GPUCLUSTER_NODE": "SLURMD_NODENAME"},
     frameworks=("torch", "horovod"),
-    programs=("torchrun-node.sh",),
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gpu.conftest import gpus, output, python
-from shell.stubbed_jobs import finished, prepare
+from shell.stubbed_jobs import change, finished, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOTSTRAP = ROOT / "bootstrap"
@@ -110,12 +110,12 @@ def job(tmp_path: Path) -> Any:
             "torchrun": f'exec {interpreter} -m torch.distributed.run "$@"',
             "horovodrun": f'exec {Path(interpreter).parent}/horovodrun "$@"',
             "scontrol": 'echo "train-1"',
+            "getent": 'echo "127.0.0.1 STREAM"',
         }
         for name, text in real.items():
             (stubs / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
             (stubs / name).chmod(0o755)
-        network = tmp_path / "job" / "network.sh"
-        network.write_text(network.read_text() + "\naddress_of() { echo 127.0.0.1; }\ninterface_of() { echo lo; }\n")
+        change(tmp_path, "network.py", 'if not address or address.startswith("127."):', "if not address:")
         for program in PROGRAMS.iterdir():
             (tmp_path / "job" / "code" / program.name).write_bytes(program.read_bytes())
         prepared["env"] |= {"SLURM_JOB_NODELIST": "train-1", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}

@@ -13,7 +13,15 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests.shell import generated_jobs
 from tests.shell.generated_jobs import BATCH, batches, jobs
 
-SUBJECTS = ["gpucluster/job/*.py", "gpucluster/launchers/*.py", "templates/job/*", "tests/shell/generated_jobs.py"]
+SUBJECTS = [
+    "gpucluster/job/*.py",
+    "gpucluster/launchers/*.py",
+    "templates/job/*",
+    "gpucluster_job/exports.py",
+    "gpucluster_job/launch.py",
+    "gpucluster_job/roles/steps.py",
+    "tests/shell/generated_jobs.py",
+]
 JOBS = 10_000
 
 

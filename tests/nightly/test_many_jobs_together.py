@@ -6,12 +6,10 @@ from bed import Bed
 from test_jobs_together import folders, run_in_pairs
 
 SUBJECTS = [
-    "templates/job/hold-ports.sh",
-    "templates/job/job.sh",
-    "templates/job/network.sh",
-    "templates/job/srun.sh.j2",
-    "templates/job/torchrun*",
-    "templates/job/horovodrun.sh.j2",
+    "gpucluster/launchers/*run.py",
+    "gpucluster_job/job.py",
+    "gpucluster_job/network.py",
+    "gpucluster_job/torchrun.py",
 ]
 PAIRS = [("srun", "srun"), ("torchrun", "torchrun"), ("horovodrun", "horovodrun"), ("torchrun", "horovodrun")]
 

@@ -1,7 +1,6 @@
 """Jobs that nobody would write, for tests: do the words and variables that were given reach what starts the ranks?
 
-Each script is run by bash, in one process. job.sh is real but for what needs a cluster; whatever the launcher's lines
-execute writes down its arguments and environment instead.
+Each script is run by bash, in one process: what it becomes is no Python, but writes down its arguments and environment.
 """
 
 from __future__ import annotations
@@ -22,6 +21,10 @@ from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
 from gpucluster.job.reserved import refusal
 from gpucluster.launchers import LAUNCHERS
+from gpucluster_job.exports import assignments
+from gpucluster_job.job import split
+from gpucluster_job.launch import COMMAND
+from gpucluster_job.roles.steps import steps
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = loads(
@@ -43,7 +46,7 @@ FRAGMENTS = (
     "e\u0301", "/data/my files/it's", "EOF", "\nEOF\n", "{{ x }}", "{% x %}", ")\n", "C:\\x\\", "\\'", "x" * 300,
 )  # fmt: skip
 PLAUSIBLE = ("LOG", "NODE", "OUTPUT", "REASON", "END", "HOME", "LABEL", "STEPS", "LEADER", "HELD", "CDPATH")
-"""Of the user's, and some of job.sh's too."""
+"""Of the user's, and of a shell's or of ours."""
 
 texts = st.one_of(
     st.sampled_from(FRAGMENTS),
@@ -71,32 +74,9 @@ jobs = st.fixed_dictionaries(
     }
 )
 
-# job.sh for no cluster: every node is train-1 … train-4, and nothing is started in the background.
-NO_CLUSTER = r"""
-source "$GPUCLUSTER_JOB_DIR/real-job.sh"
-address_of() { echo "10.0.0.${1#train-}"; }
-interface_of() { echo ens5; }
-run_job() {
-  local node
-  NODES=() SERVER_NODES=()
-  for ((node = 1; node <= NUM_NODES; node++)); do NODES+=("train-$node"); done
-  for ((node = 1; node <= ${NUM_SERVER_NODES:-0}; node++)); do SERVER_NODES+=("ps-$node"); done
-  WORLD_SIZE=$((NUM_NODES * RANKS_PER_NODE))
-  export MASTER_ADDR=10.0.0.1 MASTER_PORT=20077 WORLD_SIZE
-  # of jobs whose processes have roles: one after the other
-  leashed() { srun "$@"; }
-  leading() { srun "$@"; }
-  open_leash() { :; }
-  supervise() { :; }
-  hold_ports() { :; }
-  endpoints() { ENDPOINTS='"10.0.0.1:20078"'; }
-  launch
-}
-"""
-# One file for each process that is started: the number of arguments, these, the environment; all end with \0.
+# The number of arguments, these, the environment; all end with \0.
 PROBE = r"""#!/bin/sh
-[ ! -e "$GPUCLUSTER_JOB_DIR/env.sh" ] || . "$GPUCLUSTER_JOB_DIR/env.sh"
-{ printf '%s\0' $# "$@"; exec env --null; } >"$PROBED/$$"
+{ printf '%s\0' $# "$@"; exec env --null; } >"$PROBED"
 """
 
 
@@ -112,18 +92,11 @@ def places() -> Iterator[list[Path]]:
 
 
 def prepared(place: Path) -> Path:
-    """bin/ has the probes, each launcher's folder the files that its jobs share, probed/ what the probes saw."""
-    for name in ("bin", "probed"):
-        (place / name).mkdir(parents=True)
-    for name in ("srun", "horovodrun", "mpirun", "torchrun"):
-        (place / "bin" / name).write_text(PROBE)
-        (place / "bin" / name).chmod(0o755)
+    """A folder for the jobs of each launcher, and what they become."""
     for launcher in LAUNCHERS:
-        for name, text in request(place, {"launcher": launcher, "command": ("x",)}).files().items():
-            path = place / launcher / ("real-job.sh" if name == "job.sh" else name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        (place / launcher / "job.sh").write_text(NO_CLUSTER)
+        (place / launcher).mkdir(parents=True)
+    (place / "python3").write_text(PROBE)
+    (place / "python3").chmod(0o755)
     return place
 
 
@@ -135,33 +108,32 @@ def request(place: Path, flags: dict) -> SbatchRequest:
     return SbatchRequest.from_spec(spec, CONFIG, str(place / launcher))
 
 
-def run(place: Path, flags: dict) -> list[tuple[list[str], dict[str, str]]]:
-    """Arguments and environment of every process that the script starts."""
+def run(place: Path, flags: dict) -> tuple[list[str], dict[str, str]]:
+    """Arguments and environment of what the script becomes, with the variables of env.sh, as each rank has them."""
     folder, asked = place / flags["launcher"], request(place, flags)
-    (folder / "job.sbatch").write_text(asked.materialize(), newline="")
+    script = asked.materialize()
+    assert script.count("\nexec /usr/bin/python3 -IS ") == 1
+    (folder / "job.sbatch").write_text(script.replace("exec /usr/bin/python3", 'exec "$PYTHON"'), newline="")
     (folder / "env.sh").write_text(asked.environment_file(), newline="")
-    told = {"PATH": f"{place / 'bin'}:{os.environ['PATH']}", "PROBED": str(place / "probed"), "SLURM_JOB_ID": "77"}
-    told |= {"SLURM_CPUS_ON_NODE": "48", "SLURM_JOB_NODELIST": "train-[1-4]"}
+    told = {"PATH": os.environ["PATH"], "PYTHON": str(place / "python3"), "PROBED": str(place / "probed")}
     done = subprocess.run(["bash", folder / "job.sbatch"], env=told, capture_output=True, check=False)
-    seen = list(probed(place / "probed"))
     assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
-    return seen
-
-
-def probed(folder: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
-    for path in folder.iterdir():
-        count, *rest = path.read_bytes().decode().split("\0")
-        arguments, environment = rest[: int(count)], rest[int(count) : -1]
-        yield arguments, dict(pair.split("=", 1) for pair in environment)  # type: ignore[misc]
-        path.unlink()
+    count, *rest = (place / "probed").read_bytes().decode().split("\0")
+    arguments, environment = rest[: int(count)], rest[int(count) : -1]
+    own = dict(assignments(str(folder / "env.sh")))
+    return arguments, dict(pair.split("=", 1) for pair in environment) | own  # type: ignore[misc]
 
 
 def check(place: Path, flags: dict) -> None:
-    seen = run(place, flags)
+    arguments, environment = run(place, flags)
     command, env = list(flags["command"]), flags["env"]
-    assert any(arguments[-len(command) :] == command for arguments, _ in seen)
-    for _, environment in seen:
-        assert {name: environment.get(name) for name in env} == env
+    assert arguments[:3] == ["-IS", f"{place}/{flags['launcher']}/lib/gpucluster_job", "job"]
+    line, behind = split(arguments[2:])
+    assert behind == command
+    if COMMAND in line:
+        placed = [step for _, step in steps(line[line.index("roles") + 2 :], behind) if "import mxnet" not in step]
+        assert placed and all(step[-len(command) :] == command for step in placed)
+    assert {name: environment.get(name) for name in env} == env
 
 
 def check_all(places: list[Path], batch: list[dict]) -> None:
@@ -188,7 +160,7 @@ def lint(folder: Path, asked: list[dict]) -> None:
     found = shutil.which("shellcheck", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}")
     assert found, "shellcheck is among the development dependencies"
     # Warnings guess at what words were meant to be, and so does SC1097; scripts with plain words are read for all
-    # of them by another test, and so is job.sh.
+    # of them by another test.
     options = ["--severity=error", "--exclude=SC1091,SC1097"]
     argv = [found, *options, *sorted(path.name for path in folder.iterdir())]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)

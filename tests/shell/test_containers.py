@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 
 import pytest
 from stubbed_jobs import PROBE, finished, prepare
+
+from gpucluster_job import network
 
 IMAGE = {"container_image": "nvcr.io/nvidia/pytorch:25.01-py3", "container_mounts": ("/fsx:/fsx:ro",)}
 # Beside what the other stand-in does: whoever is started with pyxis's options knows that it is inside. It has no `ip`.
@@ -19,14 +22,15 @@ for word; do
     *) break ;;
   esac
 done
-[ -n "$INSIDE" ] || [[ $* == *probe.py* ]] || [[ $* == *"bash -c"* ]] || { echo "not inside: $*" >&2; exit 9; }
+case " $* " in *"gpucluster_job probe "* | *" bash -c "*) OUTSIDE=1 ;; esac
+[ -n "${INSIDE:-${OUTSIDE:-}}" ] || { echo "not inside: $*" >&2; exit 9; }
 exec "$STUBS/plain-srun" "$@"
 """
 
 
 @pytest.fixture
 def run(tmp_path):
-    def start(no_image=None, **keys):
+    def start(no_image=None, python3=None, **keys):
         job = prepare(tmp_path, {}, {"command": ("python", "-c", PROBE)} | IMAGE | keys)
         stubs = tmp_path / "stubs"
         (stubs / "srun").rename(stubs / "plain-srun")
@@ -34,6 +38,9 @@ def run(tmp_path):
         (stubs / "srun").chmod(0o755)
         (stubs / "hostname").write_text('#!/usr/bin/env bash\necho "${HOROVOD_HOSTNAME:-train-1}"\n')
         (stubs / "hostname").chmod(0o755)
+        if python3:
+            (stubs / "python3").write_text(f"#!/usr/bin/env bash\n{python3.format(python=sys.executable)}")
+            (stubs / "python3").chmod(0o755)
         if no_image:
             (stubs / "no-image").write_text(no_image)
         script = (tmp_path / "job" / "job.sbatch").read_text()
@@ -68,6 +75,17 @@ def test_every_rank_runs_inside(run, tmp_path, launcher):
         assert f"--container-mounts={folder}:{folder},/fsx:/fsx:ro --container-workdir={folder}/code " in call
 
 
+@pytest.mark.parametrize("launcher", ["srun", "horovodrun"])
+def test_an_image_without_python_runs_its_ranks_all_the_same(run, tmp_path, launcher):
+    """Or with one that is too old: what runs inside then is shell."""
+    none = '[ -n "$INSIDE" ] || exec {python} "$@"\nexit 127\n'
+    program = 'echo "in $INSIDE"; [ "$RANK" != 2 ] || exit 5; sleep 3'
+    code, result, log, _ = run(python3=none, launcher=launcher, command=("bash", "-c", program))
+    assert (code, result["failed_rank"], result["failed_node"]) == (5, 2, "train-2"), log
+    assert result["reason"] == "its last lines are in the log: the image has no python3"
+    assert sum("] in gpucluster-77" in line for line in log.splitlines()) == 4
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -88,18 +106,14 @@ def test_an_image_that_cannot_be_had_is_the_reason(run, tmp_path, said, reason):
     assert not (tmp_path / "0").exists()
 
 
-def test_the_address_finds_its_interface_without_the_program_ip(tmp_path):
+def test_the_address_finds_its_interface_without_the_program_ip():
     """By this machine's own routes, as `ip` has them."""
-    network = prepare(tmp_path, {}, {"command": ("true",)})["cwd"].parent / "network.sh"
     shown = subprocess.run(["ip", "-oneline", "-4", "address"], capture_output=True, text=True, check=True).stdout
     pairs = [(line.split()[1], line.split()[3].partition("/")[0]) for line in shown.splitlines()]
     routed = [(name, address) for name, address in pairs if name != "lo" and not line_is_host(shown, address)]
     for name, address in routed:
-        found = subprocess.run(
-            ["bash", "-c", f'source "$0"; interface_by_route {address}', network],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
-        assert found.strip() == name
+        assert network.interface_by_route(address) == name
+        assert network.interface_of(address) == name
 
 
 def line_is_host(shown: str, address: str) -> bool:

@@ -1,4 +1,4 @@
-"""What result.json says of a job's metrics: the program that is shipped with the job, run as job.sh runs it."""
+"""What result.json says of a job's metrics: the program that is shipped with the job, run as the job runs it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from stubbed_jobs import finished, prepare
+from stubbed_jobs import change, finished, prepare
 
-PROGRAM = Path(__file__).parents[2] / "templates" / "job" / "metrics.py"
+PACKAGE = Path(__file__).parents[2] / "gpucluster_job"
 ACCURACY = {"accuracy": r"accuracy[ :]+(\S+)"}
 
 
 def read(tmp_path: Path, log: str | bytes, expressions: dict[str, str] | None = None, skipped: int = 0) -> dict:
     (tmp_path / "metrics.json").write_text(json.dumps(expressions or ACCURACY))
     (tmp_path / "log.txt").write_bytes(log if isinstance(log, bytes) else log.encode())
-    argv = [sys.executable, "-I", PROGRAM, tmp_path / "metrics.json", tmp_path / "log.txt", str(skipped)]
+    argv = [sys.executable, "-IS", PACKAGE, "metrics", tmp_path / "metrics.json", tmp_path / "log.txt", str(skipped)]
     return json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
 
 
@@ -78,8 +78,7 @@ def test_an_expression_that_never_ends_costs_the_metrics_alone(tmp_path):
     job = prepare(
         tmp_path, {}, {"launcher": "srun", "command": ("echo", "a" * 60 + "b"), "metrics": {"slow": "(a*)*$(?<=c)"}}
     )
-    job_sh = tmp_path / "job" / "job.sh"
-    job_sh.write_text(job_sh.read_text().replace("--kill-after=1 10 ", "--kill-after=1 1 "))
+    change(tmp_path, "ending.py", "METRICS_S = 10.0", "METRICS_S = 1.0")
     done = subprocess.run(**job, timeout=60, check=False)
     _, result, log, _ = finished(done.returncode, tmp_path / "job")
     assert (result["exit_code"], result["metrics"]) == (0, None)

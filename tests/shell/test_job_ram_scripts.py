@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import stubbed_jobs
-from stubbed_jobs import finished, prepare, wait_for
+from stubbed_jobs import change, finished, prepare, wait_for
 
 from gpucluster.config import loads
 
@@ -41,8 +41,7 @@ class Job:
         for name, text in {"job-ram": JOB_RAM, "sudo": SUDO}.items():
             (self.stubs / name).write_text(text)
             (self.stubs / name).chmod(0o755)
-        ram = self.folder / "ram.sh"
-        ram.write_text(ram.read_text().replace("/opt/gpucluster/bin/job-ram", str(self.stubs / "job-ram")))
+        change(root, "ram.py", "/opt/gpucluster/bin/job-ram", str(self.stubs / "job-ram"))
 
     def when(self, verb: str, body: str) -> None:
         """What the stand-in does first when it is asked for this."""
@@ -169,4 +168,4 @@ def test_jobs_that_get_none_are_told(tmp_path: Path, keys: dict[str, object], wh
     prepare(tmp_path, {}, {"command": ("true",), **keys})
     script = (tmp_path / "job/job.sbatch").read_text()
     assert f"[ram] there is no /ram: {why}" in script
-    assert not (tmp_path / "job/ram.sh").exists()
+    assert "GPUCLUSTER_RAM=" not in script

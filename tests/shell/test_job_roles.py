@@ -328,7 +328,7 @@ def test_two_jobs_on_the_same_nodes_listen_elsewhere(tmp_path):
 
 
 def left(tmp_path: Path) -> list[str]:
-    """Processes of this test that are still there shortly after the job's end, but for job.sh's own last resort."""
+    """Processes of this test that are still there shortly after the job's end, but for a shell's own `sleep`."""
     until = time.monotonic() + 5
     while found := [each for each in Path("/proc").glob("[0-9]*/cmdline") if of_test(each, tmp_path)]:
         if time.monotonic() > until:

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import PROBE, alive, finished, prepare, wait_for
 
-JOB = Path(__file__).resolve().parents[2] / "templates" / "job" / "job.sh"
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 
 
@@ -201,7 +200,7 @@ def test_a_launcher_that_is_missing_is_the_reason(run_job, tmp_path):
     process = subprocess.run(**job, timeout=60, check=False)
     code, result, log, _ = finished(process.returncode, tmp_path / "job")
     assert (code, result["exit_code"], result["failed_rank"]) == (127, 127, None)
-    assert "horovodrun: not found" in result["reason"]
+    assert re.search("horovodrun exited with 127: env: .horovodrun.: No such file", result["reason"])
     assert log.splitlines()[-1] == f"error: {result['reason']}"
 
 
@@ -222,7 +221,7 @@ def test_the_ranks_get_secrets_and_nothing_keeps_them(run_job, tmp_path):
     assert [(tmp_path / f"got{rank}").read_text() for rank in range(4)] == [value] * 4
     assert not (folder / "secrets.sh").exists()
     for path in [*folder.rglob("*"), tmp_path / "stubs" / "calls"]:
-        assert not path.is_file() or "s3cr" not in path.read_text(), path
+        assert not path.is_file() or b"s3cr" not in path.read_bytes(), path
     assert json.loads((folder / "env.json").read_text()) == {"TOKEN": "***"}
 
 
@@ -309,15 +308,78 @@ def test_a_job_that_runs_again_finds_its_secrets_again(tmp_path, runs_before, re
     assert (tmp_path / "job" / "secrets.sh").exists() == kept
 
 
-def test_only_the_jobs_own_shell_writes_its_result():
-    """A forked process that is ended before bash has reset its traps runs them: `timed` ends its timer at once."""
-    functions = re.findall(r"^(?:finish|stop)\(\) \{\n.*?^\}\n", JOB.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(functions) == 2
-    others = "drain_output() { :; }; finish_nccl() { :; }; runs_again() { :; }; write_result() { echo written; }"
-    script = f"{''.join(functions)}\n{others}; LAUNCHER_PID='' STOPPED='' EXIT_CODE=0 GPUCLUSTER_JOB_DIR=/nowhere\n"
-    script += "trap finish EXIT\n(finish)\n(stop)\necho forked"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["forked", "written"], done.stdout + done.stderr
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_signal_to_every_process_of_the_job_writes_one_result(tmp_path, launcher):
+    """So does Slurm end a job: those on the first node are told all at once, whatever they are about to become."""
+    job = prepare(
+        tmp_path, {}, {"launcher": launcher, "command": ("bash", "-c", 'touch "$OUT/up$RANK"; exec sleep 60')}
+    )
+    process = subprocess.Popen(**job, start_new_session=True)
+    wait_for(lambda: list(tmp_path.glob("up*")))
+    os.killpg(process.pid, signal.SIGTERM)
+    code = process.wait(30)
+    _, result, log, _ = finished(code, tmp_path / "job")
+    assert code == result["exit_code"] != 0
+    assert (result["reason"], log.count("error: cancelled")) == ("cancelled", 1), log
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_what_a_program_prints_is_no_record_of_how_ranks_ended(run_job, launcher):
+    lies = [
+        "[0 x] exited with 1", "[0 x] exited with 9 at 1.0: not me", "srun: error: Node failure on train-2",
+        "slurmstepd: error: *** JOB 77 ON train-1 CANCELLED AT 2026-11-22T12:00:00 DUE TO TIME LIMIT ***",
+    ]  # fmt: skip
+    said = "; ".join(f"echo '{each}'" for each in lies)
+    code, result, log, _ = run_job(launcher=launcher, command=("bash", "-c", f'{said}; [ "$RANK" != 3 ] || exit 4'))
+    assert (code, result["failed_rank"], result["failed_node"]) == (4, 3, "train-2"), log
+    assert log.splitlines()[-1] == f"error: rank 3 on train-2 exited with 4: {lies[-1]}"
+
+
+def test_a_rank_has_one_process_beside_its_program(tmp_path):
+    program = 'echo $$ >"$OUT/new$RANK"; mv "$OUT/new$RANK" "$OUT/pid$RANK"; until [ -e "$OUT/go" ]; do sleep 0.1; done'
+    process = subprocess.Popen(**prepare(tmp_path, {}, {"launcher": "srun", "command": ("bash", "-c", program)}))
+    wait_for(lambda: len(list(tmp_path.glob("pid*"))) == 4)
+    programs = {int(path.read_text()) for path in tmp_path.glob("pid*")}
+    (srun,) = {parent(parent(each)) for each in programs}
+    beside = {child for child in children(srun) if child not in programs}
+    assert len(beside) == 4
+    assert {child for each in beside for child in children(each)} == programs
+    (tmp_path / "go").touch()
+    assert process.wait(30) == 0
+
+
+def parent(pid):
+    return int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children(pid):
+    return set(map(int, Path("/proc", str(pid), "task", str(pid), "children").read_text().split()))
+
+
+def test_a_log_without_room_costs_the_log_alone(tmp_path):
+    job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("bash", "-c", "echo x; exit $((RANK == 1 ? 3 : 0))")})
+    job["args"][-1] = "/dev/full"
+    process = subprocess.run(**job, timeout=60, check=False)
+    result = json.loads((tmp_path / "job" / "result.json").read_text())
+    assert (process.returncode, result["failed_rank"], result["reason"]) == (3, 1, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "code", "reason"),
+    [
+        ("echo as a shell has it; exit 5", 0o755, 5, "as a shell has it"),
+        ("echo x", 0o644, 126, "./program: Permission denied"),
+        (None, 0, 127, "./program: not found"),
+    ],
+)
+def test_a_program_that_cannot_be_executed_fails_as_in_a_shell(tmp_path, text, mode, code, reason):
+    job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("./program",)})
+    if text:
+        (tmp_path / "job/code/program").write_text(text)
+        (tmp_path / "job/code/program").chmod(mode)
+    process = subprocess.run(**job, timeout=60, check=False)
+    _, result, log, _ = finished(process.returncode, tmp_path / "job")
+    assert (result["exit_code"], result["reason"]) == (code, reason), log
 
 
 def test_what_a_rank_leaves_behind_is_ended(tmp_path, run_job):

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from stubbed_jobs import finished, prepare
+from stubbed_jobs import change, finished, prepare
 
 from localcloud.tests.recorded import recorded
 
@@ -16,6 +16,8 @@ HEALTHY = {
     "nvidia-smi": 'for gpu in 0 1 2 3; do echo "$gpu, 0"; done',
     "fi_info": recorded("fi_info/efa-libfabric2.6.txt"),
 }
+# Whoever connects to 0.0.0.0 is connected to this machine; 127.0.0.1 is no address that a node could have.
+HERE = '#!/usr/bin/env bash\necho "0.0.0.0 STREAM $2"\n'
 ON_2 = '[ "$SLURMD_NODENAME" = train-2 ] && '
 
 
@@ -23,18 +25,17 @@ ON_2 = '[ "$SLURMD_NODENAME" = train-2 ] && '
 def run(tmp_path):
     """run(stubs={program: bash}, **keys of the spec) -> (exit code, result, log, folder)."""
 
-    def start(stubs=None, change=None, **keys):
+    def start(stubs=None, before=None, **keys):
         job = prepare(tmp_path, {}, {"command": ("echo", "started"), "preflight": "quick", "launcher": "srun"} | keys)
         for name, text in (HEALTHY | (stubs or {})).items():
             path = tmp_path / "stubs" / name
             path.write_text(f"#!/usr/bin/env bash\n{text}\n")
             path.chmod(0o755)
-        network = tmp_path / "job" / "network.sh"
-        network.write_text(network.read_text() + "\naddress_of() { echo 127.0.0.1; }\ninterface_of() { echo lo; }\n")
+        (tmp_path / "stubs" / "getent").write_text(HERE)
         expected = tmp_path / "job" / "preflight" / "expected.json"
         expected.write_text(json.dumps(json.loads(expected.read_text()) | {"mounts": ["/"]}))
-        if change:
-            change(tmp_path / "job")
+        if before:
+            before(tmp_path)
         process = subprocess.run(**job, timeout=60, check=False)
         return finished(process.returncode, tmp_path / "job")
 
@@ -117,12 +118,9 @@ def test_what_cannot_be_looked_at_costs_no_job(run, stubs, warning):
 def test_a_node_whose_task_dies_costs_no_job(run, tmp_path):
     broken = "import os\nif os.environ.get('SLURM_NODEID') == '1': raise SystemExit('no python here')\n"
     job = prepare(tmp_path, {}, {"command": ("echo", "started"), "preflight": "quick", "launcher": "srun"})
-    probe = tmp_path / "job" / "preflight" / "probe.py"
-    probe.write_text(
-        probe.read_text().replace("MEETING_S = 90.0", "MEETING_S = 1.0").replace("def main", f"{broken}\ndef main")
-    )
-    network = tmp_path / "job" / "network.sh"
-    network.write_text(network.read_text() + "\naddress_of() { echo 127.0.0.1; }\ninterface_of() { echo lo; }\n")
+    change(tmp_path, "preflight/probe.py", "MEETING_S = 90.0", "MEETING_S = 1.0")
+    change(tmp_path, "preflight/probe.py", "def main", f"{broken}\ndef main")
+    (tmp_path / "stubs" / "getent").write_text(HERE)
     process = subprocess.run(**job, timeout=60, check=False)
     code, result, log, _ = finished(process.returncode, tmp_path / "job")
     assert code == 0, log
@@ -196,7 +194,8 @@ def test_a_report_that_the_user_wants_in_the_log_is_read_there(run):
 
 
 def test_a_rank_in_a_smaller_world_is_refused(run):
-    alone = 'RANK=0 LOCAL_RANK=0 GROUP_RANK=$SLURM_NODEID WORLD_SIZE=1 exec bash "$GPUCLUSTER_JOB_DIR/rank.sh" true'
+    rank = 'exec /usr/bin/python3 -IS "$GPUCLUSTER_JOB_DIR/lib/gpucluster_job" rank true'
+    alone = f"RANK=0 LOCAL_RANK=0 GROUP_RANK=$SLURM_NODEID WORLD_SIZE=1 {rank}"
     code, result, log, _ = run(launcher="torchrun", stubs={"torchrun": alone})
     assert code == 1, log
     assert "this rank was told of a world of 1 ranks, expected 2 nodes x 2 ranks = 4" in result["reason"]
@@ -206,8 +205,8 @@ def test_a_rank_in_a_smaller_world_is_refused(run):
 def pretended(program: str):
     """Instead of the all-reduce, what it would print."""
 
-    def write(folder):
-        (folder / "preflight" / "allreduce.py").write_text(
+    def write(tmp_path):
+        (tmp_path / "job" / "lib" / "gpucluster_job" / "preflight" / "allreduce.py").write_text(
             f"import json, os, sys\nrank = os.environ['RANK']\n{program}\n"
         )
 
@@ -222,7 +221,7 @@ if rank == '0': print(json.dumps(told))
 
 @pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
 def test_full_measures_through_the_launcher_before_the_job_starts(run, launcher):
-    code, result, log, folder = run(launcher=launcher, preflight="full", change=pretended(TOLD))
+    code, result, log, folder = run(launcher=launcher, preflight="full", before=pretended(TOLD))
     assert code == 0, log
     assert log.count("] started") == 4
     assert said(log)[1].startswith("torch, nccl, 4 ranks: 3.5 GB/s bus bandwidth at 1 GiB; no published figure for")
@@ -232,19 +231,18 @@ def test_full_measures_through_the_launcher_before_the_job_starts(run, launcher)
 
 def test_full_says_which_rank_failed_and_does_not_start_the_job(run):
     program = "if rank == '3': raise RuntimeError('NCCL error: unhandled system error')"
-    code, result, log, _ = run(preflight="full", change=pretended(program))
+    code, result, log, _ = run(preflight="full", before=pretended(program))
     assert (code, result["failed_node"]) == (1, "train-2"), log
     assert "started" not in log
     assert result["reason"].endswith("failed on rank 3 (train-2): RuntimeError: NCCL error: unhandled system error")
 
 
 def test_full_says_that_an_all_reduce_hung(run):
-    def write(folder):
-        pretended("import time\nprint('waiting for the others', flush=True)\ntime.sleep(50)")(folder)
-        script = folder / "preflight.sh"
-        script.write_text(script.read_text().replace("timed 300", "timed 3"))
+    def write(tmp_path):
+        pretended("import time\nprint('waiting for the others', flush=True)\ntime.sleep(50)")(tmp_path)
+        change(tmp_path, "preflight/checks.py", "FULL_S = 300.0", "FULL_S = 3.0")
 
-    code, result, log, _ = run(preflight="full", change=write)
+    code, result, log, _ = run(preflight="full", before=write)
     assert code == 1 and "started" not in log, log
     assert "an all-reduce in the job's framework did not end in its five minutes: " in result["reason"]
 
@@ -254,8 +252,8 @@ def test_what_nccl_says_of_the_all_reduce_is_not_the_jobs(run):
     file = "os.environ.get('NCCL_DEBUG_FILE', '/dev/null').replace('%p', '!')"
     said = f"open({file}, 'w').write('{report}')"
     own = "echo 'h:1:1 [0] NCCL INFO Using network Socket' >${NCCL_DEBUG_FILE:-/dev/null}; sleep 3"
-    change = pretended(said + TOLD)
-    code, result, log, _ = run(preflight="full", change=change, command=("bash", "-c", own))
+    before = pretended(said + TOLD)
+    code, result, log, _ = run(preflight="full", before=before, command=("bash", "-c", own))
     assert code == 0, log
     assert result["nccl"]["networks"] == {"Socket": 4}
 

@@ -1,4 +1,4 @@
-# What NCCL and libfabric must be told on this instance type. Ranks read it (templates/job/rank.sh); a job's own value wins.
+# What NCCL and libfabric must be told on this instance type. Ranks read it (gpucluster_job/ranks/identity.py); a job's own value wins.
 step_job_environment() {
     local pair
     this_machine

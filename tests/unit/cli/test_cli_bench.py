@@ -95,7 +95,7 @@ def test_every_setting_is_run_and_compared(bench, tmp_path):
     ran = scripts(tmp_path)
     assert len(ran) == 2 * 2 * 2 * 3
     assert all("--seed 7" in text and "export GPUCLUSTER_SEED=7\n" in text for text in ran)
-    assert sum("--seed 7 --amp on)" in text for text in ran) == 12
+    assert sum("--seed 7 --amp on\n" in text for text in ran) == 12
     assert all("#SBATCH --no-requeue" in text for text in ran)
     told = json.loads(out.splitlines()[-1])
     ways = {(each["launcher"], each["variant"], each["nodes"]) for each in told["settings"]}

@@ -31,7 +31,7 @@ def test_dry_run_prints_the_script_alone(submit):
     code, out, err = submit("--nodes", "2", "--launcher", "srun", "--dry-run", "--", "python", "train.py", "--dry-run")
     assert (code, err) == (0, "")
     assert out.startswith("#!/usr/bin/env bash\n")
-    assert "COMMAND=(python train.py --dry-run)\n" in out
+    assert out.endswith("\n  -- python train.py --dry-run\n")
     assert subprocess.run(["bash", "-n"], input=out.encode(), check=False).returncode == 0
 
 
@@ -119,7 +119,7 @@ def test_emit_only_writes_the_folder(submit, tmp_path, monkeypatch):
     assert code == 0
     assert json.loads(out.splitlines()[-1])["folder"] == "job"
     assert (tmp_path / "job" / "code" / "train.py").read_text() == "print()\n"
-    assert "COMMAND=(python train.py)" in (tmp_path / "job" / "job.sbatch").read_text()
+    assert (tmp_path / "job" / "job.sbatch").read_text().endswith("\n  -- python train.py\n")
     assert not any("s3cret" in path.read_text() for path in (tmp_path / "job").rglob("*") if path.is_file())
     assert submit("--emit-only", "job", "--", "a")[0] == 2
 

@@ -43,7 +43,7 @@ def test_what_stands_behind_the_program_is_the_programs(submit, tmp_path, words,
     code, out, err = submit(*words)
     assert (code, err) == (0, "")
     assert f"#SBATCH --nodes={nodes}\n" in out
-    assert f"COMMAND=({command})\n" in out
+    assert out.endswith(f"\n  -- {command}\n")
 
 
 @pytest.mark.parametrize(

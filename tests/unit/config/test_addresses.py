@@ -41,7 +41,7 @@ def test_folders_are_not_in_s3() -> None:
 
 
 def test_nobody_else_takes_an_address_apart() -> None:
-    for folder in ("gpucluster", "gpucluster_train", "stacks", "bootstrap"):
+    for folder in ("gpucluster", "gpucluster_job", "gpucluster_train", "stacks", "bootstrap"):
         for path in (ROOT / folder).rglob("*.py"):
             if str(path.relative_to(ROOT)) not in HOMES:
                 assert not re.search(r"""(startswith|removeprefix)\(f?["']s3://["']""", path.read_text()), path

@@ -107,14 +107,10 @@ def test_what_its_folder_says():
         "train": {"source": "/fsx/x", "shard": "by-rank", "mode": "mount", "unpack": "none"},
         "val": {"source": "s3://data/sets", "shard": "none", "mode": "copy", "unpack": "none"},
     }
-    assert "channels.sh" in told
-    assert 'source "$GPUCLUSTER_JOB_DIR/channels.sh"\n' in told["job.sbatch"]
 
 
 def test_a_job_without_channels_has_nothing_of_them():
-    told = files({})
-    assert not {"channels.json", "channels.sh", "library.sh"} & told.keys()
-    assert "channels.sh" not in told["job.sbatch"]
+    assert "channels.json" not in files({})
 
 
 def test_its_container_sees_them():

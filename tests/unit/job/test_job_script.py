@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from gpucluster.config import loads
-from gpucluster.job import SbatchRequest, channels, container, load, preflight, ram
+from gpucluster.job import SbatchRequest, load
 from gpucluster.job.script import TEMPLATES, folder_name
-from gpucluster.launchers import DEFAULT, LAUNCHERS, VARIANTS
+from gpucluster.launchers import DEFAULT, LAUNCHERS, VARIANTS, LaunchRequest
+from gpucluster_job import launch
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "jobs"
@@ -120,21 +121,28 @@ def test_jobs_ask_their_node_for_the_role_that_s3_access_gives_them():
 def test_launchers_and_their_files_are_there():
     assert DEFAULT in LAUNCHERS
     forms = [*LAUNCHERS.values(), *VARIANTS.values()]
-    used = {launcher.template for launcher in forms} | {"sbatch.sh.j2"}
-    for launcher in forms:
-        used |= {name.partition(":")[0] for name in launcher.programs}
-    used |= {name.partition(":")[0] for name in (*preflight.PROGRAMS, *preflight.PROGRAMS_OF_FULL)}
-    assert used | {
-        "job.sh",
-        "network.sh",
-        "rank.sh",
-        "signal-ranks.sh",
-        "metrics.py",
-        ram.PROGRAM,
-        *container.PROGRAMS,
-        *channels.PROGRAMS,
-        "shard.sbatch",
-    } == {path.name for path in TEMPLATES.iterdir() if path.is_file()}
+    used = {name.partition(":")[0] for launcher in forms for name in launcher.programs}
+    used |= {"job.sbatch.j2", "in-container.sh", "shard.sbatch"}
+    assert used == {path.name for path in TEMPLATES.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("launcher", [*LAUNCHERS.values(), *VARIANTS.values()], ids=lambda each: each.name)
+def test_what_a_launch_line_asks_for_is_known_on_the_first_node(launcher, monkeypatch):
+    """Each of its {NAMES}; and it has no `--`, behind which the command comes."""
+    told = {
+        "GPUCLUSTER_NODES": "train-1 train-2", "RANKS_PER_NODE": "2", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "20077", "SLURM_CPUS_ON_NODE": "9", "SLURM_JOB_ID": "77",
+        "PATH": os.environ["PATH"], "PYTHONPATH": "/lib",
+    }  # fmt: skip
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CONTAINER_IMAGE", raising=False)
+    line = launcher.argv(LaunchRequest("/job", nodes=2, ranks_per_node=2, min_nodes=1, servers=2))
+    words = launch.argv(line, ["python", "train.py"])
+    left = [word for word in words if "{" in word]
+    assert "--" not in line
+    assert left == [launch.COMMAND] * line.count(launch.COMMAND)
+    assert words[-2:] == ["python", "train.py"]
 
 
 def test_two_folders_of_one_second_differ():

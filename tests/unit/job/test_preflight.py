@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import socket
-import sys
 import threading
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from gpucluster.config import loads
 from gpucluster.job import load, preflight
+from gpucluster_job.failures import Failure
+from gpucluster_job.preflight import bandwidth, judge, nccl, probe
 from localcloud.tests.recorded import record
-
-TEMPLATES = Path(__file__).parents[3] / "templates" / "job"
-
-
-def program(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"preflight_{name}", TEMPLATES / f"preflight_{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
-PROBE, JUDGE, NCCL, BANDWIDTH = map(program, ("probe", "judge", "nccl", "bandwidth"))
 
 EXPECTED: dict[str, Any] = {
     "level": "quick", "gpus": 8, "efa": "auto", "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"],
@@ -48,7 +33,7 @@ def report(number: int = 1, **changed: Any) -> dict[str, Any]:
 
 
 def judged(*reports: dict[str, Any], nodes: int = 2, **expected: Any) -> Any:
-    return JUDGE.judge(EXPECTED | expected, list(reports), [f"train-{number}" for number in range(1, nodes + 1)])
+    return judge.judge(EXPECTED | expected, list(reports), [f"train-{number}" for number in range(1, nodes + 1)])
 
 
 def test_healthy_nodes_have_nothing_to_say() -> None:
@@ -123,7 +108,7 @@ def test_a_single_node_needs_no_efa() -> None:
 
 def test_lines_that_are_no_report_are_passed_over() -> None:
     text = f"srun: job 7 queued\n{json.dumps(report(1))}\nTraceback\n" + json.dumps(report(2))[:-5]
-    assert [each["node"] for each in JUDGE.read(text)] == ["train-1"]
+    assert [each["node"] for each in judge.read(text)] == ["train-1"]
 
 
 def test_the_nodes_sum_over_tcp() -> None:
@@ -131,7 +116,7 @@ def test_the_nodes_sum_over_tcp() -> None:
         port = free.getsockname()[1]
     told: dict[int, Any] = {}
     nodes = [
-        threading.Thread(target=lambda index=index: told.update({index: PROBE.meet(index, 5, "127.0.0.1", port)}))
+        threading.Thread(target=lambda index=index: told.update({index: probe.meet(index, 5, "127.0.0.1", port)}))
         for index in range(5)
     ]
     for node in reversed(nodes):
@@ -156,45 +141,45 @@ def test_the_nodes_sum_over_tcp() -> None:
     ],
 )
 def test_an_efa_interface_counts_once(name: str, count: int) -> None:
-    assert PROBE.efa_interfaces((0, record(f"fi_info/{name}"))) == count
+    assert probe.efa_interfaces((0, record(f"fi_info/{name}"))) == count
 
 
 def test_gpus_as_nvidia_smi_lists_them() -> None:
-    assert PROBE.gpus((0, "0, 0\n1, 3\n")) == {"gpus": 2, "gpus_with_memory_errors": ["1"]}
-    assert PROBE.gpus((6, "No devices were found\n"))["gpus"] == 0
+    assert probe.gpus((0, "0, 0\n1, 3\n")) == {"gpus": 2, "gpus_with_memory_errors": ["1"]}
+    assert probe.gpus((6, "No devices were found\n"))["gpus"] == 0
     with pytest.raises(RuntimeError, match="exited with 9"):
-        PROBE.gpus((9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"))
+        probe.gpus((9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"))
 
 
-def nccl(*lines: str) -> str:
+def said(*lines: str) -> str:
     return "".join(f"ip-10-0-0-1:100:200 [0] NCCL INFO {line}\n" for line in lines)
 
 
 @pytest.mark.parametrize(
     ("text", "network", "interfaces"),
     [
-        (nccl("NET/OFI Selected Provider is efa (found 4 nics)", "Using network AWS Libfabric"), "efa", 4),
-        (nccl("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)", "Using network Libfabric"),
+        (said("NET/OFI Selected Provider is efa (found 4 nics)", "Using network AWS Libfabric"), "efa", 4),
+        (said("NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)", "Using network Libfabric"),
          "efa", 16),
-        (nccl("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)", "Using network AWS Libfabric"), "tcp", 2),
-        (nccl("NET/Plugin: Could not find: libnccl-net.so.", "NET/Socket : Using [0]ens5:10.0.0.1<0>",
+        (said("NET/OFI Selected Provider is tcp;ofi_rxm (found 2 nics)", "Using network AWS Libfabric"), "tcp", 2),
+        (said("NET/Plugin: Could not find: libnccl-net.so.", "NET/Socket : Using [0]ens5:10.0.0.1<0>",
               "Using network Socket"), "Socket", None),
-        (nccl("NET/Socket : Using [0]ens5:10.0.0.1<0>"), "Socket", None),
-        (nccl("Assigned NET plugin Libfabric to comm", "Using network Libfabric",
+        (said("NET/Socket : Using [0]ens5:10.0.0.1<0>"), "Socket", None),
+        (said("Assigned NET plugin Libfabric to comm", "Using network Libfabric",
               "NET/OFI Selected provider is efa, fabric is efa (found 1 nics)"), "efa", 1),
-        (nccl("NET/OFI Selected provider is efa (found 4 nics)", "Using network Libfabric", "Using network Socket"),
+        (said("NET/OFI Selected provider is efa (found 4 nics)", "Using network Libfabric", "Using network Socket"),
          "Socket", 4),
-        (nccl("cudaDriverVersion 13000"), None, None),
+        (said("cudaDriverVersion 13000"), None, None),
         ("", None, None),
     ],
 )  # fmt: skip
 def test_nccls_own_report(text: str, network: str | None, interfaces: int | None) -> None:
-    rank = NCCL.parse(text)
+    rank = nccl.parse(text)
     assert (rank.network, rank.interfaces) == (network, interfaces)
 
 
 def rank(network: str | None, interfaces: int | None = None) -> Any:
-    return NCCL.Rank(network, interfaces, None)
+    return nccl.Rank(network, interfaces, None)
 
 
 @pytest.mark.parametrize(
@@ -208,16 +193,16 @@ def rank(network: str | None, interfaces: int | None = None) -> Any:
     ],
 )
 def test_the_network_of_all_ranks(ranks: list, expected: dict, level: str, text: str) -> None:
-    found = NCCL.summary(dict(enumerate(ranks)))
-    got = NCCL.sentence(found, EXPECTED | expected)
+    found = nccl.summary(dict(enumerate(ranks)))
+    got = nccl.sentence(found, EXPECTED | expected)
     assert got[0] == level
     assert got[1].startswith(text)
 
 
 def test_a_job_without_nccl_has_no_network_to_tell_of(tmp_path: Path) -> None:
     (tmp_path / "rank-0.12.txt").write_text("")
-    (tmp_path / "rank-chief.12.txt").write_text(nccl("Using network Socket"))
-    assert NCCL.summary(NCCL.collect(tmp_path, None, 0)) is None
+    (tmp_path / "rank-chief.12.txt").write_text(said("Using network Socket"))
+    assert nccl.summary(nccl.collect(tmp_path, None, 0)) is None
 
 
 NCCL_TESTS = """
@@ -232,9 +217,17 @@ NCCL_TESTS = """
 
 
 def test_nccl_tests_table() -> None:
-    assert BANDWIDTH.nccl_tests(NCCL_TESTS) == {8: 0.0, 2**30: 76.79}
+    assert bandwidth.read_nccl_tests(NCCL_TESTS) == {8: 0.0, 2**30: 76.79}
     with pytest.raises(ValueError, match="wrong results at 1073741824 bytes"):
-        BANDWIDTH.nccl_tests(NCCL_TESTS.replace("76.79      0", "76.79      5"))
+        bandwidth.read_nccl_tests(NCCL_TESTS.replace("76.79      0", "76.79      5"))
+
+
+def test_of_ranks_that_failed_the_likeliest_cause_is_named() -> None:
+    failed = [Failure(2.0, 1, "3", "train-2", "RuntimeError: boom")]
+    assert bandwidth.failure("", 1, failed) == (
+        "train-2", "an all-reduce in the job's framework failed on rank 3 (train-2): RuntimeError: boom"
+    )  # fmt: skip
+    assert bandwidth.failure("a\nb\n", 7, [])[1].endswith("failed with exit code 7: b")
 
 
 PUBLISHED = {"gb_per_s": 76.8, "source": "somewhere"}
@@ -250,12 +243,10 @@ PUBLISHED = {"gb_per_s": 76.8, "source": "somewhere"}
         (9.0, None, "required", "lines", "9.0 GB/s bus bandwidth at 1 GiB; no published figure for this type and"),
     ],
 )
-def test_bandwidth_against_the_published(
-    tmp_path: Path, measured: float, published: Any, efa: str, key: str, text: str
-) -> None:
+def test_bandwidth_against_the_published(measured: float, published: Any, efa: str, key: str, text: str) -> None:
     told = {"framework": "torch, nccl", "ranks": 16, "bytes": 2**30, "busbw_gb_per_s": measured}
-    (tmp_path / "allreduce.txt").write_text(f"[0]<stdout>:[0 train-1] {json.dumps(told)}\n")
-    found = BANDWIDTH.judge(tmp_path, 0, EXPECTED | {"published": published, "efa": efa})
+    printed = f"[0]<stdout>:[0 train-1] {json.dumps(told)}\n"
+    found = bandwidth.judge(EXPECTED | {"published": published, "efa": efa}, 0, printed, "", [])
     assert [len(found[each]) for each in ("errors", "warnings", "lines")] == [
         int(each == key) for each in ("errors", "warnings", "lines")
     ]

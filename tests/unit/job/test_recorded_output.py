@@ -7,9 +7,9 @@ import re
 import pytest
 from gpucluster_node import slurm as node_slurm
 from gpucluster_node.lustre import hsm
-from test_preflight import NCCL, PROBE
 
 from gpucluster.head import slurm
+from gpucluster_job.preflight import nccl, probe
 from localcloud.tests.recorded import RECORDS, record
 
 
@@ -31,13 +31,13 @@ def test_every_record_says_what_printed_it_and_where_that_was_seen() -> None:
     ],
 )
 def test_the_network_that_nccl_took(name: str, network: str | None, interfaces: int | None, version: str) -> None:
-    rank = NCCL.parse(record(f"nccl/{name}"))
+    rank = nccl.parse(record(f"nccl/{name}"))
     assert (rank.network, rank.interfaces, rank.version) == (network, interfaces, version)
 
 
 def test_the_network_of_newer_plugins() -> None:
     blocks = record("nccl/p5-ofi1.17-1.20-selection.txt").split("\n\n")
-    found = [NCCL.parse(block) for block in blocks]
+    found = [nccl.parse(block) for block in blocks]
     assert [rank.interfaces for rank in found] == [32, 32, 32, 16, 1]
     assert [rank.network for rank in found] == ["efa", None, None, "efa", None]  # the excerpts leave the last lines out
 
@@ -50,7 +50,7 @@ def test_the_network_of_newer_plugins() -> None:
     ],
 )
 def test_gpus_that_nvidia_smi_lists(answer: tuple[int, str], count: int) -> None:
-    assert PROBE.gpus(answer)["gpus"] == count
+    assert probe.gpus(answer)["gpus"] == count
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_gpus_that_nvidia_smi_lists(answer: tuple[int, str], count: int) -> None
 )
 def test_nvidia_smi_that_fails_is_no_node_without_gpus(name: str, code: int, words: str) -> None:
     with pytest.raises(RuntimeError, match=words):
-        PROBE.gpus((code, record(f"nvidia-smi/{name}")))
+        probe.gpus((code, record(f"nvidia-smi/{name}")))
 
 
 def test_nodes_as_scontrol_shows_them() -> None:

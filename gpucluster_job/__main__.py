@@ -1,0 +1,34 @@
+"""`python3 -IS gpucluster_job VERB …`: each verb is a module with a `main(words) -> exit code`, imported when it is
+asked for."""
+
+import sys
+
+sys.path[0] = sys.path[0].rpartition("/")[0]  # the folder that this package is in, instead of the package
+
+MODULES = {
+    "job": "job",
+    "rank": "ranks.rank",
+    "mpi-rank": "ranks.rank",
+    "hosted-rank": "ranks.hosted",
+    "hosted-mpi-rank": "ranks.hosted",
+    "role": "roles.role",
+    "roles": "roles.steps",
+    "ports": "roles.ports",
+    "torchrun": "torchrun",
+    "mpi": "mpi",
+    "signal": "ranks.signals",
+    "library": "library",
+    "metrics": "metrics",
+    "probe": "preflight.probe",
+}
+
+
+def main() -> int:
+    from importlib import import_module
+
+    code: int = import_module("gpucluster_job." + MODULES[sys.argv[1]]).main(sys.argv[1:])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

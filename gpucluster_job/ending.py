@@ -1,0 +1,120 @@
+"""How the job ended: which rank failed and why; else the launcher's own words, or Slurm's for a job that it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from gpucluster_job import ourselves
+from gpucluster_job.log import say
+from gpucluster_job.settings import Settings
+
+METRICS_S = 10.0
+_STEPD = re.compile(
+    r"(?:\[launcher\] )?slurmstepd(?:-[^ :]+)?: error: \*\*\* .* CANCELLED AT [^ ]+ DUE TO ([A-Z ]*[A-Z])"
+)
+"""A line of slurmstepd's own: what programs print has their rank's label before it."""
+_STOPPED_BY = {
+    "NODE FAILURE": "lost a node",
+    "PREEMPTION": "preempted: a job that goes before it needs its nodes",
+    "JOB REQUEUE": "put back into the queue",
+    "TIME LIMIT": "stopped at its time limit",
+}
+EARLY_S = 5
+"""Slurm's own clock may be so much ahead."""
+
+
+@dataclass
+class Ending:
+    code: int = 1
+    label: str = ""
+    """The failed rank's."""
+    node: str = ""
+    reason: str = ""
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stop_reason(settings: Settings, log_start: int, lost_node: str | None) -> str:
+    """slurmstepd says in the log why it ends a job. srun knows the node that was lost."""
+    if lost_node:
+        return f"lost the node {lost_node}"
+    said = [match[1] for match in map(_STEPD.match, _this_run(settings.log, log_start)) if match]
+    if said and said[-1] in _STOPPED_BY:
+        return _STOPPED_BY[said[-1]]
+    ends_at = os.environ.get("SLURM_JOB_END_TIME", "")
+    if ends_at.isdigit() and time.time() >= int(ends_at) - EARLY_S:
+        return _STOPPED_BY["TIME LIMIT"]
+    return "cancelled"
+
+
+def _this_run(log: Path, start: int) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            file.seek(start)
+            return [line.decode(errors="replace") for line in file if b"slurmstepd" in line]
+    except OSError:
+        return []
+
+
+def runs_again(settings: Settings) -> bool:
+    """Whether Slurm has put it back into the queue, for a node that was lost or because somebody said so. It counts
+    the run that is to come at once; the job's state is still that of the run that ends."""
+    asked = ["scontrol", "--oneliner", "show", "job", settings.job_id]
+    try:
+        shown = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=10).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    match = re.search(rf"^JobId={settings.job_id} .* Restarts=(\d+) ", shown, re.MULTILINE)
+    return bool(match) and int(match[1]) > settings.runs_before  # type: ignore[index]
+
+
+def metrics(settings: Settings, log_start: int) -> dict[str, object]:
+    """A field of result.json, for a job that asked for it. An expression that takes too long costs the metrics, not the
+    result: hence a process of its own."""
+    expressions = settings.folder / "metrics.json"
+    if not expressions.exists():
+        return {}
+    argv = ourselves.words("metrics", str(expressions), str(settings.log), str(log_start))
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, timeout=METRICS_S, check=True)
+        return {"metrics": json.loads(done.stdout)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        print(f"warning: the metrics could not be read from the log: {error}", file=sys.stderr, flush=True)
+        return {"metrics": None}
+
+
+def write_result(
+    settings: Settings, ending: Ending, nodes: list[str], started_at: str, more: dict[str, object]
+) -> None:
+    """The file is there whole or not at all."""
+    result = {
+        "job_id": settings.job_id,
+        "exit_code": ending.code,
+        "launcher": settings.launcher,
+        "nodes": settings.nodes,
+        "world_size": settings.world_size,
+        "node_list": nodes,
+        "failed_rank": int(ending.label) if ending.label.isdigit() else ending.label or None,
+        "failed_node": ending.node or None,
+        "reason": ending.reason or None,
+        **more,
+        "started_at": started_at,
+        "ended_at": now(),
+    }
+    path = settings.result
+    partial = path.with_name("result.json.new")
+    try:
+        partial.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        say(f"error: {path} could not be written: {error}")

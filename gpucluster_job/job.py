@@ -1,0 +1,172 @@
+"""The job, on its first node: finds the nodes, runs the launcher, and leaves result.json however it ends.
+
+usage: job LAUNCH_LINE... -- COMMAND...
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import traceback
+from typing import Any
+
+from gpucluster_job import channels, failures, launch, make_containers, ourselves
+from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
+from gpucluster_job.log import LauncherOutput, say
+from gpucluster_job.network import NetworkError, Port, address_of
+from gpucluster_job.preflight.checks import Preflight
+from gpucluster_job.ram import Ram
+from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
+from gpucluster_job.runner import Runner, Stopped
+from gpucluster_job.settings import GaveUp, Settings, host_names
+from gpucluster_job.wakeup import handle
+
+STOPPED = 143
+"""As a shell has it for a program that SIGTERM ended."""
+NCCL_GRACE_S = 10.0
+
+
+def main(words: list[str]) -> int:
+    return Job(*split(words)).run()
+
+
+def split(words: list[str]) -> tuple[list[str], list[str]]:
+    """The launch line, which has no `--` of its own, and the command of the ranks."""
+    at = words.index("--")
+    return words[1:at], words[at + 1 :]
+
+
+class Job:
+    def __init__(self, line: list[str], command: list[str]) -> None:
+        self._line, self._command = line, command
+        self._settings, self._started_at = Settings.read(), now()
+        self._log_start = _size(str(self._settings.log))
+        self._runner, self._output = Runner(), LauncherOutput()
+        self._nodes: list[str] = []
+        self._server_nodes: list[str] = []
+        self._ending = Ending(code=0)
+        self._port: Port | None = None
+        self._failures = ""
+        self._preflight: Preflight | None = None
+        self._ram: Ram | None = None
+        self._settings.result.unlink(missing_ok=True)
+        handle((signal.SIGUSR1, signal.SIGUSR2), self._signal_ranks)
+
+    def run(self) -> int:
+        try:
+            self._phases()
+        except Stopped:
+            self._ending.code = STOPPED
+        except (GaveUp, NetworkError) as error:
+            self._ending = Ending(1, node=getattr(error, "node", ""), reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the job ends with a result, whatever happens
+            traceback.print_exc()
+            self._ending = Ending(1, reason=f"the job's own runtime failed: {type(error).__name__}: {error}")
+        return self._finish()
+
+    def _phases(self) -> None:
+        self._failures = failures.folder(f"run-{self._settings.runs_before}")
+        self._find_nodes()
+        self._preflight = Preflight(self._runner, self._settings, self._nodes)
+        self._preflight.quick()
+        self._ram = Ram(self._runner, self._settings, self._nodes)
+        self._ram.make()
+        channels.prepare(self._runner, self._settings, self._nodes)
+        make_containers.make(self._runner, self._settings)
+        self._preflight.full(self._line)
+        self._preflight.watch_nccl(self._log_start)
+        os.environ["GPUCLUSTER_FAILURES"] = str(self._failures)
+        argv = launch.argv(self._line, self._command)
+        tick = self._watch_nccl if self._preflight.nccl else None
+        self._ending.code = self._runner.run(argv, self._output.take, tick=tick)
+        self._ram.export(self._ending.code)
+
+    def _find_nodes(self) -> None:
+        settings, told = self._settings, os.environ
+        self._nodes = _found(told["SLURM_JOB_NODELIST"], settings.nodes, "nodes")
+        if settings.server_nodes:
+            several = told["SLURM_JOB_NODELIST_HET_GROUP_1"]
+            self._server_nodes = _found(several, settings.server_nodes, "nodes for servers")
+        told["GPUCLUSTER_NODES"] = " ".join(self._nodes)
+        told["MASTER_ADDR"] = address_of(self._nodes[0])
+        self._port = Port()
+        told["MASTER_PORT"], told["WORLD_SIZE"] = str(self._port.number), str(settings.world_size)
+
+    def _watch_nccl(self) -> float | None:
+        assert self._preflight and self._preflight.nccl
+        pause = self._preflight.nccl.look()
+        if self._preflight.nccl.error:
+            self._runner.end(NCCL_GRACE_S)
+        return pause
+
+    def _signal_ranks(self, number: int, frame: Any) -> None:
+        """Slurm tells this process alone, as `signal` of the job asks for. Of the job's other processes only the ranks'
+        programs hear of it."""
+        if not self._runner.runs(self._output.take):
+            return
+        name = signal.Signals(number).name
+        say(f"[launcher] the ranks get {name}: the time limit is near")
+        verb = ourselves.words("signal", name[len("SIG") :])
+        one = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--input=none"]
+        for node in self._nodes:
+            subprocess.Popen([*one, "--quiet", f"--nodelist={node}", *verb], stdin=subprocess.DEVNULL)
+
+    def _finish(self) -> int:
+        self._runner.ignore_signals()
+        stopped = self._runner.stopped
+        if stopped and not self._ending.code:
+            self._ending.code = STOPPED
+        found = self._finish_preflight()
+        if self._ram:
+            self._ram.let_go()
+        if self._ending.code:
+            self._explain()
+        if not (stopped and runs_again(self._settings)):
+            (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
+        more = {**metrics(self._settings, self._log_start), **found}
+        nodes = [*self._nodes, *self._server_nodes]
+        write_result(self._settings, self._ending, nodes, self._started_at, more)
+        return self._ending.code
+
+    def _finish_preflight(self) -> dict[str, object]:
+        """A job that ran without the network that it requires has failed."""
+        if not self._preflight:
+            return {}
+        nccl = self._preflight.nccl
+        if nccl:
+            nccl.finish()
+            if nccl.error and not self._runner.stopped:
+                self._ending = Ending(1, reason=nccl.error)
+        return self._preflight.result()
+
+    def _explain(self) -> None:
+        """Which rank failed, and why; the launcher's own end where no rank says."""
+        ending, failed = self._ending, failures.recorded(self._failures) if self._failures else []
+        if self._runner.stopped:
+            lost = self._output.words.lost_node
+            ending.reason = stop_reason(self._settings, self._log_start, lost)
+            ending.reason = self._ram.lost(ending.reason) if self._ram else ending.reason
+        elif not ending.reason and failed:
+            first = failed[0]
+            ending.code, ending.label, ending.node = first.code, first.label, first.node
+            ending.reason = first.reason
+            say(f"error: {first.who} on {first.node} exited with {first.code}: {first.reason}")
+            return
+        elif not ending.reason:
+            ending.reason = f"{self._settings.launcher} exited with {ending.code}: {self._output.words.last}"
+        say(f"error: {ending.reason}")
+
+
+def _found(node_list: str, expected: int, what: str) -> list[str]:
+    nodes = host_names(node_list)
+    if len(nodes) != expected:
+        raise GaveUp(f"the job has {len(nodes)} {what} ({' '.join(nodes) or 'none'}), expected {expected}")
+    return nodes
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,47 @@
+"""The launch line of job.sbatch, with what only the job's first node knows in the place of `{NAMES}`."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Callable, Sequence
+
+from gpucluster_job import containers
+from gpucluster_job.network import interface_of
+
+COMMAND, CONTAINER = "{COMMAND}", "{CONTAINER}"
+_NAME = re.compile(r"\{([A-Z_]+)\}")
+
+
+def facts() -> dict[str, Callable[[], str]]:
+    """Worked out where a line asks for them. Other names are variables of the environment."""
+    told = os.environ
+    nodes, ranks = told["GPUCLUSTER_NODES"].split(), int(told["RANKS_PER_NODE"])
+    return {
+        "HOSTS": lambda: ",".join(f"{node}:{ranks}" for node in nodes),
+        "FIRST_NODE": lambda: nodes[0],
+        "INTERFACE": lambda: interface_of(told["MASTER_ADDR"]),
+        "CPUS_PER_RANK": lambda: str(max(1, int(told["SLURM_CPUS_ON_NODE"]) // ranks)),
+    }
+
+
+def fill_in(line: Sequence[str]) -> list[str]:
+    known = facts()
+    words: list[str] = []
+    for word in line:
+        if word == CONTAINER:
+            words += containers.options()
+        elif word == COMMAND:
+            words.append(word)
+        else:
+            words.append(_NAME.sub(lambda match: _value(known, match[1]), word))
+    return words
+
+
+def _value(known: dict[str, Callable[[], str]], name: str) -> str:
+    return known[name]() if name in known else os.environ[name]
+
+
+def argv(line: Sequence[str], command: Sequence[str]) -> list[str]:
+    """With the command of the ranks behind it. A line that says {COMMAND} places it itself: what it starts is ours."""
+    return [*fill_in(line), *(["--"] if COMMAND in line else []), *command]

@@ -1,0 +1,31 @@
+"""Runs a module of gpucluster_train as a program, in the node's own Python, which has boto3: `library MODULE
+[WORD...]`.
+
+Nothing of the job's code or environment is in its way, but for the job's own keys for S3, where it brings some.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gpucluster_job import ourselves
+
+
+def words(module: str, *more: str) -> list[str]:
+    return ourselves.words("library", module, *more)
+
+
+def main(given: list[str]) -> int:
+    from gpucluster_job.exports import assignments
+
+    _, module, *more = given
+    python = ourselves.words("")[0]
+    environment = {
+        **os.environ,
+        **dict(assignments(f"{ourselves.folder()}/secrets.sh")),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    for name in ("PYTHONPATH", "PYTHONHOME"):
+        environment.pop(name, None)
+    os.chdir(f"{ourselves.folder()}/lib")
+    os.execve(python, [python, "-s", "-m", f"gpucluster_train.{module}", *more], environment)

@@ -1,0 +1,34 @@
+"""The job's container on each node, once, before any rank: ranks that start together would all fetch the image."""
+
+from __future__ import annotations
+
+import time
+
+from gpucluster_job import containers
+from gpucluster_job.log import Lines, say
+from gpucluster_job.runner import Runner
+from gpucluster_job.settings import GaveUp, Settings, plural
+
+
+def make(runner: Runner, settings: Settings) -> None:
+    """Raises GaveUp, or Stopped."""
+    image = containers.image()
+    if not image:
+        return
+    began = time.monotonic()
+    said: list[str] = []
+
+    def take(lines: list[bytes]) -> None:
+        said.extend(line.decode(errors="replace") for line in lines)
+
+    argv = [*settings.everywhere(f"--container-image={image}"), *containers.options(), "true"]
+    if runner.phase(argv, Lines(take)) == 0:
+        say(f"[container] {image} is on {plural(settings.nodes, 'node')} ({time.monotonic() - began:.0f} s)")
+        return
+    for line in said:
+        say(f"[container] {line}")
+    others = [line for line in said if not (line.startswith("srun: error: ") and "task" in line)]
+    last = others[-1] if others else "it printed nothing"
+    if "unrecognized option" in last:
+        raise GaveUp("the nodes have no pyxis, which a job with a container_image needs")
+    raise GaveUp(f"the container image {image} could not be started on the nodes: {last}")

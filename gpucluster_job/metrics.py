@@ -1,0 +1,73 @@
+"""What the log says of the job's metrics, as JSON: `metrics EXPRESSIONS.json LOG BYTES`, at the end of a job.
+
+A value is read from each line that a metric's expression matches, from the lowest rank whose lines match it: ranks
+mostly print the same. Lines before BYTES are of an earlier run of the job.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Iterable, Iterator
+
+LABEL = re.compile(r"\[(\d+|chief) [^\]]+\] (.*)", re.DOTALL)
+CHIEF = -1
+"""Before all ranks: it speaks for them, where there is one."""
+KEPT = 1000
+"""How many of a metric's values are kept, the last ones; first, least and greatest are of all."""
+
+
+def main(words: list[str]) -> int:
+    _, expressions, log, skipped_bytes = words
+    with open(expressions, encoding="utf-8") as file:
+        patterns = {name: re.compile(text) for name, text in json.load(file).items()}
+    with open(log, "rb") as lines:
+        lines.seek(int(skipped_bytes))
+        values = read(patterns, (line.decode(errors="replace").rstrip("\n") for line in lines))
+    print(json.dumps({name: summary(found) for name, found in values.items()}))
+    return 0
+
+
+def read(patterns: dict[str, re.Pattern[str]], lines: Iterable[str]) -> dict[str, list[float]]:
+    by_rank: dict[str, dict[int, list[float]]] = {name: {} for name in patterns}
+    for rank, line in labelled(lines):
+        for name, pattern in patterns.items():
+            value = number(pattern, line)
+            if value is not None:
+                by_rank[name].setdefault(rank, []).append(value)
+    return {name: ranks[min(ranks)] if ranks else [] for name, ranks in by_rank.items()}
+
+
+def labelled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    found = (match for match in map(LABEL.fullmatch, lines) if match)
+    return ((CHIEF if match[1] == "chief" else int(match[1]), match[2]) for match in found)
+
+
+def number(pattern: re.Pattern[str], line: str) -> float | None:
+    """`1,234.5` is a number to people; what is none in the place of a value is passed over."""
+    match = pattern.search(line)
+    try:
+        return float(match[1].replace(",", "")) if match and match[1] else None
+    except ValueError:
+        return None
+
+
+def summary(values: list[float]) -> dict[str, object]:
+    """A loss that became NaN is counted, and is null where it is the last: JSON has no such number."""
+    finite = [value for value in values if math.isfinite(value)]
+    kept = values[-KEPT:]
+    return {
+        "count": len(values),
+        "not_finite": len(values) - len(finite),
+        "last": json_number(values[-1]) if values else None,
+        "min": min(finite, default=None),
+        "max": max(finite, default=None),
+        "median": statistics.median(finite) if finite else None,
+        "values": [json_number(value) for value in kept],
+    }
+
+
+def json_number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,112 @@
+"""Who is where, as the other nodes see it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+from pathlib import Path
+from typing import IO
+
+FIRST_PORT, LAST_PORT, TRIES = 20000, 29999, 100
+
+
+class NetworkError(RuntimeError):
+    """Its text says what was looked for, and where."""
+
+
+def address_of(node: str) -> str:
+    """In the cluster's network. Some images map a host's own name to 127.0.1.1: Slurm knows better then."""
+    found = [line.split()[0] for line in _output(["getent", "ahostsv4", node]).splitlines() if line.strip()]
+    address = next((each for each in found if not each.startswith("127.")), "") or _slurms_address(node)
+    if not address or address.startswith("127."):
+        raise NetworkError(f"the name {node} leads to no address in the cluster's network (got '{address}')")
+    return address
+
+
+def _slurms_address(node: str) -> str:
+    match = re.search(r" NodeAddr=([0-9.]+) ", _output(["scontrol", "show", "node", "--oneliner", node]))
+    return match[1] if match else ""
+
+
+def interface_of(address: str) -> str:
+    """The one of this node that has the address."""
+    interface = _shown(address)[0] if shutil.which("ip") else interface_by_route(address)
+    if not interface:
+        raise NetworkError(f"no network interface of {socket.gethostname()} has the address {address}")
+    return interface
+
+
+def network_of(address: str) -> str:
+    """Of this node's own address, its network as CIDR: 10.0.0.17/24. "" where no interface has it."""
+    return _shown(address)[1]
+
+
+def _shown(address: str) -> tuple[str, str]:
+    words = _output(["ip", "-oneline", "-4", "address", "show", "to", address]).split()
+    return (words[1], words[3]) if len(words) > 3 else ("", "")
+
+
+def interface_by_route(address: str) -> str:
+    """Images mostly lack `ip`. By the kernel's table of routes: the interface whose own network the address is in."""
+    (number,) = struct.unpack("=I", socket.inet_aton(address))
+    for line in Path("/proc/net/route").read_text().splitlines()[1:]:
+        name, destination, *_, mask, _, _, _ = line.split()
+        if int(mask, 16) and number & int(mask, 16) == int(destination, 16):
+            return name
+    return ""
+
+
+def _output(argv: list[str]) -> str:
+    """ "" where the program fails, or is not there."""
+    try:
+        return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+    except OSError:
+        return ""
+
+
+class Port:
+    """A port of this node that is the job's as long as this lives.
+
+    The first free one from the job's own place in 20000-29999. That range is below Linux's ephemeral ports (32768 and
+    up), which any connection may hold, and above Slurm's own. Two jobs on one node start at the same place only if
+    their ids differ by a multiple of 10000; and a job keeps the lock file of its port open until it ends, so that
+    another cannot choose the port between our looking and our listening.
+    """
+
+    def __init__(self) -> None:
+        port = FIRST_PORT + int(os.environ["SLURM_JOB_ID"]) % (LAST_PORT + 1 - FIRST_PORT)
+        for _ in range(TRIES):
+            lock = _locked(f"/tmp/gpucluster-port-{port}")
+            if lock and not _in_use(port):
+                self.number, self._lock = port, lock
+                return
+            port = FIRST_PORT if port == LAST_PORT else port + 1
+        raise NetworkError(f"no free port on {socket.gethostname()} among the {TRIES} before {port}")
+
+
+def _locked(path: str) -> IO[bytes] | None:
+    """The file of another user's job cannot be opened, or is locked."""
+    import fcntl
+
+    try:
+        lock = open(path, "wb")  # noqa: SIM115 - it stays open
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None
+    return lock
+
+
+def _in_use(port: int) -> bool:
+    """Whether a program listens there; connections that have ended do not count, hence SO_REUSEADDR."""
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("", port))
+            trial.listen()
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,120 @@
+"""What `preflight: full` measured, held against what was published for the instance type."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Sequence
+
+from gpucluster_job.failures import Failure
+from gpucluster_job.preflight.judge import Conclusion
+from gpucluster_job.runner import TIMED_OUT
+
+SLOW, BROKEN = 0.7, 0.25
+"""Of the published figure: below, the nodes are worth a look; below, this is not the network that was paid for."""
+SIZE = 2**30
+"""That published figures are compared at: at smaller sizes versions of NCCL differ twofold."""
+
+_LAUNCHERS_LABEL = re.compile(r"^\[(?:\d+,)?\d+\]<std(?:out|err)>: ?", re.MULTILINE)
+_ROW = re.compile(r"^ *(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)")
+_LABEL = re.compile(r"^\[0 [^]]+\] (\{.*\})$")
+
+
+def read_nccl_tests(text: str) -> dict[int, float]:
+    """Bytes -> bus bandwidth out of place, GB/s. Raises ValueError where a result was wrong."""
+    rows = [match for match in map(_ROW.match, text.splitlines()) if match]
+    if wrong := [row[1] for row in rows if row[5] not in ("0", "N/A")]:
+        raise ValueError(f"nccl-tests: wrong results at {', '.join(wrong)} bytes")
+    return {int(row[1]): float(row[4]) for row in rows}
+
+
+def framework(text: str) -> dict[str, Any] | None:
+    """Of an all-reduce that went well, what rank 0 told."""
+    found = [match[1] for match in map(_LABEL.match, text.splitlines()) if match]
+    return dict(json.loads(found[-1])) if found else None
+
+
+def failure(text: str, code: int, failed: Sequence[Failure]) -> tuple[str, str]:
+    """Node, and the first rank's last words."""
+    said = "an all-reduce in the job's framework"
+    if failed:
+        rank = failed[0]
+        return rank.node, f"{said} failed on rank {rank.label} ({rank.node}): {rank.reason}"
+    last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
+    if code == TIMED_OUT:
+        return "", f"{said} did not end in its five minutes: {last}"
+    return "", f"{said} failed with exit code {code}: {last}"
+
+
+def verdict(measured: float, published: dict[str, Any] | None) -> tuple[str, str]:
+    """(level, words). No figure for this number of nodes: bus bandwidth does not carry over from another."""
+    if published is None:
+        return "", f"{measured:.1f} GB/s bus bandwidth at 1 GiB; no published figure for this type and number of nodes"
+    share = measured / published["gb_per_s"]
+    words = f"{measured:.1f} GB/s bus bandwidth at 1 GiB, {share:.0%} of the published {published['gb_per_s']:g} GB/s"
+    if share >= SLOW:
+        return "", words
+    return ("broken" if share < BROKEN else "slow"), f"{words} ({published['source']}), expected {SLOW:.0%}"
+
+
+def conclude(
+    expected: dict[str, Any], code: int, all_reduce: str, nccl_tests: str, failed: Sequence[Failure]
+) -> Conclusion:
+    """`code`, `all_reduce`: how the framework's own ended and what it printed. `failed`: its ranks, the likeliest
+    first."""
+    found = judge(expected, code, all_reduce, nccl_tests, failed)
+    marks = (("error: ", "errors"), ("warning: ", "warnings"), ("", "lines"))
+    lines = [f"{mark}{text}" for mark, key in marks for text in found[key]]
+    report = {key: found[key] for key in ("errors", "warnings", "measured")}
+    return Conclusion(lines, report, (found["node"], found["errors"][0]) if found["errors"] else None)
+
+
+def judge(
+    expected: dict[str, Any], code: int, all_reduce: str, nccl_tests: str, failed: Sequence[Failure]
+) -> dict[str, Any]:
+    """errors, warnings, lines for the log, measured; and the node of the first error."""
+    found: dict[str, Any] = {"errors": [], "warnings": [], "lines": [], "measured": {}, "node": ""}
+    text = _LAUNCHERS_LABEL.sub("", all_reduce)
+    told = framework(text)
+    if code:
+        found["node"], reason = failure(text, code, failed)
+        found["errors"].append(reason)
+    elif told and "skipped" in told:
+        found["warnings"].append(f"no all-reduce was made: {told['skipped']}")
+    elif told:
+        found["measured"]["framework"] = told
+        _compare(found, f"{told['framework']}, {told['ranks']} ranks", _speed(told), expected)
+    _nccl_tests(found, _LAUNCHERS_LABEL.sub("", nccl_tests), expected)
+    return found
+
+
+def _speed(told: dict[str, Any]) -> float | None:
+    return told["busbw_gb_per_s"] if told.get("bytes") == SIZE else None
+
+
+def _nccl_tests(found: dict[str, Any], text: str, expected: dict[str, Any]) -> None:
+    if not text:
+        return
+    try:
+        speeds = read_nccl_tests(text)
+    except ValueError as error:
+        found["errors"].append(str(error))
+        return
+    if not speeds:
+        found["warnings"].append(f"nccl-tests told no result: {text.strip().splitlines()[-1]}")
+    found["measured"]["nccl_tests_gb_per_s"] = speeds
+    if SIZE in speeds:
+        _compare(found, "nccl-tests", speeds[SIZE], expected)
+
+
+def _compare(found: dict[str, Any], who: str, speed: float | None, expected: dict[str, Any]) -> None:
+    if speed is None:
+        found["lines"].append(f"{who}: the sum is right")
+        return
+    level, words = verdict(speed, expected["published"])
+    if level == "broken" and expected["efa"] == "required":
+        found["errors"].append(f"{who}: {words}; the job has efa: required")
+    elif level:
+        found["warnings"].append(f"{who}: {words}; two nodes at a time, `--sbatch-args=--nodelist=…` finds a slow one")
+    else:
+        found["lines"].append(f"{who}: {words}")

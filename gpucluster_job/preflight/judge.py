@@ -1,0 +1,177 @@
+"""Whether the job may start: what every node saw (`probe`), held against what the cluster file promises.
+
+Only what is proven to be wrong is an error. What could not be looked at, or need not hurt, is a warning.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Dict
+
+CLOCK_S = 1.0
+"""Clocks further apart than this mix up logs and expire credentials; NTP keeps them within milliseconds."""
+REPLACE = "`sudo scontrol update nodename={} state=power_down_asap reason=preflight` on the head node replaces the node"
+
+Report = Dict[str, Any]
+
+
+@dataclass
+class Verdict:
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    """Node ("" where it is no single node's), and what is wrong there."""
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    summary: str = ""
+
+    def error(self, node: str, text: str, then: str = "") -> None:
+        self.errors.append((node, f"{text}: {then}" if then else text))
+
+    def warn(self, node: str, text: str, then: str = "") -> None:
+        self.warnings.append((node, f"{text}: {then}" if then else text))
+
+
+def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Verdict:
+    verdict = Verdict()
+    told = {report["node"]: report for report in reports}
+    by_node = {node: told[node] for node in nodes if node in told}
+    for node in nodes:
+        if node not in by_node:
+            verdict.warn(node, f"{node} could not be looked at", "its task gave no answer; the job goes on")
+    for node, report in by_node.items():
+        _gpus(verdict, expected, node, report)
+        _efa(verdict, expected, node, report, len(nodes))
+        _files(verdict, node, report)
+        _clock(verdict, node, report)
+    if len(nodes) > 1:
+        _sum(verdict, by_node, nodes)
+    verdict.summary = summary(expected, list(by_node.values()), len(nodes))
+    return verdict
+
+
+def _gpus(verdict: Verdict, expected: Report, node: str, report: Report) -> None:
+    wanted, got, error = expected["gpus"], report.get("gpus"), report["errors"].get("gpus")
+    if not wanted:
+        return
+    if got is None:
+        verdict.warn(node, f"the GPUs of {node} could not be counted ({error})", REPLACE.format(node))
+    elif got < wanted:
+        verdict.error(node, f"{node} has {got} of the {wanted} GPUs that the job asks for", REPLACE.format(node))
+    for gpu in report.get("gpus_with_memory_errors", []):
+        verdict.warn(node, f"GPU {gpu} of {node} has uncorrected memory errors", REPLACE.format(node))
+
+
+def _efa(verdict: Verdict, expected: Report, node: str, report: Report, nodes: int) -> None:
+    required, wanted = expected["efa"] == "required", efa_wanted(expected, report)
+    if not wanted or (nodes == 1 and not required):
+        return
+    got, error = report.get("efa_interfaces"), report["errors"].get("efa_interfaces")
+    found = f"could not be counted ({error})" if got is None else f"are {got}, expected {wanted}"
+    if got is not None and got >= wanted:
+        return
+    if required and got is not None:
+        verdict.error(
+            node, f"the EFA interfaces of {node} {found}, and the job has efa: required", REPLACE.format(node)
+        )
+    else:
+        verdict.warn(node, f"the EFA interfaces of {node} {found}", "NCCL may go over TCP, which is many times slower")
+
+
+def efa_wanted(expected: Report, report: Report) -> int:
+    """Of the node's own type where it tells it; else what every type of the partition has."""
+    by_type: dict[str, int] = expected["efa_interfaces"]
+    return by_type.get(report.get("type") or "", min(by_type.values(), default=0))
+
+
+def _files(verdict: Verdict, node: str, report: Report) -> None:
+    if not report.get("writable"):
+        text = f"{node} cannot write to the job's folder ({report['errors'].get('writable')})"
+        verdict.warn(node, text, "what the ranks there write, checkpoints for one, may be lost; is the disk full?")
+    for mount in report.get("mounts") or []:
+        verdict.warn(node, f"nothing is mounted on {mount} of {node}", REPLACE.format(node))
+
+
+def _clock(verdict: Verdict, node: str, report: Report) -> None:
+    offset, error = report.get("clock_offset_s"), report.get("clock_error_s", 0.0)
+    if offset is not None and abs(offset) - error > CLOCK_S:
+        text = f"the clock of {node} is {offset:+.1f} s off the first node's"
+        verdict.warn(node, text, f"`chronyc tracking` on {node} says why")
+
+
+def _sum(verdict: Verdict, by_node: dict[str, Report], nodes: list[str]) -> None:
+    """Proven only between nodes that both told what happened."""
+    total = sum(range(1, len(nodes) + 1))
+    first = by_node.get(nodes[0])
+    failed = {node: report["errors"]["sum"] for node, report in by_node.items() if "sum" in report["errors"]}
+    for node, report in by_node.items():
+        if report.get("sum") not in (None, total):
+            verdict.error(node, f"a sum over the nodes is {report['sum']:g} on {node}, expected {total}")
+    listened = nodes[0] in failed and failed[nodes[0]].startswith("TimeoutError")
+    apart = [node for node in failed if listened and node != nodes[0] and "no connection" in failed[node]]
+    if first is None or len(by_node) < len(nodes):
+        if failed:
+            verdict.warn("", "no sum over the nodes, because not all of them took part")
+    elif apart:
+        verdict.error(
+            apart[0],
+            f"{', '.join(apart)} cannot reach {nodes[0]} ({failed[apart[0]]})",
+            "nodes of one partition must reach each other on every port: look at the security group and at the host's"
+            " firewall",
+        )
+    else:
+        for node, error in failed.items():
+            verdict.warn(node, f"no sum over the nodes on {node} ({error})")
+
+
+def summary(expected: Report, reports: list[Report], nodes: int) -> str:
+    parts = [f"{nodes} node{'s' * (nodes > 1)}"]
+    if expected["gpus"]:
+        parts.append(f"{_span(report.get('gpus') for report in reports)} GPUs each")
+    if any(efa_wanted(expected, report) for report in reports) and nodes > 1:
+        parts.append(f"{_span(report.get('efa_interfaces') for report in reports)} EFA interfaces each")
+    offsets = [abs(report["clock_offset_s"]) for report in reports if report.get("clock_offset_s") is not None]
+    if len(offsets) > 1:
+        parts.append(f"clocks within {max(offsets) * 1000:.0f} ms")
+    if nodes > 1 and len(reports) == nodes and all(report.get("sum") is not None for report in reports):
+        parts.append("they reach each other")
+    return ", ".join(parts)
+
+
+def _span(counts: Any) -> str:
+    seen = sorted({count for count in counts if count is not None})
+    return "-".join(map(str, dict.fromkeys((seen[0], seen[-1])))) if seen else "unknown"
+
+
+def read(text: str) -> list[Report]:
+    """Lines that are no report are Slurm's, or a traceback's."""
+    lines = (line for line in text.splitlines() if line.startswith('{"node"'))
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    lines: list[str]
+    """For the log."""
+    report: Report
+    """For result.json."""
+    failure: tuple[str, str] | None
+    """Node ("" where it is no single node's) and reason, where the job must not start."""
+
+
+def conclude(expected: Report, said: str, nodes: list[str], seconds: float) -> Conclusion:
+    """`said`: what the nodes' probes have printed."""
+    reports = read(said)
+    verdict = judge(expected, reports, nodes)
+    findings = (("error", verdict.errors), ("warning", verdict.warnings))
+    lines = [f"{level}: {text}" for level, found in findings for _, text in found]
+    if len(reports) < len(nodes):
+        lines += [f"  {line}" for line in said.splitlines()[-5:] if not line.startswith("{")]
+    texts = {f"{level}s": [text for _, text in found] for level, found in findings}
+    report = {"level": expected["level"], "seconds": round(seconds, 2), **texts}
+    first = verdict.errors[0] if verdict.errors else None
+    return Conclusion([*lines, f"{verdict.summary} ({seconds:.1f} s)"], report, first)
+
+
+def joined(report: Report, more: Report) -> Report:
+    """Two reports of one preflight: what the second one found comes behind."""
+    both = {key: [*report[key], *more[key]] for key in ("errors", "warnings")}
+    return {**report, **more, **both}

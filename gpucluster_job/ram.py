@@ -1,0 +1,106 @@
+"""A job whose nodes carry a file system in their memory: made and filled before the command starts, watched while it
+runs, written back when it ends. What the job cannot do any more, because it was stopped, Slurm's epilog does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+
+from gpucluster_job.log import Lines, say
+from gpucluster_job.runner import Runner
+from gpucluster_job.settings import GaveUp, Settings, plural
+
+PROGRAM = "/opt/gpucluster/bin/job-ram"
+_SLURMS = re.compile(r"(srun|slurmstepd-[^ ]+): ")
+_ERROR = re.compile(r"error: ([^ :]+): (.*)")
+
+
+class Ram:
+    def __init__(self, runner: Runner, settings: Settings, nodes: list[str]) -> None:
+        self._runner, self._settings, self._nodes = runner, settings, nodes
+        self._mount, self._folder = os.environ.get("GPUCLUSTER_RAM", ""), settings.folder / "ram"
+        self._made = False
+        self._watcher: subprocess.Popen[bytes] | None = None
+
+    def make(self) -> None:
+        """Raises GaveUp, or Stopped."""
+        if not self._mount:
+            return
+        began, settings = time.monotonic(), self._settings
+        self._folder.mkdir(exist_ok=True)
+        for name in ("lost", "exported"):
+            (self._folder / name).unlink(missing_ok=True)
+        if settings.runs_before:
+            lost = f"what the last one had in {self._mount} alone is gone"
+            say(f"[ram] run {settings.runs_before + 1} of this job: {lost}; it is made anew")
+        told = [settings.job_id, str(settings.folder)]
+        self._do("made", "sudo", "-n", PROGRAM, "serve", *told, *self._nodes)
+        self._do("filled", "bash", "-c", 'sudo -n "$0" mount && "$0" fill', PROGRAM)
+        self._made = True
+        on = plural(settings.nodes, "node")
+        say(f"[ram] {self._mount} is in the memory of {on} ({time.monotonic() - began:.0f} s)")
+        self._watcher = subprocess.Popen([PROGRAM, "watch", *told, str(os.getpid()), *self._nodes])
+
+    def _do(self, what: str, *command: str) -> None:
+        code, node, reason = self._on_nodes(*command)
+        self._runner.check()
+        if code:
+            raise GaveUp(f"{self._mount} could not be {what}: {reason}", node)
+
+    def _on_nodes(self, *command: str) -> tuple[int, str, str]:
+        """Once on each node; the first that fails ends the others. Its exit code, the node's name and its reason."""
+        said: list[str] = []
+
+        def take(lines: list[bytes]) -> None:
+            for line in (each.decode(errors="replace") for each in lines):
+                said.append(line)
+                if not _SLURMS.match(line):
+                    say(f"[ram] {line}")
+
+        argv = self._settings.everywhere("--kill-on-bad-exit=1")
+        code = self._runner.run([*argv, *command], Lines(take))
+        error = next(filter(None, map(_ERROR.fullmatch, said)), None)
+        if error:
+            return code, error[1], error[2]
+        return code, "", said[-1] if said else "no node said why"
+
+    def export(self, code: int) -> None:
+        """At the job's own end, whatever its exit code. Raises GaveUp where its results did not get out of memory, and
+        nothing else has failed. A job that is stopped has no time left: the epilog does it."""
+        if not self._made:
+            return
+        self.let_go()
+        if self._runner.stopped:
+            return
+        if not os.environ.get("GPUCLUSTER_RAM_EXPORT"):
+            left = "the cluster file names no place to export to"
+            say(f"[ram] {self._mount} ends with the job, and what is in it: {left}")
+            return
+        failed, node, why = self._on_nodes(PROGRAM, "export")
+        if not failed:
+            (self._folder / "exported").touch()
+            return
+        reason = f"{self._mount} was not written back: {why}"
+        if not code:
+            raise GaveUp(reason, node)
+        say(f"error: {reason}")
+
+    def let_go(self) -> None:
+        """Else the watcher takes the job's end for the loss of a node, and has it run again."""
+        if self._watcher:
+            self._watcher.terminate()
+
+    def lost(self, reason: str) -> str:
+        """Why the job was stopped, where that was the loss of a part; what else that reason means."""
+        if not self._made:
+            return reason
+        try:
+            lost = (self._folder / "lost").read_text().strip()
+        except FileNotFoundError:
+            lost = ""
+        if lost:
+            return f"lost {lost} and its part of {self._mount}; what was there alone is gone"
+        return f"{reason}; what was in {self._mount} alone is gone" if reason.startswith("lost the node ") else reason

@@ -1,0 +1,120 @@
+"""Who a rank is, and what its program finds in its environment."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from gpucluster_job import library, ourselves
+from gpucluster_job.exports import assignments
+from gpucluster_job.node import NODE_VARIABLES, scratch_folder
+
+
+class Refused(RuntimeError):
+    """Why a rank does not start its program."""
+
+
+class Identity(NamedTuple):
+    label: str
+    """The rank's number; of a process that is no rank: what it is."""
+    node: str
+    is_rank: bool = True
+    reads_data: bool = True
+
+
+def identify(verb: str) -> Identity:
+    """Of a rank, as the launcher's own variables say; ours are set in our environment. Raises Refused."""
+    if verb == "mpi-rank":
+        number_by_nodes()
+    return Identity(own_variables()["RANK"], this_node())
+
+
+def own_variables() -> os._Environ[str]:
+    """Our environment, with our names for what the launcher says under its own. Raises Refused."""
+    told = os.environ
+    for ours, theirs in (pair.split("=") for pair in told["GPUCLUSTER_RANK_VARIABLES"].split()):
+        if theirs not in told:
+            raise Refused(f"{told['GPUCLUSTER_LAUNCHER']} has not set {theirs} for this rank")
+        told[ours] = told[theirs]
+    return told
+
+
+def number_by_nodes() -> None:
+    """Open MPI numbers ranks node by node, and does not say which node a rank is on: horovodrun hands every rank the
+    first node's environment, and so SLURMD_NODENAME too."""
+    number = int(os.environ["OMPI_COMM_WORLD_RANK"]) // int(os.environ["RANKS_PER_NODE"])
+    os.environ["NODE_RANK"] = str(number)
+    os.environ["GPUCLUSTER_NODE"] = os.environ["GPUCLUSTER_NODES"].split()[number]
+
+
+def this_node() -> str:
+    """By its name in Slurm."""
+    return os.environ.get("GPUCLUSTER_NODE") or os.uname().nodename.partition(".")[0]
+
+
+def prepare(identity: Identity) -> dict[str, str]:
+    """The program's environment. Raises Refused."""
+    told = os.environ
+    told["GPUCLUSTER_NODE"], told["PWD"] = identity.node, os.getcwd()
+    told["PATH"] = ":".join(each for each in told["PATH"].split(":") if each != f"{ourselves.folder()}/bin")
+    for name, value in assignments(NODE_VARIABLES):
+        told.setdefault(name, value)
+    if int(told["NUM_NODES"]) > 1:
+        use_own_interface(identity.node)
+    scratch = f"{scratch_folder()}/jobs/{told.get('SLURM_JOB_ID', 'none')}"
+    if os.path.isdir(scratch):
+        told["GPUCLUSTER_SCRATCH"] = scratch
+    if identity.is_rank:
+        check_world()
+    if identity.reads_data and os.path.isdir(f"{ourselves.folder()}/channels"):
+        told.update(lists_of_shards())
+    report_network(identity.label)
+    own = [pair for name in ("env.sh", "secrets.sh") for pair in assignments(f"{ourselves.folder()}/{name}")]
+    return {**told, **dict(own)}
+
+
+def use_own_interface(node: str) -> None:
+    """Each node names its own: they need not be called the same on every type of the partition."""
+    from gpucluster_job.network import NetworkError, address_of, interface_of
+
+    try:
+        interface = interface_of(address_of(node))
+    except NetworkError as error:
+        raise Refused(str(error)) from None
+    if not os.environ.get("GLOO_SOCKET_IFNAME"):
+        os.environ["GLOO_SOCKET_IFNAME"] = interface
+    if os.environ.get("HOROVOD_GLOO_IFACE"):
+        os.environ["HOROVOD_GLOO_IFACE"] = os.environ["NCCL_SOCKET_IFNAME"] = interface
+
+
+def check_world() -> None:
+    """A launcher that loses sight of some ranks starts each as a world of its own, and each trains alone. A job that
+    may lose nodes has no fixed size."""
+    told = os.environ
+    nodes, ranks, world = told["NUM_NODES"], told["RANKS_PER_NODE"], told["WORLD_SIZE"]
+    expected = int(nodes) * int(ranks)
+    if told.get("GPUCLUSTER_PREFLIGHT", "off") != "off" and not told.get("MIN_NODES") and int(world) != expected:
+        raise Refused(
+            f"this rank was told of a world of {world} ranks, expected {nodes} nodes x {ranks} ranks = {expected}; "
+            "--preflight off skips this check"
+        )
+
+
+def lists_of_shards() -> dict[str, str]:
+    """Which are this rank's, by the variable that names each channel's list."""
+    import subprocess
+
+    argv = library.words("channels", "--write-lists")
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    lines: list[str] = done.stdout.splitlines()
+    if done.returncode:
+        raise Refused(f"its channels cannot be told: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    pairs = (line.split(" ", 1) for line in lines if " " in line)
+    return {f"GPUCLUSTER_CHANNEL_{name.upper()}": path for name, path in pairs if os.path.isfile(path)}
+
+
+def report_network(label: str) -> None:
+    """NCCL says in a file which network it took. A report that the user asked for goes where they want it."""
+    told, place = os.environ, f"{ourselves.folder()}/nccl"
+    if os.path.isdir(place) and not told.get("NCCL_DEBUG") and not told.get("NCCL_DEBUG_FILE"):
+        told.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT", NCCL_DEBUG_FILE=f"{place}/rank-{label}.%p.txt")

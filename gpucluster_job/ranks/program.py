@@ -1,0 +1,183 @@
+"""A rank's program: started in a session of its own, its lines labelled, ended for certain with all that it started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, Mapping, NoReturn
+
+from gpucluster_job.ranks.kernel import end_with_parent
+from gpucluster_job.wakeup import Wakeup, handle
+
+GRACE_S = 5
+"""Between SIGTERM and SIGKILL; and for output of what has left the program's session, once the program has ended."""
+KEPT = 60
+"""Of the last lines, to say why it ended."""
+AT_ONCE = 4096
+"""Bytes that ranks may write to one pipe without mixing their lines: PIPE_BUF."""
+STDIN, STDOUT = 0, 1
+
+
+class Lines:
+    """Labels each line. Progress bars end theirs with a carriage return; a last line without an end is given one."""
+
+    def __init__(self, label: str) -> None:
+        self._label, self._rest = label.encode(), b""
+        self.last: deque[bytes] = deque(maxlen=KEPT)
+
+    def take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._print(lines)
+
+    def end(self) -> None:
+        self._print([self._rest] if self._rest else [])
+        self._rest = b""
+
+    def _print(self, lines: list[bytes]) -> None:
+        self.last.extend(lines)
+        together = b""
+        for line in lines:
+            labelled = self._label + line + b"\n"
+            if together and len(together) + len(labelled) > AT_ONCE:
+                _write(together)
+                together = b""
+            together += labelled
+        if together:
+            _write(together)
+
+
+def _write(data: bytes) -> None:
+    """A launcher that has died reads no more: what it would have printed is lost, and the program is told by other
+    means."""
+    import select
+
+    while data:
+        try:
+            data = data[os.write(STDOUT, data) :]
+        except BlockingIOError:
+            select.select([], [STDOUT], [])
+        except BrokenPipeError:
+            return
+
+
+class _Abandoned(Exception):
+    """Nobody reads what is left of the output."""
+
+
+class Program:
+    def __init__(self, command: list[str], environment: Mapping[str, str], label: str) -> None:
+        self._command, self._environment, self._lines = command, environment, Lines(label)
+        self._pid: int | None = None
+        self._code: int | None = None
+        self.stopped = self.let_go = False
+        self.ended_at = 0.0
+
+    def last_lines(self) -> list[str]:
+        return [line.decode(errors="replace") for line in self._lines.last]
+
+    def run(self, *, leashed: bool) -> int:
+        """Its exit code, as a shell has it."""
+        wakeup = Wakeup()
+        handle((signal.SIGTERM, signal.SIGINT), self._stop)
+        handle((signal.SIGALRM,), self._time_is_up)
+        # For the program alone (signals.py). Slurm can be told to send them to every process of a job.
+        handle((signal.SIGUSR1, signal.SIGUSR2), signal.SIG_IGN)  # type: ignore[arg-type]
+        output, write = os.pipe2(os.O_CLOEXEC)
+        self._pid = _fork(self._command, self._environment, write)
+        os.close(write)
+        if self.stopped:
+            self._signal(signal.SIGTERM)
+        with suppress(_Abandoned):
+            self._attend(wakeup, output, leashed)
+            self._lines.end()
+        signal.alarm(0)
+        assert self._code is not None
+        return self._code
+
+    def _attend(self, wakeup: Wakeup, output: int, leashed: bool) -> None:
+        watched = [output] + ([STDIN] if leashed else [])
+        while self._code is None or output in watched:
+            for ready in wakeup.wait(watched, None):
+                data = os.read(ready, 2**16)
+                if ready == output:
+                    self._lines.take(data)
+                elif not data:
+                    self.let_go = True
+                    self._stop()
+                if not data:
+                    watched.remove(ready)
+            if self._code is None:
+                self._look()
+
+    def _look(self) -> None:
+        """Whether it has ended. What it has left behind is ended, too: it is still the group's only name."""
+        assert self._pid
+        if os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return
+        self.ended_at = time.time()
+        self._signal(signal.SIGKILL)
+        _, status = os.waitpid(self._pid, 0)
+        self._code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        signal.alarm(GRACE_S)
+
+    def _stop(self, number: int = 0, frame: Any = None) -> None:
+        if not self.stopped and self._code is None:
+            signal.alarm(GRACE_S)
+        self.stopped = True
+        if self._code is None:
+            self._signal(signal.SIGTERM)
+
+    def _time_is_up(self, number: int, frame: Any) -> None:
+        if self._code is not None:
+            raise _Abandoned
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        """To all that it has started. Just forked, it leads no group yet: its own number finds it then."""
+        if self._pid:
+            with suppress(ProcessLookupError):
+                try:
+                    os.killpg(self._pid, number)
+                except ProcessLookupError:
+                    os.kill(self._pid, number)
+
+
+def _fork(command: list[str], environment: Mapping[str, str], output: int) -> int:
+    """Signals wait until the program has handlers of its own, or none: ours must not run in its place."""
+    ours = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ours)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            for number in (*ours, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGALRM):
+                signal.signal(number, signal.SIG_DFL)
+            end_with_parent(signal.SIGKILL)
+            _become(command, dict(environment), output, before)
+        finally:
+            os._exit(126)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def _become(command: list[str], environment: dict[str, str], output: int, mask: Any) -> NoReturn:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    try:
+        os.execvpe(command[0], command, environment)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script without a first line that names its interpreter: as shells have it
+            import shutil
+
+            script = shutil.which(command[0], path=environment.get("PATH")) or command[0]
+            os.execvpe("bash", ["bash", script, *command[1:]], environment)
+        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        os.write(2, f"{command[0]}: {'not found' if missing else os.strerror(error.errno or 0)}\n".encode())
+        os._exit(127 if missing else 126)

@@ -1,0 +1,40 @@
+"""Gives a signal to the programs of this job's ranks on this node and, as Slurm does it, to nothing that those have
+started.
+
+usage: signal USR1
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Iterator
+
+from gpucluster_job import ourselves
+
+
+def main(words: list[str]) -> int:
+    number = signal.Signals[f"SIG{words[1]}"]
+    for program in programs(f"{ourselves.folder()}/lib/gpucluster_job"):
+        with suppress(ProcessLookupError):
+            os.kill(program, number)
+    return 0
+
+
+def programs(package: str) -> Iterator[int]:
+    """What ranks' processes have started: each leads a session of its own."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError):
+            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if is_rank(words, package):
+                children = map(int, (process / "task" / process.name / "children").read_text().split())
+                yield from (child for child in children if os.getsid(child) == child)
+
+
+def is_rank(words: list[str], package: str) -> bool:
+    """Servers and schedulers have nothing to do with it."""
+    if len(words) < 5 or words[1:3] != ["-IS", package]:
+        return False
+    return words[3] in ("rank", "mpi-rank") or (words[3] == "role" and words[4] in ("worker", "chief"))

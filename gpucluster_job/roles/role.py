@@ -1,0 +1,78 @@
+"""One process of a job whose processes have roles: `role worker|server|scheduler|chief leading|leashed COMMAND...`
+
+Tells it who it is. One that is leashed is ended when its input ends, and that is no failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Callable
+
+from gpucluster_job.ranks import rank
+from gpucluster_job.ranks.identity import Identity, Refused, own_variables, this_node
+
+
+def main(words: list[str]) -> int:
+    _, role, kind, *command = words
+    launcher, index = os.environ["GPUCLUSTER_LAUNCHER"], int(os.environ["SLURM_PROCID"])
+    os.environ["GPUCLUSTER_ROLE"] = role
+    is_chief = launcher == "tensorflow-mwms" and role == "chief"
+    if launcher == "tensorflow-mwms" and role == "worker" and index == 0:
+        return 0  # the first worker is the chief, a step of its own
+    try:
+        identity = worker(index) if role == "worker" or is_chief else other(role, index)
+        FRAMEWORKS[launcher.partition("-")[0]](role, index)
+    except Refused as refusal:
+        return rank.failed(Identity(role, this_node()), 1, str(refusal))
+    return rank.run(identity, command, leashed=kind == "leashed")
+
+
+def worker(index: int) -> Identity:
+    told = os.environ
+    told["RANK"], told["LOCAL_RANK"], told["NODE_RANK"] = str(index), told["SLURM_LOCALID"], told["SLURM_NODEID"]
+    share_gpus(int(told["LOCAL_RANK"]), int(told["GPUS_PER_NODE"]) // int(told["RANKS_PER_NODE"]))
+    return Identity(str(index), own_variables()["GPUCLUSTER_NODE"])
+
+
+def share_gpus(local_rank: int, share: int) -> None:
+    """Ranks that share a node share out its GPUs: frameworks take all that they see."""
+    told = os.environ
+    if int(told["RANKS_PER_NODE"]) > 1 and share:
+        usual = ",".join(map(str, range(int(told["GPUS_PER_NODE"]))))
+        every = (told.get("CUDA_VISIBLE_DEVICES") or usual).split(",")
+        told["CUDA_VISIBLE_DEVICES"] = ",".join(every[local_rank * share : (local_rank + 1) * share])
+
+
+def other(role: str, index: int) -> Identity:
+    """Beside a worker, nothing else must hold GPU memory. Server nodes without GPUs have an environment of their
+    own."""
+    told, label = os.environ, role
+    if role == "server":
+        label = f"server-{index}"
+        if told.get("GPUCLUSTER_SERVER_PATH"):
+            told["PATH"] = f"{told['GPUCLUSTER_SERVER_PATH']}:{told['PATH']}"
+    told["GPUCLUSTER_LABEL"], told["CUDA_VISIBLE_DEVICES"] = label, ""
+    return Identity(label, own_variables()["GPUCLUSTER_NODE"], is_rank=False, reads_data=role == "chief")
+
+
+def tell_mxnet(role: str, index: int) -> None:
+    from gpucluster_job.network import NetworkError, address_of
+
+    try:
+        os.environ["DMLC_NODE_HOST"] = address_of(os.environ["SLURMD_NODENAME"])
+    except NetworkError as error:
+        raise Refused(str(error)) from None
+    os.environ["DMLC_ROLE"] = role
+    os.environ.pop("PORT", None)  # ps-lite would listen there, every process of the job
+
+
+def tell_tensorflow(role: str, index: int) -> None:
+    kind = "ps" if role == "server" else role
+    if role == "chief" and os.environ["GPUCLUSTER_LAUNCHER"] == "tensorflow-mwms":
+        kind = "worker"
+    cluster = json.loads(os.environ.pop("TF_CLUSTER"))
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
+
+
+FRAMEWORKS: dict[str, Callable[[str, int], None]] = {"mxnet": tell_mxnet, "tensorflow": tell_tensorflow}

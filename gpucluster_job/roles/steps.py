@@ -1,0 +1,120 @@
+"""For jobs whose processes have different roles, each role a Slurm step: started here, on the job's first node.
+
+usage: roles GRACE_S (leashed|leading STEP... ;)... -- COMMAND..., where a step's {COMMAND} stands for the command
+
+Servers never end by themselves, and a lost process leaves the others waiting for ever. So the job ends with its leading
+step, or with the first step that fails. All other steps read from one pipe, the leash, and end when it is let go: by
+us, or by the kernel if we are killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, List, Tuple
+
+from gpucluster_job import ourselves
+from gpucluster_job.launch import COMMAND
+from gpucluster_job.roles import tensorflow
+from gpucluster_job.wakeup import Wakeup, handle
+
+END_OF_STEP = ";"
+LET_GO_S = 9.0
+"""How long steps have to end once the leash is let go: programs have 5 s of it."""
+Step = Tuple[bool, List[str]]
+"""Whether it leads, and its words."""
+
+
+def main(words: list[str]) -> int:
+    at = words.index("--")
+    roles = Roles()
+    if os.environ["GPUCLUSTER_LAUNCHER"].startswith("tensorflow"):
+        try:
+            os.environ["TF_CLUSTER"] = tensorflow.describe(roles)
+        except tensorflow.NoPorts as error:
+            print(f"error: {error}", file=sys.stderr)
+            roles.end(0.0)
+            return 1
+    for leads, step in steps(words[2:at], words[at + 1 :]):
+        roles.start(step, leads=leads)
+    return roles.supervise(float(words[1]))
+
+
+def steps(words: list[str], command: list[str]) -> list[Step]:
+    found: list[Step] = []
+    while words:
+        at = words.index(END_OF_STEP)
+        kind, step, words = words[0], words[1:at], words[at + 1 :]
+        where = step.index(COMMAND) if COMMAND in step else len(step)
+        found.append((kind == "leading", [*step[:where], *(command if COMMAND in step else []), *step[where + 1 :]]))
+    return found
+
+
+class Roles:
+    def __init__(self) -> None:
+        self._wakeup = Wakeup()
+        self._leashed, self._leash = os.pipe2(os.O_CLOEXEC)
+        self._steps: list[subprocess.Popen[bytes]] = []
+        self._leader: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        handle((signal.SIGTERM, signal.SIGINT), self._stop)
+
+    def start(self, step: list[str], *, leads: bool) -> None:
+        """`leads`: the job ends with it."""
+        self._steps.append(subprocess.Popen(step, stdin=subprocess.DEVNULL if leads else self._leashed))
+        if leads:
+            self._leader = self._steps[-1]
+            if self._stopped:
+                self._leader.terminate()
+
+    def hold_ports(self, count: int, nodes: int, *options: str) -> subprocess.Popen[bytes]:
+        """A step that reserves ports on each node for as long as the job lasts, and says which: one line for each
+        node."""
+        step = ["srun", "--overlap", "--overcommit", "--cpu-bind=none", *options]
+        step += [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", *ourselves.words("ports", str(count))]
+        return subprocess.Popen(step, stdin=self._leashed, stdout=subprocess.PIPE)
+
+    def supervise(self, grace_s: float) -> int:
+        """The leading step's exit code, or that of the step that failed. What is left then has `grace_s` to end by
+        itself."""
+        code: int | None = None
+        while code is None:
+            code = self._ended()
+            if code is None:
+                self._wakeup.wait([], None)
+        self.end(0.0 if code else grace_s)
+        return code
+
+    def _ended(self) -> int | None:
+        for step in self._steps:
+            code = step.poll()
+            if code is not None and (code or step is self._leader):
+                return code if code >= 0 else 128 - code
+        return None
+
+    def end(self, grace_s: float) -> None:
+        self._wait(grace_s)
+        self._let_go()
+        self._wait(LET_GO_S)
+        for step in self._steps:
+            step.kill()
+            step.wait()
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while any(step.poll() is None for step in self._steps) and time.monotonic() < until:
+            self._wakeup.wait([], max(0.0, until - time.monotonic()))
+
+    def _stop(self, number: int, frame: Any) -> None:
+        self._stopped = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._leash >= 0:
+            os.close(self._leash)
+            self._leash = -1
+        if self._leader:
+            self._leader.terminate()

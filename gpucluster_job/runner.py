@@ -1,0 +1,134 @@
+"""What the job runs on its first node, one command after the other, and how it is ended when the job is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import Any, Callable, Mapping, Optional
+
+from gpucluster_job.wakeup import Wakeup, handle
+
+Take = Callable[[bytes], None]
+Tick = Callable[[], Optional[float]]
+
+LAUNCHER_GRACE_S = 7.0
+"""scancel and the time limit: ranks have 5 s to end (ranks/), the launcher has 7, and Slurm kills what is left
+after 10 (KillWait in slurm.conf). The time between is for the result."""
+LEFT_S = 5.0
+"""For output, once a command has ended: a process that it left behind may hold the pipe open, and is not waited for."""
+TIMED_OUT = 124
+
+
+class Stopped(Exception):
+    """The job is to end, and had not started its launcher."""
+
+
+class Runner:
+    def __init__(self) -> None:
+        self.stopped = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._taking: Take | None = None
+        self._wakeup = Wakeup()
+        handle((signal.SIGTERM, signal.SIGINT), self._stop)
+        handle((signal.SIGALRM,), self._kill)
+
+    def run(
+        self,
+        argv: list[str],
+        take: Take,
+        *,
+        limit_s: float | None = None,
+        tick: Tick | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> int:
+        """The command's exit code, as a shell has it. `take` is given its output, b"" at the end. `tick` is called
+        again after as many seconds as it says.
+
+        Raises Stopped where the job was ended before the command was started.
+        """
+        self.check()
+        try:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+            )
+        except OSError as error:
+            take(f"{argv[0]}: {'not found' if isinstance(error, FileNotFoundError) else error.strerror}\n".encode())
+            take(b"")
+            return 127 if isinstance(error, FileNotFoundError) else 126
+        self._process, self._taking = process, take
+        if self.stopped:
+            self._stop()
+        until = time.monotonic() + limit_s if limit_s else None
+        timed_out = self._attend(process, take, until, tick)
+        self._process = None
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        code = process.wait()
+        return TIMED_OUT if timed_out else code if code >= 0 else 128 - code
+
+    def phase(self, argv: list[str], take: Take, **more: Any) -> int:
+        """As `run`, of what comes before the launcher. Raises Stopped also where the job was ended meanwhile."""
+        code = self.run(argv, take, **more)
+        self.check()
+        return code
+
+    def check(self) -> None:
+        if self.stopped:
+            raise Stopped
+
+    def runs(self, take: Take) -> bool:
+        """Whether the command that gives its output to `take` is running."""
+        return self._process is not None and self._taking == take
+
+    def end(self, grace_s: float) -> None:
+        """Ends the running command."""
+        if self._process:
+            self._process.terminate()
+            signal.setitimer(signal.ITIMER_REAL, grace_s)
+
+    def ignore_signals(self) -> None:
+        """The result is being written, and the job ends by itself."""
+        handle((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2), signal.SIG_IGN)  # type: ignore[arg-type]
+
+    def _attend(self, process: subprocess.Popen[bytes], take: Take, until: float | None, tick: Tick | None) -> bool:
+        """Until it has ended and all of its output is read. Whether it was ended at its limit."""
+        assert process.stdout
+        watched, ended, timed_out, next_tick = [process.stdout.fileno()], False, False, 0.0
+        while True:
+            now = time.monotonic()
+            if not ended and process.poll() is not None:
+                ended, tick, until = True, None, now + (1.0 if self.stopped else LEFT_S)
+            if ended and (not watched or (until and now >= until)):
+                break
+            if until and now >= until:
+                timed_out, until = True, None
+                self.end(LEFT_S)
+            if tick and now >= next_tick:
+                pause = tick()
+                tick, next_tick = (tick if pause else None), now + (pause or 0.0)
+            self._read(process, watched, [until, next_tick if tick else None], take)
+        take(b"")
+        process.stdout.close()
+        return timed_out
+
+    def _read(
+        self, process: subprocess.Popen[bytes], watched: list[int], wakes: list[float | None], take: Take
+    ) -> None:
+        first = min((each for each in wakes if each), default=None)
+        for each in self._wakeup.wait(watched, None if first is None else max(0.0, first - time.monotonic())):
+            data = os.read(each, 2**16)
+            if data:
+                take(data)
+            else:
+                watched.remove(each)
+
+    def _stop(self, number: int = 0, frame: Any = None) -> None:
+        self.stopped = True
+        self.end(LAUNCHER_GRACE_S)
+
+    def _kill(self, number: int, frame: Any) -> None:
+        if self._process:
+            with suppress(ProcessLookupError):
+                self._process.kill()

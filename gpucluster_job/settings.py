@@ -1,0 +1,77 @@
+"""What job.sbatch tells of the job, and where its files are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class GaveUp(Exception):
+    """The job does not start its command, or has failed for a reason of its own."""
+
+    def __init__(self, reason: str, node: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.node = reason, node
+
+
+@dataclass(frozen=True)
+class Settings:
+    folder: Path
+    job_id: str
+    launcher: str
+    nodes: int
+    gpus_per_node: int
+    ranks_per_node: int
+    server_nodes: int
+    has_roles: bool
+    preflight: str
+    runs_before: int
+    """How often Slurm has put the job back into the queue."""
+
+    @classmethod
+    def read(cls) -> Settings:
+        told = os.environ
+        return cls(
+            folder=Path(told["GPUCLUSTER_JOB_DIR"]),
+            job_id=told["SLURM_JOB_ID"],
+            launcher=told["GPUCLUSTER_LAUNCHER"],
+            nodes=int(told["NUM_NODES"]),
+            gpus_per_node=int(told["GPUS_PER_NODE"]),
+            ranks_per_node=int(told["RANKS_PER_NODE"]),
+            server_nodes=int(told.get("NUM_SERVER_NODES") or 0),
+            has_roles="NUM_SERVERS" in told,
+            preflight=told["GPUCLUSTER_PREFLIGHT"],
+            runs_before=int(told.get("SLURM_RESTART_COUNT") or 0),
+        )
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result.json"
+
+    def everywhere(self, *options: str) -> list[str]:
+        """Of a step with one task on each node, beside whatever else the job runs there."""
+        nodes = [f"--nodes={self.nodes}", f"--ntasks={self.nodes}", "--ntasks-per-node=1", "--cpu-bind=none"]
+        return ["srun", "--overlap", *nodes, "--input=none", *options]
+
+
+def host_names(node_list: str) -> list[str]:
+    """`train-[1-2]` as Slurm reads it."""
+    asked = ["scontrol", "show", "hostnames", node_list]
+    try:
+        return subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False).stdout.split()
+    except OSError:
+        return []
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Started in a job's container: `in-container.sh rank COMMAND...` becomes `python3 gpucluster_job rank COMMAND...`. An image that
+# has no Python of 3.8 or newer runs its ranks all the same, by the lines below: their last words are then in the log alone.
+set -uo pipefail
+
+if python3 -ISc 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
+  exec python3 -IS "$GPUCLUSTER_JOB_DIR/lib/gpucluster_job" "$@"
+fi
+case $1 in rank) ;; *) echo "error: the image has no python3 (3.8 or newer), which this launcher needs in it" >&2; exit 1 ;; esac
+shift
+
+for pair in $GPUCLUSTER_RANK_VARIABLES; do
+  from=${pair#*=}
+  export "${pair%%=*}=${!from}"
+done
+label="$RANK ${GPUCLUSTER_NODE:-$(hostname --short)}"
+
+# The program leads a session of its own, so that all that it started ends with it.
+stopped=''
+trap 'stopped=1; kill -TERM -- "-$program" 2>/dev/null; { sleep 5; kill -KILL -- "-$program" 2>/dev/null; } &' TERM INT
+# shellcheck disable=SC2016
+setsid bash -c 'for file in /etc/gpucluster/job-environment.sh "$GPUCLUSTER_JOB_DIR"/{env,secrets}.sh; do
+  [ ! -e "$file" ] || source "$file"
+done
+exec -- "$@"' bash "$@" > >(trap '' TERM INT; exec sed -u "s/^/[$label] /") 2>&1 </dev/null &
+program=$!
+wait "$program"
+code=$?
+while kill -0 "$program" 2>/dev/null; do wait "$program"; code=$?; done
+kill -KILL -- "-$program" 2>/dev/null
+[ "$code" -eq 0 ] || [ -n "$stopped" ] || printf '{"at": %s, "code": %d, "label": "%s", "node": "%s", "reason": "%s"}\n' "$(date +%s.%N)" "$code" \
+  "${label% *}" "${label#* }" "its last lines are in the log: the image has no python3" >"$GPUCLUSTER_FAILURES/${label/ /-}-$$.json"
+exit "$code"

@@ -1,0 +1,168 @@
+"""What of gpucluster_job needs no process: reading files and lines, who is named, what is put into a launch line."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpucluster_job import failures, launch, log, mpi, network
+from gpucluster_job.exports import assignments
+from gpucluster_job.failures import Failure
+from gpucluster_job.ranks import signals
+from gpucluster_job.ranks.last_words import last_words, reason
+from gpucluster_job.ranks.program import Lines
+from gpucluster_job.roles import steps
+
+PACKAGE = Path(failures.__file__).parent
+
+
+def failure(at: float, label: str, why: str = "boom") -> Failure:
+    return Failure(at, 1, label, "train-1", why)
+
+
+def test_the_first_failure_that_no_peer_explains_is_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCLUSTER_JOB_DIR", str(tmp_path))
+    place = failures.folder("run-0")
+    monkeypatch.setenv("GPUCLUSTER_FAILURES", place)
+    reset, cause = "RuntimeError: Connection reset by peer", "ValueError: bad seed"
+    for each in (failure(1.0, "0", reset), failure(3.0, "2", "later"), failure(2.0, "server-1", cause)):
+        failures.record(each)
+    Path(place, ".4-train-1-9.json").write_text("{")  # one that is just being written
+    assert [each.label for each in failures.recorded(place)] == ["server-1", "2", "0"]
+    assert failures.recorded(failures.folder("run-0")) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "lines", "why"),
+    [
+        (1, ["a", "b", " "], "b"),
+        (1, ["Traceback (most recent call last):", "  File x", "ValueError: x", "noise"], "ValueError: x"),
+        (137, ["last"], "killed by SIGKILL, last line: last (the kernel does that when memory runs out)"),
+        (139, [], "killed by SIGSEGV"),
+        (255, ["sys.exit(-1)"], "sys.exit(-1)"),
+        (3, [], "it printed nothing"),
+    ],
+)
+def test_why_a_program_ended(code: int, lines: list[str], why: str) -> None:
+    assert reason(code, lines) == why
+
+
+def test_a_reason_is_one_line_of_bounded_length() -> None:
+    assert last_words(["a\tb" + "x" * 2000]) == "a b" + "x" * 997
+
+
+def printed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    written: list[bytes] = []
+    monkeypatch.setattr("gpucluster_job.ranks.program._write", written.append)
+    monkeypatch.setattr("gpucluster_job.log.write", written.append)
+    return written
+
+
+def test_lines_of_ranks_are_whole_whatever_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, lines = printed(monkeypatch), Lines("[0 n] ")
+    for piece in (b"one\ntw", b"o\r50%", b"\r\n", b"\xff end"):
+        lines.take(piece)
+    assert b"".join(written) == b"[0 n] one\n[0 n] two\n[0 n] 50%\n"
+    lines.end()
+    assert written[-1] == b"[0 n] \xff end\n"
+    assert list(lines.last) == [b"one", b"two", b"50%", b"\xff end"]
+
+
+def test_what_ranks_write_at_once_fits_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks of torchrun share one, and what is longer than PIPE_BUF may be mixed."""
+    written = printed(monkeypatch)
+    Lines("[0 n] ").take(b"x" * 99 + b"\n" + b"y" * 5000 + b"\n" + (b"z" * 99 + b"\n") * 100)
+    assert max(len(each) for each in written if b"y" not in each) <= 4096
+    assert b"".join(written).count(b"\n") == 102
+
+
+def test_whose_a_line_of_the_log_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, output = printed(monkeypatch), log.LauncherOutput()
+    output.take(
+        b"[0]<stdout>:[0 n] a\n[1,3]<stderr>: [3 m] b\n[server-0 p] c\n[x y] d\nsrun: error: Node failure on n\n"
+    )
+    output.take(b"last")
+    output.take(b"")
+    assert b"".join(written).decode().splitlines() == [
+        "[0 n] a", "[3 m] b", "[server-0 p] c", "[launcher] [x y] d", "[launcher] srun: error: Node failure on n",
+        "[launcher] last",
+    ]  # fmt: skip
+    assert (output.words.last, output.words.lost_node) == ("last", "n")
+
+
+def test_variables_are_read_as_a_shell_has_them(tmp_path: Path) -> None:
+    own, node = tmp_path / "env.sh", tmp_path / "node.sh"
+    own.write_bytes(b"export A='it'\"'\"'s \"$HOME\"\nexport B=2'\nexport B=\nexport C='50%\r\xff'\n")
+    node.write_text("[ -v FI_PROVIDER ] || export FI_PROVIDER=efa\n[ -v X ] || export X=a\\ b\n")
+    assert list(assignments(str(own))) == [("A", 'it\'s "$HOME"\nexport B=2'), ("B", ""), ("C", "50%\r\udcff")]
+    assert list(assignments(str(node))) == [("FI_PROVIDER", "efa"), ("X", "a b")]
+    assert list(assignments(str(tmp_path / "none.sh"))) == []
+
+
+@pytest.fixture
+def two_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"GPUCLUSTER_JOB_DIR": "/job", "GPUCLUSTER_NODES": "a b", "RANKS_PER_NODE": "4", "SLURM_CPUS_ON_NODE": "9"}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_words_of_the_command_are_never_filled_in(two_nodes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    line = ["x", "-H", "{HOSTS}", "--id={SLURM_JOB_ID}", "--cpus={CPUS_PER_RANK}", "{CONTAINER}"]
+    command = ["{HOSTS}", "--", "{COMMAND}"]
+    assert launch.argv(line, command) == ["x", "-H", "a:4,b:4", "--id=77", "--cpus=2", *command]
+
+
+def test_a_command_that_looks_like_a_step_is_none() -> None:
+    command = ["leading", ";", "{COMMAND}", "--"]
+    line = ["leashed", "srun", "serve", ";", "leading", "srun", "work", "{COMMAND}", ";"]
+    assert steps.steps(line, command) == [(False, ["srun", "serve"]), (True, ["srun", "work", *command])]
+
+
+def test_open_mpi_is_told_each_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.1"}
+    monkeypatch.setattr(mpi, "address_of", addresses.__getitem__)
+    assert mpi.hostfile(["a", "b"], "4") == "a slots=4\nb slots=4\n"
+    with pytest.raises(network.NetworkError, match=r"^a and c have the same address 10.0.0.1$"):
+        mpi.hostfile(["a", "b", "c"], "4")
+
+
+RANK = ["/usr/bin/python3", "-IS", "/job/lib/gpucluster_job"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ([*RANK, "rank", "python", ""], True),
+        (["python3", *RANK[1:], "mpi-rank", "python", ""], True),
+        ([*RANK, "role", "worker", "leading", "x", ""], True),
+        ([*RANK, "role", "server", "leashed", "x", ""], False),
+        ([*RANK, "job", "srun", *RANK, "rank", "x", ""], False),
+        (["python3", "-IS", "/other/lib/gpucluster_job", "rank", "x", ""], False),
+        (["srun", *RANK, "rank", "x", ""], False),
+    ],
+)
+def test_which_processes_stand_beside_ranks(words: list[str], found: bool) -> None:
+    assert signals.is_rank(words, "/job/lib/gpucluster_job") == found
+
+
+def test_every_module_is_python_3_8_and_imports_nothing_that_is_not_pythons_own() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text(), str(path), feature_version=(3, 8))
+        for node in ast.walk(tree):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in (each.partition(".")[0] for each in names if path.name != "allreduce.py"):
+                assert name in sys.stdlib_module_names or name == "gpucluster_job", f"{path}: {name}"
+
+
+def test_a_failure_is_plain_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCLUSTER_FAILURES", str(tmp_path))
+    failures.record(failure(1.5, "2", 'say "ünï"'))
+    (path,) = tmp_path.iterdir()
+    told = json.loads(path.read_text())
+    assert told == {"at": 1.5, "code": 1, "label": "2", "node": "train-1", "reason": 'say "ünï"'}
