@@ -14,7 +14,10 @@ PREFIX = "data/channels"
 
 
 def put_images(storage: Bed, source: Path) -> list[str]:
-    """What is in all images of a data set that `gpucluster data shard` has put into S3, where /fsx/data follows it."""
+    """What is in all images of a data set that `gpucluster data shard` has put into S3, where /fsx/data follows it.
+
+    Tests of two files call it on one cluster: from the same source, the second finds the data set complete.
+    """
     for number in range(SAMPLES):
         path = source / "train" / f"class-{number % 3}" / f"image-{number:03d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +32,7 @@ def put_images(storage: Bed, source: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def images(storage: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return put_images(storage, tmp_path_factory.mktemp("images"))
+    return put_images(storage, tmp_path_factory.getbasetemp() / "images-of-channels")
 
 
 def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, images: list[str]) -> None:

@@ -21,7 +21,7 @@ RANKS, EPOCHS = 4, 3
 
 @pytest.fixture(scope="module")
 def images(storage: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return put_images(storage, tmp_path_factory.mktemp("images"))
+    return put_images(storage, tmp_path_factory.getbasetemp() / "images-of-channels")
 
 
 def reads(storage: Bed, pattern: str) -> dict[tuple[str, ...], list[str]]:
