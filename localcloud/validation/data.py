@@ -109,9 +109,12 @@ def family(given: Parameters, region: str) -> None:
 
 @rule("rds", "CreateDBInstance")
 def same_family(given: Parameters, region: str) -> None:
+    """Without a group of its own an instance has the default one of its version."""
     held = rds_backends[ACCOUNT_ID][region].db_parameter_groups.get(str(given.get("DBParameterGroupName")))
+    if held is None:
+        return
     engine, version = str(given["Engine"]), str(given.get("EngineVersion") or "")
-    wanted = str(getattr(held, "family", None) or engine)
+    wanted = str(held.family)
     majors = [engine + major for major in _ENGINES.get(engine, ()) if f"{version}.".startswith(f"{major}.")]
     fits = wanted in majors if version and majors else wanted.startswith(engine)
     if engine in _ENGINES and not fits:
