@@ -108,6 +108,9 @@ ACCEPTED: dict[str, Case] = {
     "serverless Aurora": ("rds", lambda c, _: aurora(c, DBInstanceClass="db.serverless")),
     "class with memory of its own": ("rds", lambda c, _: database(
         c, Engine="oracle-ee", DBInstanceClass="db.r5.large.tpc1.mem2x", AllocatedStorage=20)),
+    "version without a parameter group": ("rds", lambda c, _: database(
+        c, Engine="mariadb", EngineVersion="10.11", AllocatedStorage=20, MasterUsername="adm",
+        MasterUserPassword="longenough")),
     "end of an Aurora member": ("rds", lambda c, _: c.delete_db_instance(
         DBInstanceIdentifier=aurora(c)["DBInstance"]["DBInstanceIdentifier"])),
     "policy for names that begin with the bucket's": ("s3", lambda c, _: bucket_policy(c, "{}*")),
