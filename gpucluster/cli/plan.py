@@ -40,7 +40,7 @@ def command(context: CliContext, as_json: bool) -> int:
     lines = plan.lines(expand(config))
     cloud, unreachable = None, None
     try:
-        cloud = _cloud(context, config)
+        cloud = _cloud(context, config, lines)
     except CloudError as error:
         unreachable = error  # what needs no AWS is shown all the same
     if as_json:
@@ -58,14 +58,14 @@ def command(context: CliContext, as_json: bool) -> int:
     return refusal.exit_code
 
 
-def _cloud(context: CliContext, config: ClusterConfig) -> dict[str, Any] | None:
+def _cloud(context: CliContext, config: ClusterConfig, lines: list[plan.Line]) -> dict[str, Any] | None:
     """What AWS says; None without credentials."""
     from gpucluster.cluster import aws, online
 
     cloud = aws.connect(config, context.config_path)
     if not cloud.has_credentials():
         return None
-    wanted = {name for line in plan.lines(expand(config)) for name in line.instance_types}
+    wanted = {name for line in lines for name in line.instance_types}
     with aws.aws_errors():
         zones = plan.zones_with(cloud.client("ec2"), wanted)
         comparison = _comparison(context, config)

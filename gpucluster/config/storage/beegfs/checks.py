@@ -102,14 +102,18 @@ def beegfs_leaves_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) 
 )
 def beegfs_source_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """A source that is a folder lies on an FSx or EFS of the cluster: nodes have it, whichever of them is lost."""
-    source = storage.source
-    if not source or in_s3(source):
+    yield from on_a_mount(storage.source, (*path, "source"), config)
+
+
+def on_a_mount(place: str | None, path: Path, config: ClusterConfig) -> Findings:
+    """Of a place that is a folder."""
+    if not place or in_s3(place):
         return
     mounts = [each.mount for each in config.storage if each.at_boot]
-    if not any(f"{source}/".startswith(f"{mount}/") for mount in mounts):
+    if not any(f"{place}/".startswith(f"{mount}/") for mount in mounts):
         yield Finding(
-            (*path, "source"),
-            f"{source} is on no file system of the cluster",
+            path,
+            f"{place} is on no file system of the cluster",
             f"there are: {', '.join(mounts)}" if mounts else "name s3://bucket/prefix, or add an fsx-lustre",
         )
 

@@ -6,7 +6,7 @@ from gpucluster.addresses import S3Uri, in_s3
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import BeegfsRam
-from gpucluster.config.storage.beegfs.checks import BEEGFS
+from gpucluster.config.storage.beegfs.checks import BEEGFS, on_a_mount
 from gpucluster.config.validators import Findings, validator
 
 
@@ -34,16 +34,7 @@ def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Find
 )
 def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """An export that is a folder lies on an FSx or EFS of the cluster: it outlives the job's nodes."""
-    target = storage.export
-    if not target or in_s3(target):
-        return
-    mounts = [each.mount for each in config.storage if each.at_boot]
-    if not any(f"{target}/".startswith(f"{mount}/") for mount in mounts):
-        yield Finding(
-            (*path, "export"),
-            f"{target} is on no file system of the cluster",
-            f"there are: {', '.join(mounts)}" if mounts else "name s3://bucket/prefix, or add an fsx-lustre",
-        )
+    yield from on_a_mount(storage.export, (*path, "export"), config)
 
 
 @validator(
