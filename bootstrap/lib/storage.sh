@@ -9,7 +9,7 @@ storage_has() {
     grep -qsF -- "$1" "$file"
 }
 
-# open_to_everybody MOUNT DIRECTORIES: AWS makes them for root alone. As in /tmp, whoever has an account may write there and
+# open_to_everybody MOUNT DIRECTORIES: AWS makes them for root alone. As in /tmp, every account may write there and
 # none may take away what is another's. What somebody has changed since stays.
 open_to_everybody() {
     local directories directory

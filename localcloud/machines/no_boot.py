@@ -48,7 +48,7 @@ class NoBoot:
                 machine.ends_at, machine.end = time.monotonic() + (0 if hard else SHUTTING_DOWN_S), end
 
     def create_image(self, instance_id: str, image_id: str) -> None:
-        """No disk is written, but whoever waits for the image sees it pending."""
+        """No disk is written, but a caller that waits for the image sees it pending."""
         time.sleep(PENDING_S)
 
     def delete_image(self, image_id: str) -> None:

@@ -36,7 +36,7 @@ tunnel_port() {
     echo "$port"
 }
 
-# shellcheck disable=SC2154 # whoever mounts it sets DNS_NAME
+# shellcheck disable=SC2154 # the step that mounts it sets DNS_NAME
 # efs_tunnel MOUNT NAME PORT: the name is looked up at each connection; a mount target may get another address.
 efs_tunnel() {
     local conf=$TUNNELS/$2.conf unit=/etc/systemd/system/$2.service

@@ -32,7 +32,7 @@ ROOT_VOLUME_GIB = 100
     source="error InvalidAMIID.Unavailable of EC2 RunInstances",
 )
 def image_available(config: ClusterConfig, account: Account) -> Findings:
-    """Each AMI is available: its making has ended, and ended well."""
+    """Each AMI is available: EC2 has finished making it, without an error."""
     for path, ami in amis_of(config):
         image = IMAGE.look_up(account, ami)
         if image and image["State"] != "available":
