@@ -7,12 +7,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from moto.ec2.models.instance_types import INSTANCE_TYPES as CATALOGUE
+from moto.utilities.utils import load_resource
 
 from gpucluster.hardware.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.networks import interfaces
 
+# moto's file, not its dictionary: a local cloud in this process adds to that what moto lacks.
+CATALOGUE: dict[str, Any] = load_resource("ec2/resources/instance_types.json")
 TYPES = list(INSTANCE_TYPES.values())
 DESCRIBED = [type_ for type_ in TYPES if type_.name in CATALOGUE]
 
