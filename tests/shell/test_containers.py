@@ -79,7 +79,11 @@ def test_every_rank_runs_inside(run, tmp_path, launcher):
 def test_an_image_without_python_runs_its_ranks_all_the_same(run, tmp_path, launcher):
     """Or with one that is too old: what runs inside then is shell."""
     none = '[ -n "$INSIDE" ] || exec {python} "$@"\nexit 127\n'
-    program = 'echo "in $INSIDE"; [ "$RANK" != 2 ] || exit 5; sleep 3'
+    # Rank 2 fails after all have printed.
+    program = (
+        f'echo "in $INSIDE"; [ "$RANK" = 2 ] || exec sleep 3; '
+        f'until [ "$(grep -c "] in gpucluster-77" {tmp_path}/job/log.txt)" = 4 ]; do sleep 0.1; done; exit 5'
+    )
     code, result, log, _ = run(python3=none, launcher=launcher, command=("bash", "-c", program))
     assert (code, result["failed_rank"], result["failed_node"]) == (5, 2, "train-2"), log
     assert result["reason"] == "its last lines are in the log: the image has no python3"

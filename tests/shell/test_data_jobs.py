@@ -97,26 +97,16 @@ cp -r {disk}/out {tmp_path}/out
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becoming somebody else takes root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving up what root may read takes root")
 def test_a_file_that_is_not_ours_to_read_is_named(images: Path, tmp_path: Path) -> None:
-    secret = images / "c0" / "3.jpg"
-    secret.chmod(0)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and str(folder).startswith("/tmp/pytest"):
-            folder.chmod(0o755)
-    (tmp_path / "out").mkdir()
-    shutil.chown(tmp_path / "out", 65534, 65534)
-    library = tmp_path / "lib" / "gpucluster"
-    shutil.copytree(ROOT / "gpucluster" / "data", library / "data")
-    for name in ("__init__.py", "errors.py"):
-        shutil.copy(ROOT / "gpucluster" / name, library / name)
+    (images / "c0" / "3.jpg").chmod(0)
     options = tmp_path / "options.json"
     options.write_text(Options(str(images), str(tmp_path / "out"), {"": 4}, workers=1).text())
+    like_a_user = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "/usr/bin/python3"]
     for stage in ("plan", "0/1"):
         done = subprocess.run(
-            ["/usr/bin/python3", "-m", "gpucluster.data", str(options), stage],
-            env={"PYTHONPATH": str(library.parent)}, user=65534, capture_output=True, text=True, timeout=60,
-            check=False,
+            [*like_a_user, "-m", "gpucluster.data", str(options), stage],
+            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == 2
     assert "1 file cannot be packed:\n  c0/3.jpg: permission denied" in done.stderr

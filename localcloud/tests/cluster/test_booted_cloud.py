@@ -191,7 +191,10 @@ def _as_nobody(*words: str) -> str:
 
 
 def _runs_as_nobody(pid: int) -> bool:
-    return Path(f"/proc/{pid}").stat().st_uid == 65534
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == 65534
+    except FileNotFoundError:  # it has ended since
+        return False
 
 
 def test_a_killed_cloud_is_cleaned_by_the_next_up(cloud: BootedCloud) -> None:
