@@ -23,12 +23,6 @@ WITHOUT_BUDGETS = frozenset({
 
 # The same for AWS::FSx::FileSystem.
 WITHOUT_FSX = frozenset({"ap-southeast-6"})
-
-# Where FSx for Lustre had no PERSISTENT_2 when aws-hpc-recipes' template for it was last changed. AWS adds regions.
-WITHOUT_PERSISTENT_2 = frozenset({
-    "af-south-1", "ap-south-2", "ap-southeast-3", "ap-southeast-4", "ap-northeast-3", "eu-south-1", "eu-south-2",
-    "eu-west-3", "eu-central-2", "me-south-1", "me-central-1", "sa-east-1", "us-gov-east-1", "us-gov-west-1",
-})
 # fmt: on
 
 

@@ -82,7 +82,7 @@ s3_access:
   - {uri: "s3://storage-tests/data", access: read}
   - {uri: "s3://storage-tests/jobs", access: read-write}
 
-silence: [beegfs-client-kernel, fsx-link-does-something]
+silence: [beegfs-client-kernel]
 """
 """/data follows S3, S3 follows /results; what is in /kept goes to S3 when somebody says so."""
 

@@ -70,25 +70,6 @@ def internet_none_needs_route53(network: Network, path: Path, config: ClusterCon
 
 
 @validator(
-    "internet-none-own-endpoints",
-    section=SECTION,
-    each=Network,
-    level="warning",
-    source=f"{INTERFACE_ENDPOINTS}: private DNS of a service belongs to one endpoint of a VPC",
-)
-def internet_none_own_endpoints(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """With internet: none an existing VPC has the endpoints already: none is made in it."""
-    if network.internet == "none" and network.vpc_id:
-        services = ["ec2", "ssm", "secretsmanager", "logs", "monitoring", "route53"]
-        services += ["sts"] * bool(config.s3_access) + ["fsx"] * bool(config.lustre_with_jobs)
-        yield Finding(
-            (*path, "internet"),
-            "'none' makes no endpoints in an existing VPC: it must have them",
-            f"interface endpoints with private DNS for {', '.join(services)}, and a gateway endpoint for s3",
-        )
-
-
-@validator(
     "internet-none-environments",
     section=SECTION,
     each=ClusterConfig,

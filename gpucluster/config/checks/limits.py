@@ -1,7 +1,6 @@
-"""Rules about the cluster as a whole against the limits of Slurm, CloudFormation and an account.
+"""Rules about the cluster as a whole against the limits of Slurm and CloudFormation.
 
-What a template holds is estimated, from above: a test compares with what synthesis makes. Quotas that AWS raises when
-asked are warnings.
+What a template holds is estimated, from above: a test compares with what synthesis makes.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layo
 SECTION = "Limits"
 
 SLURM_NODES = 65_536
-ZONE_RECORDS = 10_000
-INTERFACES = 5_000
 
 STACK_RESOURCES = 500
 TEMPLATE_BYTES = 1_000_000
@@ -30,8 +27,6 @@ LAUNCH_TEMPLATE_BYTES = 4_600
 INTERFACE_BYTES = 220
 
 CLOUDFORMATION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html"
-VPC_QUOTAS = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
-ROUTE53_QUOTAS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DNSLimitations.html"
 
 
 def interfaces(instance_type: InstanceType, efa: str) -> int:
@@ -49,47 +44,6 @@ def cluster_node_count(config: ClusterConfig) -> Findings:
     nodes = config.max_nodes
     if nodes > SLURM_NODES:
         yield Finding(("partitions",), f"may have {nodes} nodes together; Slurm takes {SLURM_NODES}", "lower max_nodes")
-
-
-@validator(
-    "zone-holds-nodes",
-    section=SECTION,
-    each=ClusterConfig,
-    level="warning",
-    source=f"{ROUTE53_QUOTAS}: 10,000 records in a hosted zone",
-)
-def zone_holds_nodes(config: ClusterConfig) -> Findings:
-    """All nodes that may run at once are no more than a private zone's 10,000 records: each has one."""
-    nodes = config.max_nodes
-    if nodes > ZONE_RECORDS - 3:
-        yield Finding(
-            ("partitions",),
-            f"may have {nodes} nodes together; a private zone starts with {ZONE_RECORDS} names",
-            "ask AWS for a higher quota: Route 53, records per hosted zone",
-        )
-
-
-@validator(
-    "network-interfaces-in-quota",
-    section=SECTION,
-    each=ClusterConfig,
-    level="warning",
-    source=f"{VPC_QUOTAS}: 5,000 network interfaces in a region; error NetworkInterfaceLimitExceeded",
-)
-def network_interfaces_in_quota(config: ClusterConfig) -> Findings:
-    """The network interfaces of all nodes are within an account's first quota of 5,000: a p5.48xlarge has 33."""
-    needed = sum(partition.max_nodes * _most_interfaces(partition) for partition in config.every_partition)
-    if needed > INTERFACES:
-        yield Finding(
-            ("partitions",),
-            f"may have {needed} network interfaces together; an account starts with {INTERFACES} in a region",
-            "ask AWS for a higher quota: VPC, network interfaces per region",
-        )
-
-
-def _most_interfaces(partition: Partition) -> int:
-    types = [INSTANCE_TYPES[name] for name in partition.instance_types if name in INSTANCE_TYPES]
-    return max((interfaces(type_, partition.efa) for type_ in types), default=1)
 
 
 @validator(

@@ -6,13 +6,10 @@ from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
 from gpucluster.config.validators import Findings, validator
-from gpucluster.hardware.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF, InstanceType
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
 SECTION = "Partitions"
 SERVERS = "Parameter servers"
-
-LEAVING = ("p3",)
-"""Families that AWS is withdrawing: still sold here and there."""
 
 PARAMETER_BYTES = 4096
 TEMPLATE_BYTES = 110
@@ -44,39 +41,6 @@ def partition_types_unique(partition: Partition, path: Path, config: ClusterConf
         if type_.name in seen:
             yield Finding((*path, "instance_types", index), f"{type_.name} is in the list already")
         seen.add(type_.name)
-
-
-@validator(
-    "partition-type-is-leaving",
-    section=SECTION,
-    each=Partition,
-    level="warning",
-    source="https://aws.amazon.com/ec2/instance-types/p3/: error Unsupported of EC2 RunInstances where it is gone",
-)
-def partition_type_is_leaving(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """No instance type is one that AWS withdraws."""
-    for index, type_ in known_types(partition):
-        if type_.name.partition(".")[0] in LEAVING:
-            hint = "before `up`: aws ec2 describe-instance-type-offerings --location-type availability-zone"
-            yield Finding((*path, "instance_types", index), f"AWS is withdrawing {type_.name}: it may not launch", hint)
-
-
-@validator(
-    "partition-type-is-sold",
-    section=SECTION,
-    each=Partition,
-    level="warning",
-    source="https://aws.amazon.com/ec2/pricing/on-demand/: error Unsupported of EC2 RunInstances where there is none",
-)
-def partition_type_is_sold(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """Each instance type has a price in the region, where the table of types knows its prices: in us-east-1."""
-    for index, type_ in known_types(partition):
-        if config.region == PRICE_REGION and type_.price_usd_per_hour is None and partition.purchase == "on-demand":
-            yield Finding(
-                (*path, "instance_types", index),
-                f"{type_.name} had no price in {PRICE_REGION} on {PRICES_AS_OF}: it may not be sold there",
-                "before `up`: aws ec2 describe-instance-type-offerings --location-type availability-zone",
-            )
 
 
 @validator(

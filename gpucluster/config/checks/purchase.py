@@ -78,43 +78,6 @@ def reservation_of_one_type(partition: Partition, path: Path, config: ClusterCon
 
 
 @validator(
-    "reservation-names-zone",
-    section=SECTION,
-    each=Partition,
-    level="warning",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html: "
-    "an instance cannot launch in a subnet of another zone than its reservation's",
-)
-def reservation_names_zone(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """With a reservation the file names its availability zone: the region's first one is a guess."""
-    if partition.purchase in RESERVED and partition.reservation_id and config.availability_zone is None:
-        yield Finding(
-            (*path, "reservation_id"),
-            f"is in one zone, and without availability_zone all nodes go to the first one of {config.region}",
-            "write the reservation's own zone: availability_zone: …",
-        )
-
-
-@validator(
-    "reservation-in-one-partition",
-    section=SECTION,
-    each=ClusterConfig,
-    level="warning",
-    source="error ReservationCapacityExceeded of EC2 RunInstances",
-)
-def reservation_in_one_partition(config: ClusterConfig) -> Findings:
-    """No two partitions launch into the same reservation: they would take its instances from each other."""
-    first: dict[str, int] = {}
-    for index, partition in enumerate(config.partitions):
-        id_ = partition.__dict__.get("reservation_id")
-        if id_ is not None and first.setdefault(id_, index) != index:
-            yield Finding(
-                ("partitions", index, "reservation_id"),
-                f"{id_} is that of partitions[{first[id_]}], too: both count on all its instances",
-            )
-
-
-@validator(
     "capacity-block-types",
     section=SECTION,
     each=Partition,
@@ -144,21 +107,4 @@ def capacity_block_size(partition: Partition, path: Path, config: ClusterConfig)
     if partition.purchase == "capacity-block" and partition.max_nodes > BLOCK_INSTANCES:
         yield Finding(
             (*path, "max_nodes"), f"must be at most {BLOCK_INSTANCES} in a capacity block, got {partition.max_nodes}"
-        )
-
-
-@validator(
-    "spot-nodes-are-elastic",
-    section=SECTION,
-    each=Partition,
-    level="warning",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html",
-)
-def spot_nodes_are_elastic(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """Spot nodes are not called always on: EC2 takes them back with two minutes' notice."""
-    if partition.purchase == "spot" and partition.min_nodes:
-        yield Finding(
-            (*path, "min_nodes"),
-            f"{partition.min_nodes} spot nodes are not always on: EC2 may take them back at any time",
-            "write min_nodes: 0, or buy them on demand",
         )

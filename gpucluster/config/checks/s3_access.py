@@ -51,24 +51,6 @@ def plain_prefix(access: S3Access, path: Path, config: ClusterConfig) -> Finding
         )
 
 
-@validator(
-    "s3-access-whole-bucket",
-    section=ACCESS,
-    each=S3Access,
-    level="warning",
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/best-practices.html: least privilege",
-)
-def whole_bucket(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
-    """Jobs write under a prefix, not everywhere in a bucket."""
-    uri = S3Uri.of(access.uri)
-    if access.access == "read-write" and not uri.prefix:
-        yield Finding(
-            (*path, "uri"),
-            f"every job may overwrite and delete everything in {uri.bucket}",
-            f"grant a prefix: {uri}/results",
-        )
-
-
 @validator("s3-access-policy-size", section=ACCESS, each=ClusterConfig, source=POLICY)
 def policy_size(config: ClusterConfig) -> Findings:
     """The entries fit into the policy of one role."""

@@ -12,7 +12,6 @@ from gpucluster.config.validators import Findings, validator
 SECURITY = "Security"
 
 KEY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}")
-ALLOWS_ALL = "AdministratorAccess"
 
 
 @validator(
@@ -72,26 +71,6 @@ def kms_key_id(security: Security, path: Path, config: ClusterConfig) -> Finding
 def boundary_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
     """The permissions boundary's ARN is of the partition that the region belongs to."""
     yield from _wrong_partition(security.permissions_boundary_arn, (*path, "permissions_boundary_arn"), config.region)
-
-
-@validator(
-    "boundary-allows-cluster",
-    section=SECURITY,
-    each=Security,
-    level="warning",
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html: "
-    "what a boundary does not allow is denied",
-)
-def boundary_allows_cluster(security: Security, path: Path, config: ClusterConfig) -> Findings:
-    """The permissions boundary allows what the cluster's roles do; of AWS's own, AdministratorAccess does."""
-    arn = security.permissions_boundary_arn or ""
-    name = arn.rpartition("/")[2]
-    if ":iam::aws:" in arn and name != ALLOWS_ALL:
-        yield Finding(
-            (*path, "permissions_boundary_arn"),
-            f"AWS's {name} does not allow the head node to pass nodes their role",
-            "let it be a policy of your own, which allows iam:PassRole for the cluster's roles",
-        )
 
 
 def _wrong_partition(arn: str | None, path: Path, region: str) -> Findings:

@@ -28,8 +28,8 @@ def misused(config: ClusterConfig, known: Mapping[str, Validator]) -> Iterator[F
     for index, name in enumerate(config.silence):
         path = ("silence", index)
         if name not in known:
-            hint = did_you_mean(name, known, "docs/validators.md lists them; take the line out if the rule has gone")
-            yield Finding(path, f"there is no validator {name!r}", hint)
+            hint = did_you_mean(name, known, "docs/validators.md lists them; remove the name if the rule has gone")
+            yield Finding(path, f"there is no validator {name!r}", hint, "warning")
         elif not known[name].can_be_silenced:
             yield Finding(
                 path, f"{name!r} cannot be silenced: a value that it refuses could not be used", "correct the value"

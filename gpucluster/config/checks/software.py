@@ -61,24 +61,6 @@ def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) 
         )
 
 
-@validator(
-    "smddp-other-partitions",
-    section=SOFTWARE,
-    each=Software,
-    level="warning",
-    source=f"{SMDDP}: supported instance types",
-)
-def smddp_other_partitions(software: Software, path: Path, config: ClusterConfig) -> Findings:
-    """SMDDP runs in every partition with GPUs: elsewhere its import fails."""
-    others = [name for name in _types(config) if INSTANCE_TYPES[name].gpus and name not in SMDDP_TYPES]
-    if "smddp" in software.frameworks and others and set(SMDDP_TYPES) & set(_types(config)):
-        yield Finding(
-            (*path, "frameworks", software.frameworks.index("smddp")),
-            f"a job that imports smddp fails on {', '.join(dict.fromkeys(others))}",
-            "jobs there take backend nccl",
-        )
-
-
 @validator("mxnet-gpus", section=SOFTWARE, each=Software, source=CUDA_11)
 def mxnet_gpus(software: Software, path: Path, config: ClusterConfig) -> Findings:
     """MXNet has a partition whose GPUs its CUDA 11.2 knows: none newer than A100 and A10G."""
@@ -88,19 +70,6 @@ def mxnet_gpus(software: Software, path: Path, config: ClusterConfig) -> Finding
             (*path, "frameworks", software.frameworks.index("mxnet")),
             f"mxnet's CUDA 11.2 knows none of the cluster's GPUs: {', '.join(sorted(filter(None, models)))}",
             "it runs on V100, T4, A100 and A10G: p3, p4d, g4dn, g5",
-        )
-
-
-@validator("mxnet-other-gpus", section=SOFTWARE, each=Software, level="warning", source=CUDA_11)
-def mxnet_other_gpus(software: Software, path: Path, config: ClusterConfig) -> Findings:
-    """MXNet's CUDA 11.2 knows the GPUs of every partition: none newer than A100 and A10G."""
-    models = {INSTANCE_TYPES[name].gpu_model for name in _types(config)} - {None}
-    unknown = sorted(filter(None, models - set(CUDA_11_2_GPUS)))
-    if "mxnet" in software.frameworks and unknown and models & set(CUDA_11_2_GPUS):
-        yield Finding(
-            (*path, "frameworks", software.frameworks.index("mxnet")),
-            f"a job that imports mxnet finds no code for {', '.join(unknown)}",
-            "send such jobs to the other partitions",
         )
 
 

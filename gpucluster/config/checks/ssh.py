@@ -11,8 +11,6 @@ from gpucluster.config.validators import Findings, validator
 SECTION = "SSH from outside"
 
 RULES_PER_GROUP = 60
-WIDE = 8
-"""A network of this length holds 16 million addresses; no one institution is larger."""
 
 QUOTAS = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
 BALANCER = "https://docs.aws.amazon.com/elasticloadbalancing/latest/network/create-network-load-balancer.html"
@@ -63,24 +61,6 @@ def ssh_from_not_all_together(network: Network, path: Path, config: ClusterConfi
             "opens SSH to half of the internet or more",
             "name your own networks, or leave it out: `gpucluster ssh` needs none",
         )
-
-
-@validator(
-    "ssh-from-public",
-    section=SECTION,
-    each=Network,
-    level="warning",
-    source=f"{INTERNET_FACING}: clients come with public addresses; RFC 6890: private ones are not routed there",
-)
-def ssh_from_public(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """The networks of ssh_from have public addresses: no other reaches an internet-facing load balancer."""
-    for index, source in enumerate(network.ssh_from):
-        if not IPv4Network(source).is_global and IPv4Network(source).prefixlen > WIDE - 1:
-            yield Finding(
-                (*path, "ssh_from", index),
-                f"nobody comes from {source} over the internet: it is not public",
-                "name the public address that your network has outside: curl https://checkip.amazonaws.com",
-            )
 
 
 @validator(

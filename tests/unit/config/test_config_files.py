@@ -16,7 +16,7 @@ from gpucluster.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[3]
 SAID = {
-    "p3-beegfs-mxnet": {"partitions", "storage"},  # p3 is leaving; BeeGFS's kernel module and licence
+    "p3-beegfs-mxnet": {"storage"},  # BeeGFS's kernel module and licence
 }
 DATA = ROOT / "tests" / "data" / "config"
 INVALID = sorted(DATA.glob("invalid-*.yaml"))

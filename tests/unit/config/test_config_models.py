@@ -160,13 +160,6 @@ def test_a_new_region_is_a_warning_only() -> None:
     assert [(notice.key, notice.line) for notice in config.warnings()] == [("region", 2)]
 
 
-def test_plain_p3_is_valid_with_a_warning() -> None:
-    config = load(ROOT / "tests" / "data" / "config" / "valid-v100.yaml")
-    assert [(notice.key, notice.level) for notice in config.warnings()] == [
-        ("partitions[0].instance_types[0]", "warning")
-    ]
-
-
 def test_the_default_cluster_is_the_one_of_the_readme() -> None:
     config = load(ROOT / "cluster.yaml")
     assert (config.name, config.region) == ("GpuCluster", "us-east-1")

@@ -96,12 +96,6 @@ def test_a_volume_keeps_as_many_snapshots_as_the_lifecycle_manager_says() -> Non
     assert shape("dlm", "RetainRule").members["Count"].metadata["max"] == head.MOST_SNAPSHOTS
 
 
-def test_the_head_has_as_long_as_the_stack_waits() -> None:
-    from stacks.bundle import BOOT_TIMEOUT_S
-
-    assert head.DEPLOYMENT_WAITS_S == BOOT_TIMEOUT_S
-
-
 def test_the_policy_of_jobs_is_as_large_as_it_is_counted(template_of: Any) -> None:
     """What s3-access-policy-size counts, against the policy that the stack makes of the same entries."""
     from gpucluster.config import loads

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
 from gpucluster.config.checks.online.account import Account, Answer
 from gpucluster.config.checks.online.things import IMAGE
@@ -138,7 +137,3 @@ def amis_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
 
 def published_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
     yield from ((path, image) for path, image in images_of(config) if image in PUBLIC_PARAMETERS)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")

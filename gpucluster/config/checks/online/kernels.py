@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpucluster.config.checks.online.account import Account, Refused, deployed
+from gpucluster.config.checks.online.account import Account, deployed
 from gpucluster.config.checks.online.images import DESCRIBE, PUBLIC_PARAMETERS, images_of
 from gpucluster.config.checks.online.things import IMAGE
 from gpucluster.config.document import Finding, Path
@@ -23,8 +23,6 @@ Read in the release notes (docs.aws.amazon.com/dlami/latest/devguide/appendix-am
 INDEX = {"Bucket": "fsx-lustre-client-repo", "Key": "ubuntu/dists/noble/main/binary-amd64/Packages"}
 """The list of packages of AWS's repository of Lustre clients for Ubuntu 24.04, from which nodes install."""
 
-SEEN = frozenset({"6.8", "6.14", "6.17"})
-"""Series whose clients users have installed by 2026-11-22, by their public logs of apt. None shows one for 7.0."""
 _OLDER = (
     "name the AMI of an earlier release, with kernel 6.17: aws ec2 describe-images --owners amazon --filters "
     '"Name=name,Values=Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 202607*"'
@@ -49,26 +47,6 @@ def lustre_client_kernel(config: ClusterConfig, account: Account) -> Findings:
     for path, image, kernel in booted:
         if kernel not in published:
             yield Finding(path, f"{image} boots kernel {kernel}, for which AWS publishes no Lustre client", _OLDER)
-
-
-@validator(
-    "lustre-client-seen",
-    section=KERNELS,
-    each=ClusterConfig,
-    needs="aws",
-    level="warning",
-    source="https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html: kernel_version",
-)
-def lustre_client_seen(config: ClusterConfig, account: Account) -> Findings:
-    """Where AWS's list of Lustre clients cannot be read, somebody has seen one for the Deep Learning AMI's kernel."""
-    booted = [each for each in _kernels(config, account) if each[2] not in SEEN]
-    if not booted:
-        return
-    try:
-        _published(account)
-    except Refused:
-        for path, image, kernel in booted:
-            yield Finding(path, f"{image} boots kernel {kernel}, for which no Lustre client was seen so far", _OLDER)
 
 
 def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, str, str]]:

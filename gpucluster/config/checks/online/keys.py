@@ -14,7 +14,6 @@ from gpucluster.config.validators import Findings, validator
 KEYS = "Key and boundary (asks AWS)"
 METADATA = "https://docs.aws.amazon.com/kms/latest/APIReference/API_KeyMetadata.html"
 LOGS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html: key policy"
-ALARMS = "https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html: CloudWatch alarms and encrypted topics"
 
 AWS_EBS_KEY = "alias/aws/ebs"
 """What GetEbsDefaultKmsKeyId answers where nobody has changed the default; the ARN of a key otherwise."""
@@ -73,13 +72,6 @@ def kms_key_is_yours(security: Security, path: Path, config: ClusterConfig, acco
 def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key's policy lets CloudWatch Logs use it: no log group can be made under it otherwise."""
     yield from _not_admitted(security, path, account, f"logs.{config.region}.amazonaws.com", "logs.amazonaws.com")
-
-
-@validator("kms-key-admits-alarms", section=KEYS, each=Security, needs="aws", level="warning", source=ALARMS)
-def kms_key_admits_alarms(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """With alarm_email the KMS key's policy lets CloudWatch use it: alarms would not reach the topic."""
-    if config.monitoring.alarm_email:
-        yield from _not_admitted(security, path, account, "cloudwatch.amazonaws.com")
 
 
 @validator(

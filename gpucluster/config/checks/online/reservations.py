@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from gpucluster.config.checks.online.account import Account, Answer, zone
 from gpucluster.config.checks.online.things import GROUP, RESERVATION
@@ -14,7 +13,6 @@ from gpucluster.config.validators import Findings, validator
 RESERVATIONS = "Reservations (asks AWS)"
 DESCRIBE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservation.html"
 FAILS = "error ReservationCapacityExceeded of EC2 RunInstances"
-BLOCKS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html"
 GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html"
 IN_GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html"
 
@@ -31,47 +29,6 @@ def reservation_active(partition: Partition, path: Path, config: ClusterConfig, 
     found = RESERVATION.look_up(account, partition.reservation_id)
     if found and found["State"] in ("expired", "cancelled", "failed", "payment-failed", "unsupported"):
         yield Finding((*path, "reservation_id"), f"{partition.reservation_id} is {found['State']}", "name another")
-
-
-@validator(
-    "reservation-begun",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    level="warning",
-    source=f"{BLOCKS}: instances launch after the start date",
-)
-def reservation_begun(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's reservation is active already: before, its nodes do not launch."""
-    found = RESERVATION.look_up(account, partition.reservation_id)
-    if found and found["State"] in ("pending", "scheduled", "payment-pending", "assessing", "delayed"):
-        start = f" until {found['StartDate']:%Y-%m-%d %H:%M} UTC" if found.get("StartDate") else ""
-        yield Finding(
-            (*path, "reservation_id"),
-            f"{partition.reservation_id} is {found['State']}{start}: no node of {partition.name} launches before",
-            "jobs wait in the queue for so long",
-        )
-
-
-@validator(
-    "capacity-block-lasts",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    level="warning",
-    source=f"{BLOCKS}: instances are terminated 30 minutes before it ends, 60 for UltraServers",
-)
-def capacity_block_lasts(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's Capacity Block lasts a day more: AWS ends its nodes 30 minutes before it."""
-    found = RESERVATION.look_up(account, partition.reservation_id)
-    if found and partition.purchase == "capacity-block" and found.get("EndDate"):
-        hours = (found["EndDate"] - datetime.now(UTC)).total_seconds() / 3600
-        if hours < 24:
-            yield Finding(
-                (*path, "reservation_id"),
-                f"{partition.reservation_id} ends on {found['EndDate']:%Y-%m-%d %H:%M} UTC, and its nodes before",
-                "aws ec2 describe-capacity-block-extension-offerings shows how to extend it",
-            )
 
 
 @validator(

@@ -14,8 +14,6 @@ from gpucluster.hardware.instances import InstanceType
 BEEGFS = "BeeGFS in memory"
 DOC = "https://doc.beegfs.io/latest"
 
-MOST_OF_MEMORY = 0.8
-
 
 def _serving(config: ClusterConfig, storage: BeegfsRam) -> Partition | None:
     """None where there is no such partition."""
@@ -72,26 +70,6 @@ def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: Cl
             f"'cluster' needs nodes that are always on, and {storage.partition} has min_nodes: 0",
             "raise its min_nodes, or take scope: job",
         )
-
-
-@validator(
-    "beegfs-leaves-memory",
-    section=BEEGFS,
-    each=BeegfsRam,
-    level="warning",
-    source="https://docs.kernel.org/filesystems/tmpfs.html: size: an oversized instance deadlocks the machine; "
-    "the default is half of memory",
-)
-def beegfs_leaves_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """gib_per_node leaves a fifth of the nodes' memory to jobs: the kernel cannot free what is in tmpfs."""
-    for type_ in _types(config, storage):
-        taken = memory_gib(storage.gib_per_node)
-        if MOST_OF_MEMORY * type_.memory_gib < storage.gib_per_node and taken < type_.memory_gib:
-            yield Finding(
-                (*path, "gib_per_node"),
-                f"leaves {type_.memory_gib - taken} of {type_.memory_gib} GiB of {type_.name} to jobs",
-                f"{int(MOST_OF_MEMORY * type_.memory_gib)} leaves a fifth",
-            )
 
 
 @validator(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.regions import WITHOUT_FSX, WITHOUT_PERSISTENT_2, partition_of
+from gpucluster.config.regions import WITHOUT_FSX, partition_of
 from gpucluster.config.storage import FsxLustre
-from gpucluster.config.storage.fsx.lustre import EFA_STEP_GIB, over_efa, throughput_mbps_per_tib
+from gpucluster.config.storage.fsx.lustre import EFA_STEP_GIB, throughput_mbps_per_tib
 from gpucluster.config.storage.fsx.sizes import FSX, FSX_API
 from gpucluster.config.validators import Findings, validator
-from gpucluster.hardware.instances import INSTANCE_TYPES
 
 GUIDE = "https://docs.aws.amazon.com/fsx/latest/LustreGuide"
 
@@ -48,24 +47,6 @@ def efa_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> 
         f"with EFA and {throughput} MB/s per TiB it must be a multiple of {step}, got {storage.capacity_gib}",
         f"the next size up is {above}{hint}",
     )
-
-
-@validator(
-    "fsx-efa-has-clients",
-    section=FSX,
-    each=FsxLustre,
-    level="warning",
-    source=f"{GUIDE}/configure-efa-clients.html; man lnetctl.8: a client without the network is reached over TCP",
-)
-def efa_has_clients(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """Some nodes can reach it over EFA: they have it, and are of Nitro 4 or newer."""
-    types = {name for partition in config.partitions if partition.efa != "off" for name in partition.instance_types}
-    if storage.efa and not any(over_efa(INSTANCE_TYPES[name]) for name in types if name in INSTANCE_TYPES):
-        yield Finding(
-            (*path, "efa"),
-            "no partition's nodes reach Lustre over EFA: all would read over TCP",
-            "p5 and newer do, and g6 and newer; efa: false costs less",
-        )
 
 
 @validator(
@@ -135,45 +116,11 @@ def linked_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig)
         )
 
 
-@validator(
-    "fsx-scratch-own-key",
-    section=FSX,
-    each=FsxLustre,
-    level="warning",
-    source="https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html: KmsKeyId",
-)
-def scratch_own_key(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """What is encrypted with a key of your own is persistent: FSx encrypts scratch with a key of its own."""
-    if storage.deployment.startswith("scratch") and config.security.kms_key_arn:
-        yield Finding(
-            (*path, "deployment"),
-            f"{storage.deployment} is encrypted with FSx's key, not with security.kms_key_arn",
-            "persistent-1 and persistent-2 take your key",
-        )
-
-
 @validator("fsx-region", section=FSX, each=FsxLustre, source="AWS::FSx::FileSystem: CloudFormation's specification")
 def fsx_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """FSx is in the cluster's region."""
     if config.region in WITHOUT_FSX:
         yield Finding((*path, "type"), f"CloudFormation has no FSx in {config.region}", "take efs, or another region")
-
-
-@validator(
-    "fsx-persistent-2-region",
-    section=FSX,
-    each=FsxLustre,
-    level="warning",
-    source=f"{GUIDE}/using-fsx-lustre.html: Persistent 2 is available in a limited number of regions",
-)
-def persistent_2_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """persistent-2 is in the cluster's region."""
-    if storage.deployment == "persistent-2" and config.region in WITHOUT_PERSISTENT_2:
-        yield Finding(
-            (*path, "deployment"),
-            f"{config.region} may not have persistent-2: it was not among its regions",
-            "take persistent-1 with 50, 100 or 200 MB/s per TiB, or look in the FSx console",
-        )
 
 
 @validator(

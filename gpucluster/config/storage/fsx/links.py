@@ -85,28 +85,6 @@ def links_differ(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findi
         seen.setdefault(place, index)
 
 
-@validator(
-    "fsx-exports-apart",
-    section=FSX,
-    each=FsxLustre,
-    level="warning",
-    source=f"{GUIDE}/autoexport-data-repo-dra.html: a file is exported to its association's prefix",
-)
-def exports_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """What one data repository exports is not inside another one: its files would appear in both directories."""
-    links = storage.data_repositories
-    for index, exporting in enumerate(links):
-        for other in links[:index] + links[index + 1 :]:
-            outer, inner = S3Uri.of(other.s3), S3Uri.of(exporting.s3)
-            nested = outer.holds(inner) and outer != inner
-            if exporting.export and nested:
-                yield Finding(
-                    (*path, "data_repositories", index, "s3"),
-                    f"{exporting.s3} is inside {other.s3}, which {other.path} is linked to",
-                    f"what {exporting.path} exports may come back in {other.path}: take prefixes apart",
-                )
-
-
 @validator("fsx-link-bucket-name", section=FSX, each=DataRepository, source=s3.NAMING)
 def link_bucket_name(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A data repository's bucket has a name that a general purpose bucket can have."""
@@ -141,23 +119,6 @@ def link_path_plain(repository: DataRepository, path: Path, config: ClusterConfi
     parts = repository.path.strip("/").split("/")
     if repository.path.strip("/") and any(part in ("", ".", "..") for part in parts):
         yield Finding((*path, "path"), f"must not contain //, . or .., got {repository.path!r}")
-
-
-@validator(
-    "fsx-link-does-something",
-    section=FSX,
-    each=DataRepository,
-    level="warning",
-    source=f"{FSX_LINKS}: BatchImportMetaDataOnCreate, default false; S3",
-)
-def link_does_something(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
-    """A data repository imports or exports: without either, nothing follows a change on the other side."""
-    if not repository.import_ and not repository.export:
-        yield Finding(
-            path,
-            f"{repository.path} follows no change in S3, and S3 none of its own",
-            "write import: [new, changed, deleted], export: [new, changed, deleted], or both",
-        )
 
 
 @validator(

@@ -59,20 +59,4 @@ CASES: dict[str, Online | list[Online]] = {
             passes=image("20261006", **index(INDEX), **deployed("Mine")),
         ),
     ],
-    "lustre-client-seen": [
-        Online(
-            DEFAULT,
-            key="software.image",
-            says=f"{NAME} 20261006 boots kernel 7.0, for which no Lustre client was seen so far",
-            fails=image("20261006"),
-            passes=image("20260710"),
-        ),
-        Online(
-            DEFAULT,
-            key="software.image",
-            says=f"{NAME} 20261006 boots kernel 7.0, for which no Lustre client was seen so far",
-            fails=image("20261006"),
-            passes=image("20261006", **index(INDEX)),
-        ),
-    ],
 }

@@ -71,13 +71,6 @@ CASES: dict[str, Online | list[Online]] = {
         fails=policy("ec2.amazonaws.com"),
         passes=policy("logs.us-east-1.amazonaws.com"),
     ),
-    "kms-key-admits-alarms": Online(
-        {**KEYED, "monitoring": {"alarm_email": "a@example.org"}},
-        key="security.kms_key_arn",
-        says="the key's policy does not name cloudwatch.amazonaws.com",
-        fails=policy("logs.us-east-1.amazonaws.com"),
-        passes=policy("cloudwatch.amazonaws.com"),
-    ),
     "boundary-exists": Online(
         BOUNDED,
         key="security.permissions_boundary_arn",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from validator_cases.case import cluster, partition
@@ -47,20 +46,6 @@ CASES: dict[str, Online | list[Online]] = {
         says="cr-0123456789abcdef0 is expired",
         fails=reservation(State="expired"),
         passes=reservation(),
-    ),
-    "reservation-begun": Online(
-        BLOCK,
-        key="partitions[0].reservation_id",
-        says="cr-0123456789abcdef0 is scheduled until 2099-01-01 00:00 UTC: no node of train launches before",
-        fails=reservation(State="scheduled", StartDate=datetime(2099, 1, 1, tzinfo=UTC)),
-        passes=reservation(),
-    ),
-    "capacity-block-lasts": Online(
-        BLOCK,
-        key="partitions[0].reservation_id",
-        says="cr-0123456789abcdef0 ends on 2026-01-01 11:30 UTC, and its nodes before",
-        fails=reservation(EndDate=datetime(2026, 1, 1, 11, 30, tzinfo=UTC)),
-        passes=reservation(EndDate=datetime(2099, 1, 1, tzinfo=UTC)),
     ),
     "reservation-kind": [
         Online(

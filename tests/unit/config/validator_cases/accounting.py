@@ -29,28 +29,10 @@ CASES: dict[str, Case | list[Case]] = {
         says="'rds' needs RDS's certificates from truststore.pki.rds.amazonaws.com, to which no endpoint leads",
         passes=rds(network={"internet": "none"}, software=OWN),
     ),
-    "rds-certificates-in-image": Case(
-        fails=rds(network={"internet": "none"}, software=OWN),
-        key="accounting",
-        says="ami-0123456789abcdef0 must have RDS's certificates in /etc/slurm/rds-ca.pem: the head cannot fetch them",
-        passes=rds(software=OWN),
-    ),
     "rds-partition": Case(
         fails=rds(region="us-gov-west-1"),
         key="accounting",
         says="'rds' is not built for aws-us-gov",
         passes=rds(region="us-west-1"),
-    ),
-    "rds-backup-days": Case(
-        fails=rds(head_node={"snapshot_days": 90}),
-        key="head_node.snapshot_days",
-        says="the database's backups stay 35 days, the volume's 90",
-        passes=rds(head_node={"snapshot_days": 35}),
-    ),
-    "rds-is-not-retained": Case(
-        fails=rds(head_node={"on_delete": "retain"}),
-        key="head_node.on_delete",
-        says="retain keeps the volume; of the database a snapshot is made",
-        passes=rds(head_node={"on_delete": "snapshot"}),
     ),
 }

@@ -32,12 +32,6 @@ CASES: dict[str, Case | list[Case]] = {
         says="'cluster' needs nodes that are always on, and train has min_nodes: 0",
         passes=ram(min_nodes=0, scope="job"),
     ),
-    "beegfs-leaves-memory": Case(
-        fails=ram(gib_per_node=1000),
-        key="storage[0].gib_per_node",
-        says="leaves 121 of 1152 GiB of p4d.24xlarge to jobs",
-        passes=ram(gib_per_node=900),
-    ),
     "beegfs-source-is-there": Case(
         fails=cluster(storage=[{**JOB, "source": "/fsx2/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
         key="storage[0].source",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from validator_cases.case import PARTITION, Case, storage
+from validator_cases.case import Case, storage
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
@@ -59,15 +59,6 @@ CASES: dict[str, Case | list[Case]] = {
             passes=storage("fsx-lustre", efa=True, throughput_mbps_per_tib=125, capacity_gib=38400),
         ),
     ],
-    "fsx-efa-has-clients": Case(
-        fails={**storage("fsx-lustre", efa=True), "partitions": [{**PARTITION, "instance_types": ["g5.xlarge"]}]},
-        key="storage[0].efa",
-        says="no partition's nodes reach Lustre over EFA: all would read over TCP",
-        passes={
-            **storage("fsx-lustre", efa=True),
-            "partitions": [{**PARTITION, "instance_types": ["g6.12xlarge"], "efa": "auto"}],
-        },
-    ),
     "fsx-metadata-iops-values": [
         Case(
             fails=storage("fsx-lustre", metadata_iops=5000),
@@ -100,23 +91,11 @@ CASES: dict[str, Case | list[Case]] = {
         says="scratch-2 has no backups",
         passes=storage("fsx-lustre", backup_days=7),
     ),
-    "fsx-scratch-own-key": Case(
-        fails={**storage("fsx-lustre", deployment="scratch-2"), "security": {"kms_key_arn": KEY}},
-        key="storage[0].deployment",
-        says="scratch-2 is encrypted with FSx's key, not with security.kms_key_arn",
-        passes={**storage("fsx-lustre"), "security": {"kms_key_arn": KEY}},
-    ),
     "fsx-region": Case(
         fails={**storage("fsx-lustre"), "region": "ap-southeast-6"},
         key="storage[0].type",
         says="CloudFormation has no FSx in ap-southeast-6",
         passes={**storage("fsx-lustre"), "region": "ap-southeast-2"},
-    ),
-    "fsx-persistent-2-region": Case(
-        fails={**storage("fsx-lustre"), "region": "sa-east-1"},
-        key="storage[0].deployment",
-        says="sa-east-1 may not have persistent-2: it was not among its regions",
-        passes={**storage("fsx-lustre", deployment="persistent-1"), "region": "sa-east-1"},
     ),
     "fsx-china-persistent-1": Case(
         fails={**storage("fsx-lustre"), "region": "cn-north-1"},

@@ -14,15 +14,6 @@ CASES: dict[str, Case | list[Case]] = {
         says="m4.2xlarge runs on Xen: the head node needs its volume as an NVMe device, as Nitro types have it",
         passes=head(instance_type="m6i.2xlarge"),
     ),
-    "head-boots-in-time": [
-        Case(
-            fails=head(instance_type=metal),
-            key="head_node.instance_type",
-            says=f"{metal} is bare metal: it may take 20 minutes to boot, and the deployment waits 30 for Slurm",
-            passes=head(instance_type=other),
-        )
-        for metal, other in (("r6i.metal", "r6i.32xlarge"), ("m7i.metal-24xl", "m7i.24xlarge"))
-    ],
     "head-snapshot-count": Case(
         fails=head(snapshot_days=1001),
         key="head_node.snapshot_days",
@@ -43,10 +34,4 @@ CASES: dict[str, Case | list[Case]] = {
             passes={**head(on_delete="delete"), "storage": [{"mount": "/home", "type": "efs"}]},
         ),
     ],
-    "head-snapshots-are-deleted": Case(
-        fails=head(on_delete="delete"),
-        key="head_node.snapshot_days",
-        says="up to 7 snapshots of the volume stay when the cluster is deleted",
-        passes=head(on_delete="delete", snapshot_days=0),
-    ),
 }

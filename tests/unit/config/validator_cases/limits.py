@@ -20,26 +20,6 @@ CASES = {
         says="may have 65550 nodes together; Slurm takes 65536",
         passes=many(50, "g5.xlarge", nodes=1310),
     ),
-    "zone-holds-nodes": Case(
-        fails=many(50, "g5.xlarge", nodes=200),
-        key="partitions",
-        says="may have 10000 nodes together; a private zone starts with 10000 names",
-        passes=many(50, "g5.xlarge", nodes=199),
-    ),
-    "network-interfaces-in-quota": [
-        Case(
-            fails=many(1, "p5.48xlarge", nodes=152),
-            key="partitions",
-            says="may have 5016 network interfaces together; an account starts with 5000 in a region",
-            passes=many(1, "p5.48xlarge", nodes=151),
-        ),
-        Case(
-            fails=many(1, "g5.xlarge", nodes=4999, parameter_servers={"max_nodes": 2}),
-            key="partitions",
-            says="may have 5001 network interfaces together; an account starts with 5000 in a region",
-            passes=many(1, "g5.xlarge", nodes=4999, parameter_servers={"max_nodes": 1}),
-        ),
-    ],
     "template-resources": Case(
         fails=many(124, "g5.xlarge"),
         key="partitions",

@@ -12,20 +12,6 @@ CASES = {
         says="p4d.24xlarge is in the list already",
         passes=partition(instance_types=["p4d.24xlarge", "p4de.24xlarge"]),
     ),
-    "partition-type-is-leaving": Case(
-        fails=partition(instance_types=["p3.16xlarge"], image="ami-0123456789abcdef0"),
-        key="partitions[0].instance_types[0]",
-        says="AWS is withdrawing p3.16xlarge: it may not launch",
-        passes=partition(instance_types=["p3dn.24xlarge"], image="ami-0123456789abcdef0"),
-    ),
-    "partition-type-is-sold": Case(
-        fails=partition(instance_types=["p5e.48xlarge"]),
-        key="partitions[0].instance_types[0]",
-        says="p5e.48xlarge had no price in us-east-1 on 2026-07-20: it may not be sold there",
-        passes=cluster(
-            region="us-east-2", partitions=[{"name": "train", "instance_types": ["p5e.48xlarge"], "max_nodes": 8}]
-        ),
-    ),
     "partition-types-same-gpus": Case(
         fails=partition(instance_types=["g5.12xlarge", "g5.48xlarge"]),
         key="partitions[0].instance_types[1]",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from validator_cases.case import PARTITION, Case, cluster, partition
+from validator_cases.case import Case, partition
 
 RESERVED = {"purchase": "reservation", "reservation_id": "cr-0123456789abcdef0", "placement_group": "none"}
 
@@ -51,23 +51,6 @@ CASES = {
         says="must be the one type that the reservation is for",
         passes=partition(**RESERVED),
     ),
-    "reservation-names-zone": Case(
-        fails=partition(**RESERVED),
-        key="partitions[0].reservation_id",
-        says="is in one zone, and without availability_zone all nodes go to the first one of us-east-1",
-        passes=cluster(availability_zone="us-east-1c", partitions=[{**PARTITION, **RESERVED}]),
-    ),
-    "reservation-in-one-partition": Case(
-        fails=cluster(partitions=[{**PARTITION, **RESERVED}, {**PARTITION, **RESERVED, "name": "other"}]),
-        key="partitions[1].reservation_id",
-        says="cr-0123456789abcdef0 is that of partitions[0], too: both count on all its instances",
-        passes=cluster(
-            partitions=[
-                {**PARTITION, **RESERVED},
-                {**PARTITION, **RESERVED, "name": "other", "reservation_id": "cr-0fedcba9876543210"},
-            ]
-        ),
-    ),
     "capacity-block-types": Case(
         fails=partition(**BLOCK, instance_types=["g5.48xlarge"]),
         key="partitions[0].instance_types[0]",
@@ -79,11 +62,5 @@ CASES = {
         key="partitions[0].max_nodes",
         says="must be at most 64 in a capacity block, got 65",
         passes=partition(**BLOCK, max_nodes=64),
-    ),
-    "spot-nodes-are-elastic": Case(
-        fails=partition(purchase="spot", min_nodes=2),
-        key="partitions[0].min_nodes",
-        says="2 spot nodes are not always on: EC2 may take them back at any time",
-        passes=partition(purchase="spot"),
     ),
 }

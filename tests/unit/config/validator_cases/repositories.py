@@ -67,12 +67,6 @@ CASES: dict[str, Case | list[Case]] = {
         says="s3://bucket/a/ is linked by data_repositories[0] already",
         passes=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/b"}),
     ),
-    "fsx-exports-apart": Case(
-        fails=linked({**LINK, "s3": "s3://bucket"}, {**LINK, "path": "/b", "s3": "s3://bucket/b", "export": ["new"]}),
-        key="storage[0].data_repositories[1].s3",
-        says="s3://bucket/b is inside s3://bucket, which /a is linked to",
-        passes=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/b", "export": ["new"]}),
-    ),
     "fsx-link-bucket-name": [
         Case(
             fails=linked({**LINK, "s3": "s3://192.168.5.4/a"}),
@@ -104,12 +98,6 @@ CASES: dict[str, Case | list[Case]] = {
         key="storage[0].data_repositories[0].path",
         says="must not contain //, . or .., got '/a/../b'",
         passes=linked({**LINK, "path": "/a/b..c"}),
-    ),
-    "fsx-link-does-something": Case(
-        fails=linked({"path": "/a", "s3": "s3://bucket/a"}),
-        key="storage[0].data_repositories[0]",
-        says="/a follows no change in S3, and S3 none of its own",
-        passes=linked({"path": "/a", "s3": "s3://bucket/a", "export": ["new"]}),
     ),
     "fsx-link-events-once": Case(
         fails=linked({**LINK, "import": ["new", "changed", "new"]}),

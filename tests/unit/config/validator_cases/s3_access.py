@@ -42,12 +42,6 @@ CASES: dict[str, Case | list[Case]] = {
             passes=access({"uri": "s3://bucket/user"}),
         ),
     ],
-    "s3-access-whole-bucket": Case(
-        fails=access({"uri": "s3://bucket", "access": "read-write"}),
-        key="s3_access[0].uri",
-        says="every job may overwrite and delete everything in bucket",
-        passes=access({"uri": "s3://bucket/results", "access": "read-write"}),
-    ),
     "s3-access-policy-size": Case(
         fails=access(*({"uri": f"s3://bucket/{number}"} for number in range(200))),
         key="s3_access",

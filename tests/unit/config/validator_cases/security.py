@@ -38,10 +38,4 @@ CASES: dict[str, Case | list[Case]] = {
         says="is of the partition aws-us-gov, and us-east-1 is in aws",
         passes=bounded("arn:aws:iam::123456789012:policy/boundary"),
     ),
-    "boundary-allows-cluster": Case(
-        fails=bounded("arn:aws:iam::aws:policy/PowerUserAccess"),
-        key="security.permissions_boundary_arn",
-        says="AWS's PowerUserAccess does not allow the head node to pass nodes their role",
-        passes=bounded("arn:aws:iam::aws:policy/AdministratorAccess"),
-    ),
 }

@@ -35,22 +35,10 @@ CASES: dict[str, Case | list[Case]] = {
         says="smddp runs on p3dn.24xlarge, p4d.24xlarge and p4de.24xlarge alone, and no partition has one",
         passes=software("torch", "smddp", on=["p4de.24xlarge"]),
     ),
-    "smddp-other-partitions": Case(
-        fails=software("torch", "smddp", on=["p4d.24xlarge", "p5.48xlarge"]),
-        key="software.frameworks[1]",
-        says="a job that imports smddp fails on p5.48xlarge",
-        passes=software("torch", "smddp", on=["p4d.24xlarge", "p4de.24xlarge"]),
-    ),
     "mxnet-gpus": Case(
         fails=software("mxnet", on=["p5.48xlarge"]),
         key="software.frameworks[0]",
         says="mxnet's CUDA 11.2 knows none of the cluster's GPUs: h100",
-        passes=software("mxnet", on=["p4d.24xlarge"]),
-    ),
-    "mxnet-other-gpus": Case(
-        fails=software("mxnet", on=["p4d.24xlarge", "p5.48xlarge"]),
-        key="software.frameworks[0]",
-        says="a job that imports mxnet finds no code for h100",
         passes=software("mxnet", on=["p4d.24xlarge"]),
     ),
 }
