@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
@@ -67,20 +68,34 @@ def register(validator: Validator) -> None:
     _all[validator.name] = validator
 
 
-def validator(
-    name: str, *, section: str, each: type, source: str, level: Level = "error", needs: Needs = "nothing"
-) -> Callable[[R], R]:
-    """Makes a generator of findings a validator; the first paragraph of its docstring says what it requires.
+@dataclass(frozen=True)
+class Validators:
+    """Those of one section of docs/validators.md. `@validator(name, source)` makes a generator of findings one of them.
 
-    The rule is called as `rule(entry, path, config)` for each `each` of the file, as `rule(config)` where that is the
-    whole; a last argument, AWS's clients, is added where it needs them. The level of its findings is the validator's.
+    The first paragraph of its docstring says what it requires; the type of its first parameter, of which entries. It is
+    called as `rule(entry, path, config)` for each entry of the file, as `rule(config)` where that is the whole; a last
+    argument, AWS's clients, is added where it needs them. The level of its findings is the validator's.
     """
 
-    def decorate(rule: R) -> R:
-        register(Validator(name, level, section, first_paragraph(rule), source, each, needs, rule))
-        return rule
+    section: str
+    needs: Needs = "nothing"
 
-    return decorate
+    def __call__(
+        self, name: str, source: str, *, level: Level = "error", section: str | None = None
+    ) -> Callable[[R], R]:
+        def decorate(rule: R) -> R:
+            heading = section or self.section
+            register(Validator(name, level, heading, first_paragraph(rule), source, _entry(rule), self.needs, rule))
+            return rule
+
+        return decorate
+
+
+def _entry(rule: Callable[..., Any]) -> type:
+    """Of what the rule checks each: its first parameter is one."""
+    annotation = next(iter(signature(rule).parameters.values())).annotation
+    entry: type = rule.__globals__[annotation]
+    return entry
 
 
 def first_paragraph(rule: Callable[..., Any]) -> str:

@@ -7,9 +7,9 @@ from ipaddress import IPv4Network
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.regions import partition_of
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-ACCOUNTING = "Accounting"
+validator = Validators("Accounting")
 
 SUBNETS = "https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/USER_VPC.WorkingWithRDSInstanceinaVPC.html"
 AUTHORITIES = "https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/UsingWithRDS.SSL.html: certificate bundles"
@@ -17,12 +17,7 @@ AUTHORITIES = "https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/UsingWithR
 SMALLEST_VPC = 25
 
 
-@validator(
-    "rds-needs-new-vpc",
-    section=ACCOUNTING,
-    each=ClusterConfig,
-    source=f"{SUBNETS}: at least two zones; error DBSubnetGroupDoesNotCoverEnoughAZs",
-)
+@validator("rds-needs-new-vpc", f"{SUBNETS}: at least two zones; error DBSubnetGroupDoesNotCoverEnoughAZs")
 def rds_needs_new_vpc(config: ClusterConfig) -> Findings:
     """accounting: rds goes with a new VPC: a database wants subnets in two zones, and the file names one of a VPC."""
     if config.accounting == "rds" and config.network.vpc_id:
@@ -35,9 +30,7 @@ def rds_needs_new_vpc(config: ClusterConfig) -> Findings:
 
 @validator(
     "rds-vpc-size",
-    section=ACCOUNTING,
-    each=ClusterConfig,
-    source="https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html: /28 at least; "
+    "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html: /28 at least; "
     "error InvalidSubnet.Conflict of EC2 CreateSubnet",
 )
 def rds_vpc_size(config: ClusterConfig) -> Findings:
@@ -51,7 +44,7 @@ def rds_vpc_size(config: ClusterConfig) -> Findings:
         )
 
 
-@validator("rds-certificates-reachable", section=ACCOUNTING, each=ClusterConfig, source=AUTHORITIES)
+@validator("rds-certificates-reachable", AUTHORITIES)
 def rds_certificates_reachable(config: ClusterConfig) -> Findings:
     """With accounting: rds and a published image, the head node can fetch RDS's certificates from the internet."""
     image = config.head_node.image or config.software.image
@@ -63,7 +56,7 @@ def rds_certificates_reachable(config: ClusterConfig) -> Findings:
         )
 
 
-@validator("rds-partition", section=ACCOUNTING, each=ClusterConfig, source=f"{AUTHORITIES} by partition")
+@validator("rds-partition", f"{AUTHORITIES} by partition")
 def rds_partition(config: ClusterConfig) -> Findings:
     """accounting: rds is in AWS's commercial regions: elsewhere RDS's certificates are at other addresses."""
     if config.accounting == "rds" and partition_of(config.region) != "aws":

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import Budget, ClusterConfig
 from gpucluster.config.regions import WITHOUT_BUDGETS
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF
 
-BUDGET = "Budget"
+validator = Validators("Budget")
 
 BUDGETS = "https://docs.aws.amazon.com/cost-management/latest/userguide"
 
 
-@validator(
-    "budget-one-hour",
-    section=BUDGET,
-    each=Budget,
-    source=f"{BUDGETS}/budgets-managing-costs.html: a budget is compared with what was spent",
-)
+@validator("budget-one-hour", f"{BUDGETS}/budgets-managing-costs.html: a budget is compared with what was spent")
 def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     """A month's budget is more than all nodes cost in one hour."""
     hour = _usd_per_hour(config, "max")
@@ -34,9 +29,7 @@ def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
 
 @validator(
     "budget-stop-tells-someone",
-    section=BUDGET,
-    each=Budget,
-    source="https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudgetAction.html: "
+    "https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudgetAction.html: "
     "Subscribers, 1 to 11",
 )
 def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
@@ -49,11 +42,9 @@ def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Fin
 
 @validator(
     "budget-tells-someone",
-    section=BUDGET,
-    each=Budget,
-    level="warning",
-    source="https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudget.html: "
+    "https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudget.html: "
     "NotificationsWithSubscribers",
+    level="warning",
 )
 def tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     """A budget that only tells has somebody to tell."""
@@ -61,12 +52,7 @@ def tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings
         yield Finding(path, "tells nobody: it is a line in the billing console", "name budget.email", at="key")
 
 
-@validator(
-    "budget-region",
-    section=BUDGET,
-    each=Budget,
-    source="AWS::Budgets::Budget: CloudFormation's specification of the region",
-)
+@validator("budget-region", "AWS::Budgets::Budget: CloudFormation's specification of the region")
 def region(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     """CloudFormation can make a budget in the cluster's region."""
     if config.region in WITHOUT_BUDGETS:

@@ -6,10 +6,10 @@ import re
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.meant import did_you_mean
 
-SECTION = "Region"
+validator = Validators("Region")
 
 REGIONS = [
     "af-south-1",
@@ -56,11 +56,7 @@ REGIONS = [
 
 
 @validator(
-    "region-known",
-    section=SECTION,
-    each=ClusterConfig,
-    level="warning",
-    source="https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html",
+    "region-known", "https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html", level="warning"
 )
 def region_known(config: ClusterConfig) -> Findings:
     """The region is one of AWS's."""
@@ -69,12 +65,7 @@ def region_known(config: ClusterConfig) -> Findings:
         yield Finding(("region",), f"{config.region!r} is not among the regions known here", hint)
 
 
-@validator(
-    "zone-of-region",
-    section=SECTION,
-    each=ClusterConfig,
-    source="AWS::EC2::Subnet AvailabilityZone: error InvalidParameterValue of EC2 CreateSubnet",
-)
+@validator("zone-of-region", "AWS::EC2::Subnet AvailabilityZone: error InvalidParameterValue of EC2 CreateSubnet")
 def zone_of_region(config: ClusterConfig) -> Findings:
     """availability_zone is a zone of the region."""
     zone = config.availability_zone
@@ -90,9 +81,7 @@ def zone_of_region(config: ClusterConfig) -> Findings:
 
 @validator(
     "zone-by-name",
-    section=SECTION,
-    each=ClusterConfig,
-    source="AWS::EC2::Subnet AvailabilityZone: a zone's name; its id has a property of its own, AvailabilityZoneId",
+    "AWS::EC2::Subnet AvailabilityZone: a zone's name; its id has a property of its own, AvailabilityZoneId",
 )
 def zone_by_name(config: ClusterConfig) -> Findings:
     """availability_zone is a zone's name, such as us-east-1a, not its id, such as use1-az1."""

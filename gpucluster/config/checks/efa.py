@@ -5,19 +5,17 @@ from __future__ import annotations
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
-SECTION = "EFA"
+validator = Validators("EFA")
 
 EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html"
 
 
 @validator(
     "efa-required-needs-efa-types",
-    section=SECTION,
-    each=Partition,
-    source=f"{EFA}: supported instance types; error InvalidParameterCombination of EC2 RunInstances",
+    f"{EFA}: supported instance types; error InvalidParameterCombination of EC2 RunInstances",
 )
 def efa_required_needs_efa_types(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """With efa: required, every instance type has EFA."""

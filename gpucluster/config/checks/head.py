@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, HeadNode
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-HEAD = "Head node"
+validator = Validators("Head node")
 
 XEN_FAMILIES = ("m4.", "p3.")
 """Of the families in the instance table; p3dn is on Nitro."""
@@ -16,9 +16,7 @@ MOST_SNAPSHOTS = 1000
 
 @validator(
     "head-on-nitro",
-    section=HEAD,
-    each=HeadNode,
-    source="https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html: volumes are NVMe devices on Nitro",
+    "https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html: volumes are NVMe devices on Nitro",
 )
 def head_on_nitro(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
     """The head node is a Nitro type: its boot finds the data volume as an NVMe device."""
@@ -33,9 +31,7 @@ def head_on_nitro(head: HeadNode, path: Path, config: ClusterConfig) -> Findings
 
 @validator(
     "head-snapshot-count",
-    section=HEAD,
-    each=HeadNode,
-    source="https://docs.aws.amazon.com/dlm/latest/APIReference/API_RetainRule.html: Count, at most 1000",
+    "https://docs.aws.amazon.com/dlm/latest/APIReference/API_RetainRule.html: Count, at most 1000",
 )
 def head_snapshot_count(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
     """Snapshots are kept for at most 1000 days: one is made each day, and that many of a volume can be kept."""
@@ -43,13 +39,7 @@ def head_snapshot_count(head: HeadNode, path: Path, config: ClusterConfig) -> Fi
         yield Finding((*path, "snapshot_days"), f"must be at most {MOST_SNAPSHOTS}, got {head.snapshot_days}")
 
 
-@validator(
-    "head-home-outlives-cluster",
-    section=HEAD,
-    each=HeadNode,
-    level="warning",
-    source="AWS::EC2::Volume: DeletionPolicy Delete",
-)
+@validator("head-home-outlives-cluster", "AWS::EC2::Volume: DeletionPolicy Delete", level="warning")
 def head_home_outlives_cluster(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
     """/home on the head node's volume is not lost when the cluster is deleted."""
     if head.on_delete == "delete" and config.home.on_volume:

@@ -9,10 +9,10 @@ from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.section import NotValidated
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import InstanceType
 
-SECTION = "Images"
+validator = Validators("Images")
 
 DLAMI_LACKS = {"v100": "its driver no longer supports V100"}
 """GPU models that the Deep Learning AMIs of today cannot drive (NVIDIA's open kernel module needs Turing or newer)."""
@@ -22,10 +22,7 @@ NEED_OPEN_DRIVER = ("b200", "b300")
 
 
 @validator(
-    "image-drives-gpus",
-    section=SECTION,
-    each=Partition,
-    source="https://docs.aws.amazon.com/dlami/latest/devguide/important-changes.html: P3 is not supported",
+    "image-drives-gpus", "https://docs.aws.amazon.com/dlami/latest/devguide/important-changes.html: P3 is not supported"
 )
 def image_drives_gpus(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """The image has a driver for the partition's GPUs; the Deep Learning AMIs have none for V100."""
@@ -41,9 +38,7 @@ def image_drives_gpus(partition: Partition, path: Path, config: ClusterConfig) -
 
 @validator(
     "image-one-driver",
-    section=SECTION,
-    each=ClusterConfig,
-    source="https://developer.nvidia.com/blog/nvidia-transitions-fully-towards-open-source-gpu-kernel-modules/: "
+    "https://developer.nvidia.com/blog/nvidia-transitions-fully-towards-open-source-gpu-kernel-modules/: "
     "Blackwell runs with the open kernel modules only, Volta with the proprietary ones only",
 )
 def image_one_driver(config: ClusterConfig) -> Findings:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, HeadNode, Network, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-SECTION = "Without internet"
+validator = Validators("Without internet")
 
 MIRRORS = "https://documentation.ubuntu.com/server/how-to/software/package-management/: apt downloads from archives"
 PACKAGES_HINT = "name an AMI that has it: image: ami-…; `gpucluster image build` bakes one"
@@ -17,7 +17,7 @@ GATEWAY_ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-
 INTERFACE_ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html"
 
 
-@validator("internet-none-head-image", section=SECTION, each=HeadNode, source=MIRRORS)
+@validator("internet-none-head-image", MIRRORS)
 def internet_none_head_image(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
     """Without internet the head node's image has Slurm in it: nothing can be installed at boot."""
     if head.image is not None:
@@ -26,14 +26,14 @@ def internet_none_head_image(head: HeadNode, path: Path, config: ClusterConfig) 
         yield from _needs_baked(config, config.software.image, _place(config), "the head node")
 
 
-@validator("internet-none-partition-image", section=SECTION, each=Partition, source=MIRRORS)
+@validator("internet-none-partition-image", MIRRORS)
 def internet_none_partition_image(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """Without internet a partition's own image has Slurm in it."""
     if partition.image is not None:
         yield from _needs_baked(config, partition.image, (*path, "image"), "its nodes")
 
 
-@validator("internet-none-software-image", section=SECTION, each=ClusterConfig, source=MIRRORS)
+@validator("internet-none-software-image", MIRRORS)
 def internet_none_software_image(config: ClusterConfig) -> Findings:
     """Without internet the image of those nodes that name no other has Slurm in it."""
     users = [f"the nodes of {partition.name}" for partition in config.every_partition if partition.image is None]
@@ -53,12 +53,7 @@ def _needs_baked(config: ClusterConfig, image: str, path: Path, who: str) -> Fin
         )
 
 
-@validator(
-    "internet-none-needs-route53",
-    section=SECTION,
-    each=Network,
-    source=f"{CROSS_REGION}: com.amazonaws.route53 is in the commercial regions",
-)
+@validator("internet-none-needs-route53", f"{CROSS_REGION}: com.amazonaws.route53 is in the commercial regions")
 def internet_none_needs_route53(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """internet: none is for AWS's commercial regions: elsewhere Route 53 has no endpoint in a VPC."""
     if network.internet == "none" and config.region.startswith(OTHER_PARTITIONS):
@@ -71,11 +66,9 @@ def internet_none_needs_route53(network: Network, path: Path, config: ClusterCon
 
 @validator(
     "internet-none-environments",
-    section=SECTION,
-    each=ClusterConfig,
-    level="warning",
-    source=f"{GATEWAY_ENDPOINTS}: without a NAT device a private subnet reaches S3, and no package index; "
+    f"{GATEWAY_ENDPOINTS}: without a NAT device a private subnet reaches S3, and no package index; "
     "https://pip.pypa.io/en/stable/cli/pip_install/: --index-url, default https://pypi.org/simple",
+    level="warning",
 )
 def internet_none_environments(config: ClusterConfig) -> Findings:
     """Without internet the frameworks' environments come from software.cache: nodes reach no package index."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layout
 
-SECTION = "Limits"
+validator = Validators("Limits")
 
 SLURM_NODES = 65_536
 
@@ -33,12 +33,7 @@ def interfaces(instance_type: InstanceType, efa: str) -> int:
     return len(efa_layout(instance_type, "off" if efa == "off" else "efa-only"))
 
 
-@validator(
-    "cluster-node-count",
-    section=SECTION,
-    each=ClusterConfig,
-    source="man slurm.conf.5: MaxNodeCount: a system has at most 65536 nodes",
-)
+@validator("cluster-node-count", "man slurm.conf.5: MaxNodeCount: a system has at most 65536 nodes")
 def cluster_node_count(config: ClusterConfig) -> Findings:
     """All partitions together have at most 65,536 nodes."""
     nodes = config.max_nodes
@@ -46,12 +41,7 @@ def cluster_node_count(config: ClusterConfig) -> Findings:
         yield Finding(("partitions",), f"may have {nodes} nodes together; Slurm takes {SLURM_NODES}", "lower max_nodes")
 
 
-@validator(
-    "template-resources",
-    section=SECTION,
-    each=ClusterConfig,
-    source=f"{CLOUDFORMATION}: 500 resources in a template",
-)
+@validator("template-resources", f"{CLOUDFORMATION}: 500 resources in a template")
 def template_resources(config: ClusterConfig) -> Findings:
     """The cluster's template has at most 500 resources: two for each partition, one for each type in it."""
     resources = estimated_resources(config)
@@ -63,12 +53,7 @@ def template_resources(config: ClusterConfig) -> Findings:
         )
 
 
-@validator(
-    "template-size",
-    section=SECTION,
-    each=ClusterConfig,
-    source=f"{CLOUDFORMATION}: 1 MB for a template in S3",
-)
+@validator("template-size", f"{CLOUDFORMATION}: 1 MB for a template in S3")
 def template_size(config: ClusterConfig) -> Findings:
     """The cluster's template has at most 1 MB: types with many EFA interfaces have large launch templates."""
     size = estimated_bytes(config)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Monitoring
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-MONITORING = "Monitoring"
+validator = Validators("Monitoring")
 
 # fmt: off
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
@@ -16,10 +16,7 @@ LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096,
 
 @validator(
     "monitoring-log-days",
-    section=MONITORING,
-    each=Monitoring,
-    source="https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html: "
-    "retentionInDays",
+    "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html: retentionInDays",
 )
 def log_days(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findings:
     """Logs are kept for a number of days that CloudWatch Logs takes."""

@@ -7,15 +7,15 @@ from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import Storage
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-MOUNTS = "Mounts"
+validator = Validators("Mounts")
 
 DISK_ALARMS = ("/root-disk", "/home-disk")
 """The head node's alarms are <cluster>-root-disk-full and -home-disk-full, those of Lustre <cluster>-<mount>-full."""
 
 
-@validator("mount-unique", section=MOUNTS, each=ClusterConfig, source="man mount.8: a second mount hides the first")
+@validator("mount-unique", "man mount.8: a second mount hides the first")
 def mount_unique(config: ClusterConfig) -> Findings:
     """No two file systems are mounted at the same place."""
     first: dict[str, int] = {}
@@ -29,9 +29,7 @@ def mount_unique(config: ClusterConfig) -> Findings:
 
 @validator(
     "mounts-apart",
-    section=MOUNTS,
-    each=ClusterConfig,
-    source="man mount.8: what a mount point held before is hidden; man systemd.mount.5: order follows the paths",
+    "man mount.8: what a mount point held before is hidden; man systemd.mount.5: order follows the paths",
 )
 def mounts_apart(config: ClusterConfig) -> Findings:
     """No file system is mounted inside another one: each has to be there without the other, and /home is always one."""
@@ -48,9 +46,7 @@ def mounts_apart(config: ClusterConfig) -> Findings:
 
 @validator(
     "mounts-have-own-names",
-    section=MOUNTS,
-    each=ClusterConfig,
-    source=f"{LOGICAL_IDS}: logical ids are alphanumeric and unique; "
+    f"{LOGICAL_IDS}: logical ids are alphanumeric and unique; "
     "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html: Name; "
     "error ParameterAlreadyExists",
 )

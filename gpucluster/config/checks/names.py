@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpucluster.config.construct_ids import pascal
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-SECTION = "Names"
+validator = Validators("Names")
 
 RESERVED = {
     PARAMETER_SERVERS: "the partition of the parameter servers",
@@ -25,9 +25,7 @@ LOGICAL_IDS = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/re
 
 @validator(
     "cluster-name-not-bootstrap",
-    section=SECTION,
-    each=ClusterConfig,
-    source="https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping.html: CDKToolkit is the bootstrap stack",
+    "https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping.html: CDKToolkit is the bootstrap stack",
 )
 def cluster_name_not_bootstrap(config: ClusterConfig) -> Findings:
     """The cluster is not called CDKToolkit: that stack holds what `cdk deploy` itself needs."""
@@ -37,9 +35,7 @@ def cluster_name_not_bootstrap(config: ClusterConfig) -> Findings:
 
 @validator(
     "cluster-name-not-ec2-domain",
-    section=SECTION,
-    each=ClusterConfig,
-    source="https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html: private DNS hostnames",
+    "https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html: private DNS hostnames",
 )
 def cluster_name_not_ec2_domain(config: ClusterConfig) -> Findings:
     """The cluster's zone, <name>.internal, is not the domain in which EC2 names instances."""
@@ -48,12 +44,7 @@ def cluster_name_not_ec2_domain(config: ClusterConfig) -> Findings:
         yield Finding(("name",), f"{config.zone} is EC2's own domain: its names would no longer resolve", hint)
 
 
-@validator(
-    "partition-name-unique",
-    section=SECTION,
-    each=ClusterConfig,
-    source="man slurm.conf.5: a second record of a PartitionName is ignored",
-)
+@validator("partition-name-unique", "man slurm.conf.5: a second record of a PartitionName is ignored")
 def partition_name_unique(config: ClusterConfig) -> Findings:
     """Each partition has a name of its own."""
     first: dict[str, int] = {}
@@ -64,12 +55,7 @@ def partition_name_unique(config: ClusterConfig) -> Findings:
             first[name] = index
 
 
-@validator(
-    "partition-name-distinct",
-    section=SECTION,
-    each=ClusterConfig,
-    source=f"{LOGICAL_IDS}: logical ids are alphanumeric and unique",
-)
+@validator("partition-name-distinct", f"{LOGICAL_IDS}: logical ids are alphanumeric and unique")
 def partition_name_distinct(config: ClusterConfig) -> Findings:
     """Partitions' names differ in more than hyphens: ids in the template have none."""
     first: dict[str, str] = {}
@@ -87,12 +73,7 @@ def _partition_names(config: ClusterConfig) -> list[tuple[int, str]]:
     return [(index, name) for index, name in named if name is not None]
 
 
-@validator(
-    "partition-name-free",
-    section=SECTION,
-    each=Partition,
-    source="man slurm.conf.5: NodeName and PartitionName: DEFAULT and ALL are reserved words",
-)
+@validator("partition-name-free", "man slurm.conf.5: NodeName and PartitionName: DEFAULT and ALL are reserved words")
 def partition_name_free(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A partition is not called all, default, localhost, head or ps: those names are taken."""
     if partition.name in RESERVED:

@@ -6,9 +6,9 @@ from ipaddress import IPv4Network
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-SECTION = "Network"
+validator = Validators("Network")
 
 KEPT_BY_AWS = 5
 BESIDE_NODES = 8
@@ -32,12 +32,7 @@ UNUSABLE = {
 }
 
 
-@validator(
-    "subnet-needs-vpc",
-    section=SECTION,
-    each=Network,
-    source="AWS::EC2::SecurityGroup VpcId: groups and endpoints are made in a VPC, not in a subnet",
-)
+@validator("subnet-needs-vpc", "AWS::EC2::SecurityGroup VpcId: groups and endpoints are made in a VPC, not in a subnet")
 def subnet_needs_vpc(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """subnet_id stands beside the vpc_id that it is in."""
     if network.subnet_id and not network.vpc_id:
@@ -45,10 +40,7 @@ def subnet_needs_vpc(network: Network, path: Path, config: ClusterConfig) -> Fin
 
 
 @validator(
-    "vpc-needs-subnet",
-    section=SECTION,
-    each=Network,
-    source="AWS::EC2::LaunchTemplate NetworkInterface.SubnetId: an interface is in a subnet, not in a VPC",
+    "vpc-needs-subnet", "AWS::EC2::LaunchTemplate NetworkInterface.SubnetId: an interface is in a subnet, not in a VPC"
 )
 def vpc_needs_subnet(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """vpc_id stands beside the subnet_id where the nodes are."""
@@ -57,10 +49,7 @@ def vpc_needs_subnet(network: Network, path: Path, config: ClusterConfig) -> Fin
 
 
 @validator(
-    "subnet-needs-zone",
-    section=SECTION,
-    each=Network,
-    source="error InvalidVolume.ZoneMismatch of EC2 AttachVolume: volume and instance are in one zone",
+    "subnet-needs-zone", "error InvalidVolume.ZoneMismatch of EC2 AttachVolume: volume and instance are in one zone"
 )
 def subnet_needs_zone(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """With an existing subnet, availability_zone is the subnet's: the head node's volume is made there."""
@@ -72,12 +61,7 @@ def subnet_needs_zone(network: Network, path: Path, config: ClusterConfig) -> Fi
         )
 
 
-@validator(
-    "vpc-new-or-existing",
-    section=SECTION,
-    each=Network,
-    source="AWS::EC2::VPC CidrBlock: it is set when a VPC is made",
-)
+@validator("vpc-new-or-existing", "AWS::EC2::VPC CidrBlock: it is set when a VPC is made")
 def vpc_new_or_existing(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """vpc_cidr is for a new VPC; it does not stand beside vpc_id."""
     if network.vpc_id and "vpc_cidr" in network.model_fields_set:
@@ -86,12 +70,7 @@ def vpc_new_or_existing(network: Network, path: Path, config: ClusterConfig) -> 
         )
 
 
-@validator(
-    "vpc-cidr-usable",
-    section=SECTION,
-    each=Network,
-    source="RFC 6890: special-purpose addresses; error InvalidParameterValue of EC2 CreateVpc",
-)
+@validator("vpc-cidr-usable", "RFC 6890: special-purpose addresses; error InvalidParameterValue of EC2 CreateVpc")
 def vpc_cidr_usable(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """vpc_cidr is of addresses that a host may have: none of 0/8, 127/8, 169.254/16, 224/4 and 240/4."""
     for reserved, what in UNUSABLE.items():
@@ -101,10 +80,8 @@ def vpc_cidr_usable(network: Network, path: Path, config: ClusterConfig) -> Find
 
 @validator(
     "vpc-cidr-not-docker",
-    section=SECTION,
-    each=Network,
+    f"{VPC_CIDR}: some services use 172.17.0.0/16; Docker's bridge on each node does",
     level="warning",
-    source=f"{VPC_CIDR}: some services use 172.17.0.0/16; Docker's bridge on each node does",
 )
 def vpc_cidr_not_docker(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """vpc_cidr is apart from 172.17.0.0/16: that is Docker's on every node."""
@@ -114,12 +91,7 @@ def vpc_cidr_not_docker(network: Network, path: Path, config: ClusterConfig) -> 
         )
 
 
-@validator(
-    "subnet-holds-nodes",
-    section=SECTION,
-    each=ClusterConfig,
-    source=f"{SUBNET_SIZES}: error InsufficientFreeAddressesInSubnet of EC2 RunInstances",
-)
+@validator("subnet-holds-nodes", f"{SUBNET_SIZES}: error InsufficientFreeAddressesInSubnet of EC2 RunInstances")
 def subnet_holds_nodes(config: ClusterConfig) -> Findings:
     """The private half of vpc_cidr has an address for every node: one each, for EFA interfaces take none."""
     if config.network.vpc_id:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
-SECTION = "Partitions"
+validator = Validators("Partitions")
 SERVERS = "Parameter servers"
 
 PARAMETER_BYTES = 4096
@@ -28,12 +28,7 @@ def known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
     ]
 
 
-@validator(
-    "partition-types-unique",
-    section=SECTION,
-    each=Partition,
-    source=f"{LOGICAL_IDS}: a partition has one launch template for a type",
-)
+@validator("partition-types-unique", f"{LOGICAL_IDS}: a partition has one launch template for a type")
 def partition_types_unique(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """No instance type stands twice in a partition's list."""
     seen: set[str] = set()
@@ -45,9 +40,7 @@ def partition_types_unique(partition: Partition, path: Path, config: ClusterConf
 
 @validator(
     "partition-types-same-gpus",
-    section=SECTION,
-    each=Partition,
-    source="man slurm.conf.5: a node that registers with less GRES than its NodeName line says is drained",
+    "man slurm.conf.5: a node that registers with less GRES than its NodeName line says is drained",
 )
 def partition_types_same_gpus(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """All instance types of a partition have the same number of GPUs."""
@@ -66,12 +59,7 @@ def _gpus(type_: InstanceType) -> str:
     return f"{type_.gpus} GPU{'s' if type_.gpus != 1 else ''}"
 
 
-@validator(
-    "partition-types-fit-parameter",
-    section=SECTION,
-    each=Partition,
-    source="AWS::SSM::Parameter Value: 4096 characters in the standard tier",
-)
+@validator("partition-types-fit-parameter", "AWS::SSM::Parameter Value: 4096 characters in the standard tier")
 def partition_types_fit_parameter(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A partition's list of instance types fits the SSM parameter that the head node launches from."""
     most = (PARAMETER_BYTES - TEMPLATE_BYTES) // TEMPLATE_BYTES
@@ -83,13 +71,13 @@ def partition_types_fit_parameter(partition: Partition, path: Path, config: Clus
         )
 
 
-@validator("partition-min-nodes", section=SECTION, each=Partition, source=NO_NODE)
+@validator("partition-min-nodes", NO_NODE)
 def partition_min_nodes(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """min_nodes is at most max_nodes."""
     yield from _min_nodes(partition, path)
 
 
-@validator("servers-min-nodes", section=SERVERS, each=ParameterServers, source=NO_NODE)
+@validator("servers-min-nodes", NO_NODE, section=SERVERS)
 def servers_min_nodes(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
     """The parameter servers' min_nodes is at most their max_nodes."""
     yield from _min_nodes(servers, path)
@@ -102,9 +90,7 @@ def _min_nodes(nodes: Partition | ParameterServers, path: Path) -> Findings:
 
 @validator(
     "idle-minutes-in-range",
-    section=SECTION,
-    each=Partition,
-    source="man slurm.conf.5: SuspendTime: seconds, an unsigned number of 32 bits; 0 ends a node as soon as it is idle",
+    "man slurm.conf.5: SuspendTime: seconds, an unsigned number of 32 bits; 0 ends a node as soon as it is idle",
 )
 def idle_minutes_in_range(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """idle_minutes is a second at least, and as many as Slurm can count."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.meant import near
 
-SECTION = "Placement groups"
+validator = Validators("Placement groups")
 
 OTHER_STRATEGIES = ("spread", "partition", "precision-time")
 STRATEGIES = "AWS::EC2::PlacementGroup Strategy: cluster, partition, spread or precision-time"
 
 
-@validator("placement-group-not-a-strategy", section=SECTION, each=Partition, source=STRATEGIES)
+@validator("placement-group-not-a-strategy", STRATEGIES)
 def placement_group_not_a_strategy(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A placement group other than cluster and none is a group's name, not another strategy of EC2."""
     if partition.placement_group in OTHER_STRATEGIES:
@@ -26,9 +26,7 @@ def placement_group_not_a_strategy(partition: Partition, path: Path, config: Clu
 
 @validator(
     "placement-group-not-misspelt",
-    section=SECTION,
-    each=Partition,
-    source="error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
+    "error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
 )
 def placement_group_not_misspelt(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A group's name is not nearly the word cluster or none."""
@@ -50,9 +48,7 @@ def _nearly(group: str, words: tuple[str, ...]) -> str | None:
 
 @validator(
     "servers-group-not-misspelt",
-    section=SECTION,
-    each=ParameterServers,
-    source="error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
+    "error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
 )
 def servers_group_not_misspelt(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
     """The name of the parameter servers' group is not nearly the word shared or none."""
@@ -65,7 +61,7 @@ def servers_group_not_misspelt(servers: ParameterServers, path: Path, config: Cl
         )
 
 
-@validator("servers-group-not-a-strategy", section=SECTION, each=ParameterServers, source=STRATEGIES)
+@validator("servers-group-not-a-strategy", STRATEGIES)
 def servers_group_not_a_strategy(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
     """The parameter servers' placement group is shared, none or a group's name, not a strategy of EC2."""
     if servers.placement_group in (*OTHER_STRATEGIES, "cluster"):

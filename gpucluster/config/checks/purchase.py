@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-SECTION = "Purchase"
+validator = Validators("Purchase")
 RESERVED = ("reservation", "capacity-block")
 
 CAPACITY_BLOCKS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html"
@@ -15,12 +15,7 @@ BLOCK_FAMILIES = ("p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300")
 BLOCK_INSTANCES = 64
 
 
-@validator(
-    "reservation-has-id",
-    section=SECTION,
-    each=Partition,
-    source="AWS::EC2::LaunchTemplate CapacityReservationSpecification.CapacityReservationTarget",
-)
+@validator("reservation-has-id", "AWS::EC2::LaunchTemplate CapacityReservationSpecification.CapacityReservationTarget")
 def reservation_has_id(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """purchase: reservation and capacity-block say which one: reservation_id."""
     if partition.purchase in RESERVED and partition.reservation_id is None:
@@ -29,10 +24,7 @@ def reservation_has_id(partition: Partition, path: Path, config: ClusterConfig) 
 
 
 @validator(
-    "reservation-id-is-used",
-    section=SECTION,
-    each=Partition,
-    source="AWS::EC2::LaunchTemplate CapacityReservationSpecification.CapacityReservationTarget",
+    "reservation-id-is-used", "AWS::EC2::LaunchTemplate CapacityReservationSpecification.CapacityReservationTarget"
 )
 def reservation_id_is_used(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """reservation_id stands beside purchase: reservation or capacity-block only."""
@@ -43,9 +35,7 @@ def reservation_id_is_used(partition: Partition, path: Path, config: ClusterConf
 
 @validator(
     "reservation-without-placement-group",
-    section=SECTION,
-    each=Partition,
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html: "
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html: "
     "a reservation is in the placement group that it was made in, or in none",
 )
 def reservation_without_placement_group(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
@@ -67,9 +57,7 @@ def reservation_without_placement_group(partition: Partition, path: Path, config
 
 @validator(
     "reservation-of-one-type",
-    section=SECTION,
-    each=Partition,
-    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateCapacityReservation.html: InstanceType",
+    "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateCapacityReservation.html: InstanceType",
 )
 def reservation_of_one_type(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A partition on a reservation has one instance type: the reservation's."""
@@ -77,12 +65,7 @@ def reservation_of_one_type(partition: Partition, path: Path, config: ClusterCon
         yield Finding((*path, "instance_types"), f"must be the one type that the {partition.purchase} is for")
 
 
-@validator(
-    "capacity-block-types",
-    section=SECTION,
-    each=Partition,
-    source=f"{CAPACITY_BLOCKS}: supported instance types",
-)
+@validator("capacity-block-types", f"{CAPACITY_BLOCKS}: supported instance types")
 def capacity_block_types(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """Capacity blocks are sold of P4d, P4de, P5, P5e, P5en, P6-B200 and P6-B300."""
     if partition.purchase != "capacity-block":
@@ -96,12 +79,7 @@ def capacity_block_types(partition: Partition, path: Path, config: ClusterConfig
             )
 
 
-@validator(
-    "capacity-block-size",
-    section=SECTION,
-    each=Partition,
-    source=f"{CAPACITY_BLOCKS}: up to 64 instances in each",
-)
+@validator("capacity-block-size", f"{CAPACITY_BLOCKS}: up to 64 instances in each")
 def capacity_block_size(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A partition on a capacity block has at most 64 nodes: no block is larger."""
     if partition.purchase == "capacity-block" and partition.max_nodes > BLOCK_INSTANCES:

@@ -9,9 +9,9 @@ from gpucluster.config.checks import s3
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, S3Access
 from gpucluster.config.regions import partition_of
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-ACCESS = "S3 access"
+validator = Validators("S3 access")
 
 POLICY = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html: 10,240 characters for a role"
 POLICY_CHARACTERS = 10240
@@ -23,7 +23,7 @@ _STATEMENT = len(
 _LISTING = len('{"Action":"s3:ListBucket","Condition":{"StringLike":{"s3:prefix":[]}},"Effect":"Allow","Resource":""},')
 
 
-@validator("s3-access-bucket-name", section=ACCESS, each=S3Access, source=s3.NAMING)
+@validator("s3-access-bucket-name", s3.NAMING)
 def bucket_name(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
     """A bucket has a name that a general purpose bucket can have."""
     bucket = S3Uri.of(access.uri).bucket
@@ -31,7 +31,7 @@ def bucket_name(access: S3Access, path: Path, config: ClusterConfig) -> Findings
         yield Finding((*path, "uri"), f"no bucket can be called {bucket}: it {fault}")
 
 
-@validator("s3-access-prefix-length", section=ACCESS, each=S3Access, source=s3.KEYS)
+@validator("s3-access-prefix-length", s3.KEYS)
 def prefix_length(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
     """A prefix is shorter than the longest key."""
     length = len(S3Uri.of(access.uri).folder.encode())
@@ -39,7 +39,7 @@ def prefix_length(access: S3Access, path: Path, config: ClusterConfig) -> Findin
         yield Finding((*path, "uri"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
 
 
-@validator("s3-access-plain-prefix", section=ACCESS, each=S3Access, level="warning", source=ELEMENTS)
+@validator("s3-access-plain-prefix", ELEMENTS, level="warning")
 def plain_prefix(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
     """A prefix has no *, ? or $: they are no patterns here, as they are in IAM's policies, but stand for themselves."""
     found = re.search(r"[*?$]", access.uri)
@@ -51,7 +51,7 @@ def plain_prefix(access: S3Access, path: Path, config: ClusterConfig) -> Finding
         )
 
 
-@validator("s3-access-policy-size", section=ACCESS, each=ClusterConfig, source=POLICY)
+@validator("s3-access-policy-size", POLICY)
 def policy_size(config: ClusterConfig) -> Findings:
     """The entries fit into the policy of one role."""
     size = _policy_characters(config)

@@ -7,18 +7,16 @@ import re
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Security
 from gpucluster.config.regions import partition_of
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-SECURITY = "Security"
+validator = Validators("Security")
 
 KEY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}")
 
 
 @validator(
     "kms-key-region",
-    section=SECURITY,
-    each=Security,
-    source="https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html: "
+    "https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html: "
     "a key is used in the region of its ARN; error NotFoundException",
 )
 def kms_key_region(security: Security, path: Path, config: ClusterConfig) -> Findings:
@@ -34,23 +32,13 @@ def kms_key_region(security: Security, path: Path, config: ClusterConfig) -> Fin
         )
 
 
-@validator(
-    "kms-key-partition",
-    section=SECURITY,
-    each=Security,
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition",
-)
+@validator("kms-key-partition", "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition")
 def kms_key_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
     """The KMS key's ARN is of the partition that the region belongs to."""
     yield from _wrong_partition(security.kms_key_arn, (*path, "kms_key_arn"), config.region)
 
 
-@validator(
-    "kms-key-id",
-    section=SECURITY,
-    each=Security,
-    source="https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html: pattern of KmsKeyId",
-)
+@validator("kms-key-id", "https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html: pattern of KmsKeyId")
 def kms_key_id(security: Security, path: Path, config: ClusterConfig) -> Findings:
     """The KMS key's ARN ends in a key's id: five groups of hexadecimal digits, or mrk- and 32 of them."""
     key_id = (security.kms_key_arn or "").rpartition("/")[2]
@@ -62,12 +50,7 @@ def kms_key_id(security: Security, path: Path, config: ClusterConfig) -> Finding
         )
 
 
-@validator(
-    "boundary-partition",
-    section=SECURITY,
-    each=Security,
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition",
-)
+@validator("boundary-partition", "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition")
 def boundary_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
     """The permissions boundary's ARN is of the partition that the region belongs to."""
     yield from _wrong_partition(security.permissions_boundary_arn, (*path, "permissions_boundary_arn"), config.region)

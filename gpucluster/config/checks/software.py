@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Software
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES
 
-SOFTWARE = "Software"
+validator = Validators("Software")
 
 SMDDP_TYPES = ("p3dn.24xlarge", "p4d.24xlarge", "p4de.24xlarge")
 SMDDP = "https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-data-parallel-support.html"
@@ -25,9 +25,7 @@ CUDA_11 = (
 
 @validator(
     "horovod-needs-framework",
-    section=SOFTWARE,
-    each=Software,
-    source="https://horovod.readthedocs.io/en/latest/install.html: it is built against the frameworks that are there",
+    "https://horovod.readthedocs.io/en/latest/install.html: it is built against the frameworks that are there",
 )
 def horovod_needs_framework(software: Software, path: Path, config: ClusterConfig) -> Findings:
     """Horovod comes with PyTorch or TensorFlow: it is built against those."""
@@ -39,7 +37,7 @@ def horovod_needs_framework(software: Software, path: Path, config: ClusterConfi
         )
 
 
-@validator("smddp-needs-torch", section=SOFTWARE, each=Software, source=f"{SMDDP}: TensorFlow ended with 2.11")
+@validator("smddp-needs-torch", f"{SMDDP}: TensorFlow ended with 2.11")
 def smddp_needs_torch(software: Software, path: Path, config: ClusterConfig) -> Findings:
     """SMDDP comes with PyTorch: it is a backend of torch.distributed."""
     if "smddp" in software.frameworks and "torch" not in software.frameworks:
@@ -50,7 +48,7 @@ def smddp_needs_torch(software: Software, path: Path, config: ClusterConfig) -> 
         )
 
 
-@validator("smddp-instance-types", section=SOFTWARE, each=Software, source=f"{SMDDP}: supported instance types")
+@validator("smddp-instance-types", f"{SMDDP}: supported instance types")
 def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) -> Findings:
     """SMDDP has a partition that it runs on: since 2.3.0 its import fails on anything but p3dn, p4d and p4de."""
     if "smddp" in software.frameworks and not set(SMDDP_TYPES) & set(_types(config)):
@@ -61,7 +59,7 @@ def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) 
         )
 
 
-@validator("mxnet-gpus", section=SOFTWARE, each=Software, source=CUDA_11)
+@validator("mxnet-gpus", CUDA_11)
 def mxnet_gpus(software: Software, path: Path, config: ClusterConfig) -> Findings:
     """MXNet has a partition whose GPUs its CUDA 11.2 knows: none newer than A100 and A10G."""
     models = {INSTANCE_TYPES[name].gpu_model for name in _types(config)} - {None}

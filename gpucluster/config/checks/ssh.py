@@ -6,9 +6,9 @@ from ipaddress import IPv4Network, collapse_addresses
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-SECTION = "SSH from outside"
+validator = Validators("SSH from outside")
 
 RULES_PER_GROUP = 60
 
@@ -18,10 +18,7 @@ INTERNET_FACING = f"{BALANCER}: internet-facing"
 
 
 @validator(
-    "ssh-from-count",
-    section=SECTION,
-    each=Network,
-    source=f"{QUOTAS}: 60 inbound rules for each security group; error RulesPerSecurityGroupLimitExceeded",
+    "ssh-from-count", f"{QUOTAS}: 60 inbound rules for each security group; error RulesPerSecurityGroupLimitExceeded"
 )
 def ssh_from_count(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """ssh_from has at most 60 networks: one security group holds them all."""
@@ -33,12 +30,7 @@ def ssh_from_count(network: Network, path: Path, config: ClusterConfig) -> Findi
         )
 
 
-@validator(
-    "ssh-from-unique",
-    section=SECTION,
-    each=Network,
-    source="error InvalidPermission.Duplicate of EC2 AuthorizeSecurityGroupIngress",
-)
+@validator("ssh-from-unique", "error InvalidPermission.Duplicate of EC2 AuthorizeSecurityGroupIngress")
 def ssh_from_unique(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """No network stands twice in ssh_from."""
     for index, source in enumerate(network.ssh_from):
@@ -48,9 +40,7 @@ def ssh_from_unique(network: Network, path: Path, config: ClusterConfig) -> Find
 
 @validator(
     "ssh-from-not-all-together",
-    section=SECTION,
-    each=Network,
-    source="https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html: EC2.13: no SSH from 0.0.0.0/0",
+    "https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html: EC2.13: no SSH from 0.0.0.0/0",
 )
 def ssh_from_not_all_together(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """The networks of ssh_from are not the whole internet together."""
@@ -63,12 +53,7 @@ def ssh_from_not_all_together(network: Network, path: Path, config: ClusterConfi
         )
 
 
-@validator(
-    "ssh-from-needs-internet",
-    section=SECTION,
-    each=Network,
-    source=f"{INTERNET_FACING}: error InvalidSubnet: the VPC has no internet gateway",
-)
+@validator("ssh-from-needs-internet", f"{INTERNET_FACING}: error InvalidSubnet: the VPC has no internet gateway")
 def ssh_from_needs_internet(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """ssh_from does not stand beside internet: none: the load balancer needs an internet gateway."""
     if network.ssh_from and network.internet == "none":
@@ -79,12 +64,7 @@ def ssh_from_needs_internet(network: Network, path: Path, config: ClusterConfig)
         )
 
 
-@validator(
-    "ssh-from-needs-new-vpc",
-    section=SECTION,
-    each=Network,
-    source=f"{INTERNET_FACING}: its subnets are public; error InvalidSubnet",
-)
+@validator("ssh-from-needs-new-vpc", f"{INTERNET_FACING}: its subnets are public; error InvalidSubnet")
 def ssh_from_needs_new_vpc(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """ssh_from is for a new VPC: of an existing one no public subnet is known."""
     if network.ssh_from and network.vpc_id:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.storage.mount import ON_DELETE, TYPE, Mount, OnDelete
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
 if TYPE_CHECKING:
     from gpucluster.config.models import ClusterConfig
+
+validator = Validators("Mounts")
 
 
 class Efs(Mount):
@@ -27,13 +29,7 @@ class Efs(Mount):
         return f"{self.mount}: EFS"
 
 
-@validator(
-    "home-outlives-cluster",
-    section="Mounts",
-    each=Efs,
-    level="warning",
-    source="AWS::EFS::FileSystem: DeletionPolicy Delete",
-)
+@validator("home-outlives-cluster", "AWS::EFS::FileSystem: DeletionPolicy Delete", level="warning")
 def home_outlives_cluster(storage: Efs, path: Path, config: ClusterConfig) -> Findings:
     """/home on EFS stays when the cluster is deleted."""
     if storage.mount == "/home" and storage.on_delete == "delete":

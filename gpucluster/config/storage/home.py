@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.storage.mount import TYPE, Mount
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
 if TYPE_CHECKING:
     from gpucluster.config.models import ClusterConfig
+
+validator = Validators("Mounts")
 
 
 class HeadNfs(Mount):
@@ -21,12 +23,7 @@ class HeadNfs(Mount):
 HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
 
 
-@validator(
-    "head-nfs-shares-home",
-    section="Mounts",
-    each=HeadNfs,
-    source="man exports.5: the head node exports one directory",
-)
+@validator("head-nfs-shares-home", "man exports.5: the head node exports one directory")
 def head_nfs_shares_home(storage: HeadNfs, path: Path, config: ClusterConfig) -> Findings:
     """head-nfs is mounted at /home: it is the head node's volume, which holds nothing else."""
     if storage.mount != "/home":

@@ -10,15 +10,14 @@ from gpucluster.config.checks.online.account import Account, Refused
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import BeegfsRam, DataRepository
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
+
+validator = Validators("Buckets (asks AWS)", needs="aws")
 
 
 @validator(
     "bucket-in-region",
-    section="Buckets (asks AWS)",
-    each=ClusterConfig,
-    needs="aws",
-    source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html: Region and account "
+    "https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html: Region and account "
     "support for linked S3 buckets; https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.html: "
     "a gateway endpoint is for buckets in its own Region",
 )

@@ -5,19 +5,16 @@ from __future__ import annotations
 from gpucluster.config.checks.online.account import Account
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import Budget, ClusterConfig
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-COSTS = "Costs (asks AWS)"
+validator = Validators("Costs (asks AWS)", needs="aws")
 TAG = "gpucluster:cluster"
 
 
 @validator(
     "budget-tag-active",
-    section=COSTS,
-    each=Budget,
-    needs="aws",
+    "https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html",
     level="warning",
-    source="https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html",
 )
 def budget_tag_active(budget: Budget, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The payer has activated the cost allocation tag gpucluster:cluster: a budget counts nothing before."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 from gpucluster.config.checks.online.account import Account, zone
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-DATABASES = "Accounting database (asks AWS)"
+validator = Validators("Accounting database (asks AWS)", needs="aws")
 ENGINE, ENGINE_VERSION, INSTANCE_CLASS = "mariadb", "10.11", "db.t4g.small"
 """What stacks/accounting.py makes."""
 
 
 @validator(
     "accounting-class-in-zone",
-    section=DATABASES,
-    each=ClusterConfig,
-    needs="aws",
-    source="https://docs.aws.amazon.com/AmazonRDS/latest/APIReference/API_DescribeOrderableDBInstanceOptions.html; "
+    "https://docs.aws.amazon.com/AmazonRDS/latest/APIReference/API_DescribeOrderableDBInstanceOptions.html; "
     "error InvalidVPCNetworkStateFault of RDS CreateDBInstance: the zone is unavailable",
 )
 def accounting_class_in_zone(config: ClusterConfig, account: Account) -> Findings:

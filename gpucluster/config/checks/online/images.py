@@ -8,9 +8,9 @@ from gpucluster.config.checks.online.account import Account, Answer
 from gpucluster.config.checks.online.things import IMAGE
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-IMAGES = "Images (asks AWS)"
+validator = Validators("Images (asks AWS)", needs="aws")
 DESCRIBE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html"
 
 PUBLIC_PARAMETERS = {
@@ -23,13 +23,7 @@ ROOT_VOLUME_GIB = 100
 """What launch templates name and ask for."""
 
 
-@validator(
-    "image-available",
-    section=IMAGES,
-    each=ClusterConfig,
-    needs="aws",
-    source="error InvalidAMIID.Unavailable of EC2 RunInstances",
-)
+@validator("image-available", "error InvalidAMIID.Unavailable of EC2 RunInstances")
 def image_available(config: ClusterConfig, account: Account) -> Findings:
     """Each AMI is available: EC2 has finished making it, without an error."""
     for path, ami in amis_of(config):
@@ -38,13 +32,7 @@ def image_available(config: ClusterConfig, account: Account) -> Findings:
             yield Finding(path, f"{ami} is {image['State']}, not available")
 
 
-@validator(
-    "image-architecture",
-    section=IMAGES,
-    each=ClusterConfig,
-    needs="aws",
-    source=f"{DESCRIBE}: Architecture; error InvalidParameterValue of RunInstances: architecture",
-)
+@validator("image-architecture", f"{DESCRIBE}: Architecture; error InvalidParameterValue of RunInstances: architecture")
 def image_architecture(config: ClusterConfig, account: Account) -> Findings:
     """Each AMI is for x86_64, as all instance types here are."""
     yield from _where(config, account, _other_architecture)
@@ -52,35 +40,20 @@ def image_architecture(config: ClusterConfig, account: Account) -> Findings:
 
 @validator(
     "image-virtualization",
-    section=IMAGES,
-    each=ClusterConfig,
-    needs="aws",
-    source="error InvalidParameterCombination of EC2 RunInstances: non-HVM images and instances with ENA",
+    "error InvalidParameterCombination of EC2 RunInstances: non-HVM images and instances with ENA",
 )
 def image_virtualization(config: ClusterConfig, account: Account) -> Findings:
     """Each AMI is HVM and has the driver of the network interfaces (ENA) that instances have."""
     yield from _where(config, account, _no_hvm_with_ena)
 
 
-@validator(
-    "image-root-device",
-    section=IMAGES,
-    each=ClusterConfig,
-    needs="aws",
-    source=f"{DESCRIBE}: RootDeviceName; AWS::EC2::LaunchTemplate BlockDeviceMapping.DeviceName",
-)
+@validator("image-root-device", f"{DESCRIBE}: RootDeviceName; AWS::EC2::LaunchTemplate BlockDeviceMapping.DeviceName")
 def image_root_device(config: ClusterConfig, account: Account) -> Findings:
     """Each AMI boots from an EBS volume called /dev/sda1: templates encrypt the disk of that name."""
     yield from _where(config, account, _other_root_device)
 
 
-@validator(
-    "image-root-size",
-    section=IMAGES,
-    each=ClusterConfig,
-    needs="aws",
-    source="error InvalidBlockDeviceMapping of EC2 RunInstances: volume is smaller than snapshot",
-)
+@validator("image-root-size", "error InvalidBlockDeviceMapping of EC2 RunInstances: volume is smaller than snapshot")
 def image_root_size(config: ClusterConfig, account: Account) -> Findings:
     """Each AMI fits on a disk of 100 GiB, which templates ask for."""
     yield from _where(config, account, _too_large)

@@ -10,9 +10,9 @@ from gpucluster.config.checks.online.images import DESCRIBE, PUBLIC_PARAMETERS, 
 from gpucluster.config.checks.online.things import IMAGE
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-KERNELS = "Kernels (asks AWS)"
+validator = Validators("Kernels (asks AWS)", needs="aws")
 
 RELEASES = (("00000000", "6.8"), ("20251201", "6.14"), ("20260401", "6.17"), ("20260911", "7.0"))
 """From which date in its name on the Deep Learning AMI of Ubuntu 24.04 has which kernel.
@@ -34,10 +34,7 @@ _MODULES = re.compile(r"^Package: lustre-client-modules-(\d+\.\d+)\.\d+-\d+-aws$
 
 @validator(
     "lustre-client-kernel",
-    section=KERNELS,
-    each=ClusterConfig,
-    needs="aws",
-    source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html: "
+    "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html: "
     f"lustre-client-modules-$(uname -r); {DESCRIBE}: Name",
 )
 def lustre_client_kernel(config: ClusterConfig, account: Account) -> Findings:

@@ -9,9 +9,9 @@ from gpucluster.config.checks.online.account import Account, Answer
 from gpucluster.config.checks.online.things import KEY
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Security
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-KEYS = "Key and boundary (asks AWS)"
+validator = Validators("Key and boundary (asks AWS)", needs="aws")
 METADATA = "https://docs.aws.amazon.com/kms/latest/APIReference/API_KeyMetadata.html"
 LOGS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html: key policy"
 
@@ -21,10 +21,7 @@ AWS_EBS_KEY = "alias/aws/ebs"
 
 @validator(
     "kms-key-enabled",
-    section=KEYS,
-    each=Security,
-    needs="aws",
-    source=f"{METADATA}: KeyState; error DisabledException and KMSInvalidStateException; "
+    f"{METADATA}: KeyState; error DisabledException and KMSInvalidStateException; "
     "error Client.InvalidKMSKey.InvalidState of an instance",
 )
 def kms_key_enabled(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
@@ -38,10 +35,7 @@ def kms_key_enabled(security: Security, path: Path, config: ClusterConfig, accou
 
 @validator(
     "kms-key-symmetric",
-    section=KEYS,
-    each=Security,
-    needs="aws",
-    source="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html: no asymmetric keys",
+    "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html: no asymmetric keys",
 )
 def kms_key_symmetric(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key is symmetric and for encryption, as volumes and file systems need it."""
@@ -56,10 +50,7 @@ def kms_key_symmetric(security: Security, path: Path, config: ClusterConfig, acc
 
 @validator(
     "kms-key-is-yours",
-    section=KEYS,
-    each=Security,
-    needs="aws",
-    source="https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html: AWS managed keys, one service each",
+    "https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html: AWS managed keys, one service each",
 )
 def kms_key_is_yours(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key is customer-managed: those of AWS serve one service, and their policies cannot be changed."""
@@ -68,7 +59,7 @@ def kms_key_is_yours(security: Security, path: Path, config: ClusterConfig, acco
         yield Finding((*path, "kms_key_arn"), "the key is managed by AWS for one service", "leave it out, or make one")
 
 
-@validator("kms-key-admits-logs", section=KEYS, each=Security, needs="aws", source=LOGS)
+@validator("kms-key-admits-logs", LOGS)
 def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key's policy lets CloudWatch Logs use it: no log group can be made under it otherwise."""
     yield from _not_admitted(security, path, account, f"logs.{config.region}.amazonaws.com", "logs.amazonaws.com")
@@ -76,12 +67,9 @@ def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, a
 
 @validator(
     "ebs-default-key",
-    section=KEYS,
-    each=Security,
-    needs="aws",
-    level="warning",
-    source="https://github.com/aws/karpenter-provider-aws/issues/1407: Client.InternalError: Client error on launch; "
+    "https://github.com/aws/karpenter-provider-aws/issues/1407: Client.InternalError: Client error on launch; "
     "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetEbsDefaultKmsKeyId.html",
+    level="warning",
 )
 def ebs_default_key(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """Without kms_key_arn, the account's default EBS key is AWS's own: the head node's role may use no other.
@@ -108,10 +96,7 @@ def _managed_by_aws(account: Account, key: str) -> bool:
 
 @validator(
     "boundary-account",
-    section=KEYS,
-    each=Security,
-    needs="aws",
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_managed-vs-inline.html: own account",
+    "https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_managed-vs-inline.html: own account",
 )
 def boundary_account(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The permissions boundary is a policy of AWS or of the account that the cluster is made in."""

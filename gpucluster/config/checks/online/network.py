@@ -7,9 +7,9 @@ from gpucluster.config.checks.online.account import Account, Answer, deployed, z
 from gpucluster.config.checks.online.things import SUBNET, VPC
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-NETWORK = "Existing network (asks AWS)"
+validator = Validators("Existing network (asks AWS)", needs="aws")
 DNS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-considerations.html"
 SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html; error InsufficientFreeAddressesInSubnet"
 ROUTES = "https://docs.aws.amazon.com/vpc/latest/userguide/vpc-nat-gateway.html"
@@ -19,13 +19,7 @@ ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface
 NEEDED_ENDPOINTS = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
 
 
-@validator(
-    "vpc-resolves-names",
-    section=NETWORK,
-    each=Network,
-    needs="aws",
-    source=f"{DNS}: enableDnsHostnames and enableDnsSupport",
-)
+@validator("vpc-resolves-names", f"{DNS}: enableDnsHostnames and enableDnsSupport")
 def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The VPC resolves the names of a private zone, by which nodes find each other."""
     if not network.vpc_id or VPC.look_up(account, network.vpc_id) is None:
@@ -37,13 +31,7 @@ def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, acco
             yield Finding((*path, "vpc_id"), f"{attribute} is off in {network.vpc_id}", command)
 
 
-@validator(
-    "vpc-has-no-zone-of-the-name",
-    section=NETWORK,
-    each=Network,
-    needs="aws",
-    source="error ConflictingDomainExists of Route 53 CreateHostedZone",
-)
+@validator("vpc-has-no-zone-of-the-name", "error ConflictingDomainExists of Route 53 CreateHostedZone")
 def vpc_has_no_zone_of_the_name(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The VPC has no private zone of the cluster's name: two of one name cannot be in a VPC."""
     if not network.vpc_id or deployed(account, config):
@@ -57,7 +45,7 @@ def vpc_has_no_zone_of_the_name(network: Network, path: Path, config: ClusterCon
         )
 
 
-@validator("vpc-has-no-connect-endpoint", section=NETWORK, each=Network, needs="aws", source=CONNECT)
+@validator("vpc-has-no-connect-endpoint", CONNECT)
 def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The VPC has no EC2 Instance Connect Endpoint but the cluster's: it can have one."""
     if not network.vpc_id or deployed(account, config):
@@ -74,10 +62,7 @@ def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterCon
 
 @validator(
     "subnet-in-vpc",
-    section=NETWORK,
-    each=Network,
-    needs="aws",
-    source="error InvalidParameter of EC2 RunInstances: security group and subnet belong to different networks",
+    "error InvalidParameter of EC2 RunInstances: security group and subnet belong to different networks",
 )
 def subnet_in_vpc(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet is of the VPC."""
@@ -86,13 +71,7 @@ def subnet_in_vpc(network: Network, path: Path, config: ClusterConfig, account: 
         yield Finding((*path, "subnet_id"), f"{network.subnet_id} is in {subnet['VpcId']}, not in {network.vpc_id}")
 
 
-@validator(
-    "subnet-zone",
-    section=NETWORK,
-    each=Network,
-    needs="aws",
-    source="error InvalidVolume.ZoneMismatch of EC2 AttachVolume; InvalidParameterValue of RunInstances",
-)
+@validator("subnet-zone", "error InvalidVolume.ZoneMismatch of EC2 AttachVolume; InvalidParameterValue of RunInstances")
 def subnet_zone(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet is in the cluster's availability zone, where the head node's volume is."""
     subnet, here = SUBNET.look_up(account, network.subnet_id), zone(account, config)
@@ -104,13 +83,13 @@ def subnet_zone(network: Network, path: Path, config: ClusterConfig, account: Ac
         )
 
 
-@validator("subnet-has-room", section=NETWORK, each=Network, needs="aws", source=SIZES)
+@validator("subnet-has-room", SIZES)
 def subnet_has_room(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet has free addresses for the head node and the nodes that are always on."""
     yield from _no_room(network, path, account, _nodes(config, always=True), "always on")
 
 
-@validator("subnet-has-room-for-all", section=NETWORK, each=Network, needs="aws", level="warning", source=SIZES)
+@validator("subnet-has-room-for-all", SIZES, level="warning")
 def subnet_has_room_for_all(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet has free addresses for max_nodes of every partition."""
     subnet, always = SUBNET.look_up(account, network.subnet_id), _nodes(config, always=True)
@@ -118,7 +97,7 @@ def subnet_has_room_for_all(network: Network, path: Path, config: ClusterConfig,
         yield from _no_room(network, path, account, _nodes(config, always=False), "at most")
 
 
-@validator("subnet-leads-out", section=NETWORK, each=Network, needs="aws", source=f"{ROUTES}: default route")
+@validator("subnet-leads-out", f"{ROUTES}: default route")
 def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """With internet: nat the subnet's default route leads to a NAT gateway or the like, not to an internet gateway."""
     if network.subnet_id is None or network.internet != "nat" or SUBNET.look_up(account, network.subnet_id) is None:
@@ -138,11 +117,8 @@ def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, accoun
 
 @validator(
     "subnet-gives-no-public-addresses",
-    section=NETWORK,
-    each=Network,
-    needs="aws",
+    "error InvalidParameterCombination of EC2 RunInstances: associatePublicIPAddress and several interfaces",
     level="warning",
-    source="error InvalidParameterCombination of EC2 RunInstances: associatePublicIPAddress and several interfaces",
 )
 def subnet_gives_no_public_addresses(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The subnet gives no public addresses (MapPublicIpOnLaunch): nodes with several interfaces cannot have one."""
@@ -155,7 +131,7 @@ def subnet_gives_no_public_addresses(network: Network, path: Path, config: Clust
         )
 
 
-@validator("vpc-has-endpoints", section=NETWORK, each=Network, needs="aws", source=ENDPOINTS)
+@validator("vpc-has-endpoints", ENDPOINTS)
 def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """With internet: none an existing VPC has endpoints, with private DNS, of every service that nodes call."""
     if not network.vpc_id or network.internet != "none":
@@ -177,10 +153,7 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
 
 @validator(
     "endpoint-services-in-zone",
-    section=NETWORK,
-    each=Network,
-    needs="aws",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ServiceDetail.html: AvailabilityZones; "
+    "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ServiceDetail.html: AvailabilityZones; "
     "error InvalidParameter of EC2 CreateVpcEndpoint: the VPC endpoint service does not support the zone of the subnet",
 )
 def endpoint_services_in_zone(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:

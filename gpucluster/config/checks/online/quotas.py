@@ -11,10 +11,11 @@ from gpucluster.config.checks.online.account import Account, deployed, zone
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import FsxLustre
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES
 
 QUOTAS = "Quotas (asks AWS)"
+validator = Validators(QUOTAS, needs="aws")
 """What stops `up` under this heading is no fault of the file: it ends with the exit code of capacity."""
 
 PAGE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html"
@@ -48,50 +49,26 @@ class Nodes:
         return INSTANCE_TYPES[self.instance_type].vcpus
 
 
-@validator(
-    "quota-on-demand",
-    section=QUOTAS,
-    each=ClusterConfig,
-    needs="aws",
-    source=f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances",
-)
+@validator("quota-on-demand", f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances")
 def quota_on_demand(config: ClusterConfig, account: Account) -> Findings:
     """The account's vCPU quotas hold the head node, what is always on, and one node of each partition on demand."""
     yield from _too_few(config, account, spot=False, needed=lambda nodes: max(nodes.always, 1), what="at least")
 
 
-@validator(
-    "quota-on-demand-for-all",
-    section=QUOTAS,
-    each=ClusterConfig,
-    needs="aws",
-    level="warning",
-    source=f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances",
-)
+@validator("quota-on-demand-for-all", f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances", level="warning")
 def quota_on_demand_for_all(config: ClusterConfig, account: Account) -> Findings:
     """The account's vCPU quotas hold max_nodes of each partition on demand."""
     yield from _too_few(config, account, spot=False, needed=lambda nodes: nodes.most, what="with max_nodes")
 
 
-@validator(
-    "quota-spot",
-    section=QUOTAS,
-    each=ClusterConfig,
-    needs="aws",
-    source=f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances",
-)
+@validator("quota-spot", f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances")
 def quota_spot(config: ClusterConfig, account: Account) -> Findings:
     """The account's quotas on spot vCPUs hold what is always on, and one node of each spot partition."""
     yield from _too_few(config, account, spot=True, needed=lambda nodes: max(nodes.always, 1), what="at least")
 
 
 @validator(
-    "quota-spot-for-all",
-    section=QUOTAS,
-    each=ClusterConfig,
-    needs="aws",
-    level="warning",
-    source=f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances",
+    "quota-spot-for-all", f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances", level="warning"
 )
 def quota_spot_for_all(config: ClusterConfig, account: Account) -> Findings:
     """The account's quotas on spot vCPUs hold max_nodes of each spot partition."""
@@ -100,11 +77,8 @@ def quota_spot_for_all(config: ClusterConfig, account: Account) -> Findings:
 
 @validator(
     "quota-disks",
-    section=QUOTAS,
-    each=ClusterConfig,
-    needs="aws",
+    "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html: Storage for gp3 volumes",
     level="warning",
-    source="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html: Storage for gp3 volumes",
 )
 def quota_disks(config: ClusterConfig, account: Account) -> Findings:
     """The account's quota on gp3 volumes holds the disks of all nodes."""
@@ -118,7 +92,7 @@ def quota_disks(config: ClusterConfig, account: Account) -> Findings:
         )
 
 
-@validator("quota-elastic-addresses", section=QUOTAS, each=ClusterConfig, needs="aws", source=f"{VPC_PAGE}: Elastic IP")
+@validator("quota-elastic-addresses", f"{VPC_PAGE}: Elastic IP")
 def quota_elastic_addresses(config: ClusterConfig, account: Account) -> Findings:
     """A new VPC's NAT gateway finds an Elastic IP address left."""
     if _makes_nat(config, account):
@@ -126,7 +100,7 @@ def quota_elastic_addresses(config: ClusterConfig, account: Account) -> Findings
         yield from _full(account, "ec2", "L-0263D0A3", taken, "Elastic IP addresses", ("network",))
 
 
-@validator("quota-vpcs", section=QUOTAS, each=ClusterConfig, needs="aws", source=f"{VPC_PAGE}: VPCs per Region")
+@validator("quota-vpcs", f"{VPC_PAGE}: VPCs per Region")
 def quota_vpcs(config: ClusterConfig, account: Account) -> Findings:
     """The account has room for a new VPC, where the cluster gets one."""
     if config.network.vpc_id is None and not deployed(account, config):
@@ -134,7 +108,7 @@ def quota_vpcs(config: ClusterConfig, account: Account) -> Findings:
         yield from _full(account, "vpc", "L-F678F1CE", taken, "VPCs", ("network",))
 
 
-@validator("quota-nat-gateways", section=QUOTAS, each=ClusterConfig, needs="aws", source=f"{VPC_PAGE}: NAT gateways")
+@validator("quota-nat-gateways", f"{VPC_PAGE}: NAT gateways")
 def quota_nat_gateways(config: ClusterConfig, account: Account) -> Findings:
     """The zone has room for the NAT gateway of a new VPC."""
     if _makes_nat(config, account):
@@ -147,10 +121,7 @@ def quota_nat_gateways(config: ClusterConfig, account: Account) -> Findings:
 
 @validator(
     "quota-fsx-storage",
-    section=QUOTAS,
-    each=FsxLustre,
-    needs="aws",
-    source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limits.html; error ServiceLimitExceeded of FSx",
+    "https://docs.aws.amazon.com/fsx/latest/LustreGuide/limits.html; error ServiceLimitExceeded of FSx",
 )
 def quota_fsx_storage(storage: FsxLustre, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The account's quota on FSx for Lustre holds a file system's capacity."""

@@ -8,22 +8,16 @@ from gpucluster.config.checks.online.account import Account, Answer, zone
 from gpucluster.config.checks.online.things import GROUP, RESERVATION
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-RESERVATIONS = "Reservations (asks AWS)"
+validator = Validators("Reservations (asks AWS)", needs="aws")
 DESCRIBE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservation.html"
 FAILS = "error ReservationCapacityExceeded of EC2 RunInstances"
 GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html"
 IN_GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html"
 
 
-@validator(
-    "reservation-active",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    source=f"{DESCRIBE}: State; {FAILS}",
-)
+@validator("reservation-active", f"{DESCRIBE}: State; {FAILS}")
 def reservation_active(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation has not ended."""
     found = RESERVATION.look_up(account, partition.reservation_id)
@@ -33,10 +27,7 @@ def reservation_active(partition: Partition, path: Path, config: ClusterConfig, 
 
 @validator(
     "reservation-kind",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    source=f"{DESCRIBE}: ReservationType; AWS::EC2::LaunchTemplate InstanceMarketOptions.MarketType: capacity-block",
+    f"{DESCRIBE}: ReservationType; AWS::EC2::LaunchTemplate InstanceMarketOptions.MarketType: capacity-block",
 )
 def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """purchase: capacity-block names a Capacity Block, and purchase: reservation none."""
@@ -51,11 +42,7 @@ def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, ac
 
 
 @validator(
-    "reservation-type",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    source=f"{DESCRIBE}: InstanceType; error CapacityReservationInvalidParameters: attributes must match",
+    "reservation-type", f"{DESCRIBE}: InstanceType; error CapacityReservationInvalidParameters: attributes must match"
 )
 def reservation_type(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation is of its instance type."""
@@ -70,10 +57,7 @@ def reservation_type(partition: Partition, path: Path, config: ClusterConfig, ac
 
 @validator(
     "reservation-zone",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    source=f"{DESCRIBE}: AvailabilityZone; error CapacityReservationInvalidParameters: attributes must match",
+    f"{DESCRIBE}: AvailabilityZone; error CapacityReservationInvalidParameters: attributes must match",
 )
 def reservation_zone(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation is in the cluster's zone."""
@@ -88,10 +72,7 @@ def reservation_zone(partition: Partition, path: Path, config: ClusterConfig, ac
 
 @validator(
     "reservation-platform",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    source=f"{DESCRIBE}: InstancePlatform, Tenancy; error CapacityReservationInvalidParameters: attributes",
+    f"{DESCRIBE}: InstancePlatform, Tenancy; error CapacityReservationInvalidParameters: attributes",
 )
 def reservation_platform(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation is for Linux, and on no dedicated hardware: as the nodes are launched."""
@@ -106,14 +87,7 @@ def reservation_platform(partition: Partition, path: Path, config: ClusterConfig
         )
 
 
-@validator(
-    "reservation-count",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    level="warning",
-    source=f"{DESCRIBE}: TotalInstanceCount; {FAILS}",
-)
+@validator("reservation-count", f"{DESCRIBE}: TotalInstanceCount; {FAILS}", level="warning")
 def reservation_count(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation holds as many instances as it may have nodes."""
     found = RESERVATION.look_up(account, partition.reservation_id)
@@ -126,11 +100,7 @@ def reservation_count(partition: Partition, path: Path, config: ClusterConfig, a
 
 
 @validator(
-    "reservation-placement-group",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
-    source=f"{IN_GROUPS}: a reservation cannot be moved into a group, nor out of it; {FAILS}",
+    "reservation-placement-group", f"{IN_GROUPS}: a reservation cannot be moved into a group, nor out of it; {FAILS}"
 )
 def reservation_placement_group(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """A partition's reservation was made in the placement group that the partition names."""
@@ -149,11 +119,8 @@ def reservation_placement_group(partition: Partition, path: Path, config: Cluste
 
 @validator(
     "reservation-group-is-named",
-    section=RESERVATIONS,
-    each=Partition,
-    needs="aws",
+    f"{IN_GROUPS}: launch the instances into the placement group; {FAILS}",
     level="warning",
-    source=f"{IN_GROUPS}: launch the instances into the placement group; {FAILS}",
 )
 def reservation_group_is_named(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The file names the placement group that a partition's reservation was made in."""
@@ -167,9 +134,7 @@ def reservation_group_is_named(partition: Partition, path: Path, config: Cluster
         )
 
 
-@validator(
-    "placement-group-strategy", section=RESERVATIONS, each=ClusterConfig, needs="aws", source=f"{GROUPS}: strategies"
-)
+@validator("placement-group-strategy", f"{GROUPS}: strategies")
 def placement_group_strategy(config: ClusterConfig, account: Account) -> Findings:
     """A placement group that is named puts its instances close together: its strategy is cluster."""
     for path, name in groups_of(config):
@@ -182,13 +147,7 @@ def placement_group_strategy(config: ClusterConfig, account: Account) -> Finding
             )
 
 
-@validator(
-    "placement-group-available",
-    section=RESERVATIONS,
-    each=ClusterConfig,
-    needs="aws",
-    source="error InvalidPlacementGroup.InUse and InvalidPlacementGroup.Unknown of EC2",
-)
+@validator("placement-group-available", "error InvalidPlacementGroup.InUse and InvalidPlacementGroup.Unknown of EC2")
 def placement_group_available(config: ClusterConfig, account: Account) -> Findings:
     """A placement group that is named is not being deleted."""
     for path, name in groups_of(config):

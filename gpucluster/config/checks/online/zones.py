@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from gpucluster.config.checks.online.account import Account, zone
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, HeadNode, ParameterServers, Partition
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
-ZONES = "Zone (asks AWS)"
+validator = Validators("Zone (asks AWS)", needs="aws")
 OFFERINGS = (
     "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html; "
     "error Unsupported of EC2 RunInstances"
 )
 
 
-@validator("zone-offers-partition", section=ZONES, each=Partition, needs="aws", source=OFFERINGS)
+@validator("zone-offers-partition", OFFERINGS)
 def zone_offers_partition(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The zone offers at least one of a partition's instance types."""
     offered = _offered(account, config)
@@ -24,7 +24,7 @@ def zone_offers_partition(partition: Partition, path: Path, config: ClusterConfi
         yield _missing((*path, "instance_types"), partition.instance_types, config, account)
 
 
-@validator("zone-offers-every-type", section=ZONES, each=Partition, needs="aws", level="warning", source=OFFERINGS)
+@validator("zone-offers-every-type", OFFERINGS, level="warning")
 def zone_offers_every_type(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The zone offers all of a partition's instance types."""
     offered = _offered(account, config)
@@ -35,14 +35,14 @@ def zone_offers_every_type(partition: Partition, path: Path, config: ClusterConf
             yield _missing(place, [name], config, account)
 
 
-@validator("zone-offers-head", section=ZONES, each=HeadNode, needs="aws", source=OFFERINGS)
+@validator("zone-offers-head", OFFERINGS)
 def zone_offers_head(head: HeadNode, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The zone offers the head node's instance type."""
     if head.instance_type not in _offered(account, config):
         yield _missing((*path, "instance_type"), [head.instance_type], config, account)
 
 
-@validator("zone-offers-servers", section=ZONES, each=ParameterServers, needs="aws", source=OFFERINGS)
+@validator("zone-offers-servers", OFFERINGS)
 def zone_offers_servers(servers: ParameterServers, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The zone offers the parameter servers' instance type."""
     if servers.instance_type not in _offered(account, config):

@@ -8,10 +8,11 @@ from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.beegfs.sizes import memory_gib, metadata_gib
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import InstanceType
 
 BEEGFS = "BeeGFS in memory"
+validator = Validators(BEEGFS)
 DOC = "https://doc.beegfs.io/latest"
 
 
@@ -27,12 +28,7 @@ def _types(config: ClusterConfig, storage: BeegfsRam) -> list[InstanceType]:
     return [type_ for _, type_ in known_types(partition)] if partition else []
 
 
-@validator(
-    "beegfs-partition-exists",
-    section=BEEGFS,
-    each=BeegfsRam,
-    source="man sbatch.1: --partition: invalid partition specified",
-)
+@validator("beegfs-partition-exists", "man sbatch.1: --partition: invalid partition specified")
 def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """Its partition is one of the cluster's."""
     names = [partition.name for partition in config.every_partition]
@@ -42,7 +38,7 @@ def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfi
         )
 
 
-@validator("beegfs-fits-memory", section=BEEGFS, each=BeegfsRam, source="man tmpfs.5: size")
+@validator("beegfs-fits-memory", "man tmpfs.5: size")
 def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """gib_per_node is less than the memory of the nodes, with what the metadata takes beside it."""
     for type_ in _types(config, storage):
@@ -57,9 +53,7 @@ def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) ->
 
 @validator(
     "beegfs-cluster-needs-static-nodes",
-    section=BEEGFS,
-    each=BeegfsRam,
-    source="man slurm.conf.5: SuspendTime: idle nodes are powered down, and their memory with them",
+    "man slurm.conf.5: SuspendTime: idle nodes are powered down, and their memory with them",
 )
 def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """With scope: cluster, its partition has nodes that are always on."""
@@ -72,12 +66,7 @@ def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: Cl
         )
 
 
-@validator(
-    "beegfs-source-is-there",
-    section=BEEGFS,
-    each=BeegfsRam,
-    source="man mount.8: a path leads to where its file system is mounted",
-)
+@validator("beegfs-source-is-there", "man mount.8: a path leads to where its file system is mounted")
 def beegfs_source_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """A source that is a folder lies on an FSx or EFS of the cluster: nodes have it, whichever of them is lost."""
     yield from on_a_mount(storage.source, (*path, "source"), config)
@@ -97,10 +86,7 @@ def on_a_mount(place: str | None, path: Path, config: ClusterConfig) -> Findings
 
 
 @validator(
-    "beegfs-only-one",
-    section=BEEGFS,
-    each=ClusterConfig,
-    source=f"{DOC}/advanced_topics/network_configuration.html: ports 8003, 8004, 8005, 8008 of each service",
+    "beegfs-only-one", f"{DOC}/advanced_topics/network_configuration.html: ports 8003, 8004, 8005, 8008 of each service"
 )
 def beegfs_only_one(config: ClusterConfig) -> Findings:
     """There is one BeeGFS at most: the services of a second would want the same ports."""
@@ -115,10 +101,8 @@ def beegfs_only_one(config: ClusterConfig) -> Findings:
 
 @validator(
     "beegfs-not-on-spot",
-    section=BEEGFS,
-    each=BeegfsRam,
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html: two minutes' notice",
     level="warning",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html: two minutes' notice",
 )
 def beegfs_not_on_spot(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """Nodes that hold it are not spot instances: with one of them every file that is striped over it is lost."""
@@ -133,11 +117,9 @@ def beegfs_not_on_spot(storage: BeegfsRam, path: Path, config: ClusterConfig) ->
 
 @validator(
     "beegfs-client-kernel",
-    section=BEEGFS,
-    each=BeegfsRam,
-    level="warning",
-    source=f"{DOC}/system_design/system_requirements.html: supported kernels; "
+    f"{DOC}/system_design/system_requirements.html: supported kernels; "
     "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html: 6.17, then 7.0",
+    level="warning",
 )
 def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """The image's kernel is one that BeeGFS's client is known to build for; the Deep Learning AMI's is newer."""
@@ -151,12 +133,7 @@ def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) 
         )
 
 
-@validator(
-    "home-not-in-memory",
-    section="Mounts",
-    each=BeegfsRam,
-    source="man tmpfs.5: contents are lost with the mount",
-)
+@validator("home-not-in-memory", "man tmpfs.5: contents are lost with the mount", section="Mounts")
 def home_not_in_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """/home is not on a file system in memory."""
     if storage.mount == "/home":

@@ -7,14 +7,14 @@ from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.beegfs.checks import BEEGFS, on_a_mount
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
+
+validator = Validators(BEEGFS)
 
 
 @validator(
     "beegfs-export-of-job",
-    section=BEEGFS,
-    each=BeegfsRam,
-    source="man slurm.conf.5: Epilog: runs on every node of a job when it ends; a cluster has no such end",
+    "man slurm.conf.5: Epilog: runs on every node of a job when it ends; a cluster has no such end",
 )
 def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """export goes with scope: job, whose end is when it happens."""
@@ -26,12 +26,7 @@ def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Find
         )
 
 
-@validator(
-    "beegfs-export-is-there",
-    section=BEEGFS,
-    each=BeegfsRam,
-    source="man mount.8: a path leads to where its file system is mounted",
-)
+@validator("beegfs-export-is-there", "man mount.8: a path leads to where its file system is mounted")
 def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """An export that is a folder lies on an FSx or EFS of the cluster: it outlives the job's nodes."""
     yield from on_a_mount(storage.export, (*path, "export"), config)
@@ -39,9 +34,7 @@ def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Fi
 
 @validator(
     "beegfs-jobs-may-read",
-    section=BEEGFS,
-    each=BeegfsRam,
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
+    "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
 )
 def jobs_may_read(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """With scope: job, s3_access grants the source: the job itself reads it, under the jobs' role."""
@@ -51,9 +44,7 @@ def jobs_may_read(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Find
 
 @validator(
     "beegfs-jobs-may-write",
-    section=BEEGFS,
-    each=BeegfsRam,
-    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
+    "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
 )
 def jobs_may_write(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """s3_access grants read-write to the export: the job itself writes it, under the jobs' role."""

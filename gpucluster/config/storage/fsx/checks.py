@@ -8,7 +8,9 @@ from gpucluster.config.regions import WITHOUT_FSX, partition_of
 from gpucluster.config.storage import FsxLustre
 from gpucluster.config.storage.fsx.lustre import EFA_STEP_GIB, throughput_mbps_per_tib
 from gpucluster.config.storage.fsx.sizes import FSX, FSX_API
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
+
+validator = Validators(FSX)
 
 GUIDE = "https://docs.aws.amazon.com/fsx/latest/LustreGuide"
 
@@ -16,7 +18,7 @@ METADATA_IOPS = (1500, 3000, 6000, *range(12000, 192001, 12000))
 BACKUP_DAYS = 90
 
 
-@validator("fsx-efa-needs-persistent-2", section=FSX, each=FsxLustre, source=f"{FSX_API}: EfaEnabled")
+@validator("fsx-efa-needs-persistent-2", f"{FSX_API}: EfaEnabled")
 def efa_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """EFA is for persistent-2."""
     if storage.efa and storage.deployment != "persistent-2":
@@ -25,12 +27,7 @@ def efa_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterConfig
         )
 
 
-@validator(
-    "fsx-efa-capacity-step",
-    section=FSX,
-    each=FsxLustre,
-    source=f"{GUIDE}/increase-storage-capacity.html: EFA-enabled file systems",
-)
+@validator("fsx-efa-capacity-step", f"{GUIDE}/increase-storage-capacity.html: EFA-enabled file systems")
 def efa_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """With EFA, capacity is a multiple of 4800, 9600, 19200 or 38400 GiB for 1000, 500, 250 or 125 MB/s per TiB."""
     if not storage.efa or storage.deployment != "persistent-2":
@@ -51,10 +48,7 @@ def efa_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> 
 
 @validator(
     "fsx-metadata-iops-values",
-    section=FSX,
-    each=FsxLustre,
-    source="https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreMetadataConfiguration.html: "
-    "Iops",
+    "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreMetadataConfiguration.html: Iops",
 )
 def metadata_iops_values(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Metadata IOPS are 1500, 3000, 6000, 12000 or a multiple of 12000 up to 192000."""
@@ -68,7 +62,7 @@ def metadata_iops_values(storage: FsxLustre, path: Path, config: ClusterConfig) 
         )
 
 
-@validator("fsx-metadata-needs-persistent-2", section=FSX, each=FsxLustre, source=f"{FSX_API}: MetadataConfiguration")
+@validator("fsx-metadata-needs-persistent-2", f"{FSX_API}: MetadataConfiguration")
 def metadata_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Metadata IOPS are for persistent-2."""
     if storage.metadata_iops is not None and storage.deployment != "persistent-2":
@@ -77,19 +71,14 @@ def metadata_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterC
         )
 
 
-@validator("fsx-backup-days", section=FSX, each=FsxLustre, source=f"{FSX_API}: AutomaticBackupRetentionDays, 0 to 90")
+@validator("fsx-backup-days", f"{FSX_API}: AutomaticBackupRetentionDays, 0 to 90")
 def backup_days(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Backups are kept for at most 90 days."""
     if storage.backup_days > BACKUP_DAYS:
         yield Finding((*path, "backup_days"), f"must be at most {BACKUP_DAYS}, got {storage.backup_days}")
 
 
-@validator(
-    "fsx-scratch-has-no-backups",
-    section=FSX,
-    each=FsxLustre,
-    source=f"{GUIDE}/using-backups-fsx.html: persistent deployment types",
-)
+@validator("fsx-scratch-has-no-backups", f"{GUIDE}/using-backups-fsx.html: persistent deployment types")
 def scratch_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Backups are of a persistent file system."""
     if storage.backup_days and storage.deployment.startswith("scratch"):
@@ -102,9 +91,7 @@ def scratch_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig
 
 @validator(
     "fsx-linked-has-no-backups",
-    section=FSX,
-    each=FsxLustre,
-    source=f"{GUIDE}/fsx-data-repositories.html: not supported on file systems that are linked to S3",
+    f"{GUIDE}/fsx-data-repositories.html: not supported on file systems that are linked to S3",
 )
 def linked_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Backups are of a file system without data repositories."""
@@ -116,7 +103,7 @@ def linked_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig)
         )
 
 
-@validator("fsx-region", section=FSX, each=FsxLustre, source="AWS::FSx::FileSystem: CloudFormation's specification")
+@validator("fsx-region", "AWS::FSx::FileSystem: CloudFormation's specification")
 def fsx_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """FSx is in the cluster's region."""
     if config.region in WITHOUT_FSX:
@@ -125,9 +112,7 @@ def fsx_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Finding
 
 @validator(
     "fsx-china-persistent-1",
-    section=FSX,
-    each=FsxLustre,
-    source="https://docs.amazonaws.cn/en_us/fsx/latest/LustreGuide/using-fsx-lustre.html: deployment types",
+    "https://docs.amazonaws.cn/en_us/fsx/latest/LustreGuide/using-fsx-lustre.html: deployment types",
 )
 def china_persistent_1(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """In China's regions it is persistent-1: there are no others."""
@@ -141,10 +126,9 @@ def china_persistent_1(storage: FsxLustre, path: Path, config: ClusterConfig) ->
 
 @validator(
     "home-not-on-lustre",
-    section="Mounts",
-    each=FsxLustre,
-    source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html: "
+    "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html: "
     "the client is installed on a running node, and /home is there before",
+    section="Mounts",
 )
 def home_not_on_lustre(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """/home is on the head node's volume or on EFS, which nodes can mount before anything is installed."""

@@ -10,7 +10,9 @@ from gpucluster.config.regions import partition_of
 from gpucluster.config.storage import BeegfsRam, FsxLustre
 from gpucluster.config.storage.fsx import requests
 from gpucluster.config.storage.fsx.sizes import FSX
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
+
+validator = Validators(FSX)
 
 FSX_DELETE = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_DeleteFileSystem.html"
 FSX_BILLED = "https://aws.amazon.com/fsx/lustre/pricing/: usage is prorated by the second"
@@ -19,7 +21,7 @@ PARAMETER_BYTES = 4096
 MOST_IDLE_MINUTES = 366 * 24 * 60
 
 
-@validator("fsx-jobs-has-links", section=FSX, each=FsxLustre, source=f"{FSX_DELETE}: any data is also deleted")
+@validator("fsx-jobs-has-links", f"{FSX_DELETE}: any data is also deleted")
 def jobs_has_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """A file system with lifetime: jobs has data repositories: what jobs wrote must have somewhere to go in the end."""
     if storage.lifetime == "jobs" and not storage.data_repositories:
@@ -30,7 +32,7 @@ def jobs_has_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Fin
         )
 
 
-@validator("fsx-jobs-is-not-kept", section=FSX, each=FsxLustre, source=f"{FSX_DELETE}: once deleted, it is gone")
+@validator("fsx-jobs-is-not-kept", f"{FSX_DELETE}: once deleted, it is gone")
 def jobs_is_not_kept(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """A file system with lifetime: jobs is not on_delete: retain: it is deleted when no job uses it."""
     if storage.lifetime == "jobs" and storage.on_delete == "retain":
@@ -41,7 +43,7 @@ def jobs_is_not_kept(storage: FsxLustre, path: Path, config: ClusterConfig) -> F
         )
 
 
-@validator("fsx-idle-in-range", section=FSX, each=FsxLustre, source=FSX_BILLED)
+@validator("fsx-idle-in-range", FSX_BILLED)
 def idle_in_range(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """A file system's idle_minutes is from a second to a year, which costs as much as not idle."""
     if not 1 <= storage.idle_minutes * 60 <= MOST_IDLE_MINUTES * 60:
@@ -52,7 +54,7 @@ def idle_in_range(storage: FsxLustre, path: Path, config: ClusterConfig) -> Find
         )
 
 
-@validator("fsx-jobs-fits-parameter", section=FSX, each=FsxLustre, source=SSM_VALUE)
+@validator("fsx-jobs-fits-parameter", SSM_VALUE)
 def jobs_fits_parameter(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """What a file system with lifetime: jobs is made of fits in its parameter, from which the head node makes it."""
     if storage.lifetime != "jobs":
@@ -80,12 +82,7 @@ def _length(storage: FsxLustre, config: ClusterConfig) -> int:
     return len(json.dumps(value, separators=(",", ":")))
 
 
-@validator(
-    "beegfs-source-stays",
-    section=FSX,
-    each=BeegfsRam,
-    source="man mount.8: a path leads to where its file system is mounted",
-)
+@validator("beegfs-source-stays", "man mount.8: a path leads to where its file system is mounted")
 def beegfs_source_stays(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """The source of a BeeGFS with scope: cluster lies on no Lustre with lifetime: jobs: nodes read it at boot."""
     if storage.scope != "cluster" or not storage.source:

@@ -10,21 +10,23 @@ from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import DataRepository, FsxLustre
 from gpucluster.config.storage.fsx.sizes import FSX
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
+
+validator = Validators(FSX)
 
 FSX_LINKS = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html"
 MOST_LINKS = 8
 GUIDE = "https://docs.aws.amazon.com/fsx/latest/LustreGuide"
 
 
-@validator("fsx-scratch-1-has-no-links", section=FSX, each=FsxLustre, source=FSX_LINKS)
+@validator("fsx-scratch-1-has-no-links", FSX_LINKS)
 def fsx_scratch_1_has_no_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Data repositories are linked to any deployment but scratch-1."""
     if storage.deployment == "scratch-1" and storage.data_repositories:
         yield Finding((*path, "data_repositories"), "cannot be linked to scratch-1", "take deployment: scratch-2")
 
 
-@validator("fsx-links-apart", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: FileSystemPath")
+@validator("fsx-links-apart", f"{FSX_LINKS}: FileSystemPath")
 def fsx_links_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """No linked directory holds another."""
     paths = [repository.path.rstrip("/") + "/" for repository in storage.data_repositories]
@@ -39,12 +41,7 @@ def fsx_links_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Fi
                 )
 
 
-@validator(
-    "fsx-links-have-own-names",
-    section=FSX,
-    each=FsxLustre,
-    source=f"{LOGICAL_IDS}: logical ids are alphanumeric and unique",
-)
+@validator("fsx-links-have-own-names", f"{LOGICAL_IDS}: logical ids are alphanumeric and unique")
 def links_have_own_names(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Linked paths differ in the template's ids too, which lack . / - and begin each part with a capital."""
     if storage.lifetime == "jobs":  # the head node links them, and the template does not name them
@@ -58,7 +55,7 @@ def links_have_own_names(storage: FsxLustre, path: Path, config: ClusterConfig) 
             yield Finding(place, f"{repository.path} is too like {other}: both are called {id_}")
 
 
-@validator("fsx-links-count", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: a maximum of 8")
+@validator("fsx-links-count", f"{FSX_LINKS}: a maximum of 8")
 def links_count(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """A file system has at most 8 data repositories."""
     count = len(storage.data_repositories)
@@ -70,7 +67,7 @@ def links_count(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findin
         )
 
 
-@validator("fsx-links-differ", section=FSX, each=FsxLustre, source=f"{FSX_LINKS}: a unique S3 bucket or prefix")
+@validator("fsx-links-differ", f"{FSX_LINKS}: a unique S3 bucket or prefix")
 def links_differ(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """No two data repositories are the same place in S3."""
     seen: dict[S3Uri, int] = {}
@@ -85,7 +82,7 @@ def links_differ(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findi
         seen.setdefault(place, index)
 
 
-@validator("fsx-link-bucket-name", section=FSX, each=DataRepository, source=s3.NAMING)
+@validator("fsx-link-bucket-name", s3.NAMING)
 def link_bucket_name(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A data repository's bucket has a name that a general purpose bucket can have."""
     bucket = S3Uri.of(repository.s3).bucket
@@ -93,7 +90,7 @@ def link_bucket_name(repository: DataRepository, path: Path, config: ClusterConf
         yield Finding((*path, "s3"), f"no bucket can be called {bucket}: it {fault}")
 
 
-@validator("fsx-link-prefix-length", section=FSX, each=DataRepository, source=s3.KEYS)
+@validator("fsx-link-prefix-length", s3.KEYS)
 def link_prefix_length(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A data repository's prefix leaves room for names: FSx exports no file whose key is longer than 1,024 bytes."""
     length = len(S3Uri.of(repository.s3).folder.encode())
@@ -101,7 +98,7 @@ def link_prefix_length(repository: DataRepository, path: Path, config: ClusterCo
         yield Finding((*path, "s3"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
 
 
-@validator("fsx-link-path-length", section=FSX, each=DataRepository, source=f"{FSX_LINKS}: FileSystemPath, 4096")
+@validator("fsx-link-path-length", f"{FSX_LINKS}: FileSystemPath, 4096")
 def link_path_length(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A linked directory's path has at most 4096 characters."""
     if len(repository.path) > 4096:
@@ -109,10 +106,7 @@ def link_path_length(repository: DataRepository, path: Path, config: ClusterConf
 
 
 @validator(
-    "fsx-link-path-plain",
-    section=FSX,
-    each=DataRepository,
-    source=f"{FSX_LINKS}: FileSystemPath, a directory such as /ns1/subdir; man path_resolution.7",
+    "fsx-link-path-plain", f"{FSX_LINKS}: FileSystemPath, a directory such as /ns1/subdir; man path_resolution.7"
 )
 def link_path_plain(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A linked directory's path names it plainly: without ., .. and empty parts."""
@@ -123,9 +117,7 @@ def link_path_plain(repository: DataRepository, path: Path, config: ClusterConfi
 
 @validator(
     "fsx-link-events-once",
-    section=FSX,
-    each=DataRepository,
-    source="https://docs.aws.amazon.com/fsx/latest/APIReference/API_AutoImportPolicy.html: Events, at most 3",
+    "https://docs.aws.amazon.com/fsx/latest/APIReference/API_AutoImportPolicy.html: Events, at most 3",
 )
 def link_events_once(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
     """A data repository lists each event once."""

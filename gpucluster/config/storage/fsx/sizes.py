@@ -6,9 +6,10 @@ from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import FsxLustre
 from gpucluster.config.storage.fsx.lustre import TIERS_MBPS_PER_TIB
-from gpucluster.config.validators import Findings, validator
+from gpucluster.config.validators import Findings, Validators
 
 FSX = "FSx for Lustre"
+validator = Validators(FSX)
 FSX_API = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreConfiguration.html"
 FSX_CAPACITY = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html: StorageCapacity"
 
@@ -16,7 +17,7 @@ STEP_GIB = {"persistent-1": 2400, "persistent-2": 2400, "scratch-1": 3600, "scra
 """Capacities are 1200, 2400, then steps of this."""
 
 
-@validator("fsx-capacity-step", section=FSX, each=FsxLustre, source=FSX_CAPACITY)
+@validator("fsx-capacity-step", FSX_CAPACITY)
 def fsx_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Capacity is 1200 or 2400 GiB, or a multiple of 2400 (scratch-1: 3600)."""
     step = STEP_GIB[storage.deployment]
@@ -30,7 +31,7 @@ def fsx_capacity_step(storage: FsxLustre, path: Path, config: ClusterConfig) -> 
     )
 
 
-@validator("fsx-throughput-tier", section=FSX, each=FsxLustre, source=f"{FSX_API}: PerUnitStorageThroughput")
+@validator("fsx-throughput-tier", f"{FSX_API}: PerUnitStorageThroughput")
 def fsx_throughput_tier(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Throughput is one of its deployment's tiers: persistent-1 50, 100, 200; persistent-2 125, 250, 500, 1000."""
     got, tiers = storage.throughput_mbps_per_tib, TIERS_MBPS_PER_TIB[storage.deployment]
@@ -42,7 +43,7 @@ def fsx_throughput_tier(storage: FsxLustre, path: Path, config: ClusterConfig) -
     )
 
 
-@validator("fsx-scratch-has-no-tier", section=FSX, each=FsxLustre, source=f"{FSX_API}: PerUnitStorageThroughput")
+@validator("fsx-scratch-has-no-tier", f"{FSX_API}: PerUnitStorageThroughput")
 def fsx_scratch_has_no_tier(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """A scratch file system takes no throughput."""
     if storage.throughput_mbps_per_tib is not None and not TIERS_MBPS_PER_TIB[storage.deployment]:
