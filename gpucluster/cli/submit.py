@@ -168,7 +168,6 @@ def command(
     job goes on, and the exit code is 4 where the job failed.
     """
     from gpucluster.job import program
-    from gpucluster.submission import snapshot
 
     file, given = _split(words)
     spec, request, config = _request(
@@ -183,6 +182,8 @@ def command(
     if dry_run:
         click.echo(request.materialize(), nl=False)
         return 0
+    from gpucluster.submission import snapshot
+
     for link in snapshot.leading_out(workdir) if workdir else ():
         click.echo(f"warning: the link {link} leads out of the workdir: only the link is copied", err=True)
     if emit_only:

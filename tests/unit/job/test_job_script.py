@@ -122,7 +122,7 @@ def test_launchers_and_their_files_are_there():
     assert DEFAULT in LAUNCHERS
     forms = [*LAUNCHERS.values(), *VARIANTS.values()]
     used = {name.partition(":")[0] for launcher in forms for name in launcher.programs}
-    used |= {"job.sbatch.j2", "in-container.sh", "shard.sbatch"}
+    used |= {"in-container.sh", "shard.sbatch"}
     assert used == {path.name for path in TEMPLATES.iterdir() if path.is_file()}
 
 
