@@ -13,6 +13,7 @@ from bench.figures import Figure
 from bench.measure import Measurement, medians
 from gpucluster import config
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 
 ROOT = Path(__file__).parents[1]
 RENDERS = 500
@@ -33,8 +34,8 @@ PEER_US = 58.0
 
 
 def figures(runs: int) -> list[Figure]:
-    cluster = config.load(ROOT / "cluster.yaml")
-    request = SbatchRequest.from_spec(load(cluster, None, JOB), cluster, "/home/ubuntu/jobs/train")
+    layout = expand(config.load(ROOT / "cluster.yaml"))
+    request = SbatchRequest.from_spec(load(layout, None, JOB), layout, "/home/ubuntu/jobs/train")
     times = medians(
         {"ours": _each_us(request.materialize), "jinja": _each_us(_plain()), "f-string": _each_us(_f_string)}, runs
     )

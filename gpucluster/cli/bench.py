@@ -18,9 +18,9 @@ from gpucluster.cli.with_program import WithProgram
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
 if TYPE_CHECKING:
-    from gpucluster.config import ClusterConfig
     from gpucluster.head.remote import Remote
     from gpucluster.job import JobSpec
+    from gpucluster.layout import Layout
     from gpucluster.measure.report import Report
     from gpucluster.measure.runs import Run
     from gpucluster.measure.settings import Setting
@@ -96,6 +96,7 @@ def command(
 
     Prints a table and what the result cannot support, then one JSON line. Exit code 4 where a run failed.
     """
+    from gpucluster.layout import expand
     from gpucluster.measure import settings
 
     if plot:
@@ -105,7 +106,7 @@ def command(
     file, given = _split(words)
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
     wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes)
-    bench = _Bench.prepare(context.load(), file, given, wanted, seed)
+    bench = _Bench.prepare(expand(context.load()), file, given, wanted, seed)
     order = list(settings.order(wanted, repeats))
     if dry_run:
         click.echo(json.dumps({"runs": list(map(str, order))}) if as_json else "\n".join(map(str, order)))
@@ -116,13 +117,13 @@ def command(
 
 @dataclass(frozen=True)
 class _Bench:
-    config: ClusterConfig
+    layout: Layout
     specs: dict[Setting, JobSpec]
     workdir: Path | None
 
     @classmethod
     def prepare(
-        cls, config: ClusterConfig, file: Path | None, given: dict[str, Any], wanted: list[Setting], seed: int
+        cls, layout: Layout, file: Path | None, given: dict[str, Any], wanted: list[Setting], seed: int
     ) -> _Bench:
         """Every job is checked before the first one runs. Raises JobSpecError."""
         from gpucluster.job import load
@@ -130,9 +131,9 @@ class _Bench:
 
         if not wanted:
             raise UsageError("--launchers: names no launcher", "--launchers torchrun,horovodrun")
-        loaded = {setting: load(config, file, settings.flags(given, setting)) for setting in wanted}
+        loaded = {setting: load(layout, file, settings.flags(given, setting)) for setting in wanted}
         specs = {setting: settings.as_run(spec, setting, seed) for setting, spec in loaded.items()}
-        return cls(config, specs, _workdir(specs[wanted[0]], file))
+        return cls(layout, specs, _workdir(specs[wanted[0]], file))
 
     def run(self, context: CliContext, order: list[Setting], per_rank: bool) -> tuple[Report, bool]:
         """And whether it was interrupted. What was measured until then is not lost."""
@@ -142,7 +143,7 @@ class _Bench:
 
         runs: list[Run] = []
         cut_short = False
-        with head(context, self.config) as remote:
+        with head(context, self.layout.config) as remote:
             try:
                 for run in run_all(remote, order, self.submitter(remote), tell):
                     runs.append(run)
@@ -160,7 +161,7 @@ class _Bench:
 
         def submit(setting: Setting) -> tuple[str, int]:
             spec = self.specs[setting]
-            request = SbatchRequest.from_spec(spec, self.config, folder_path(folder_name(spec)))
+            request = SbatchRequest.from_spec(spec, self.layout, folder_path(folder_name(spec)))
             packed = submission.pack(request, submission.secret_values(spec, os.environ), self.workdir)
             return submission.submit(remote, request, packed).job_id, spec.world_size
 

@@ -201,10 +201,11 @@ def _split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
 def _request(context: CliContext, file: Path | None, flags: dict[str, Any]) -> tuple[JobSpec, SbatchRequest, Any]:
     from gpucluster.job import SbatchRequest, load
     from gpucluster.job.script import folder_name, folder_path
+    from gpucluster.layout import expand
 
-    config = context.load()
-    spec = load(config, file, flags)
-    return spec, SbatchRequest.from_spec(spec, config, folder_path(folder_name(spec))), config
+    layout = expand(context.load())
+    spec = load(layout, file, flags)
+    return spec, SbatchRequest.from_spec(spec, layout, folder_path(folder_name(spec))), layout.config
 
 
 def _workdir(spec: JobSpec, file: Path | None) -> Path | None:

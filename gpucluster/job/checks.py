@@ -11,15 +11,14 @@ from gpucluster.hardware import software
 from gpucluster.job import channels, container, program, staging
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
-from gpucluster.layout import Layout, Partition, expand
+from gpucluster.layout import Layout, Partition
 from gpucluster.meant import did_you_mean
 
 Findings = Iterator[Finding]
 
 
-def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
+def complete(spec: JobSpec, layout: Layout) -> JobSpec:
     """The spec with every default of this cluster in it. A partition that does not exist leaves the GPUs open."""
-    layout = expand(config)
     partition = spec.partition or layout.names[0]
     gpus = spec.gpus_per_node
     if gpus is None and partition in layout.names:
@@ -31,7 +30,7 @@ def complete(spec: JobSpec, config: ClusterConfig) -> JobSpec:
             "gpus_per_node": gpus,
             "ntasks_per_node": spec.ntasks_per_node or _one_rank(spec.launcher),
             "servers": _completed_servers(spec),
-            "framework": spec.framework or _framework(spec, config),
+            "framework": spec.framework or _framework(spec, layout.config),
         }
     )
 
@@ -54,9 +53,9 @@ def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
     return next((each for each in usual if each in had), (usual or had or (None,))[0])
 
 
-def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
+def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
     """What keeps this completed spec from running on this cluster."""
-    layout = expand(config)
+    config = layout.config
     partition = layout.partition(spec.partition) if spec.partition in layout.names else None
     if partition:
         yield from _partition(spec, partition)

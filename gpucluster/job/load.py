@@ -10,25 +10,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucluster.config.document import Document, Finding, key_of
-from gpucluster.config.models import ClusterConfig
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import JobSpecError, Notice
 from gpucluster.job import sbatch_options
 from gpucluster.job.aliases import ALIASES, canonical, conflicts
 from gpucluster.job.checks import check, complete
 from gpucluster.job.spec import Channel, JobSpec
+from gpucluster.layout import Layout
 
 
-def load(config: ClusterConfig, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
+def load(layout: Layout, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
     """The file's keys, with the flags over them: of variables, metrics and channels, those of the same name.
 
     `flags` maps keys of JobSpec. Raises JobSpecError.
     """
     document = _read(path) if path else Document("the command line")
-    return loads(config, document, dict(flags or {}))
+    return loads(layout, document, dict(flags or {}))
 
 
-def loads(config: ClusterConfig, document: Document, flags: dict[str, Any]) -> JobSpec:
+def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
     if document.data is None and document.problems:
         raise JobSpecError(document.problems)
     if document.data is not None and not isinstance(document.data, dict):
@@ -38,7 +38,7 @@ def loads(config: ClusterConfig, document: Document, flags: dict[str, Any]) -> J
     given = document.data or {}
     problems = list(document.problems)
     findings = list(conflicts(given))
-    spec, faults = _validate(_over(canonical(given), flags), config)
+    spec, faults = _validate(_over(canonical(given), flags), layout)
     problems += [_notice(document, given, flags, finding) for finding in (*findings, *faults)]
     if problems or spec is None:
         raise JobSpecError(sorted(problems, key=lambda notice: (notice.line, notice.column)))
@@ -55,7 +55,7 @@ def _over(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     return given | flags | {key: old | new for key, old, new in pairs}
 
 
-def _validate(data: dict[str, Any], config: ClusterConfig) -> tuple[JobSpec | None, list[Finding]]:
+def _validate(data: dict[str, Any], layout: Layout) -> tuple[JobSpec | None, list[Finding]]:
     """Faulty values are taken out for a second pass, so that the rest is still checked against the cluster."""
     try:
         spec, faults = JobSpec.model_validate(data), list[Finding]()
@@ -64,10 +64,10 @@ def _validate(data: dict[str, Any], config: ClusterConfig) -> tuple[JobSpec | No
         faulty = {fault.path[0] for fault in faults if fault.path}
         sound = {key: value for key, value in data.items() if key not in faulty}
         spec = JobSpec.model_validate({"command": ["-"], **sound})
-        checked = (found for found in check(complete(spec, config), config) if found.path[0] not in faulty)
+        checked = (found for found in check(complete(spec, layout), layout) if found.path[0] not in faulty)
         return None, [*faults, *checked]
-    spec = complete(spec, config)
-    return spec, [*faults, *check(spec, config)]
+    spec = complete(spec, layout)
+    return spec, [*faults, *check(spec, layout)]
 
 
 def _finding(fault: Any) -> Finding:

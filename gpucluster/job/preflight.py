@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job import staging
 from gpucluster.job.spec import JobSpec
-from gpucluster.layout import Partition, expand
+from gpucluster.layout import Layout, Partition
 
 PUBLISHED = {
     ("p4d.24xlarge", 2): (76.8, "p4de.24xlarge, which has the same network: awsome-distributed-ai, nccl-tests"),
@@ -27,18 +27,18 @@ def programs(spec: JobSpec) -> tuple[str, ...]:
     return ("ssh-through-slurm.sh:bin/ssh",) if spec.preflight == "full" else ()
 
 
-def files(spec: JobSpec, config: ClusterConfig) -> Mapping[str, str]:
-    return {"preflight/expected.json": json.dumps(expected(spec, config)) + "\n"}
+def files(spec: JobSpec, layout: Layout) -> Mapping[str, str]:
+    return {"preflight/expected.json": json.dumps(expected(spec, layout)) + "\n"}
 
 
-def expected(spec: JobSpec, config: ClusterConfig) -> dict[str, object]:
-    partition = expand(config).partition(spec.partition or "")
+def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:
+    partition = layout.partition(spec.partition or "")
     return {
         "level": spec.preflight,
         "gpus": spec.gpus_per_node or 0,
         "efa": spec.efa,
         "efa_interfaces": efa_interfaces(partition),
-        "mounts": mounts(spec, config),
+        "mounts": mounts(spec, layout.config),
         "published": published(spec, partition),
     }
 

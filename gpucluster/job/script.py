@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from gpucluster import shipped
-from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
 from gpucluster.job import channels, container, preflight, ram, staging
@@ -20,7 +20,7 @@ from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, LaunchRequest, choose
 from gpucluster.launchers.launcher import PYTHON
 from gpucluster.launchers.steps import LEADING, LEASHED
-from gpucluster.layout import Layout, Partition, expand
+from gpucluster.layout import Layout, Partition
 
 JOBS = "/home/ubuntu/jobs"
 """On shared storage; a job's folder lies in it."""
@@ -65,10 +65,9 @@ class SbatchRequest:
     """For its log, where the partition has one for other jobs."""
 
     @classmethod
-    def from_spec(cls, spec: JobSpec, config: ClusterConfig, folder: str) -> SbatchRequest:
+    def from_spec(cls, spec: JobSpec, layout: Layout, folder: str) -> SbatchRequest:
         """`spec` is one that `load` has completed and found to fit."""
-        layout = expand(config)
-        partition = layout.partition(spec.partition or "")
+        config, partition = layout.config, layout.partition(spec.partition or "")
         launcher = choose(spec.launcher, spec.controller, elastic=spec.min_nodes is not None)
         cpus = (
             None
@@ -77,7 +76,7 @@ class SbatchRequest:
         )
         environment = _environment_on(spec, partition)
         cpus = cpus if cpus is None else max(1, cpus)
-        looked_at, own = preflight.files(spec, config), _server_nodes(spec, layout)
+        looked_at, own = preflight.files(spec, layout), _server_nodes(spec, layout)
         for_servers = _environment_on(spec, layout.servers) if own and layout.servers else None
         staged = staging.directives(spec, config, folder)
         role_region = config.region if config.s3_access else ""

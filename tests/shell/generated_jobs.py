@@ -21,14 +21,16 @@ from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
 from gpucluster.job.reserved import refusal
 from gpucluster.launchers import LAUNCHERS
+from gpucluster.layout import expand
 from gpucluster_job.exports import assignments
 from gpucluster_job.job import split
 from gpucluster_job.launch import COMMAND
 from gpucluster_job.roles.steps import steps
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIG = loads(
-    """
+LAYOUT = expand(
+    loads(
+        """
 name: Test
 region: us-east-1
 partitions:
@@ -37,6 +39,7 @@ partitions:
 parameter_servers: {instance_type: m5.4xlarge}
 software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow], containers: true}
 """
+    )
 )
 BATCH = 5
 FRAGMENTS = (
@@ -104,8 +107,8 @@ def request(place: Path, flags: dict) -> SbatchRequest:
     """smddp is choosy about its nodes."""
     launcher = flags["launcher"]
     fitting = {"partition": "p4d", "gpus_per_node": 8} if launcher == "smddp" else {}
-    spec = load(CONFIG, flags=flags | {"preflight": "off"} | fitting)
-    return SbatchRequest.from_spec(spec, CONFIG, str(place / launcher))
+    spec = load(LAYOUT, flags=flags | {"preflight": "off"} | fitting)
+    return SbatchRequest.from_spec(spec, LAYOUT, str(place / launcher))
 
 
 def run(place: Path, flags: dict) -> tuple[list[str], dict[str, str]]:

@@ -10,12 +10,15 @@ from pathlib import Path
 
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 from gpucluster.submission.submit import folder_files
 from localcloud.tests import patience
 
-CONFIG = loads(
-    "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
-    "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+LAYOUT = expand(
+    loads(
+        "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
+        "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+    )
 )
 
 # Starts every task here; the first that fails ends the others, as --kill-on-bad-exit does.
@@ -137,8 +140,8 @@ print("hello from", os.environ["RANK"])
 
 def prepare(tmp_path: Path, secret, keys) -> dict:
     folder, stubs = tmp_path / "job", tmp_path / "stubs"
-    spec = load(CONFIG, flags={"nodes": 2, "ntasks_per_node": 2, "preflight": "off", "secrets": tuple(secret)} | keys)
-    request = SbatchRequest.from_spec(spec, CONFIG, str(folder))
+    spec = load(LAYOUT, flags={"nodes": 2, "ntasks_per_node": 2, "preflight": "off", "secrets": tuple(secret)} | keys)
+    request = SbatchRequest.from_spec(spec, LAYOUT, str(folder))
     (folder / "code").mkdir(parents=True)
     stubs.mkdir()
     for name, file in folder_files(request, secret).items():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import generated_jobs
 import pytest
-from generated_jobs import BATCH, CONFIG, batches, jobs
+from generated_jobs import BATCH, LAYOUT, batches, jobs
 from hypothesis import HealthCheck, Phase, given, settings
 from stubbed_jobs import finished, prepare
 
@@ -85,5 +85,5 @@ def test_shellcheck_has_nothing_to_say_of_forty(tmp_path: Path) -> None:
 )
 def test_what_could_not_reach_a_program_is_refused(flags: dict, said: str) -> None:
     with pytest.raises(JobSpecError) as caught:
-        load(CONFIG, flags={"command": ("x",)} | flags)
+        load(LAYOUT, flags={"command": ("x",)} | flags)
     assert said in str(caught.value)

@@ -14,6 +14,7 @@ import pytest
 
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 from gpucluster.submission.submit import folder_files
 
 CONFIG = """
@@ -93,8 +94,8 @@ WAIT = "import time\nwhile True: time.sleep(1)\n"
 
 
 def prepare(tmp_path: Path, keys, cluster: str = CONFIG) -> dict:
-    config, folder, stubs = loads(cluster), tmp_path / "job", tmp_path / "stubs"
-    request = SbatchRequest.from_spec(load(config, flags={"nodes": 2, "preflight": "off"} | keys), config, str(folder))
+    layout, folder, stubs = expand(loads(cluster)), tmp_path / "job", tmp_path / "stubs"
+    request = SbatchRequest.from_spec(load(layout, flags={"nodes": 2, "preflight": "off"} | keys), layout, str(folder))
     stubs.mkdir()
     (tmp_path / "out").mkdir()
     (folder / "code").mkdir(parents=True)

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPES = ROOT / "examples" / "imagenet"
@@ -91,10 +92,10 @@ def test_a_loss_that_is_no_number_ends_the_training(recipes: ModuleType) -> None
     ],
 )
 def test_job_files_fit_their_clusters(job: str, cluster: str, ranks: int) -> None:
-    config = loads((ROOT / "examples" / f"{cluster}.yaml").read_text())
-    spec = load(config, RECIPES / f"{job}.yaml")
+    layout = expand(loads((ROOT / "examples" / f"{cluster}.yaml").read_text()))
+    spec = load(layout, RECIPES / f"{job}.yaml")
     assert (spec.nodes, spec.world_size) == (8, ranks)
-    assert SbatchRequest.from_spec(spec, config, "/home/ubuntu/jobs/x").materialize()
+    assert SbatchRequest.from_spec(spec, layout, "/home/ubuntu/jobs/x").materialize()
 
 
 def test_every_job_file_is_looked_at() -> None:

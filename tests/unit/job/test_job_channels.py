@@ -9,9 +9,11 @@ import pytest
 from gpucluster.config import loads
 from gpucluster.errors import JobSpecError
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 
-CONFIG = loads(
-    """
+LAYOUT = expand(
+    loads(
+        """
 name: Test
 region: us-east-1
 partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
@@ -20,11 +22,12 @@ storage:
 s3_access: [{uri: "s3://data/sets"}]
 software: {frameworks: [torch, horovod], containers: true}
 """
+    )
 )
 
 
 def spec(channels, **flags):
-    return load(CONFIG, flags={"command": ("a",), "channels": channels} | flags)
+    return load(LAYOUT, flags={"command": ("a",), "channels": channels} | flags)
 
 
 def one(**channel):
@@ -90,15 +93,17 @@ def test_a_job_with_keys_of_its_own_may_read_any_bucket():
 
 
 def test_an_image_of_ones_own_may_bring_data_along():
-    own = loads(
-        "name: Test\nregion: us-east-1\nsoftware: {image: ami-0123456789abcdef0}\n"
-        "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+    own = expand(
+        loads(
+            "name: Test\nregion: us-east-1\nsoftware: {image: ami-0123456789abcdef0}\n"
+            "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+        )
     )
     assert load(own, flags={"command": ("a",), "channels": one(source="/data/x")}).channels
 
 
 def files(channels, **flags):
-    return SbatchRequest.from_spec(spec(channels, **flags), CONFIG, "/home/ubuntu/jobs/a").files()
+    return SbatchRequest.from_spec(spec(channels, **flags), LAYOUT, "/home/ubuntu/jobs/a").files()
 
 
 def test_what_its_folder_says():

@@ -8,10 +8,13 @@ from gpucluster.config import loads
 from gpucluster.errors import JobSpecError
 from gpucluster.job import SbatchRequest, load
 from gpucluster.job.container import image_of
+from gpucluster.layout import expand
 
-CONFIG = loads(
-    "name: Test\nregion: us-east-1\nsoftware: {frameworks: [torch], containers: true}\n"
-    "partitions: [{name: train, instance_types: [p4d.24xlarge], max_nodes: 4}]\n"
+LAYOUT = expand(
+    loads(
+        "name: Test\nregion: us-east-1\nsoftware: {frameworks: [torch], containers: true}\n"
+        "partitions: [{name: train, instance_types: [p4d.24xlarge], max_nodes: 4}]\n"
+    )
 )
 
 
@@ -34,7 +37,7 @@ def test_image_of(written: str, named: str) -> None:
 
 
 def job(**flags: object) -> SbatchRequest:
-    return SbatchRequest.from_spec(load(CONFIG, flags={"command": ("a",)} | flags), CONFIG, "/home/ubuntu/jobs/a")
+    return SbatchRequest.from_spec(load(LAYOUT, flags={"command": ("a",)} | flags), LAYOUT, "/home/ubuntu/jobs/a")
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun", "mpirun"])

@@ -10,6 +10,7 @@ import pytest
 from gpucluster import render
 from gpucluster.config import ClusterConfig, loads
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 
 BASE = """
 name: c
@@ -28,7 +29,8 @@ WITH_RAM = BASE + RAM.replace("SCOPE", "job")
 
 
 def request(config: ClusterConfig, **flags: object) -> SbatchRequest:
-    return SbatchRequest.from_spec(load(config, flags={"command": ("true",), "nodes": 2} | flags), config, "/home/j")
+    layout = expand(config)
+    return SbatchRequest.from_spec(load(layout, flags={"command": ("true",), "nodes": 2} | flags), layout, "/home/j")
 
 
 def memory_mib(config: ClusterConfig, partition: str) -> int:

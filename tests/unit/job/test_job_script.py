@@ -13,13 +13,15 @@ from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
 from gpucluster.job.script import TEMPLATES, folder_name
 from gpucluster.launchers import DEFAULT, LAUNCHERS, VARIANTS, LaunchRequest
+from gpucluster.layout import expand
 from gpucluster_job import launch
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "jobs"
 FOLDER = "/home/ubuntu/jobs/digits-20261121-120000-4f1a"
-CONFIG = loads(
-    """
+LAYOUT = expand(
+    loads(
+        """
 name: Test
 region: us-east-1
 partitions:
@@ -29,6 +31,7 @@ parameter_servers: {instance_type: m4.16xlarge}
 storage: [{mount: /fsx, type: fsx-lustre}]
 software: {frameworks: [torch, horovod, smddp, mxnet, tensorflow], containers: true}
 """
+    )
 )
 
 JOBS = {
@@ -65,7 +68,7 @@ JOBS = {
 
 def request(folder: str = FOLDER, **flags) -> SbatchRequest:
     command = ("python", "train.py", "--epochs", "10", "a b")
-    return SbatchRequest.from_spec(load(CONFIG, flags={"command": command} | flags), CONFIG, folder)
+    return SbatchRequest.from_spec(load(LAYOUT, flags={"command": command} | flags), LAYOUT, folder)
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -84,10 +87,10 @@ def test_no_golden_file_is_left_over():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("**/job-*.yaml")), ids=lambda path: path.stem)
 def test_examples_fit_the_default_cluster(path):
-    config = loads((ROOT / "cluster.yaml").read_text())
-    spec = load(config, path)
+    layout = expand(loads((ROOT / "cluster.yaml").read_text()))
+    spec = load(layout, path)
     assert (spec.nodes, spec.gpus_per_node, spec.world_size) == (2, 2, 4)
-    assert SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+    assert SbatchRequest.from_spec(spec, layout, FOLDER).materialize()
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -110,9 +113,9 @@ def test_jobs_ask_their_node_for_the_role_that_s3_access_gives_them():
     text = "name: A\nregion: eu-west-1\npartitions: [{name: a, instance_types: [g5.12xlarge], max_nodes: 1}]\n"
     asks = "export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials\n"
     for access, wanted in (('s3_access: [{uri: "s3://bucket/x"}]\n', True), ("", False)):
-        config = loads(text + access)
-        spec = load(config, flags={"command": ("a",), "env": {"AWS_REGION": "us-west-2"}})
-        script = SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+        layout = expand(loads(text + access))
+        spec = load(layout, flags={"command": ("a",), "env": {"AWS_REGION": "us-west-2"}})
+        script = SbatchRequest.from_spec(spec, layout, FOLDER).materialize()
         assert (asks in script) == wanted
         # what the job says itself comes later
         assert ("AWS_REGION=eu-west-1" in script.partition("export AWS_REGION=us-west-2")[0]) == wanted
@@ -146,5 +149,5 @@ def test_what_a_launch_line_asks_for_is_known_on_the_first_node(launcher, monkey
 
 
 def test_two_folders_of_one_second_differ():
-    spec = load(CONFIG, flags={"command": ("a",), "name": "x"})
+    spec = load(LAYOUT, flags={"command": ("a",), "name": "x"})
     assert folder_name(spec) != folder_name(spec)

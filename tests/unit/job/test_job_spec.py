@@ -11,9 +11,11 @@ from gpucluster.errors import JobSpecError
 from gpucluster.job import SbatchRequest, load
 from gpucluster.job.aliases import ALIASES
 from gpucluster.job.spec import JobSpec, seconds_of, slurm_time
+from gpucluster.layout import expand
 
-CONFIG = loads(
-    """
+LAYOUT = expand(
+    loads(
+        """
 name: Test
 region: us-east-1
 partitions:
@@ -23,17 +25,18 @@ partitions:
   - {name: tcp, instance_types: [p4d.24xlarge], max_nodes: 2, efa: "off"}
 parameter_servers: {instance_type: m4.16xlarge}
 """
+    )
 )
 
 
 def spec(**flags):
-    return load(CONFIG, flags={"command": ("python", "train.py")} | flags)
+    return load(LAYOUT, flags={"command": ("python", "train.py")} | flags)
 
 
 def from_file(tmp_path: Path, text: str, **flags):
     path = tmp_path / "job.yaml"
     path.write_text(text)
-    return load(CONFIG, path, flags)
+    return load(LAYOUT, path, flags)
 
 
 def problems(call, *arguments, **keywords) -> list[str]:
@@ -154,7 +157,7 @@ def test_every_problem_is_said_at_once():
 
 
 def test_a_command_that_is_missing():
-    assert problems(load, CONFIG, flags={"nodes": 1}) == [
+    assert problems(load, LAYOUT, flags={"nodes": 1}) == [
         "command: is missing: what every rank runs | put it after --, or write `command: [python, train.py]`"
     ]
 
@@ -249,18 +252,18 @@ def test_a_file_that_is_no_job(tmp_path, text):
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(JobSpecError, match="no such file"):
-        load(CONFIG, tmp_path / "none.yaml")
+        load(LAYOUT, tmp_path / "none.yaml")
 
 
 def test_horovodrun_needs_a_cluster_with_horovod():
     text = "name: T\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
-    without = loads(text + "software: {frameworks: [torch]}\n")
+    without = expand(loads(text + "software: {frameworks: [torch]}\n"))
     flags = {"command": ("python", "train.py"), "launcher": "horovodrun"}
     assert problems(load, without, flags=flags) == [
         "--launcher: horovodrun needs horovod, which software.frameworks of the cluster T leaves out"
         " | add it there in cluster.yaml, or choose another launcher"
     ]
-    assert load(loads(text), flags=flags).launcher == "horovodrun"
+    assert load(expand(loads(text)), flags=flags).launcher == "horovodrun"
 
 
 @pytest.mark.parametrize(
@@ -276,18 +279,20 @@ def test_horovodrun_needs_a_cluster_with_horovod():
 def test_horovod_is_that_of_the_framework_beside_it(frameworks, launcher, takes):
     """The environment `horovod` has torch, `tensorflow` has a Horovod of its own."""
     text = "name: T\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
-    config = loads(f"{text}software: {{frameworks: [{frameworks}]}}\n")
-    assert load(config, flags={"command": ("python", "a.py"), "launcher": launcher}).framework == takes
+    layout = expand(loads(f"{text}software: {{frameworks: [{frameworks}]}}\n"))
+    assert load(layout, flags={"command": ("python", "a.py"), "launcher": launcher}).framework == takes
 
 
-PS = loads(
-    """
+PS = expand(
+    loads(
+        """
 name: Test
 region: us-east-1
 partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
 parameter_servers: {instance_type: m4.16xlarge, max_nodes: 4}
 software: {frameworks: [mxnet, tensorflow]}
 """
+    )
 )
 
 
@@ -309,7 +314,7 @@ def test_servers(given, servers, own, environments):
 
 
 def test_a_cluster_without_nodes_for_servers_has_them_beside_the_workers_and_says_so():
-    cluster = PS.model_copy(update={"parameter_servers": None})
+    cluster = expand(PS.config.model_copy(update={"parameter_servers": None}))
     flags = {"command": ("a",), "launcher": "tensorflow-ps", "nodes": 2, "servers": {"nodes": 3}}
     request = SbatchRequest.from_spec(load(cluster, flags=flags), cluster, "/x")
     assert (request.num_servers, request.server_nodes) == (3, 0)
@@ -350,11 +355,11 @@ partitions:
   - {name: p5, instance_types: [p5.48xlarge], max_nodes: 2}
 software: {frameworks: [torch, smddp]}
 """
-    config = loads(text)
-    fitting = load(config, flags={"command": ("a",), "launcher": "smddp"})
+    layout = expand(loads(text))
+    fitting = load(layout, flags={"command": ("a",), "launcher": "smddp"})
     assert (fitting.framework, fitting.ranks_per_node) == ("smddp", 8)
     with pytest.raises(JobSpecError) as refused:
-        load(config, flags={"command": ("a",), "launcher": "smddp", "partition": "p5"})
+        load(layout, flags={"command": ("a",), "launcher": "smddp", "partition": "p5"})
     said = str(refused.value)
     assert "smddp runs on p3dn.24xlarge, p4d.24xlarge and p4de.24xlarge alone, and the partition p5 has p5.48xl" in said
     assert "torchrun trains there with NCCL" in said

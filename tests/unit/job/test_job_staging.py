@@ -8,6 +8,7 @@ from gpucluster_node.lustre import directives
 from gpucluster.config import loads
 from gpucluster.errors import JobSpecError
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 
 FOLDER = "/home/ubuntu/jobs/train-20261121-120000-4f1a"
 CLUSTER = """
@@ -17,9 +18,10 @@ partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
 parameter_servers: {instance_type: m4.16xlarge}
 software: {frameworks: [torch, tensorflow]}
 """
-CONFIG = loads(
-    CLUSTER
-    + """
+LAYOUT = expand(
+    loads(
+        CLUSTER
+        + """
 s3_access: [{uri: "s3://bucket-of-mine/data"}]
 storage:
   - mount: /fsx
@@ -30,12 +32,13 @@ storage:
       - {path: /data, s3: "s3://bucket-of-mine/data", import: [new]}
       - {path: /results/, s3: "s3://bucket-of-mine/results"}
 """
+    )
 )
 
 
-def script(config=CONFIG, **flags) -> str:
-    spec = load(config, flags={"command": ("python", "train.py")} | flags)
-    return SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+def script(layout=LAYOUT, **flags) -> str:
+    spec = load(layout, flags={"command": ("python", "train.py")} | flags)
+    return SbatchRequest.from_spec(spec, layout, FOLDER).materialize()
 
 
 def channel(source: str, **more: str) -> dict[str, str]:
@@ -81,7 +84,7 @@ def test_what_cannot_be_exported_is_refused(path):
 
 def test_without_lustre_there_is_nothing_to_export():
     with pytest.raises(JobSpecError) as caught:
-        script(loads(CLUSTER), exports=("/fsx/results",))
+        script(expand(loads(CLUSTER)), exports=("/fsx/results",))
     assert "has no Lustre file system" in caught.value.render()
 
 

@@ -11,6 +11,7 @@ from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
 from gpucluster.job import SbatchRequest, load, preflight, staging
+from gpucluster.layout import expand
 from gpucluster.submission import shard_array
 
 FOLDER = "/home/ubuntu/jobs/train-20261121-120000-4f1a"
@@ -31,26 +32,28 @@ storage:
       - {path: /results/, s3: "s3://bucket-of-mine/results"}
   - {mount: /ram, type: beegfs-ram, partition: ram, gib_per_node: 100, scope: job, source: /fsx/data, export: EXPORT}
 """
-CONFIG = loads(CLUSTER.replace("EXPORT", "s3://bucket-of-mine/ram"))
-STAYS = loads(CLUSTER.replace("EXPORT", "s3://bucket-of-mine/ram").replace("lifetime: jobs", "lifetime: cluster"))
-BACK = loads(CLUSTER.replace("EXPORT", "/fsx/results/ram").replace("source: /fsx/data, ", ""))
+LAYOUT = expand(loads(CLUSTER.replace("EXPORT", "s3://bucket-of-mine/ram")))
+STAYS = expand(
+    loads(CLUSTER.replace("EXPORT", "s3://bucket-of-mine/ram").replace("lifetime: jobs", "lifetime: cluster"))
+)
+BACK = expand(loads(CLUSTER.replace("EXPORT", "/fsx/results/ram").replace("source: /fsx/data, ", "")))
 
 
 @pytest.mark.parametrize(
-    ("config", "command", "mounts"),
+    ("layout", "command", "mounts"),
     [
-        (CONFIG, ("python", "train.py"), []),
-        (CONFIG, ("python", "train.py", "/fsx/data"), ["/fsx"]),
+        (LAYOUT, ("python", "train.py"), []),
+        (LAYOUT, ("python", "train.py", "/fsx/data"), ["/fsx"]),
         (STAYS, ("python", "train.py"), ["/fsx"]),
     ],
 )
-def test_a_node_is_to_have_what_is_made_for_the_job(config: Any, command: tuple[str, ...], mounts: list[str]) -> None:
-    assert preflight.mounts(load(config, flags={"command": command}), config) == mounts
+def test_a_node_is_to_have_what_is_made_for_the_job(layout: Any, command: tuple[str, ...], mounts: list[str]) -> None:
+    assert preflight.mounts(load(layout, flags={"command": command}), layout.config) == mounts
 
 
-def script(config: Any = CONFIG, **keys: Any) -> str:
-    spec = load(config, flags={"command": ("python", "train.py")} | keys)
-    return SbatchRequest.from_spec(spec, config, FOLDER).materialize()
+def script(layout: Any = LAYOUT, **keys: Any) -> str:
+    spec = load(layout, flags={"command": ("python", "train.py")} | keys)
+    return SbatchRequest.from_spec(spec, layout, FOLDER).materialize()
 
 
 def lines(text: str) -> list[str]:
@@ -113,6 +116,6 @@ def test_what_is_only_called_alike_is_another(word: str) -> None:
 def test_an_array_of_shards_does_not_ask_for_it(source: str, target: str) -> None:
     options = Options(source, target, shards={"": 4})
     with pytest.raises(UsageError, match="is there only while jobs use /fsx") as caught:
-        shard_array.request(options, 2, None, CONFIG)
+        shard_array.request(options, 2, None, LAYOUT.config)
     assert caught.value.hint and "/fsx/data is s3://bucket-of-mine/data" in caught.value.hint
-    assert shard_array.request(options, 2, None, STAYS).parts == 2
+    assert shard_array.request(options, 2, None, STAYS.config).parts == 2

@@ -12,6 +12,7 @@ import pytest
 
 from gpucluster.config import loads
 from gpucluster.job import load, preflight
+from gpucluster.layout import expand
 from gpucluster_job.failures import Failure
 from gpucluster_job.preflight import bandwidth, judge, nccl, probe
 from localcloud.tests.recorded import record
@@ -253,8 +254,9 @@ def test_bandwidth_against_the_published(measured: float, published: Any, efa: s
     assert found[key][0].startswith(f"torch, nccl, 16 ranks: {text}")
 
 
-CONFIG = loads(
-    """
+LAYOUT = expand(
+    loads(
+        """
 name: Test
 region: us-east-1
 partitions:
@@ -263,6 +265,7 @@ partitions:
   - {name: mixed, instance_types: [g5.12xlarge, g5.24xlarge], max_nodes: 8}
 parameter_servers: {instance_type: m6i.32xlarge}
 """
+    )
 )
 
 
@@ -278,13 +281,13 @@ parameter_servers: {instance_type: m6i.32xlarge}
     ],
 )
 def test_what_nodes_should_have(flags: dict, expected: dict) -> None:
-    spec = load(CONFIG, flags={"command": ("a",)} | flags)
-    got = preflight.expected(spec, CONFIG)
+    spec = load(LAYOUT, flags={"command": ("a",)} | flags)
+    got = preflight.expected(spec, LAYOUT)
     assert {key: got[key] for key in expected} == expected
 
 
 def test_a_published_figure_is_for_its_number_of_nodes() -> None:
-    got = preflight.expected(load(CONFIG, flags={"command": ("a",), "nodes": 2}), CONFIG)
+    got = preflight.expected(load(LAYOUT, flags={"command": ("a",), "nodes": 2}), LAYOUT)
     assert got["published"] == {
         "gb_per_s": 76.8,
         "source": "p4de.24xlarge, which has the same network: awsome-distributed-ai, nccl-tests",

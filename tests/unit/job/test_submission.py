@@ -13,12 +13,13 @@ from gpucluster.config import loads
 from gpucluster.errors import GpuClusterError, JobFailedError, UsageError
 from gpucluster.following import jobs
 from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 from gpucluster.submission import snapshot
 from gpucluster.submission import submit as submission
 from tests.in_process import InProcessRemote
 
-CONFIG = loads(
-    "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+LAYOUT = expand(
+    loads("name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n")
 )
 
 
@@ -56,8 +57,8 @@ def workdir(tmp_path):
 
 
 def request(cluster: Path, **flags) -> SbatchRequest:
-    spec = load(CONFIG, flags={"command": ("python", "train.py"), "name": "digits"} | flags)
-    return SbatchRequest.from_spec(spec, CONFIG, str(cluster / "jobs" / "digits-1"))
+    spec = load(LAYOUT, flags={"command": ("python", "train.py"), "name": "digits"} | flags)
+    return SbatchRequest.from_spec(spec, LAYOUT, str(cluster / "jobs" / "digits-1"))
 
 
 def submit(cluster, workdir, secret=None, **flags) -> Path:
@@ -94,7 +95,7 @@ def test_the_folder_has_everything(cluster, workdir):
 
 def test_the_spec_in_the_folder_is_the_job_again(cluster, workdir):
     folder = submit(cluster, workdir, nodes=2, env={"A": "it's"}, time="90m")
-    again = load(CONFIG, folder / "job.yaml")
+    again = load(LAYOUT, folder / "job.yaml")
     assert again == request(cluster, nodes=2, env={"A": "it's"}, time="90m").spec
 
 
