@@ -21,7 +21,7 @@ head_node:
   volume_gib: 50
 
 partitions:
-  - name: train                       # its nodes: train-1, train-2 …
+  - name: train                       # its nodes: train-1, train-2 and so on
     instance_types: [g5.12xlarge]     # the first that has capacity is taken; all must have as many GPUs
     min_nodes: 0                      # always on
     max_nodes: 4                      # launched when a job needs them

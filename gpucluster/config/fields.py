@@ -46,11 +46,11 @@ def _named(name: str, check: Check) -> Check:
     return named
 
 
-def _matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
-    expression = re.compile(pattern)
+def matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
+    """The pattern is compiled when the first value comes: a file holds few of the keys that there are."""
 
     def check(value: str) -> str:
-        if not expression.fullmatch(value):
+        if not re.fullmatch(pattern, value):
             raise refuse(f"must be {what}, got {value!r}", hint)
         return value
 
@@ -144,7 +144,7 @@ _SYSTEM_DIRECTORIES = (
 
 MOUNT_CHARACTERS = 100
 
-_path = _matching(r"(/[A-Za-z0-9._-]+)+", "an absolute path such as /fsx")
+_path = matching(r"(/[A-Za-z0-9._-]+)+", "an absolute path such as /fsx")
 
 
 @field(
@@ -186,7 +186,7 @@ def _form(
 ) -> AfterValidator:
     """A named check of a text's form: `subject` must be `what`."""
     register(Validator(name, "error", section, f"{subject} is {what}", source))
-    return AfterValidator(_named(name, _matching(pattern, what, hint)))
+    return AfterValidator(_named(name, matching(pattern, what, hint)))
 
 
 NAMES, NETWORK, PLACEMENT, SECURITY = "Names", "Network", "Placement groups", "Security"

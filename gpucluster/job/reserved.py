@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-_BASHS_OWN = re.compile(
+_BASHS_OWN = (
     "COPROC|DIRSTACK|ENV|EUID|EXECIGNORE|FUNCNAME|FUNCNEST|GLOBIGNORE|GROUPS|HISTCMD|IFS|LINENO|MAPFILE|OLDPWD|"
     "PIPESTATUS|POSIXLY_CORRECT|PPID|PS4|PWD|RANDOM|REPLY|SECONDS|SHELLOPTS|SHLVL|SRANDOM|TIMEFORMAT|TMOUT|UID|"
     "BASH.*|COMP_.*|EPOCH.*|OPT(ARG|IND|ERR)|_"
 )
 """Bash's manual, "Shell Variables": read-only, computed anew at each look, or changing how a script is read."""
-_OURS = re.compile(
+_OURS = (
     "RANK|LOCAL_RANK|WORLD_SIZE|NODE_RANK|MASTER_ADDR|MASTER_PORT|NUM_NODES|GPUS_PER_NODE|RANKS_PER_NODE|MIN_NODES|"
     "NUM_SERVERS|NUM_SERVER_NODES|TF_CONFIG|TF_CLUSTER|CONTAINER_IMAGE|CONTAINER_MOUNTS|"
     "GPUCLUSTER_(?!SEED$).*|DMLC_(ROLE|NODE_HOST|PS_ROOT_.*|NUM_.*)"
@@ -19,8 +19,8 @@ _OURS = re.compile(
 
 def refusal(name: str) -> str | None:
     """Why not; None for a name that can be passed on."""
-    if _BASHS_OWN.fullmatch(name):
+    if re.fullmatch(_BASHS_OWN, name):
         return "bash gives it a value of its own"
-    if _OURS.fullmatch(name):
+    if re.fullmatch(_OURS, name):
         return "the job sets it for each rank"
     return None

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gpucluster.addresses import in_s3
-from gpucluster.config.fields import S3_URI, Amount, Count, Whole, refuse
+from gpucluster.config.fields import S3_URI, Amount, Count, Whole, matching, refuse
 from gpucluster.config.models import Framework
 from gpucluster.job import reserved, sbatch_options
 from gpucluster.launchers import DEFAULT
@@ -22,6 +22,8 @@ from gpucluster.launchers import DEFAULT
 _TIME = re.compile(r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)")
 _DURATION = re.compile(r"(\d+)\s*([smhd])")
 LONGEST_WORD = 131_000
+# defer_build: the validators of a job's parts are built within the job's, and that when there is a job.
+STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -107,14 +109,7 @@ def _not_ours(option: str) -> str:
 
 
 def _matching(pattern: str, what: str, hint: str = "") -> AfterValidator:
-    expression = re.compile(pattern)
-
-    def check(value: str) -> str:
-        if not expression.fullmatch(value):
-            raise refuse(f"must be {what}, got {value!r}", hint)
-        return value
-
-    return AfterValidator(check)
+    return AfterValidator(matching(pattern, what, hint))
 
 
 Word = Annotated[str, BeforeValidator(_word), AfterValidator(_no_nul)]
@@ -164,7 +159,7 @@ Expression = Annotated[str, AfterValidator(_expression)]
 class Servers(BaseModel):
     """Parameter servers beside the workers. Left out, or without a number of nodes: on the workers' own nodes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = STRICT
 
     nodes: Count | None = None
     """Of the partition `ps`. A cluster that has none runs as many servers on the workers' nodes."""
@@ -201,7 +196,7 @@ Source = Annotated[str, AfterValidator(_source)]
 class Channel(BaseModel):
     """Input data, under a name of the job's choice. Ranks find their part by `GPUCLUSTER_CHANNEL_<NAME>`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = STRICT
 
     @model_validator(mode="before")
     @classmethod
@@ -222,7 +217,7 @@ class Channel(BaseModel):
 
 
 class JobSpec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = STRICT
 
     name: Name | None = None
     """Left out: from the program's file name."""
