@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench.figures import PEER_FLOOR_MS, TORCHX_DRY_RUN_MS, TORCHX_HELP_MS, Figure
@@ -13,6 +13,8 @@ from bench.measure import Measurement, cpu_ms, medians
 
 SUBMIT = ("submit", "--dry-run", "--nodes", "2", "--launcher", "horovodrun", "--", "python", "train.py")
 TORCHX_SUBMIT = ("run", "--dryrun", "-s", "slurm", "dist.ddp", "-j", "2x4", "--script", "train.py")
+OF_TORCHX = 0.6
+"""What `submit --dry-run` may take of what torchx takes in the same run."""
 
 
 def figures(runs: int) -> list[Figure]:
@@ -22,6 +24,7 @@ def figures(runs: int) -> list[Figure]:
     return [
         _figure("gpucluster --help", "help", 60, TORCHX_HELP_MS, times),
         _figure("submit --dry-run", "submit", 150, TORCHX_DRY_RUN_MS, times),
+        *_against_torchx(times),
     ]
 
 
@@ -36,6 +39,19 @@ def _measurements(bare_python: Path) -> dict[str, Measurement]:
     if shutil.which("torchx"):
         commands |= {"torchx help": ("torchx", "--help"), "torchx submit": ("torchx", *TORCHX_SUBMIT)}
     return {name: lambda argv=argv: cpu_ms(argv) for name, argv in commands.items()}  # type: ignore[misc]
+
+
+def _against_torchx(times: Mapping[str, float]) -> Iterator[Figure]:
+    if floor := times.get("torchx submit"):
+        yield Figure(
+            name="submit --dry-run",
+            unit="ms",
+            value=times["submit"],
+            floor=floor,
+            floor_name="torchx run --dryrun",
+            goal=OF_TORCHX,
+            goal_text="torchx, this run",
+        )
 
 
 def _figure(name: str, key: str, goal_ms: float, published_ms: float, times: Mapping[str, float]) -> Figure:
