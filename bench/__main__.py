@@ -1,4 +1,4 @@
-"""`python -m bench [--runs N] [FIGURE...]`: a table for people, then one JSON line."""
+"""`python -m bench [--runs N] [--epochs N...] [FIGURE...]`: a table for people, then one JSON line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from bench import boots, commands, environments, jobs, partitions, script, shards, synthesis
@@ -34,16 +35,18 @@ def main() -> int:
     )
     slow = f"of which the median is taken; {' and '.join(SLOW)}: a third of it"
     parser.add_argument("--runs", type=int, default=9, help=slow)
+    parser.add_argument("--epochs", type=int, nargs="+", default=jobs.EPOCHS, metavar="N", help="of the figures `jobs`")
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     os.chdir(ROOT)
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    groups = {**GROUPS, "jobs": partial(jobs.figures, epochs=arguments.epochs)}
     figures: list[Figure] = []
     for name in arguments.groups or [name for name in GROUPS if name not in NEED_A_CLUSTER]:
         print(f"measuring: {name}", file=sys.stderr)
-        figures += GROUPS[name](max(3, arguments.runs // (3 if name in SLOW else 1)))
+        figures += groups[name](max(3, arguments.runs // (3 if name in SLOW else 1)))
     print(table(figures))
     print(json.dumps({"figures": [figure.as_json() for figure in figures]}))
     return 0
