@@ -10,7 +10,6 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    has_gone,
     only,
     resource,
     tag_list,
@@ -79,7 +78,8 @@ class Table(Handler):
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("dynamodb", "delete_table", TableName=physical_id)
-        call.wait(lambda: has_gone(lambda: self._describe(call, physical_id)), f"table {physical_id} going away")
+        there = {"TableName": physical_id}
+        call.wait(lambda: not call.if_there("dynamodb", "describe_table", **there), f"table {physical_id} going away")
 
     def _spelled(self, given: dict[str, Any]) -> dict[str, Any]:
         encryption = given.get("SSESpecification")

@@ -10,7 +10,6 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    has_gone,
     resource,
     tag_list,
     without,
@@ -48,7 +47,8 @@ class DbInstance(Handler):
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("rds", "delete_db_instance", DBInstanceIdentifier=physical_id, SkipFinalSnapshot=True)
-        call.wait(lambda: has_gone(lambda: self._find(call, physical_id)), f"{physical_id} going away")
+        there = {"DBInstanceIdentifier": physical_id}
+        call.wait(lambda: not call.if_there("rds", "describe_db_instances", **there), f"{physical_id} going away")
 
     def snapshot(self, call: Call, physical_id: str) -> None:
         snapshot = f"{physical_id[:40]}-snapshot-{call.name(20, lower=True)[-12:]}"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from localcloud.cloudformation.resources.registry import (
     Call,
     Handler,
     Made,
     Properties,
     dropped_tag_keys,
-    is_gone,
     only,
     resource,
     tag_list,
@@ -64,25 +61,17 @@ class Role(Handler):
                 call.api("iam", "attach_role_policy", RoleName=name, PolicyArn=arn)
         for arn in before:
             if arn not in after:
-                _ignore_gone(call, "detach_role_policy", RoleName=name, PolicyArn=arn)
+                call.if_there("iam", "detach_role_policy", RoleName=name, PolicyArn=arn)
         kept = {policy["PolicyName"] for policy in new.get("Policies") or []}
         for policy in new.get("Policies") or []:
             call.api("iam", "put_role_policy", policy, RoleName=name)
         for policy in old.get("Policies") or []:
             if policy["PolicyName"] not in kept:
-                _ignore_gone(call, "delete_role_policy", RoleName=name, PolicyName=policy["PolicyName"])
+                call.if_there("iam", "delete_role_policy", RoleName=name, PolicyName=policy["PolicyName"])
 
     def _made(self, call: Call, name: str) -> Made:
         role = call.api("iam", "get_role", RoleName=name)["Role"]
         return Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]})
-
-
-def _ignore_gone(call: Call, method: str, **values: Any) -> None:
-    try:
-        call.api("iam", method, **values)
-    except Exception as error:
-        if not is_gone(error):
-            raise
 
 
 _HOLDERS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}
@@ -108,7 +97,7 @@ class InlinePolicy(Handler):
         for kind, (word, key) in _HOLDERS.items():
             for name in properties.get(kind) or []:
                 given = {key: name, "PolicyName": properties["PolicyName"]}
-                _ignore_gone(call, f"delete_{word}_policy", **given)
+                call.if_there("iam", f"delete_{word}_policy", **given)
 
     def _put(self, call: Call, properties: Properties) -> None:
         for kind, (word, key) in _HOLDERS.items():
@@ -154,7 +143,7 @@ class ManagedPolicy(Handler):
                     call.api("iam", f"attach_{word}_policy", {key: name, "PolicyArn": arn})
             for name in before:
                 if name not in after:
-                    _ignore_gone(call, f"detach_{word}_policy", **{key: name, "PolicyArn": arn})
+                    call.if_there("iam", f"detach_{word}_policy", **{key: name, "PolicyArn": arn})
 
 
 @resource("AWS::IAM::InstanceProfile", updatable="Roles")
@@ -181,7 +170,7 @@ class InstanceProfile(Handler):
         before, after = old.get("Roles") or [], new.get("Roles") or []
         for role in before:
             if role not in after:
-                _ignore_gone(call, "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=role)
+                call.if_there("iam", "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=role)
         for role in after:
             if role not in before:
                 call.api("iam", "add_role_to_instance_profile", InstanceProfileName=name, RoleName=role)

@@ -11,7 +11,6 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    is_gone,
     only,
     resource,
     without,
@@ -92,13 +91,8 @@ class InstanceConnectEndpoint(Handler):
         return str(endpoint["State"]) == "create-complete"
 
     def _find(self, call: Call, endpoint_id: str) -> Any | None:
-        try:
-            found = call.api("ec2", "describe_instance_connect_endpoints", InstanceConnectEndpointIds=[endpoint_id])
-        except Exception as error:
-            if is_gone(error):
-                return None
-            raise
-        live = [item for item in found["InstanceConnectEndpoints"] if item["State"] != "delete-complete"]
+        found = call.if_there("ec2", "describe_instance_connect_endpoints", InstanceConnectEndpointIds=[endpoint_id])
+        live = [item for item in found.get("InstanceConnectEndpoints", ()) if item["State"] != "delete-complete"]
         return live[0] if live else None
 
     def _made(self, call: Call, endpoint_id: str) -> Made:

@@ -9,7 +9,7 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    dropped_tag_keys,
+    change_tags,
     only,
     resource,
     tag_list,
@@ -23,12 +23,7 @@ _HEALTH = (
 
 
 def _retag(call: Call, arn: str, old: Properties, new: Properties) -> None:
-    if old.get("Tags") == new.get("Tags"):
-        return
-    if dropped := dropped_tag_keys(call, old, new):
-        call.api("elbv2", "remove_tags", ResourceArns=[arn], TagKeys=dropped)
-    if tags := tag_list(call, new):
-        call.api("elbv2", "add_tags", ResourceArns=[arn], Tags=tags)
+    change_tags(call, "elbv2", "remove_tags", "add_tags", old, new, ResourceArns=[arn])
 
 
 @resource(

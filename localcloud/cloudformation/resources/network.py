@@ -10,7 +10,6 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    is_gone,
     resource,
     tag_list,
     without,
@@ -141,12 +140,7 @@ class NatGateway(Handler):
 
     def _state(self, call: Call, gateway_id: str) -> str:
         """Raises what AWS says when the gateway failed; a gateway that is gone counts as deleted."""
-        try:
-            found = call.api("ec2", "describe_nat_gateways", NatGatewayIds=[gateway_id])["NatGateways"]
-        except Exception as error:
-            if is_gone(error):
-                return "deleted"
-            raise
+        found = call.if_there("ec2", "describe_nat_gateways", NatGatewayIds=[gateway_id]).get("NatGateways")
         return str(found[0]["State"]) if found else "deleted"
 
 
@@ -212,13 +206,8 @@ class VpcEndpoint(Handler):
         call.wait(lambda: self._gone(call, physical_id), f"{physical_id} going away")
 
     def _gone(self, call: Call, endpoint_id: str) -> bool:
-        try:
-            found = call.api("ec2", "describe_vpc_endpoints", VpcEndpointIds=[endpoint_id])["VpcEndpoints"]
-        except Exception as error:
-            if is_gone(error):
-                return True
-            raise
-        return all(endpoint.get("State") == "deleted" for endpoint in found)
+        found = call.if_there("ec2", "describe_vpc_endpoints", VpcEndpointIds=[endpoint_id])
+        return all(endpoint.get("State") == "deleted" for endpoint in found.get("VpcEndpoints", ()))
 
     def _made(self, endpoint: Any) -> Made:
         entries = [f"{item.get('HostedZoneId', '')}:{item['DnsName']}" for item in endpoint.get("DnsEntries") or []]

@@ -58,6 +58,15 @@ class Call:
             raise ResourceError(f"the AWS API {service}.{method} is unknown to this version of boto3")
         return _patiently(getattr(client, method), fit(client, method, {**(values or {}), **more}))
 
+    def if_there(self, service: str, method: str, **values: Any) -> Any:
+        """The same; an empty answer where the API says that there is no such thing (any more)."""
+        try:
+            return self.api(service, method, **values)
+        except ClientError as error:
+            if is_gone(error):
+                return {}
+            raise
+
     def name(self, longest: int = 64, lower: bool = False) -> str:
         """A generated physical name, as CloudFormation makes them: stack-logical id-random."""
         suffix = "".join(secrets.choice("ABCDEFGHJKLMNPQRSTUVWXYZ0123456789") for _ in range(12))
@@ -156,17 +165,6 @@ def is_gone(error: Exception) -> bool:
     return isinstance(error, ClientError) and bool(_GONE.search(error.response["Error"]["Code"]))
 
 
-def has_gone(look: Callable[[], Any]) -> bool:
-    """`look`: asks the API for the thing."""
-    try:
-        look()
-    except ClientError as error:
-        if is_gone(error):
-            return True
-        raise
-    return False
-
-
 def without(properties: Properties, *names: str) -> dict[str, Any]:
     return {key: value for key, value in properties.items() if key not in names}
 
@@ -185,6 +183,16 @@ def tag_list(call: Call, properties: Properties) -> list[dict[str, str]]:
 
 def tag_map(call: Call, properties: Properties) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in tag_list(call, properties)}
+
+
+def change_tags(call: Call, service: str, remove: str, add: str, old: Properties, new: Properties, **of: Any) -> None:
+    """`remove` and `add`: the service's calls. `of`: what of, as both calls take it."""
+    if old.get("Tags") == new.get("Tags"):
+        return
+    if dropped := dropped_tag_keys(call, old, new):
+        call.api(service, remove, of, TagKeys=dropped)
+    if tags := tag_list(call, new):
+        call.api(service, add, of, Tags=tags)
 
 
 def dropped_tag_keys(call: Call, old: Properties, new: Properties) -> list[str]:

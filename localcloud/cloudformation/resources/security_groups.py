@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
-from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, is_gone, resource
+from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, resource
 
 _ALL_OUTBOUND = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 _DIRECTIONS = {"SecurityGroupIngress": "ingress", "SecurityGroupEgress": "egress"}
@@ -119,13 +117,6 @@ class SecurityGroupEgress(_Rule):
         rules = call.api("ec2", "describe_security_group_rules", Filters=of_group)["SecurityGroupRules"]
         for rule in rules:
             if (rule["IsEgress"], rule["IpProtocol"], rule.get("CidrIpv4")) == (True, "-1", "0.0.0.0/0"):
-                self._strip(call, rule["SecurityGroupRuleId"], properties)
+                which = {"GroupId": properties["GroupId"], "SecurityGroupRuleIds": [rule["SecurityGroupRuleId"]]}
+                call.if_there("ec2", "revoke_security_group_egress", **which)  # another one may be at it too
         return super().create(call, properties)
-
-    def _strip(self, call: Call, rule_id: str, properties: Properties) -> None:
-        """Another rule of the group may be made at the same time."""
-        try:
-            self.delete(call, rule_id, properties)
-        except ClientError as error:
-            if not is_gone(error):
-                raise

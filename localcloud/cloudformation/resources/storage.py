@@ -11,8 +11,7 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
-    dropped_tag_keys,
-    is_gone,
+    change_tags,
     only,
     resource,
     tag_list,
@@ -164,12 +163,7 @@ class FsxFileSystem(Handler):
         call.wait(lambda: self._find(call, physical_id) is None, f"{physical_id} going away")
 
     def _find(self, call: Call, system_id: str) -> Any | None:
-        try:
-            found = call.api("fsx", "describe_file_systems", FileSystemIds=[system_id])["FileSystems"]
-        except Exception as error:
-            if is_gone(error):
-                return None
-            raise
+        found = call.if_there("fsx", "describe_file_systems", FileSystemIds=[system_id]).get("FileSystems")
         return found[0] if found else None
 
     def _available(self, call: Call, system_id: str) -> bool:
@@ -196,11 +190,7 @@ def _changed(old: Properties | None, new: Properties | None) -> dict[str, Any]:
 
 
 def _retag_fsx(call: Call, arn: str, old: Properties, new: Properties) -> None:
-    dropped = dropped_tag_keys(call, old, new)
-    if dropped:
-        call.api("fsx", "untag_resource", ResourceARN=arn, TagKeys=dropped)
-    if new.get("Tags") != old.get("Tags"):
-        call.api("fsx", "tag_resource", ResourceARN=arn, Tags=tag_list(call, new))
+    change_tags(call, "fsx", "untag_resource", "tag_resource", old, new, ResourceARN=arn)
 
 
 @resource("AWS::FSx::DataRepositoryAssociation", updatable="ImportedFileChunkSize S3 Tags")
@@ -224,13 +214,8 @@ class FsxDataRepositoryAssociation(Handler):
         call.wait(lambda: self._state(call, physical_id) is None, f"{physical_id} going away")
 
     def _state(self, call: Call, association_id: str) -> str | None:
-        try:
-            found = call.api("fsx", "describe_data_repository_associations", AssociationIds=[association_id])
-        except Exception as error:
-            if is_gone(error):
-                return None
-            raise
-        if not found["Associations"]:
+        found = call.if_there("fsx", "describe_data_repository_associations", AssociationIds=[association_id])
+        if not found.get("Associations"):
             return None
         state = str(found["Associations"][0]["Lifecycle"])
         if state in ("FAILED", "MISCONFIGURED"):
