@@ -19,6 +19,7 @@ MODULES = {
     "signal": "ranks.signals",
     "library": "library",
     "metrics": "metrics",
+    "overlay": "overlay",
     "probe": "preflight.probe",
 }
 

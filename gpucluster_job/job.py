@@ -11,7 +11,7 @@ import subprocess
 import traceback
 from typing import Any
 
-from gpucluster_job import channels, failures, launch, make_containers, ourselves
+from gpucluster_job import channels, failures, launch, make_containers, ourselves, packages
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
 from gpucluster_job.log import LauncherOutput, say
 from gpucluster_job.network import NetworkError, Port, address_of
@@ -70,6 +70,7 @@ class Job:
         self._find_nodes()
         self._preflight = Preflight(self._runner, self._settings, self._nodes)
         self._preflight.quick()
+        packages.prepare(self._runner, self._settings)
         self._ram = Ram(self._runner, self._settings, self._nodes)
         self._ram.make()
         channels.prepare(self._runner, self._settings, self._nodes)

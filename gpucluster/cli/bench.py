@@ -119,6 +119,8 @@ def command(
 class _Bench:
     layout: Layout
     specs: dict[Setting, JobSpec]
+    folder: Path
+    """Of job.yaml, or the current one."""
     workdir: Path | None
 
     @classmethod
@@ -133,7 +135,7 @@ class _Bench:
             raise UsageError("--launchers: names no launcher", "--launchers torchrun,horovodrun")
         loaded = {setting: load(layout, file, settings.flags(given, setting)) for setting in wanted}
         specs = {setting: settings.as_run(spec, setting, seed) for setting, spec in loaded.items()}
-        return cls(layout, specs, _workdir(specs[wanted[0]], file))
+        return cls(layout, specs, file.parent if file else Path(), _workdir(specs[wanted[0]], file))
 
     def run(self, context: CliContext, order: list[Setting], per_rank: bool) -> tuple[Report, bool]:
         """And whether it was interrupted. What was measured until then is not lost."""
@@ -157,12 +159,14 @@ class _Bench:
     def submitter(self, remote: Remote) -> Callable[[Setting], tuple[str, int]]:
         from gpucluster.job import SbatchRequest
         from gpucluster.job.script import folder_name, folder_path
+        from gpucluster.submission import packages
         from gpucluster.submission import submit as submission
 
         def submit(setting: Setting) -> tuple[str, int]:
             spec = self.specs[setting]
             request = SbatchRequest.from_spec(spec, self.layout, folder_path(folder_name(spec)))
-            packed = submission.pack(request, submission.secret_values(spec, os.environ), self.workdir)
+            own = packages.of(spec, request.environment, self.folder, self.workdir)
+            packed = submission.pack(request, submission.secret_values(spec, os.environ), self.workdir, own)
             return submission.submit(remote, request, packed).job_id, spec.world_size
 
         return submit

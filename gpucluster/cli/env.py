@@ -15,14 +15,15 @@ from gpucluster.errors import JobFailedError, UsageError
 from gpucluster.following import jobs
 from gpucluster.head.remote import Remote
 from gpucluster.submission import environments
-from gpucluster.submission.environments import Environment
+from gpucluster.submission.environments import Environment, Overlay
 
 VERIFY_TIMEOUT_S = 1200
+LONGEST_NAME = 60
 
 
 @click.group()
 def command() -> None:
-    """List, make and check the Python environments of the cluster.
+    """List, make and check the Python environments of the cluster, and the packages that jobs brought.
 
     A job that needs one waits for it by itself: nobody has to make them beforehand.
     """
@@ -34,11 +35,13 @@ def command() -> None:
 def list_(context: CliContext, as_json: bool) -> int:
     """Show what this cluster has, and what is missing."""
     with head(context) as remote:
-        found = environments.listed(remote)
+        found, own = environments.listed(remote), environments.overlays(remote)
     if as_json:
-        click.echo(json.dumps({"environments": [asdict(each) for each in found]}))
+        told = {"environments": [asdict(each) for each in found], "packages": [asdict(each) for each in own]}
+        click.echo(json.dumps(told))
         return 0
     rows = [(each.name, _state(each), each.partition, each.folder) for each in found]
+    rows += [(f"+ {_named(each)}", _own_state(each), "head", each.folder) for each in own]
     for line in columns([("NAME", "STATE", "MADE ON", "FOLDER"), *rows]):
         click.echo(line)
     for error in environments.unmade(found):
@@ -48,6 +51,29 @@ def list_(context: CliContext, as_json: bool) -> int:
 
 def _state(environment: Environment) -> str:
     return f"{environment.state} (job {environment.job})" if environment.job else environment.state
+
+
+def _named(own: Overlay) -> str:
+    """What was asked for; `setup` where that was all."""
+    text = ", ".join(own.requirements) or "setup"
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
+
+
+def _own_state(own: Overlay) -> str:
+    return f"{own.state} (job {', '.join(own.jobs)})" if own.jobs else own.state
+
+
+@command.command()
+@click.pass_obj
+def prune(context: CliContext) -> int:
+    """Delete the jobs' own packages that no queued or running job uses.
+
+    A job that asks for them again installs them again. The cluster's environments stay.
+    """
+    with head(context) as remote:
+        deleted = environments.prune(remote)
+    click.echo(json.dumps({"deleted": deleted}))
+    return 0
 
 
 @command.command()

@@ -20,6 +20,7 @@ from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
     from gpucluster.job import JobSpec, SbatchRequest
+    from gpucluster.submission.packages import Packages
 
 
 EXAMPLES = """\b
@@ -62,6 +63,11 @@ def _channels(
             raise click.BadParameter(f"must be NAME=SOURCE or NAME=SOURCE,shard=by-node, got {value!r}", ctx, parameter)
         found[name] = {"source": source} | dict(pair.split("=", 1) for pair in pairs)
     return found or None
+
+
+def _files(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Named as seen from here; those of job.yaml, as seen from there."""
+    return tuple(str(Path(value).expanduser().absolute()) for value in values)
 
 
 def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -138,6 +144,20 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     type=click.Choice(["off", "quick", "full"]),
     help="Looks at the nodes first; full: bandwidth as well. Default: quick.",
 )
+@click.option(
+    "--requirements",
+    multiple=True,
+    metavar="FILE",
+    callback=_files,
+    help="Packages to install for the ranks: a requirements.txt, pyproject.toml or uv.lock; repeatable.",
+)
+@click.option(
+    "--with", "with", multiple=True, metavar="PACKAGE", help="A package more for the ranks: torchvision; repeatable."
+)
+@click.option(
+    "--setup", multiple=True, metavar="LINE", help="A line of bash, run once after that: 'pip install .'; repeatable."
+)
+@click.option("--python", metavar="FOLDER", help="Of a venv or conda environment on the cluster, for the ranks.")
 @click.option("--container-image", help="The ranks run in it: a registry's image, or a squashfs file.")
 @click.option(
     "--container-mounts", multiple=True, metavar="FROM:TO[:ro]", help="What the container sees besides; repeatable."
@@ -174,6 +194,7 @@ def command(
         context, file, {key: value for key, value in flags.items() if value not in (None, ())} | given
     )
     workdir = _workdir(spec, file)
+    own = _packages(spec, request, file, workdir)
     problem = program.problem(spec, workdir)
     if problem and not dry_run:
         raise problem
@@ -187,8 +208,8 @@ def command(
     for link in snapshot.leading_out(workdir) if workdir else ():
         click.echo(f"warning: the link {link} leads out of the workdir: only the link is copied", err=True)
     if emit_only:
-        return _emit(request, workdir, emit_only)
-    return _submit(context, config, request, workdir, follow)
+        return _emit(request, workdir, own, emit_only)
+    return _submit(context, config, request, workdir, own, follow)
 
 
 def _split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
@@ -214,7 +235,15 @@ def _workdir(spec: JobSpec, file: Path | None) -> Path | None:
     return (file.parent if file else Path()) / Path(spec.workdir).expanduser()
 
 
-def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
+def _packages(spec: JobSpec, request: SbatchRequest, file: Path | None, workdir: Path | None) -> Packages | None:
+    if not spec.requirements and not spec.setup:
+        return None
+    from gpucluster.submission import packages
+
+    return packages.of(spec, request.environment, file.parent if file else Path(), workdir)
+
+
+def _emit(request: SbatchRequest, workdir: Path | None, own: Packages | None, target: Path) -> int:
     """The folder as it would be on the cluster, without secrets."""
     import io
     import shutil
@@ -224,7 +253,7 @@ def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
 
     if target.exists():
         raise UsageError(f"--emit-only {target}: exists already", "name a new directory")
-    packed = pack(request, {}, workdir)
+    packed = pack(request, {}, workdir, own)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
             for member in tar:
@@ -239,12 +268,14 @@ def _emit(request: SbatchRequest, workdir: Path | None, target: Path) -> int:
     return 0
 
 
-def _submit(context: CliContext, config: Any, request: SbatchRequest, workdir: Path | None, follow: bool) -> int:
+def _submit(
+    context: CliContext, config: Any, request: SbatchRequest, workdir: Path | None, own: Packages | None, follow: bool
+) -> int:
     from gpucluster.cli import following
     from gpucluster.cli.connection import head
     from gpucluster.submission import submit as submission
 
-    packed = submission.pack(request, submission.secret_values(request.spec, os.environ), workdir)
+    packed = submission.pack(request, submission.secret_values(request.spec, os.environ), workdir, own)
     with head(context, config) as remote:
         submitted = submission.submit(remote, request, packed)
         job_id = submitted.job_id
@@ -252,6 +283,8 @@ def _submit(context: CliContext, config: Any, request: SbatchRequest, workdir: P
         following.tell(f"job {job_id} submitted: {request.summary}")
         for build in submitted.builds:
             following.tell(build.told)
+        if submitted.packages in submission.PACKAGES_TOLD:
+            following.tell(submission.PACKAGES_TOLD[submitted.packages])
         if not follow:
             click.echo(json.dumps(line))
             return 0

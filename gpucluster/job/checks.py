@@ -68,6 +68,7 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
     yield from _horovodrun(spec)
     yield from _servers(spec, layout.servers)
     yield from _container(spec, partition.image if partition else config.software.image, config)
+    yield from _packages(spec)
     yield from _signal(spec)
     yield from program.nested(spec)
     yield from channels.check(spec, config)
@@ -108,7 +109,7 @@ def _launcher(spec: JobSpec, partition: Partition | None, layout: Layout) -> Fin
             f"no launcher {spec.launcher!r}",
             did_you_mean(spec.launcher, LAUNCHERS, f"known: {', '.join(LAUNCHERS)}"),
         )
-    elif not container.replaces_environment(spec):
+    elif not container.replaces_environment(spec) and not spec.python:
         yield from _environment(spec, partition, layout)
     if spec.container_mounts and not spec.container_image:
         yield Finding(("container_mounts",), "without a container_image", "name the image, or leave the mounts out")
@@ -188,6 +189,14 @@ def _container(spec: JobSpec, image: str, config: ClusterConfig) -> Findings:
             f"the nodes of {spec.partition} have no pyxis",
             "write software: {containers: true} in cluster.yaml, or name an image that has it",
         )
+
+
+def _packages(spec: JobSpec) -> Findings:
+    for key in ("python", "requirements", "setup"):
+        if getattr(spec, key) and spec.container_image:
+            yield Finding((key,), "the ranks run in a container, which has its own packages", "put them into its image")
+        elif getattr(spec, key) and spec.python and key != "python":
+            yield Finding((key,), "the ranks run in the environment that `python` names", "install them there")
 
 
 def _signal(spec: JobSpec) -> Findings:

@@ -36,6 +36,7 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
             [*document.problems, document.notice(Finding((), "must be a section of `key: value` lines"))]
         )
     given = document.data or {}
+    flags = _with_more(given, flags)
     problems = list(document.problems)
     findings = list(conflicts(given))
     spec, faults = _validate(_over(canonical(given), flags), layout)
@@ -43,6 +44,15 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
     if problems or spec is None:
         raise JobSpecError(sorted(problems, key=lambda notice: (notice.line, notice.column)))
     return spec
+
+
+def _with_more(given: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """`with` is a flag alone: requirements that are added to the others."""
+    others = {key: value for key, value in flags.items() if key != "with"}
+    if "with" not in flags:
+        return others
+    asked = others.get("requirements", given.get("requirements", ()))
+    return others | {"requirements": [*([asked] if isinstance(asked, str) else asked or ()), *flags["with"]]}
 
 
 _BY_NAME = ("env", "metrics", "channels")

@@ -44,7 +44,8 @@ class SbatchRequest:
     spec: JobSpec
     launcher: Launcher
     environment: str
-    """Of the cluster's Python environments, the name of the one that the ranks run in. "" where a container has all."""
+    """Of the cluster's Python environments, the name of the one that the ranks run in. "" where a container has all, or
+    the user has made one."""
     cpus_per_task: int | None
     """None where the job has the nodes to itself: it then has all their CPUs."""
     server_nodes: int = 0
@@ -162,7 +163,7 @@ def folder_path(name: str) -> str:
 
 
 def _environment_on(spec: JobSpec, partition: Partition) -> str:
-    if container.replaces_environment(spec):
+    if container.replaces_environment(spec) or spec.python:
         return ""
     environment = software.environment(spec.framework or "", partition.types)
     if environment is None:
@@ -270,6 +271,9 @@ def _place(request: SbatchRequest) -> Iterator[str]:
     if request.environment:
         yield "# not by its link, which an update of the cluster may turn to another while the job runs"
         yield f"PATH={_programs_of(request.environment)}:$PATH"
+    if spec.python:
+        yield f"export GPUCLUSTER_PYTHON={shlex.quote(spec.python)}"
+        yield "PATH=$GPUCLUSTER_PYTHON/bin:$PATH"
 
 
 def _programs_of(environment: str) -> str:

@@ -134,6 +134,18 @@ SbatchOption = Annotated[
 ]
 
 
+def _one(value: Any) -> Any:
+    """One text is short for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+Requirement = Annotated[
+    str, _matching(r"[^\n\0]*\S[^\n\0]*", "a requirement such as 'torchvision>=0.20', or a file of them")
+]
+Requirements = Annotated[tuple[Requirement, ...], BeforeValidator(_one)]
+SetupLine = Annotated[str, AfterValidator(_no_nul)]
+Setup = Annotated[tuple[SetupLine, ...], BeforeValidator(_one)]
+
 ContainerMount = Annotated[
     str, _matching(r"/[^\s:,]*:/[^\s:,]*(:(ro|rw))?", "FROM:TO or FROM:TO:ro, of absolute paths, such as /fsx:/fsx")
 ]
@@ -242,6 +254,12 @@ class JobSpec(BaseModel):
     """Names of variables of the submitter's environment. Their values reach the ranks and nothing else."""
     workdir: str | None = "."
     """What is copied to the cluster, and where the command runs. Relative to job.yaml, or to the current directory."""
+    python: SharedPath | None = None
+    """The folder of a virtual environment, or of conda's, in place of the cluster's environment."""
+    requirements: Requirements = ()
+    """Packages for the ranks beyond the environment's: requirements, and files of them, seen from job.yaml."""
+    setup: Setup = ()
+    """Lines of bash that make more of them: run once for the same lines, requirements and files."""
     servers: Servers | None = None
     efa: Literal["auto", "required"] = "auto"
     preflight: Literal["off", "quick", "full"] = "quick"

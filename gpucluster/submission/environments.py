@@ -1,4 +1,4 @@
-"""The cluster's Python environments as its head node tells of them, and the jobs that make them."""
+"""The cluster's Python environments as its head node tells of them, the jobs that make them, and what lies on top."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpucluster.head.remote import Completed, Remote
-from gpucluster.job.script import ENVIRONMENTS
+from gpucluster.job.script import ENVIRONMENTS, JOBS, PACKAGES
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "jobs.environments")
 VERIFY = f"{ENVIRONMENTS}/.recipe/environments/verify.py"
@@ -42,6 +42,21 @@ class Build:
         return f"the environment {self.environment} is not there yet: job {self.job_id} {how} it, once for this cluster"
 
 
+@dataclass(frozen=True)
+class Overlay:
+    """Jobs' own packages on top of an environment (`gpucluster_job/overlay.py`)."""
+
+    environment: str
+    """The folder's name."""
+    requirements: tuple[str, ...]
+    state: str
+    """ready, being made, failed, or unfinished."""
+    error: str
+    jobs: tuple[str, ...]
+    """Those that are queued or run."""
+    folder: str
+
+
 def parse_builds(text: str) -> list[Build]:
     """Of what `ensure` prints. Those that are ready have none."""
     words = (line.split() for line in text.splitlines())
@@ -56,6 +71,27 @@ def listed(remote: Remote) -> list[Environment]:
 def ensure(remote: Remote, names: Sequence[str]) -> list[Build]:
     """Raises RemoteError."""
     return parse_builds(remote.run([*PROGRAM, "ensure", *names]).check("cannot make the environments").stdout)
+
+
+def overlays(remote: Remote) -> list[Overlay]:
+    """The login user's."""
+    return [
+        Overlay(**each | {"requirements": tuple(each["requirements"]), "jobs": tuple(each["jobs"])})
+        for each in json.loads(_overlay(remote, "list"))
+    ]
+
+
+def prune(remote: Remote) -> list[str]:
+    """Deletes those that no job uses; their folders."""
+    folders: list[str] = json.loads(_overlay(remote, "prune"))
+    return folders
+
+
+def _overlay(remote: Remote, verb: str) -> str:
+    """The head node has this program only in folders of jobs."""
+    program = (PACKAGES[0] / "overlay.py").read_bytes()
+    done = remote.run(["/usr/bin/python3", "-IS", "-", verb, JOBS], input=program, timeout_s=300)
+    return done.check("cannot list the jobs' own packages").stdout
 
 
 def log(environment: Environment) -> str:

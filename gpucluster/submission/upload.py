@@ -9,8 +9,8 @@ from gpucluster.errors import UsageError
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 
-# What the caller's script has: `queue` takes sbatch's words and sets $id; `give_up` takes everything back and exits;
-# `link` makes the folder findable by $id. It runs in the folder that job folders lie in.
+# What the caller's script has: `queue` takes sbatch's words and sets $id; `give_up [CODE]` takes everything back and
+# exits; `link` makes the folder findable by $id. It runs in the folder that job folders lie in.
 _UPLOAD = """
 set -eu
 jobs=$1 name=$2 queued=''
@@ -18,10 +18,13 @@ shift 2
 mkdir -p "$jobs/by-id"
 cd "$jobs"
 tar --extract --gzip --no-same-owner --file=-
-give_up() { cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit 1; }
+give_up() { cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit "${1:-1}"; }
 queue() { id=$(sbatch --parsable "$@") || give_up; id=${id%%;*} id=${id##*[!0-9]} queued="$queued $id"; }
 link() { ln -sfn "../$name" "by-id/$id"; }
 """
+
+REFUSED = 3
+"""The script's exit code for what the user asked for wrongly; stderr says what."""
 
 
 def upload(remote: Remote, folder: str, packed: bytes, script: str, words: Sequence[str]) -> str:
@@ -29,6 +32,8 @@ def upload(remote: Remote, folder: str, packed: bytes, script: str, words: Seque
     path = PurePosixPath(folder)
     argv = ["sh", "-c", _UPLOAD + script, "sh", str(path.parent), path.name, *words]
     done = remote.run(argv, input=packed, timeout_s=300)
+    if done.exit_code == REFUSED:
+        raise UsageError(done.stderr.strip().removeprefix("error: "))
     if refusal := slurm.refusal(done.stderr):
         raise UsageError(f"Slurm does not take the job: {refusal}")
     return done.check("the job was not accepted").stdout

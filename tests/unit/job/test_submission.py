@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from gpucluster.errors import GpuClusterError, JobFailedError, UsageError
 from gpucluster.following import jobs
 from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
+from gpucluster.submission import packages as own_packages
 from gpucluster.submission import snapshot
 from gpucluster.submission import submit as submission
+from localcloud.tests.patience import wait_for
 from tests.in_process import InProcessRemote
+from tests.wheels import environment, wheel
 
 LAYOUT = expand(
     loads("name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n")
@@ -121,6 +125,40 @@ def test_a_job_waits_for_the_environment_that_is_being_made(cluster, workdir):
     assert called == "-n /opt/gpucluster/bin/node-program jobs.environments ensure torch\n"
     options = (cluster / "bin" / "sbatch.called").read_text().split()
     assert options[:3] == ["--parsable", "--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
+
+
+def test_an_environment_of_ones_own_that_the_cluster_lacks_is_refused(cluster, workdir):
+    with pytest.raises(UsageError, match="python: there is no program /home/nobody/venv/bin/python on the cluster"):
+        submit(cluster, workdir, python="/home/nobody/venv")
+    assert not (cluster / "jobs" / "digits-1").exists()
+
+
+def with_packages(cluster: Path, workdir: Path, monkeypatch, **flags):
+    monkeypatch.setattr(own_packages, "ENVIRONMENTS", str(cluster / "envs"))
+    environment(cluster / "base", torch="2.13.0+cpu")
+    shutil.rmtree(cluster / "envs")
+    (cluster / "base").rename(cluster / "envs")
+    asked = request(cluster, **flags)
+    own = own_packages.of(asked.spec, asked.environment, workdir, workdir)
+    return submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir, own))
+
+
+def test_packages_of_its_own_are_installed_while_the_job_waits(cluster, workdir, monkeypatch):
+    wheel(workdir, "greeting", "1.5", "torch")
+    done = with_packages(cluster, workdir, monkeypatch, requirements="./greeting-1.5-py3-none-any.whl")
+    assert done == submission.Submitted("42", (), "missing")
+    (state,) = (cluster / "jobs" / ".packages" / "torch-0123").glob("*.state")
+    wait_for("the packages", lambda: state.read_text() == "ready", 60, 0.05)
+    assert list(state.with_suffix("").glob("lib/*/site-packages/greeting.py"))
+
+
+def test_packages_that_do_not_fit_leave_nothing(cluster, workdir, monkeypatch):
+    wheel(workdir, "older", "1.0", "torch==2.3.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(UsageError, match=r"torch==2.3.0; the environment torch has torch 2.13.0\+cpu"):
+        with_packages(cluster, workdir, monkeypatch, requirements="./older-1.0-py3-none-any.whl")
+    assert not (cluster / "jobs" / "digits-1").exists()
+    assert not (cluster / "bin" / "sbatch.called").exists()
 
 
 def test_a_dependency_of_its_own_stays_beside_that_on_the_environment(cluster, workdir):

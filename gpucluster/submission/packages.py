@@ -1,0 +1,137 @@
+"""A job's own packages: what it asks for beyond the cluster's environment, and the key under which that is kept.
+
+`gpucluster_job/overlay.py` installs them on the cluster, and compares them with what is there. What only this machine's
+lock is needed for is refused here, without a cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpucluster import shipped
+from gpucluster.errors import UsageError
+from gpucluster.job.script import ENVIRONMENTS
+from gpucluster.job.spec import JobSpec
+from gpucluster.submission.requirements import FILES, Line, lines
+from gpucluster.submission.snapshot import File, code_files
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+LOCKS = shipped.ROOT / "bootstrap" / "environments"
+# bash says which line failed, and with what.
+SETUP = """set -eE -o pipefail
+trap 'code=$?; echo "setup: $BASH_COMMAND: exit code $code" >&2' ERR
+"""
+
+
+@dataclass(frozen=True)
+class Packages:
+    environment: str
+    """The cluster's, below them."""
+    requirements: tuple[str, ...]
+    setup: tuple[str, ...]
+    key: str
+    """Of all that decides what is installed: equal jobs share it."""
+
+    def files(self) -> dict[str, File]:
+        """Of the job's folder."""
+        asked = {"environment": f"{ENVIRONMENTS}/{self.environment}", "key": self.key}
+        files = {"asked.json": json.dumps(asked) + "\n", "requirements.txt": _joined(self.requirements)}
+        if self.setup:
+            files["setup.sh"] = SETUP + _joined(self.setup)
+        return {f"packages/{name}": File(text) for name, text in files.items()}
+
+
+def of(spec: JobSpec, environment: str, folder: Path, workdir: Path | None) -> Packages | None:
+    """`folder`: of job.yaml, or the current one. Raises UsageError."""
+    if not spec.requirements and not spec.setup:
+        return None
+    asked = lines(spec.requirements, folder)
+    for line in asked:
+        _check(line, environment, workdir)
+    requirements = tuple(line.text for line in asked)
+    named = sorted({*filter(None, (line.path for line in asked)), *_words(spec.setup)})
+    content = {name: digest for name in named if workdir and (digest := _digest(workdir, name))}
+    text = json.dumps([requirements, spec.setup, content], sort_keys=True)
+    return Packages(environment, requirements, spec.setup, hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+def _joined(texts: tuple[str, ...]) -> str:
+    return "".join(f"{each}\n" for each in texts)
+
+
+def _words(setup: tuple[str, ...]) -> Iterator[str]:
+    for line in setup:
+        try:
+            yield from shlex.split(line, comments=True)
+        except ValueError:  # quotes that go on in the next line
+            yield from line.split()
+
+
+def _digest(workdir: Path, name: str) -> str:
+    """Of a file of the workdir, or of all in a folder: the lines of setup read it. "" where there is none."""
+    path = workdir / name
+    try:
+        inside = path.resolve().is_relative_to(workdir.resolve())
+        if not inside or not path.exists():
+            return ""
+        files = [path / each for each in code_files(path)] if path.is_dir() else [path]
+        found = [(str(each.relative_to(path)), hashlib.sha256(each.read_bytes()).hexdigest()) for each in files
+                 if each.is_file()]  # fmt: skip
+    except (OSError, ValueError):  # a word that is no name of a file: too long, or with a NUL
+        return ""
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def _check(line: Line, environment: str, workdir: Path | None) -> None:
+    if line.path:
+        if not line.path.startswith("/") and not (workdir and (workdir / line.path).exists()):
+            raise UsageError(
+                f"{line.place}: no file {line.path} in the workdir {workdir}, and the cluster gets nothing else",
+                "name it as seen from the workdir, or put it on shared storage",
+            )
+    elif not line.option and not re.match(r"[a-z+]+:", line.text):
+        _check_version(line, environment)
+
+
+def _check_version(line: Line, environment: str) -> None:
+    """Against the framework itself, whose version every other package was chosen for."""
+    from packaging.utils import canonicalize_name
+
+    requirement = _parsed(line)
+    pinned = frameworks(environment).get(canonicalize_name(requirement.name))
+    marked_out = requirement.marker and not requirement.marker.evaluate({"python_version": "3.11"})
+    if pinned is None or marked_out or requirement.specifier.contains(pinned, prereleases=True):
+        return
+    raise UsageError(
+        f"{line.place}: {requirement} does not fit: the environment {environment} has {requirement.name} {pinned}",
+        f"ask for {requirement.name} without a version, and for versions of other packages that fit {pinned}",
+    )
+
+
+def _parsed(line: Line) -> Requirement:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(re.split(r"\s--", line.text)[0])
+    except InvalidRequirement as error:
+        said = str(error).splitlines()[0]
+        raise UsageError(
+            f"{line.place}: {line.text!r} is no requirement: {said}",
+            f"such as torchvision or 'transformers>=5,<6'; a file's name ends with {', '.join(FILES)}",
+        ) from None
+
+
+def frameworks(environment: str) -> dict[str, str]:
+    """What the environment's lock was asked for in one version, by name."""
+    lock = (LOCKS / f"{environment}.txt").read_text(encoding="utf-8")
+    asked = " ".join(re.findall(r"^# asked: (.*)$", lock, re.MULTILINE))
+    return dict(re.findall(r"(?:^| )([a-z0-9-]+)(?:\[[a-z-]+\])?==(\S+)", asked))

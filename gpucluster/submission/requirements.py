@@ -1,0 +1,133 @@
+"""The packages that a job asks for, as lines that pip takes: as they are, or from requirements files, pyproject.toml
+and uv.lock."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucluster.errors import UsageError
+
+FILES = (".txt", ".in", ".toml", ".lock")
+"""How names of files end; whatever else is asked for is a requirement."""
+ARCHIVES = (".whl", ".tar.gz", ".zip")
+_OPTIONS = ("--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--no-index", "--pre", "--prefer-binary",
+            "--no-binary", "--only-binary", "--trusted-host")  # fmt: skip
+"""Of a requirements file, those that say where packages come from."""
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    place: str
+    """For messages: `requirements.txt:3`."""
+
+    @property
+    def option(self) -> bool:
+        return self.text.startswith("-")
+
+    @property
+    def path(self) -> str | None:
+        """Of a wheel or a source archive in the workdir, or on shared storage."""
+        local = self.text.startswith((".", "/")) or self.text.endswith(ARCHIVES)
+        return self.text if local and "://" not in self.text and " @ " not in self.text else None
+
+
+def lines(entries: Iterable[str], folder: Path) -> list[Line]:
+    """Files are named as seen from `folder`. Raises UsageError."""
+    return [line for entry in entries for line in _of_entry(entry, folder)]
+
+
+def _of_entry(entry: str, folder: Path) -> Iterator[Line]:
+    if not entry.endswith(FILES):
+        yield Line(entry.strip(), "requirements")
+        return
+    path = folder / Path(entry).expanduser()
+    if entry.endswith(".lock"):
+        yield from _pip_lines(_exported(path), path.name)
+    elif entry.endswith(".toml"):
+        yield from (Line(each, path.name) for each in _dependencies(path))
+    else:
+        yield from _of_file(path, ())
+
+
+def _of_file(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
+    """With the files that it includes."""
+    if path in within:
+        raise UsageError(f"requirements: {path} includes itself", "take one of the two -r lines out")
+    for line in _pip_lines(_text(path), path.name):
+        option, _, value = line.text.replace("=", " ", 1).partition(" ")
+        if option in ("-r", "--requirement"):
+            yield from _of_file(path.parent / value.strip(), (*within, path))
+        else:
+            yield line
+
+
+def _pip_lines(text: str, name: str) -> Iterator[Line]:
+    """As pip reads them: a line goes on after a backslash. Without hashes: pip would ask for the environment's, too."""
+    numbered, rest = enumerate(text.splitlines(), start=1), ""
+    for number, line in numbered:
+        joined = rest + line
+        if joined.endswith("\\"):
+            rest = joined[:-1]
+            continue
+        rest = ""
+        kept = re.sub(r"(^|\s)#.*$", "", re.sub(r"\s--hash=\S+", "", joined)).strip()
+        if kept:
+            yield _allowed(Line(kept, f"{name}:{number}"))
+
+
+def _allowed(line: Line) -> Line:
+    option = re.split(r"[\s=]", line.text)[0]
+    if option in ("-e", "--editable"):
+        raise UsageError(
+            f"{line.place}: {line.text}: nothing is installed as editable",
+            "write a line of setup instead, such as: setup: [pip install -e .]",
+        )
+    if line.option and option not in (*_OPTIONS, "-r", "--requirement"):
+        known = ", ".join(each for each in _OPTIONS if each.startswith("--"))
+        raise UsageError(f"{line.place}: the option {option} is not taken", f"-r and these are: {known}")
+    return line
+
+
+def _dependencies(path: Path) -> list[str]:
+    try:
+        project = tomllib.loads(_text(path)).get("project")
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"requirements: {path} is no TOML: {error}") from None
+    found = project.get("dependencies") if isinstance(project, dict) else None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        hint = "write them into a requirements.txt, as `uv export --no-hashes` or `poetry export` does"
+        raise UsageError(f"requirements: {path} lists no dependencies under [project]", hint)
+    return found
+
+
+def _exported(path: Path) -> str:
+    """uv's own reading of its lock, which is different for each platform and Python."""
+    _text(path)
+    argv = ["uv", "export", "--frozen", "--quiet", "--no-dev", "--no-emit-project", "--no-hashes", "--no-header"]
+    try:
+        done = subprocess.run([*argv, "--no-annotate"], cwd=path.parent, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        hint = "install uv, or name the requirements.txt that `uv export` writes elsewhere"
+        raise UsageError(f"requirements: {path} is read by uv, which this machine lacks", hint) from None
+    if done.returncode:
+        said = done.stderr.strip().removeprefix("error: ")
+        raise UsageError(f"requirements: `uv export` does not read {path}: {said}")
+    return done.stdout
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        problem = "there is no such file"
+    except UnicodeDecodeError:
+        problem = "it is not UTF-8 text"
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror}"
+    raise UsageError(f"requirements: {path}: {problem}", "in job.yaml it is named as seen from there")

@@ -1,0 +1,359 @@
+"""A job's own packages: an environment on top of the cluster's, made once for all jobs that ask for the same.
+
+usage: overlay check JOB    before the job is queued: refuses what does not fit. Prints ready, waiting, later or missing
+       overlay start JOB    makes it in the background
+       overlay build JOB    makes it where it is missing; where somebody makes it, waits
+       overlay list JOBS    one JSON object
+       overlay prune JOBS   deletes those that no queued or running job uses, and prints them
+
+Standard library alone, and no module of ours: `gpucluster env` sends this file to the head node.
+
+It lies in JOBS/.packages/<folder of the cluster's environment>/<key>. Beside it, <key>.state is both its lock and its
+state: a node that takes a lock over NFS reads that file anew, but may believe for half a minute that another is
+missing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Iterator, Mapping
+
+READY, FAILED = "ready", "failed"
+REFUSED = 3
+"""Exit code of `check`: the packages do not fit, and stderr says why."""
+CHECK_TIMEOUT_S = 240
+SHOWN_LINES = 15
+"""Of the log of what failed."""
+_CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*?==([^,\s]+).*")
+_NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
+
+
+class Failed(Exception):
+    """The reason, with the end of the log before it."""
+
+    def __init__(self, reason: str, lines: list[str]) -> None:
+        super().__init__(reason)
+        self.reason, self.lines = reason, lines
+
+
+@dataclass(frozen=True)
+class Overlay:
+    job: Path
+    """The folder of the job that asks for it: its code, and what it asks for."""
+    environment: Path
+    """The cluster's, by the link that jobs use."""
+    key: str
+
+    @classmethod
+    def of(cls, job: str) -> Overlay:
+        asked = json.loads(Path(job, "packages", "asked.json").read_text(encoding="utf-8"))
+        return cls(Path(job), Path(asked["environment"]), asked["key"])
+
+    @property
+    def base(self) -> Path:
+        return Path(os.path.realpath(str(self.environment)))
+
+    @property
+    def place(self) -> Path:
+        return self.job.parent / ".packages" / self.base.name / self.key
+
+    @property
+    def state(self) -> Path:
+        return self.place.with_suffix(".state")
+
+    @property
+    def log(self) -> Path:
+        return self.place.with_suffix(".log")
+
+    def file(self, name: str) -> Path:
+        return self.job / "packages" / name
+
+    def path(self, before: str) -> str:
+        """PATH with its programs before the environment's."""
+        own, below = str(self.place / "bin"), str(self.base / "bin")
+        folders = before.split(":")
+        at = folders.index(below) if below in folders else 0
+        return ":".join([*folders[:at], own, *folders[at:]])
+
+
+@dataclass(frozen=True)
+class Package:
+    name: str
+    version: str
+    compiled: bool
+    """It has machine code, for which other packages were compiled: torch, NumPy, NCCL."""
+
+
+def installed(environment: Path) -> dict[str, Package]:
+    from importlib.metadata import distributions
+
+    found = {}
+    for each in distributions(path=[str(path) for path in environment.glob("lib/python3.*/site-packages")]):
+        name = re.sub(r"[-_.]+", "-", each.metadata["Name"]).lower()
+        tags = re.findall(r"^Tag: *(\S+)", each.read_text("WHEEL") or "", re.MULTILINE)
+        found[name] = Package(name, each.version, not all(tag.endswith("-any") for tag in tags))
+    return found
+
+
+@contextmanager
+def locked(state: Path, *, wait: bool = True) -> Iterator[IO[str]]:
+    """Raises OSError where it is held and nobody is to wait. The lock is one of POSIX, which NFS has, too."""
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with state.open("a+", encoding="utf-8") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        file.seek(0)
+        yield file
+
+
+def _write(state: IO[str], text: str) -> None:
+    state.truncate(0)
+    state.write(text)
+    state.flush()
+
+
+def check(overlay: Overlay) -> int:
+    """Where the cluster's environment is still to be made, there is nothing yet to compare with."""
+    wanted = overlay.environment.parent / ".wanted" / overlay.environment.name
+    if not (wanted / "complete").exists() or not overlay.environment.exists():
+        print("later")
+        return 0
+    try:
+        with locked(overlay.state, wait=False) as state:
+            if state.read() == READY:
+                print("ready")
+                return 0
+            _write(state, "")
+    except OSError:
+        print("waiting")
+        return 0
+    if refusal := _refusal(overlay):
+        print(f"error: {refusal}", file=sys.stderr)
+        return REFUSED
+    print("missing")
+    return 0
+
+
+def _refusal(overlay: Overlay) -> str:
+    """By pip's resolver, which downloads only metadata where it can. If it takes long, the installation will tell."""
+    argv = _install(overlay, overlay.base, "--dry-run")
+    try:
+        done = subprocess.run(argv, **_around(overlay), timeout=CHECK_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return ""
+    return reason(done.stdout.splitlines(), overlay.environment.name) if done.returncode else ""
+
+
+def start(overlay: Overlay) -> int:
+    argv = [sys.executable, "-IS", os.path.abspath(__file__), "build", str(overlay.job)]
+    with overlay.log.open("w") as log:
+        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    return 0
+
+
+def build(overlay: Overlay) -> int:
+    """Of a failure under way on the head node, a job that waits for it is told, and does not try again on its nodes."""
+    with locked(overlay.state) as state:
+        before = state.read()
+        if before == READY:
+            return 0
+        if before.startswith(FAILED):
+            print(before.partition("\n")[2])
+            return 1
+        try:
+            _make(overlay)
+        except Failed as error:
+            shutil.rmtree(str(overlay.place), ignore_errors=True)
+            _write(state, "\n".join([FAILED, *error.lines, f"error: {error.reason}"]))
+            print(f"error: {error.reason}", flush=True)
+            return 1
+        _write(state, READY)
+    return 0
+
+
+def _make(overlay: Overlay) -> None:
+    """In its final place, since an environment holds its own path in many files; nobody uses it before it is ready."""
+    place = overlay.place
+    shutil.rmtree(str(place), ignore_errors=True)
+    run([str(overlay.base / "bin" / "python"), "-I", "-m", "venv", "--without-pip", str(place)], overlay)
+    (packages,) = place.glob("lib/python3.*/site-packages")
+    (below,) = overlay.base.glob("lib/python3.*/site-packages")
+    (packages / "environment.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n")
+    pip = place / "bin" / "pip"
+    pip.write_text(f'#!/bin/sh\nexec "{place}/bin/python" -I -m pip "$@"\n')
+    pip.chmod(0o755)
+    shutil.copy(str(overlay.file("requirements.txt")), str(place))
+    run(_install(overlay, place), overlay)
+    if overlay.file("setup.sh").exists():
+        _set_up(overlay)
+    _refuse_replacements(overlay)
+
+
+def _install(overlay: Overlay, environment: Path, *more: str) -> list[str]:
+    """pip sees the cluster's environment through the one on top of it, and installs there what is missing. All that is
+    there is asked for again by name, so that it still fits together; what is compiled, in the very version."""
+    below = installed(overlay.base).values()
+    names, fixed = overlay.file("environment.txt"), overlay.file("fixed.txt")
+    names.write_text("".join(f"{each.name}\n" for each in below if each.name != "pip"))
+    fixed.write_text("".join(f"{each.name}=={each.version}\n" for each in below if each.compiled))
+    pip = [
+        str(environment / "bin" / "python"),
+        "-I",
+        "-m",
+        "pip",
+        "install",
+        "--no-input",
+        "--disable-pip-version-check",
+    ]
+    return [*pip, *more, "-c", str(fixed), "-r", str(names), "-r", str(overlay.file("requirements.txt"))]
+
+
+def _set_up(overlay: Overlay) -> None:
+    """In a copy of the code: what the lines fetch, build and link to stays, whatever becomes of the job's folder."""
+    code = overlay.place / "code"
+    shutil.copytree(str(overlay.job / "code"), str(code), symlinks=True)
+    fixed = str(overlay.file("fixed.txt"))
+    told = {"VIRTUAL_ENV": str(overlay.place), "PIP_CONSTRAINT": fixed, "UV_CONSTRAINT": fixed}
+    told["PATH"] = overlay.path(os.environ["PATH"])
+    run(["bash", str(overlay.file("setup.sh"))], overlay, cwd=code, told=told)
+
+
+def _refuse_replacements(overlay: Overlay) -> None:
+    """Whatever `setup` did. A package without machine code may go before the environment's, and is named."""
+    below = installed(overlay.base)
+    for name, ours in sorted(installed(overlay.place).items()):
+        theirs = below.get(name)
+        if theirs is None or theirs.version == ours.version:
+            continue
+        if theirs.compiled:
+            has = f"the environment {overlay.environment.name} has {name} {theirs.version}"
+            raise Failed(f"setup installed {name} {ours.version} and {has}, which must stay", [])
+        print(f"{name} {ours.version} goes before the environment's {theirs.version}", flush=True)
+
+
+def run(argv: list[str], overlay: Overlay, *, cwd: Path | None = None, told: Mapping[str, str] | None = None) -> None:
+    """In the job's code, or in `cwd`. Prints its output as it comes. Raises Failed."""
+    lines: deque[str] = deque(maxlen=200)
+    with subprocess.Popen(argv, **_around(overlay, cwd, told)) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if not line.startswith("Requirement already satisfied"):
+                print(line, end="", flush=True)
+                lines.append(line.rstrip())
+    if process.returncode:
+        said = [line for line in lines if line]
+        raise Failed(reason(said, overlay.environment.name), said[-SHOWN_LINES:])
+
+
+def _around(overlay: Overlay, cwd: Path | None = None, told: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What Popen is told. A job's PYTHONPATH is for its ranks."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {
+        "cwd": str(cwd or overlay.job / "code"), "env": {**environment, **(told or {})}, "text": True,
+        "errors": "replace", "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT,
+    }  # fmt: skip
+
+
+def reason(lines: list[str], environment: str) -> str:
+    """pip says in a block which packages conflict; else its last error says most, and of a setup line our own words."""
+    at = next((index for index, line in enumerate(lines) if line.startswith("The conflict is caused by:")), None)
+    if at is not None:
+        block = itertools.takewhile(lambda line: line.startswith(" "), lines[at + 1 :])
+        versions = [line.strip() for line in block if not _NAME_ALONE.fullmatch(line.strip())]
+        return "these packages do not fit together: " + "; ".join(_plain(line, environment) for line in versions)
+    errors = [line.partition("ERROR: ")[2] for line in lines if line.startswith("ERROR: ")]
+    ours = [line for line in lines if line.startswith("setup: ")]
+    return (ours or errors or lines or ["it printed nothing"])[-1]
+
+
+def _plain(line: str, environment: str) -> str:
+    """pip joins our constraint and those of its own configuration."""
+    ours = _CONSTRAINT.fullmatch(line)
+    if ours:
+        return f"the environment {environment} has {ours[1]} {ours[2]}"
+    return re.sub(r"^The user requested ", "the job asks for ", line)
+
+
+def used(queue: str) -> dict[str, list[str]]:
+    """Of `squeue --format "%i %Z"`, whose folders are those of the jobs' code: key -> the jobs that are not over."""
+    found: dict[str, list[str]] = {}
+    for line in queue.splitlines():
+        job, _, code = line.strip().partition(" ")
+        with suppress(OSError):
+            found.setdefault(Overlay.of(str(Path(code).parent)).key, []).append(job)
+    return found
+
+
+def told(jobs: Path, queue: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    jobs_of = used(queue)
+    for state in sorted(jobs.glob(".packages/*/*.state")):
+        place = state.with_suffix("")
+        said = _state(state)
+        if said != READY and not place.exists() and not said.startswith(FAILED):
+            continue
+        asked = place / "requirements.txt"
+        yield (
+            state,
+            {
+                "environment": place.parent.name,
+                "requirements": asked.read_text(encoding="utf-8").split("\n")[:-1] if asked.exists() else [],
+                "state": said.partition("\n")[0] or "unfinished",
+                "error": said.rpartition("\nerror: ")[2] if said.startswith(FAILED) else "",
+                "jobs": jobs_of.get(place.name, []),
+                "folder": str(place),
+            },
+        )
+
+
+def _state(state: Path) -> str:
+    try:
+        with locked(state, wait=False) as file:
+            return file.read()
+    except OSError:
+        return "being made"
+
+
+def prune(jobs: Path, queue: str) -> Iterator[str]:
+    """A job that was submitted meanwhile finds its state gone, and makes it anew."""
+    for state, each in told(jobs, queue):
+        if each["jobs"]:
+            continue
+        with suppress(OSError), locked(state, wait=False) as file:
+            _write(file, "")
+            shutil.rmtree(each["folder"], ignore_errors=True)
+            state.with_suffix(".log").unlink()
+        yield each["folder"]
+
+
+def _queue() -> str:
+    argv = ["squeue", "--noheader", "--me", "--format=%i %Z"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"error: squeue: exit code {done.returncode}")
+    return done.stdout
+
+
+def main(words: list[str]) -> int:
+    """words: the verb's own name, and its own arguments."""
+    verb, folder = words[1:3]
+    if verb == "list":
+        print(json.dumps([each for _, each in told(Path(folder), _queue())]))
+        return 0
+    if verb == "prune":
+        print(json.dumps(list(prune(Path(folder), _queue()))))
+        return 0
+    return {"check": check, "start": start, "build": build}[verb](Overlay.of(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

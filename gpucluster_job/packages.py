@@ -1,0 +1,36 @@
+"""The job's own packages, before its ranks start: the head node installs them while nodes boot (overlay.py)."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from gpucluster_job import ourselves
+from gpucluster_job.log import Lines, say
+from gpucluster_job.runner import Runner
+from gpucluster_job.settings import GaveUp, Settings
+
+
+def prepare(runner: Runner, settings: Settings) -> None:
+    """Waits for them, or installs them where nobody has. Ranks find them on PATH. Raises GaveUp, or Stopped."""
+    own = os.environ.get("GPUCLUSTER_PYTHON")
+    if own and not os.access(os.path.join(own, "bin", "python"), os.X_OK):
+        raise GaveUp(f"there is no program {own}/bin/python on {os.environ['GPUCLUSTER_NODES'].split()[0]}")
+    if not (settings.folder / "packages").exists():
+        return
+    from gpucluster_job.overlay import Overlay
+
+    began = time.monotonic()
+    last = ""
+
+    def take(lines: list[bytes]) -> None:
+        nonlocal last
+        for line in (each.decode(errors="replace") for each in lines):
+            last = line
+            say(f"[packages] {line}")
+
+    if runner.phase(ourselves.words("overlay", "build", str(settings.folder)), Lines(take)) != 0:
+        raise GaveUp(f"the job's own packages could not be installed: {last[len('error: ') :]}")
+    overlay = Overlay.of(str(settings.folder))
+    os.environ["PATH"] = overlay.path(os.environ["PATH"])
+    say(f"[packages] {overlay.place} ({time.monotonic() - began:.0f} s)")

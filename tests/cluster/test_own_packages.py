@@ -1,0 +1,87 @@
+"""Jobs with packages of their own, on booted nodes: installed by the head node, found by ranks on every node."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bed import Bed, Submitted
+
+from tests.wheels import wheel
+
+SHOW = "import greeting, torch; print('greeting', greeting.version, 'torch', torch.__version__)"
+JOB = {"nodes": 2, "gpus_per_node": 1, "launcher": "srun", "command": ["python", "-c", SHOW]}
+
+
+@pytest.fixture(scope="session")
+def cluster(changing: Bed) -> Bed:
+    """Not the one that most tests share."""
+    assert changing.gpucluster("env", "build", "torch", timeout_s=300).returncode == 0
+    return changing
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("work")
+    wheel(folder, "greeting", "1.5", "torch>=2")
+    wheel(folder, "older", "1.0", "torch==2.3.0")
+    return folder
+
+
+def run(cluster: Bed, workdir: Path, **keys: object) -> Submitted:
+    (workdir / "job.yaml").write_text(json.dumps(JOB | {"requirements": "./greeting-1.5-py3-none-any.whl"} | keys))
+    return cluster.submit(str(workdir / "job.yaml"), "--follow", timeout_s=300)
+
+
+def folders(cluster: Bed) -> list[dict[str, object]]:
+    done = cluster.gpucluster("env", "list", "--json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)["packages"]
+    return found
+
+
+def test_packages_are_installed_once_and_found_on_every_node(cluster: Bed, workdir: Path) -> None:
+    first = run(cluster, workdir)
+    assert first.exit_code == 0, first.told
+    assert "the head node installs its packages, while its nodes boot" in first.told
+    torch = cluster.ssh(
+        "/home/gpucluster/envs/torch/bin/python", "-c", "import torch; print(torch.__version__)"
+    ).strip()
+    for node in ("train-1", "train-2"):
+        assert [line for line in first.log if line.endswith(f"{node}] greeting 1.5 torch {torch}")], first.log
+    (before,) = folders(cluster)
+    assert (before["state"], before["requirements"], before["jobs"]) == (
+        "ready",
+        ["./greeting-1.5-py3-none-any.whl"],
+        [],
+    )
+    made = cluster.ssh("stat", "--format=%W %U", str(before["folder"]))
+    assert made.split()[1] == "ubuntu"
+    again = run(cluster, workdir)
+    assert again.exit_code == 0 and "installs" not in again.told
+    assert [line for line in again.log if "[packages]" in line and str(before["folder"]) not in line] == []
+    assert cluster.ssh("stat", "--format=%W %U", str(before["folder"])) == made
+
+
+def test_another_torch_is_refused_before_there_is_a_job(cluster: Bed, workdir: Path) -> None:
+    (workdir / "job.yaml").write_text(json.dumps(JOB | {"requirements": "./older-1.0-py3-none-any.whl"}))
+    jobs = cluster.ssh("squeue", "--noheader", "--all")
+    done = cluster.gpucluster("submit", str(workdir / "job.yaml"), timeout_s=300)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "older 1.0 depends on torch==2.3.0; the environment torch has torch 2.13.0" in done.stderr
+    assert cluster.ssh("squeue", "--noheader", "--all") == jobs
+
+
+def test_a_setup_that_fails_ends_the_job_and_is_pruned(cluster: Bed, workdir: Path) -> None:
+    failed = run(cluster, workdir, setup=["echo half-way", "ls nowhere"])
+    assert failed.exit_code == 4
+    assert "setup: ls nowhere: exit code 2" in failed.result["reason"]
+    assert [line for line in failed.log if line.startswith("[packages] ls: cannot access 'nowhere'")], failed.log
+    states = {each["state"]: str(each["folder"]) for each in folders(cluster)}
+    assert "failed" in states
+    assert cluster.ssh("sh", "-c", f"ls -d {states['failed']} 2>&1 || true").startswith("ls: cannot access")
+    done = cluster.gpucluster("env", "prune")
+    assert done.returncode == 0, done.stderr
+    assert states["failed"] in json.loads(done.stdout)["deleted"]
+    assert folders(cluster) == []

@@ -1,0 +1,214 @@
+"""A job's own packages on top of an environment: the real pip, with wheels made on the spot and no index."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stubbed_jobs import finished, prepare
+
+from tests.wheels import environment, wheel
+
+OVERLAY = Path(__file__).resolve().parents[2] / "gpucluster_job" / "overlay.py"
+SHOW = "import greeting, torch, purely; print(greeting.version, torch.version, purely.version)"
+
+
+class Jobs:
+    """A folder of jobs on a cluster with one environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "jobs"
+        self.base = environment(folder / "envs", torch="2.13.0+cpu", numpy="2.4.6", purely="1.0")
+        self.wheels = folder / "wheels"
+        self.env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "HOME": str(folder)}
+
+    def ask(self, name: str, *requirements: str, setup: str = "", key: str = "0123") -> Path:
+        packages = self.folder / name / "packages"
+        packages.mkdir(parents=True)
+        (self.folder / name / "code").mkdir()
+        told = {"environment": str(self.base.parent / "torch"), "key": key}
+        (packages / "asked.json").write_text(json.dumps(told))
+        (packages / "requirements.txt").write_text("".join(f"{each}\n" for each in requirements))
+        if setup:
+            from gpucluster.submission.packages import SETUP
+
+            (packages / "setup.sh").write_text(SETUP + setup)
+        return self.folder / name
+
+    def overlay(self, verb: str, folder: Path) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-IS", str(OVERLAY), verb, str(folder)]
+        return subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60, check=False)
+
+    def place(self, key: str = "0123") -> Path:
+        return self.folder / ".packages" / "torch-0123" / key
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Jobs:
+    return Jobs(tmp_path)
+
+
+def test_it_is_made_once_and_has_the_environments_packages_too(jobs: Jobs) -> None:
+    wheel(jobs.wheels, "greeting", "1.5", "torch>=2")
+    first = jobs.ask("first", "greeting")
+    assert jobs.overlay("check", first).stdout == "missing\n"
+    assert not jobs.place().exists()
+    built = jobs.overlay("build", first)
+    assert built.returncode == 0 and "Successfully installed greeting-1.5" in built.stdout, built.stdout + built.stderr
+    shown = subprocess.run([jobs.place() / "bin" / "python", "-c", SHOW], capture_output=True, text=True, check=True)
+    assert shown.stdout == "1.5 2.13.0+cpu 1.0\n"
+    second = jobs.ask("second", "greeting")
+    assert jobs.overlay("check", second).stdout == "ready\n"
+    again = jobs.overlay("build", second)
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("older", "older 1.0 depends on torch==2.3.0; the environment torch has torch 2.13.0+cpu"),
+        ("numpy<2", "the job asks for numpy<2; the environment torch has numpy 2.4.6"),
+        ("nowhere", "No matching distribution found for nowhere"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_job_is_queued(jobs: Jobs, asked: str, said: str) -> None:
+    wheel(jobs.wheels, "older", "1.0", "torch==2.3.0")
+    wheel(jobs.wheels, "torch", "2.3.0")
+    wheel(jobs.wheels, "numpy", "1.26.4")
+    done = jobs.overlay("check", jobs.ask("job", asked))
+    assert done.returncode == 3, done.stdout
+    assert said in done.stderr
+
+
+def test_a_package_of_python_alone_may_go_before_the_environments(jobs: Jobs) -> None:
+    wheel(jobs.wheels, "greeting", "1.5", "purely<1")
+    wheel(jobs.wheels, "purely", "0.9")
+    built = jobs.overlay("build", jobs.ask("job", "greeting"))
+    assert "purely 0.9 goes before the environment's 1.0" in built.stdout
+    shown = subprocess.run([jobs.place() / "bin" / "python", "-c", SHOW], capture_output=True, text=True, check=True)
+    assert shown.stdout == "1.5 2.13.0+cpu 0.9\n"
+
+
+def test_setup_runs_once_in_a_copy_of_the_code(jobs: Jobs) -> None:
+    wheel(jobs.wheels, "greeting", "1.5")
+    job = jobs.ask("job", setup="pip install greeting\npython -c 'import greeting, torch' && echo made >fruit\n")
+    assert jobs.overlay("build", job).returncode == 0
+    assert (jobs.place() / "code" / "fruit").read_text() == "made\n"
+    assert not (job / "code" / "fruit").exists()
+
+
+@pytest.mark.parametrize(
+    ("setup", "said"),
+    [
+        ("echo before\nls nowhere\necho after\n", "setup: ls nowhere: exit code 2"),
+        (
+            "pip install torch==2.3.0\n",
+            "these packages do not fit together: the job asks for torch==2.3.0; the environment",
+        ),
+        (
+            "env --unset=PIP_CONSTRAINT pip install torch==2.3.0\n",
+            "setup installed torch 2.3.0 and the environment torch",
+        ),
+    ],
+)
+def test_a_setup_that_fails_says_so_and_leaves_nothing(jobs: Jobs, setup: str, said: str) -> None:
+    wheel(jobs.wheels, "torch", "2.3.0")
+    job = jobs.ask("job", setup=setup)
+    built = jobs.overlay("build", job)
+    assert built.returncode == 1
+    assert built.stdout.splitlines()[-1].startswith(f"error: {said}"), built.stdout
+    assert not jobs.place().exists()
+    told = jobs.overlay("build", job)  # as the job on its nodes, which waited for this
+    assert told.returncode == 1 and told.stdout.splitlines()[-1] == built.stdout.splitlines()[-1]
+    assert jobs.overlay("check", job).stdout == "missing\n"  # submitted anew, it is tried anew
+
+
+def test_one_makes_it_and_others_wait(jobs: Jobs) -> None:
+    job = jobs.ask("job", setup="until [ -e ../../../../go ]; do sleep 0.05; done; sleep 0.2\n")
+    argv = [sys.executable, "-IS", str(OVERLAY), "build", str(job)]
+    with subprocess.Popen(argv, env=jobs.env, stdout=subprocess.PIPE, text=True) as making:
+        from stubbed_jobs import wait_for
+
+        wait_for((jobs.place() / "code").exists)
+        assert jobs.overlay("check", jobs.ask("other")).stdout == "waiting\n"
+        (jobs.folder / "go").touch()
+        assert jobs.overlay("build", job).returncode == 0
+        assert making.wait(30) == 0
+    assert jobs.overlay("check", job).stdout == "ready\n"
+
+
+def test_an_environment_that_is_not_there_yet(jobs: Jobs) -> None:
+    (jobs.base / "complete").unlink()
+    assert jobs.overlay("check", jobs.ask("job", "greeting")).stdout == "later\n"
+
+
+def test_those_that_no_job_uses_are_pruned(jobs: Jobs, tmp_path: Path) -> None:
+    used = jobs.ask("used", setup="true\n", key="0123")
+    unused = jobs.ask("unused", setup="true\n", key="4567")
+    failed = jobs.ask("failed", setup="false\n", key="89ab")
+    assert [jobs.overlay("build", each).returncode for each in (used, unused, failed)] == [0, 0, 1]
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text(f'#!/bin/sh\necho "7 {used}/code"\necho "8 /somewhere/else"\n')
+    squeue.chmod(0o755)
+    jobs.env["PATH"] = f"{squeue.parent}:{jobs.env['PATH']}"
+    listed = json.loads(jobs.overlay("list", jobs.folder).stdout)
+    assert [(Path(each["folder"]).name, each["state"], each["jobs"], each["error"]) for each in listed] == [
+        ("0123", "ready", ["7"], ""),
+        ("4567", "ready", [], ""),
+        ("89ab", "failed", [], "setup: false: exit code 1"),
+    ]
+    gone = json.loads(jobs.overlay("prune", jobs.folder).stdout)
+    assert gone == [str(jobs.place("4567")), str(jobs.place("89ab"))]
+    assert jobs.place("0123").exists() and not jobs.place("4567").exists()
+    assert [each["jobs"] for each in json.loads(jobs.overlay("list", jobs.folder).stdout)] == [["7"]]
+
+
+def run_job(tmp_path: Path, jobs: Jobs, setup: str) -> tuple[int, dict, str, Path]:
+    """On two nodes with two ranks each."""
+    job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("python", "-c", SHOW)})
+    asked = jobs.ask("asked", "greeting", setup=setup)
+    (asked / "packages").rename(tmp_path / "job" / "packages")
+    process = subprocess.run(**{**job, "env": job["env"] | {"PIP_FIND_LINKS": str(jobs.wheels), "PIP_NO_INDEX": "1"}},
+                             timeout=60, check=False)  # fmt: skip
+    return finished(process.returncode, tmp_path / "job")
+
+
+def test_a_jobs_ranks_have_its_packages(tmp_path: Path, jobs: Jobs) -> None:
+    wheel(jobs.wheels, "greeting", "1.5")
+    code, _, log, _ = run_job(tmp_path, jobs, "")
+    assert code == 0, log
+    assert log.count("] 1.5 2.13.0+cpu 1.0\n") == 4
+
+
+def test_a_job_whose_packages_fail_says_so(tmp_path: Path, jobs: Jobs) -> None:
+    wheel(jobs.wheels, "greeting", "1.5")
+    code, result, log, _ = run_job(tmp_path, jobs, "echo half-way\nfalse\n")
+    assert code == 1
+    assert result["reason"] == "the job's own packages could not be installed: setup: false: exit code 1"
+    assert "[packages] half-way\n" in log
+
+
+def own_environment(folder: Path) -> Path:
+    program = folder / "venv" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "mine: $*"\n')
+    return program
+
+
+def test_an_environment_of_ones_own_that_cannot_be_run(run_job, tmp_path: Path) -> None:
+    program = own_environment(tmp_path)
+    code, result, _, _ = run_job(launcher="srun", command=("python", "train.py"), python=str(tmp_path / "venv"))
+    assert (code, result["reason"]) == (1, f"there is no program {program} on train-1")
+
+
+def test_ranks_run_in_an_environment_of_ones_own(run_job, tmp_path: Path) -> None:
+    program = own_environment(tmp_path)
+    program.chmod(0o755)
+    code, _, log, _ = run_job(launcher="srun", command=("python", "train.py"), python=str(tmp_path / "venv"))
+    assert code == 0, log
+    assert log.count("] mine: train.py\n") == 4

@@ -1,0 +1,161 @@
+"""What a job asks for beyond its environment: read from files as people have them, checked, and named by a key."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpucluster.config import loads
+from gpucluster.errors import JobSpecError, UsageError
+from gpucluster.job import load
+from gpucluster.layout import expand
+from gpucluster.submission import packages
+from gpucluster.submission.requirements import lines
+
+LAYOUT = expand(
+    loads(
+        "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
+        "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+    )
+)
+
+
+def asked(folder: Path, environment: str = "torch", **flags):
+    spec = load(LAYOUT, flags={"command": ("python", "train.py")} | flags)
+    return packages.of(spec, environment, folder, folder)
+
+
+def test_a_job_without_any(tmp_path):
+    assert asked(tmp_path) is None
+
+
+def test_a_requirements_file_as_pip_reads_it(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "more.txt").write_text("einops\n")
+    text = "# ours\n\ntorchvision  # pictures\n--extra-index-url https://example.com/simple\n-r base/more.txt\n"
+    text += "tqdm==4.67.1 \\\n    --hash=sha256:0123 \\\n    --hash=sha256:4567\nrich>=13; python_version < '3'\n"
+    (tmp_path / "requirements.txt").write_text(text)
+    found = lines(["requirements.txt", "timm"], tmp_path)
+    assert [(line.text, line.place) for line in found] == [
+        ("torchvision", "requirements.txt:3"),
+        ("--extra-index-url https://example.com/simple", "requirements.txt:4"),
+        ("einops", "more.txt:1"),
+        ("tqdm==4.67.1", "requirements.txt:8"),
+        ("rich>=13; python_version < '3'", "requirements.txt:9"),
+        ("timm", "requirements"),
+    ]
+
+
+def test_a_pyproject(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\ndependencies = ["torchvision", "tqdm>=4"]\n')
+    assert asked(tmp_path, requirements="pyproject.toml").requirements == ("torchvision", "tqdm>=4")
+
+
+def test_a_lock_of_uv_is_read_by_uv(tmp_path):
+    from tests.wheels import wheel
+
+    wheel(tmp_path / "wheels", "greeting", "1.5", "more")
+    wheel(tmp_path / "wheels", "more", "0.3")
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["greeting"]\n'
+        '[tool.uv]\nno-index = true\nfind-links = ["wheels"]\n'
+    )
+    subprocess.run(["uv", "lock", "--offline", "--quiet"], cwd=tmp_path, check=True)
+    assert asked(tmp_path, requirements="uv.lock").requirements == ("greeting==1.5", "more==0.3")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("requirements.txt", "-e .\n", r"requirements.txt:1: -e \.: nothing is installed as editable"),
+        ("requirements.txt", "a\n--user\n", "requirements.txt:2: the option --user is not taken"),
+        ("requirements.txt", "-r requirements.txt\n", "includes itself"),
+        ("requirements.txt", "torch vision\n", "requirements.txt:1: 'torch vision' is no requirement"),
+        ("requirements.txt", "./missing.whl\n", "requirements.txt:1: no file ./missing.whl in the workdir"),
+        ("pyproject.toml", "[tool.poetry]\n", "lists no dependencies under"),
+        ("pyproject.toml", "[project\n", "is no TOML"),
+        ("uv.lock", "version = 'x'\n", "`uv export` does not read"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_place(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=said):
+        asked(tmp_path, requirements=name)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match="none.txt: there is no such file"):
+        asked(tmp_path, requirements="none.txt")
+
+
+@pytest.mark.parametrize(
+    ("environment", "requirement", "has"),
+    [
+        ("torch", "torch==2.3.0", "torch 2.13.0"),
+        ("torch", "Torch<2.13", "Torch 2.13.0"),
+        ("horovod", "horovod>=0.29", "horovod 0.28.1"),
+        ("tensorflow", "tensorflow==2.21.0", "tensorflow 2.15.1"),
+    ],
+)
+def test_another_framework_is_refused_with_both_versions(tmp_path, environment, requirement, has):
+    with pytest.raises(UsageError) as refused:
+        asked(tmp_path, environment, requirements=requirement)
+    expected = f"requirements: {requirement} does not fit: the environment {environment} has {has}"
+    assert refused.value.message == expected
+
+
+@pytest.mark.parametrize("requirement", ["torch", "torch>=2", "torch==2.13.0", "torch==1.0; python_version < '3'"])
+def test_the_frameworks_own_version_fits(tmp_path, requirement):
+    assert asked(tmp_path, requirements=requirement)
+
+
+def test_every_lock_names_its_framework():
+    locks = [lock.stem for lock in packages.LOCKS.glob("*.txt")]
+    assert len(locks) == 9
+    for name in locks:
+        assert set(packages.frameworks(name)) & {"torch", "tensorflow", "tensorflow-cpu", "mxnet", "mxnet-cu112"}, name
+
+
+def test_the_key_is_of_all_that_decides(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "setup.py").write_text("1")
+    (tmp_path / "train.py").write_text("1")
+    job = {"requirements": ["timm"], "setup": ["pip install ./own"]}
+    key = asked(tmp_path, **job).key
+    (tmp_path / "train.py").write_text("2")
+    assert asked(tmp_path, **job).key == key
+    others = [
+        job | {"requirements": ["timm<1"]},
+        job | {"setup": ["pip install ./own", "true"]},
+        {"setup": job["setup"]},
+    ]
+    assert len({key, *(asked(tmp_path, **each).key for each in others)}) == 4
+    (tmp_path / "own" / "setup.py").write_text("2")
+    assert asked(tmp_path, **job).key != key
+
+
+def test_the_files_of_the_jobs_folder(tmp_path):
+    files = asked(tmp_path, requirements=["timm"], setup="apt moo\n").files()
+    told = json.loads(files["packages/asked.json"].text)
+    assert told["environment"] == "/home/gpucluster/envs/torch" and len(told["key"]) == 16
+    assert files["packages/requirements.txt"].text == "timm\n"
+    assert files["packages/setup.sh"].text.endswith("\napt moo\n\n")
+
+
+def test_a_container_has_its_own(tmp_path):
+    with pytest.raises(JobSpecError) as refused:
+        asked(tmp_path, requirements="timm", container_image="docker://x")
+    (problem,) = refused.value.problems
+    assert (problem.key, problem.message) == (
+        "--requirements",
+        "the ranks run in a container, which has its own packages",
+    )
+
+
+def test_with_adds_to_those_of_the_file(tmp_path):
+    (tmp_path / "job.yaml").write_text("command: [python, train.py]\nrequirements: timm\n")
+    spec = load(LAYOUT, tmp_path / "job.yaml", {"with": ("einops",)})
+    assert spec.requirements == ("timm", "einops")
