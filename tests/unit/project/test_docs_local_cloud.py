@@ -38,6 +38,7 @@ ELSEWHERE = {
     "proof-report.md",
     "setup.sh",
     "train.py",
+    "uv.lock",
 }
 
 
