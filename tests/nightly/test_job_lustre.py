@@ -11,6 +11,14 @@ import pytest
 from bed import Bed, wait_for
 from test_file_systems import BUCKET, objects, shell
 
+SUBJECTS = [
+    "bootstrap/gpucluster_node/lustre/*",
+    "bootstrap/steps/storage/job_lustre*.sh",
+    "bootstrap/steps/storage/lustre_client.sh",
+    "gpucluster/cluster/deletion/*",
+    "gpucluster/head/job_lustre.py",
+    "localcloud/filesystems/*",
+]
 MOUNT = "/burst"
 END = "sudo -n /opt/gpucluster/bin/node-program lustre.for_jobs end"
 STATE = "/home/gpucluster/lustre/burst/state.json"
