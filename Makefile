@@ -23,7 +23,7 @@ APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base
 NIGHTLY ?= none
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup boot system python node wheels wheel image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws
+.PHONY: help setup boot system python node wheels wheel image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws _ruff _mypy _imports _checks
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -85,15 +85,27 @@ test-aws: python node ## the smallest real proof on AWS: says what it costs, ask
 	@python examples/proof $(ARGS)
 
 lint: python ## ruff, mypy, import-linter
+	@$(MAKE) $(TWO_AT_ONCE) _ruff _mypy _imports
+
+check: python node ## lint, shellcheck, cfn-lint, cdk-nag
+	@$(MAKE) $(TWO_AT_ONCE) _mypy _checks _ruff _imports
+
+TWO_AT_ONCE := --no-print-directory --jobs=2 --output-sync=target
+
+_ruff:
 	ruff check .
 	ruff format --check .
+
+_mypy:
 	mypy
 	mypy --python-version 3.10 bootstrap/gpucluster_node
+
+_imports:
 	lint-imports
 	lint-imports --config localcloud/pyproject.toml
 	cd bootstrap && lint-imports
 
-check: lint node ## lint, shellcheck, cfn-lint, cdk-nag
+_checks:
 	$(PYTEST) -q $(CHECKS)
 
 GOLDEN_TESTS := tests/unit/render/test_render.py tests/unit/job/test_job_script.py tests/unit/stacks/test_stacks_snapshot.py tests/unit/config/test_config_files.py tests/unit/config/test_validators.py
