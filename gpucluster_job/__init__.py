@@ -1,5 +1,6 @@
-"""What runs inside a job: it travels in the job's folder, and every process of ours there is `python3 -I
+"""The package that runs inside a job. It travels in the job's folder; each of its processes is `python3 -I
 gpucluster_job VERB`.
 
-Python's standard library alone. A rank's container brings its own Python, so that nothing here needs more than 3.8.
+It needs only Python's standard library, and no version above 3.8, because ranks in a container run it with the
+container's Python.
 """

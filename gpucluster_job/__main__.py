@@ -1,9 +1,9 @@
-"""`python3 -IS gpucluster_job VERB …`: each verb is a module with a `main(words) -> exit code`, imported when it is
-asked for."""
+"""`python3 -IS gpucluster_job VERB …`. Each verb is a module with `main(words) -> exit code`, which is imported only
+when it runs."""
 
 import sys
 
-sys.path[0] = sys.path[0].rpartition("/")[0]  # the folder that this package is in, instead of the package
+sys.path[0] = sys.path[0].rpartition("/")[0]  # Python puts the package's own folder there
 
 MODULES = {
     "job": "job",

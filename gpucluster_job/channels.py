@@ -1,4 +1,4 @@
-"""Before the command starts: what the job's channels hold, and a copy on each node of those that want one."""
+"""Before the command starts: lists the files of the job's channels, and copies some channels to each node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def prepare(runner: Runner, settings: Settings, nodes: list[str]) -> None:
 
 
 def _run(runner: Runner, argv: list[str]) -> tuple[list[str], int]:
-    """What it says of channels goes to the log."""
+    """Writes the output about channels to the log."""
     said: list[str] = []
 
     def take(lines: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""With a container_image the ranks run in it: pyxis, a plug-in of Slurm's, gives srun the options."""
+"""Jobs with a container_image: the ranks run in it, with srun's options of pyxis, a Slurm plug-in."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpucluster_job.node import NODE_VARIABLES, scratch_folder
 VARIABLES = (
     "MASTER_ADDR,MASTER_PORT,WORLD_SIZE,NUM_NODES,GPUS_PER_NODE,RANKS_PER_NODE,OMP_NUM_THREADS,NCCL_NET,FI_PROVIDER"
 )
-"""Ours that an image may set too: the image's would be taken."""
+"""Our variables that an image may also set. Unless they are listed, pyxis takes the image's values."""
 
 
 def image() -> str:
-    """ "" for a job without."""
+    """ "" for a job without a container."""
     return os.environ.get("CONTAINER_IMAGE", "")
 
 
 def inside(verb: str) -> list[str]:
-    """This package in a container, whose Python is not the node's."""
+    """The command that runs this package with the container's Python."""
     return ["bash", f"{ourselves.folder()}/in-container.sh", verb]
 
 
@@ -30,8 +30,8 @@ def share_with_ranks(mount: str) -> None:
 
 
 def options() -> list[str]:
-    """For every srun that starts ranks itself. One container for each node and job, made by the first step that names
-    it; the job's end removes it."""
+    """Options for every srun that starts ranks itself. All steps share one container for each node and job. The first
+    step that names it creates it; the end of the job removes it."""
     if not image():
         return []
     return [

@@ -1,4 +1,5 @@
-"""How the job ended: which rank failed and why; else the launcher's own words, or Slurm's for a job that it stopped."""
+"""Why the job ended: the rank that failed and its reason, or else the launcher's last message, or Slurm's reason for
+stopping the job."""
 
 from __future__ import annotations
 
@@ -20,22 +21,22 @@ METRICS_S = 10.0
 _STEPD = re.compile(
     r"(?:\[launcher\] )?slurmstepd(?:-[^ :]+)?: error: \*\*\* .* CANCELLED AT [^ ]+ DUE TO ([A-Z ]*[A-Z])"
 )
-"""A line of slurmstepd's own: what programs print has their rank's label before it."""
+"""Matches a line of slurmstepd. A program cannot print one, because its lines begin with the rank's label."""
 _STOPPED_BY = {
     "NODE FAILURE": "lost a node",
-    "PREEMPTION": "preempted: a job that goes before it needs its nodes",
-    "JOB REQUEUE": "put back into the queue",
+    "PREEMPTION": "preempted: a job with a higher priority needs its nodes",
+    "JOB REQUEUE": "requeued",
     "TIME LIMIT": "stopped at its time limit",
 }
 EARLY_S = 5
-"""Slurm's own clock may be so much ahead."""
+"""Slurm's clock may be ahead of this node's by this much."""
 
 
 @dataclass
 class Ending:
     code: int = 1
     label: str = ""
-    """The failed rank's."""
+    """The failed rank's label."""
     node: str = ""
     reason: str = ""
 
@@ -45,7 +46,7 @@ def now() -> str:
 
 
 def stop_reason(settings: Settings, log_start: int, lost_node: str | None) -> str:
-    """slurmstepd says in the log why it ends a job. srun knows the node that was lost."""
+    """slurmstepd writes to the log why Slurm ends a job. srun knows which node was lost."""
     if lost_node:
         return f"lost the node {lost_node}"
     said = [match[1] for match in map(_STEPD.match, _this_run(settings.log, log_start)) if match]
@@ -67,8 +68,8 @@ def _this_run(log: Path, start: int) -> list[str]:
 
 
 def runs_again(settings: Settings) -> bool:
-    """Whether Slurm has put it back into the queue, for a node that was lost or because somebody said so. It counts
-    the run that is to come at once; the job's state is still that of the run that ends."""
+    """Whether Slurm has requeued the job, because a node was lost or a user asked for it. Slurm counts the next run at
+    once, while the job's state is still that of the current run."""
     asked = ["scontrol", "--oneliner", "show", "job", settings.job_id]
     try:
         shown = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=10).stdout
@@ -79,8 +80,8 @@ def runs_again(settings: Settings) -> bool:
 
 
 def metrics(settings: Settings, log_start: int) -> dict[str, object]:
-    """A field of result.json, for a job that asked for it. An expression that takes too long costs the metrics, not the
-    result: hence a process of its own."""
+    """The field `metrics` of result.json. A separate process reads them, so that an expression that takes too long
+    costs the metrics and not the result."""
     expressions = settings.folder / "metrics.json"
     if not expressions.exists():
         return {}
@@ -96,7 +97,7 @@ def metrics(settings: Settings, log_start: int) -> dict[str, object]:
 def write_result(
     settings: Settings, ending: Ending, nodes: list[str], started_at: str, more: dict[str, object]
 ) -> None:
-    """The file is there whole or not at all."""
+    """Writes the file in one step, so that nobody reads half of it."""
     result = {
         "job_id": settings.job_id,
         "exit_code": ending.code,

@@ -1,4 +1,4 @@
-"""Variables that a file of shell commands sets, without a shell."""
+"""Reads the variables that a file of shell commands exports, without a shell."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Iterator
 
 
 def assignments(path: str) -> Iterator[tuple[str, str]]:
-    """Of a file whose commands are `export NAME=VALUE`, perhaps behind a condition that the name has no value yet."""
+    """The variables of a file of `export NAME=VALUE` commands. A command may have a condition that the variable is not
+    set yet."""
     try:
         with open(path, "rb") as file:
-            text = os.fsdecode(file.read())  # as it is: text files lose their carriage returns
+            text = os.fsdecode(file.read())  # reading as text would drop carriage returns
     except OSError:
         return
     words = iter(shlex.split(text))

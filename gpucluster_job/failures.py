@@ -1,5 +1,5 @@
-"""How ranks failed: each writes a file the moment it does. A program can print what it likes, and be believed in
-nothing."""
+"""How ranks failed. Each failed rank writes a file at once. Nothing is read from the log, so a program cannot fake a
+failure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _BECAUSE_OF_A_PEER = re.compile(
 
 class Failure(NamedTuple):
     at: float
-    """When its program ended, as time.time() has it."""
+    """When the rank's program ended, as time.time() gives it."""
     code: int
     label: str
-    """The rank's number; of a process that is no rank: what it is."""
+    """The rank's number, or the name of a process that is not a rank."""
     node: str
     reason: str
 
@@ -29,20 +29,21 @@ class Failure(NamedTuple):
 
     @property
     def because_of_a_peer(self) -> bool:
-        """A rank that lost its peer mostly fails because the peer did, and may be quicker to say so."""
+        """A rank that lost its peer usually fails because the peer failed, and may report it first."""
         return bool(_BECAUSE_OF_A_PEER.search(self.reason))
 
 
 def folder(name: str) -> str:
-    """A new one for each run of the job, which is listed once, at its end: an NFS client may answer with the listing
-    that it had half a minute ago."""
+    """Each run of the job has a new folder, and reads it only once, at the end: an NFS client may return a listing that
+    is half a minute old."""
     path = f"{os.environ['GPUCLUSTER_JOB_DIR']}/failures/{name}-{time.time_ns()}"
     os.makedirs(path)
     return path
 
 
 def record(failure: Failure) -> None:
-    """Other ranks of an elastic job may have had the same number. The file is there whole or not at all."""
+    """Ranks of an elastic job can have a number that another rank had before, so the file's name has more than the
+    number. The file is written in one step."""
     place, name = os.environ["GPUCLUSTER_FAILURES"], f"{failure.label}-{failure.node}-{os.getpid()}.json"
     with open(f"{place}/.{name}", "w", encoding="utf-8") as file:
         file.write(json.dumps(failure._asdict()) + "\n")
@@ -50,7 +51,7 @@ def record(failure: Failure) -> None:
 
 
 def recorded(place: str) -> list[Failure]:
-    """The likeliest cause first."""
+    """The most likely cause first."""
     found = []
     for name in os.listdir(place):
         if not name.startswith("."):

@@ -1,4 +1,4 @@
-"""The job, on its first node: finds the nodes, runs the launcher, and leaves result.json however it ends.
+"""The job on its first node: finds the nodes, runs the launcher, and writes result.json in every case.
 
 usage: job LAUNCH_LINE... -- COMMAND...
 """
@@ -23,7 +23,7 @@ from gpucluster_job.settings import GaveUp, Settings, host_names
 from gpucluster_job.wakeup import handle
 
 STOPPED = 143
-"""As a shell has it for a program that SIGTERM ended."""
+"""The exit code that a shell reports for a program ended by SIGTERM."""
 NCCL_GRACE_S = 10.0
 
 
@@ -32,7 +32,7 @@ def main(words: list[str]) -> int:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """The launch line, which has no `--` of its own, and the command of the ranks."""
+    """Splits at the first `--`, which no launch line contains, into the launch line and the ranks' command."""
     at = words.index("--")
     return words[1:at], words[at + 1 :]
 
@@ -102,12 +102,12 @@ class Job:
         return pause
 
     def _signal_ranks(self, number: int, frame: Any) -> None:
-        """Slurm tells this process alone, as `signal` of the job asks for. Of the job's other processes only the ranks'
-        programs hear of it."""
+        """Slurm sends the job's `signal` only to this process. We pass it on to the ranks' programs and to no other
+        process of the job."""
         if not self._runner.runs(self._output.take):
             return
         name = signal.Signals(number).name
-        say(f"[launcher] the ranks get {name}: the time limit is near")
+        say(f"[launcher] sending {name} to the ranks: the time limit is near")
         verb = ourselves.words("signal", name[len("SIG") :])
         one = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--input=none"]
         for node in self._nodes:
@@ -131,7 +131,7 @@ class Job:
         return self._ending.code
 
     def _finish_preflight(self) -> dict[str, object]:
-        """A job that ran without the network that it requires has failed."""
+        """A job that requires EFA has failed if it ran without it."""
         if not self._preflight:
             return {}
         nccl = self._preflight.nccl
@@ -142,7 +142,7 @@ class Job:
         return self._preflight.result()
 
     def _explain(self) -> None:
-        """Which rank failed, and why; the launcher's own end where no rank says."""
+        """The rank that failed and its reason, or the launcher's exit code if no rank recorded a failure."""
         ending, failed = self._ending, failures.recorded(self._failures) if self._failures else []
         if self._runner.stopped:
             lost = self._output.words.lost_node
@@ -152,10 +152,10 @@ class Job:
             first = failed[0]
             ending.code, ending.label, ending.node = first.code, first.label, first.node
             ending.reason = first.reason
-            say(f"error: {first.who} on {first.node} exited with {first.code}: {first.reason}")
+            say(f"error: {first.who} on {first.node} exited with code {first.code}: {first.reason}")
             return
         elif not ending.reason:
-            ending.reason = f"{self._settings.launcher} exited with {ending.code}: {self._output.words.last}"
+            ending.reason = f"{self._settings.launcher} exited with code {ending.code}: {self._output.words.last}"
         say(f"error: {ending.reason}")
 
 

@@ -1,4 +1,4 @@
-"""The launch line of job.sbatch, with what only the job's first node knows in the place of `{NAMES}`."""
+"""Fills in the `{NAMES}` of the launch line of job.sbatch, which only the job's first node knows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"\{([A-Z_]+)\}")
 
 
 def facts() -> dict[str, Callable[[], str]]:
-    """Worked out where a line asks for them. Other names are variables of the environment."""
+    """Values that are computed only if a line uses them. Other names are environment variables."""
     told = os.environ
     nodes, ranks = told["GPUCLUSTER_NODES"].split(), int(told["RANKS_PER_NODE"])
     return {
@@ -43,5 +43,6 @@ def _value(known: dict[str, Callable[[], str]], name: str) -> str:
 
 
 def argv(line: Sequence[str], command: Sequence[str]) -> list[str]:
-    """With the command of the ranks behind it. A line that says {COMMAND} places it itself: what it starts is ours."""
+    """Appends the command of the ranks. A line with {COMMAND} places the command itself, because it starts a program of
+    ours."""
     return [*fill_in(line), *(["--"] if COMMAND in line else []), *command]

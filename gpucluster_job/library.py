@@ -1,7 +1,7 @@
-"""Runs a module of gpucluster_train as a program, in the node's own Python, which has boto3: `library MODULE
-[WORD...]`.
+"""Runs a module of gpucluster_train as a program: `library MODULE [WORD...]`.
 
-Nothing of the job's code or environment is in its way, but for the job's own keys for S3, where it brings some.
+It uses the node's own Python, which has boto3. It removes the job's code and environment from the path, but keeps S3
+keys that the job brings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The job's log, which is this process's output: every line says where it is from. Ranks label their own lines."""
+"""The job's log, which is this process's output. Every line says where it comes from; ranks label their own lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Callable
 
 _LAUNCHERS_LABEL = re.compile(rb"^\[(?:\d+,)?\d+\]<std(?:out|err)>: ?")
-"""horovodrun puts a label of its own before each line, and so does the mpirun that it starts."""
+"""horovodrun puts its own label before each line, and so does the mpirun that it starts."""
 _RANKS_LABEL = re.compile(rb"^\[(?:\d+|scheduler|chief|server-\d+) [^]]+\] ")
 
 
@@ -17,14 +17,14 @@ def say(line: str) -> None:
 
 
 def write(data: bytes) -> None:
-    """A disk without room costs lines of the log, not the job."""
+    """If the disk is full, lines of the log are lost and the job continues."""
     with suppress(OSError):
         while data:
             data = data[os.write(1, data) :]
 
 
 class Lines:
-    """Cuts output into lines; a last one without an end counts."""
+    """Splits output into lines. A last line without a newline counts too."""
 
     def __init__(self, take: Callable[[list[bytes]], None]) -> None:
         self._take, self._rest = take, b""
@@ -38,8 +38,8 @@ class Lines:
 
 
 class LauncherOutput:
-    """Of the launcher and all ranks, as it passes. What the launcher says itself is remembered: it may know why it
-    ended."""
+    """Passes on the output of the launcher and of all ranks. It remembers the launcher's own lines, which may say why
+    it ended."""
 
     def __init__(self) -> None:
         self.take = Lines(self._print)
@@ -56,8 +56,8 @@ class LauncherOutput:
 
 
 class LauncherWords:
-    """The launcher's last line that says something. mpirun and torchrun end with a block of fields: who, where and
-    how."""
+    """The launcher's last informative line. mpirun and torchrun end their output with a block of fields, which this
+    joins."""
 
     _NODE_FAILURE = re.compile(r"srun: error: Node failure on ([^ ]+)")
 
@@ -75,7 +75,7 @@ class LauncherWords:
         if name == "Process name":
             self.last = self._process = f"process {value}"
         elif name == "Exit code" and self._process:
-            self.last = f"{self._process} exited with {value}"
+            self.last = f"{self._process} exited with code {value}"
         elif name == "host":
             self._host = value
         elif name == "rank":

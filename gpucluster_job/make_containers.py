@@ -1,4 +1,5 @@
-"""The job's container on each node, once, before any rank: ranks that start together would all fetch the image."""
+"""Creates the job's container on each node before any rank starts, because ranks that start together would each fetch
+the image."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the log says of the job's metrics, as JSON: `metrics EXPRESSIONS.json LOG BYTES`, at the end of a job.
+"""At the end of a job, prints the values of the job's metrics in its log as JSON: `metrics EXPRESSIONS.json LOG BYTES`.
 
-A value is read from each line that a metric's expression matches, from the lowest rank whose lines match it: ranks
-mostly print the same. Lines before BYTES are of an earlier run of the job.
+A metric has a value on each line that its expression matches. Only the lines of the lowest rank that has any count,
+because ranks mostly print the same. Bytes before BYTES belong to an earlier run of the job.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 
 LABEL = re.compile(r"\[(\d+|chief) [^\]]+\] (.*)", re.DOTALL)
 CHIEF = -1
-"""Before all ranks: it speaks for them, where there is one."""
+"""The label that sorts before all ranks: if this process prints a metric, its lines count."""
 KEPT = 1000
-"""How many of a metric's values are kept, the last ones; first, least and greatest are of all."""
+"""How many values of a metric are kept: the last ones. First, least and greatest are of all values."""
 
 
 def main(words: list[str]) -> int:
@@ -46,7 +46,7 @@ def labelled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def number(pattern: re.Pattern[str], line: str) -> float | None:
-    """`1,234.5` is a number to people; what is none in the place of a value is passed over."""
+    """Reads `1,234.5` as a number. Text that is not a number is skipped."""
     match = pattern.search(line)
     try:
         return float(match[1].replace(",", "")) if match and match[1] else None
@@ -55,7 +55,7 @@ def number(pattern: re.Pattern[str], line: str) -> float | None:
 
 
 def summary(values: list[float]) -> dict[str, object]:
-    """A loss that became NaN is counted, and is null where it is the last: JSON has no such number."""
+    """A NaN is counted. As a last value it becomes null, because JSON has no NaN."""
     finite = [value for value in values if math.isfinite(value)]
     kept = values[-KEPT:]
     return {

@@ -1,5 +1,4 @@
-"""Open MPI, 4 or 5, inside a Slurm job: `mpi COMMAND...` writes the hostfile and becomes the command, with its
-variables."""
+"""Open MPI 4 or 5 in a Slurm job: `mpi COMMAND...` writes the hostfile, sets the variables and executes the command."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from gpucluster_job import ourselves
 from gpucluster_job.network import NetworkError, address_of, network_of
 
 AMAZONS = "/opt/amazon/openmpi"
-"""Where EFA's installer puts it on Amazon's machine images."""
+"""Where EFA's installer puts Open MPI on Amazon's machine images."""
 
 
 def main(words: list[str]) -> int:
@@ -40,8 +39,8 @@ def use_amazons() -> None:
 
 
 def hostfile(nodes: list[str], ranks: str) -> str:
-    """The nodes are those that Slurm gave, each with an address of its own in the cluster's network: a hostfile that
-    somebody kept from the last job is what mpirun most often hangs on."""
+    """Lists the nodes of this job, each of which must have its own address in the cluster's network. mpirun most often
+    hangs because somebody kept the hostfile of an earlier job."""
     node_of: dict[str, str] = {}
     for node in nodes:
         address = address_of(node)
@@ -52,28 +51,30 @@ def hostfile(nodes: list[str], ranks: str) -> str:
 
 
 def parameters(nodes: int) -> dict[str, str]:
-    """The same for both versions, which read different variables and other names."""
+    """Each setting twice, because the two versions read variables of different names."""
     told, agent = os.environ, f"{ourselves.folder()}/bin/ssh"
     found = {
-        # not from Slurm: it knows of one task on each node, and it would start the daemons with options of its own
+        # Do not ask Slurm for the nodes: it knows one task on each node, and would start the daemons with its own
+        # options.
         "OMPI_MCA_ras": "^slurm", "PRTE_MCA_ras": "^slurm",
         "OMPI_MCA_plm": "rsh", "PRTE_MCA_plm": "ssh",
         "OMPI_MCA_plm_rsh_agent": agent, "PRTE_MCA_plm_ssh_agent": agent,
-        # all from the first node, at once
+        # start all daemons from the first node, at once
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1", "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
         "OMPI_MCA_plm_rsh_num_concurrent": str(nodes), "PRTE_MCA_plm_ssh_num_concurrent": str(nodes),
-        # what Horovod's authors advise: MPI carries its control messages from several threads, NCCL carries the
-        # gradients
+        # Horovod's documentation advises this: several threads send control messages over MPI, and NCCL sends the
+        # gradients.
         "OMPI_MCA_pml": told.get("OMPI_MCA_pml") or "ob1", "OMPI_MCA_btl": told.get("OMPI_MCA_btl") or "^openib",
-        # as Amazon's images of EFA have it: what ranks share through files has failed on machines with several jobs
+        # Amazon's images with EFA set this too: sharing memory through files has failed on machines that run several
+        # jobs.
         "PMIX_MCA_gds": told.get("PMIX_MCA_gds") or "hash",
     }  # fmt: skip
     return {**found, **_interfaces()} if nodes > 1 else found
 
 
 def _interfaces() -> dict[str, str]:
-    """The cluster's network as CIDR: interfaces need not be called the same everywhere, and a container runtime gives
-    every node a bridge of one and the same address."""
+    """Gives Open MPI the cluster's network as CIDR, because interface names differ between nodes, and a container
+    runtime gives every node a bridge with the same address."""
     told, name = os.environ, "OMPI_MCA_btl_tcp_if_include"
     network = network_of(told["MASTER_ADDR"])
     return {

@@ -1,4 +1,4 @@
-"""Who is where, as the other nodes see it."""
+"""Addresses, interfaces and ports of the job's nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ FIRST_PORT, LAST_PORT, TRIES = 20000, 29999, 100
 
 
 class NetworkError(RuntimeError):
-    """Its text says what was looked for, and where."""
+    """The message says what was not found, and where."""
 
 
 def address_of(node: str) -> str:
-    """In the cluster's network. Some images map a host's own name to 127.0.1.1: Slurm knows better then."""
+    """The node's address in the cluster's network. Some images map a host's own name to 127.0.1.1; then Slurm's address
+    is used."""
     found = [line.split()[0] for line in _output(["getent", "ahostsv4", node]).splitlines() if line.strip()]
     address = next((each for each in found if not each.startswith("127.")), "") or _slurms_address(node)
     if not address or address.startswith("127."):
@@ -33,7 +34,7 @@ def _slurms_address(node: str) -> str:
 
 
 def interface_of(address: str) -> str:
-    """The one of this node that has the address."""
+    """The interface of this node that has the address."""
     interface = _shown(address)[0] if shutil.which("ip") else interface_by_route(address)
     if not interface:
         raise NetworkError(f"no network interface of {socket.gethostname()} has the address {address}")
@@ -41,7 +42,7 @@ def interface_of(address: str) -> str:
 
 
 def network_of(address: str) -> str:
-    """Of this node's own address, its network as CIDR: 10.0.0.17/24. "" where no interface has it."""
+    """The network of this node's address as CIDR: 10.0.0.17/24. "" if no interface has the address."""
     return _shown(address)[1]
 
 
@@ -51,7 +52,7 @@ def _shown(address: str) -> tuple[str, str]:
 
 
 def interface_by_route(address: str) -> str:
-    """Images mostly lack `ip`. By the kernel's table of routes: the interface whose own network the address is in."""
+    """The interface whose network contains the address, from the kernel's routing table. Images often have no `ip`."""
     (number,) = struct.unpack("=I", socket.inet_aton(address))
     for line in Path("/proc/net/route").read_text().splitlines()[1:]:
         name, destination, *_, mask, _, _, _ = line.split()
@@ -61,7 +62,7 @@ def interface_by_route(address: str) -> str:
 
 
 def _output(argv: list[str]) -> str:
-    """ "" where the program fails, or is not there."""
+    """ "" if the program fails or does not exist."""
     try:
         return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
     except OSError:
@@ -69,12 +70,12 @@ def _output(argv: list[str]) -> str:
 
 
 class Port:
-    """A port of this node that is the job's as long as this lives.
+    """Reserves a port of this node for the job, for the lifetime of this object.
 
-    The first free one from the job's own place in 20000-29999. That range is below Linux's ephemeral ports (32768 and
-    up), which any connection may hold, and above Slurm's own. Two jobs on one node start at the same place only if
-    their ids differ by a multiple of 10000; and a job keeps the lock file of its port open until it ends, so that
-    another cannot choose the port between our looking and our listening.
+    The search starts at a place in 20000-29999 that the job's id gives. That range is below Linux's ephemeral ports
+    (32768 and up), which any connection may use, and above Slurm's. Two jobs on one node start at the same place only
+    if their ids differ by a multiple of 10000. A job keeps the port's lock file open until it ends, so no other job can
+    take the port before the job listens on it.
     """
 
     def __init__(self) -> None:
@@ -89,7 +90,7 @@ class Port:
 
 
 def _locked(path: str) -> IO[bytes] | None:
-    """The file of another user's job cannot be opened, or is locked."""
+    """False if another user's job owns the file or holds the lock."""
     import fcntl
 
     try:
@@ -101,7 +102,7 @@ def _locked(path: str) -> IO[bytes] | None:
 
 
 def _in_use(port: int) -> bool:
-    """Whether a program listens there; connections that have ended do not count, hence SO_REUSEADDR."""
+    """Whether a program listens on the port. SO_REUSEADDR ignores connections that have ended."""
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

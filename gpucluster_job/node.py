@@ -1,9 +1,9 @@
-"""What a node says of itself."""
+"""Settings of the node's instance type."""
 
 from __future__ import annotations
 
 NODE_VARIABLES = "/etc/gpucluster/job-environment.sh"
-"""What NCCL and libfabric must be told on this instance type, where the job says nothing else."""
+"""Variables for NCCL and libfabric on this instance type. The job's own values take precedence."""
 SCRATCH, DEFAULT_SCRATCH = "/etc/gpucluster/scratch", "/var/lib/gpucluster/scratch"
 
 

@@ -1,6 +1,5 @@
-"""A job whose nodes carry a file system in their memory: made and filled before the command starts, watched while it
-runs, written back when it ends. What the job cannot do any more, because it was stopped, Slurm's epilog does.
-"""
+"""A job with a file system in its nodes' memory. Creates and fills it before the command starts, watches it, and
+exports it at the end. If the job is stopped, Slurm's epilog does the rest."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ class Ram:
         for name in ("lost", "exported"):
             (self._folder / name).unlink(missing_ok=True)
         if settings.runs_before:
-            lost = f"what the last one had in {self._mount} alone is gone"
-            say(f"[ram] run {settings.runs_before + 1} of this job: {lost}; it is made anew")
+            lost = f"data that the last run had only in {self._mount} is lost"
+            say(f"[ram] run {settings.runs_before + 1} of this job: {lost}; creating it again")
         told = [settings.job_id, str(settings.folder)]
         self._do("made", "sudo", "-n", PROGRAM, "serve", *told, *self._nodes)
         self._do("filled", "bash", "-c", 'sudo -n "$0" mount && "$0" fill', PROGRAM)
@@ -51,7 +50,8 @@ class Ram:
             raise GaveUp(f"{self._mount} could not be {what}: {reason}", node)
 
     def _on_nodes(self, *command: str) -> tuple[int, str, str]:
-        """Once on each node; the first that fails ends the others. Its exit code, the node's name and its reason."""
+        """Runs once on each node; the first failure ends the others. Returns its exit code, the node's name and its
+        reason."""
         said: list[str] = []
 
         def take(lines: list[bytes]) -> None:
@@ -65,19 +65,19 @@ class Ram:
         error = next(filter(None, map(_ERROR.fullmatch, said)), None)
         if error:
             return code, error[1], error[2]
-        return code, "", said[-1] if said else "no node said why"
+        return code, "", said[-1] if said else "no node gave a reason"
 
     def export(self, code: int) -> None:
-        """At the job's own end, whatever its exit code. Raises GaveUp where its results did not get out of memory, and
-        nothing else has failed. A job that is stopped has no time left: the epilog does it."""
+        """At the job's own end, whatever its exit code. Raises GaveUp if results were not exported and nothing else has
+        failed. A stopped job has no time for this, so the epilog does it."""
         if not self._made:
             return
         self.let_go()
         if self._runner.stopped:
             return
         if not os.environ.get("GPUCLUSTER_RAM_EXPORT"):
-            left = "the cluster file names no place to export to"
-            say(f"[ram] {self._mount} ends with the job, and what is in it: {left}")
+            left = "cluster.yaml sets no export"
+            say(f"[ram] {self._mount} and its contents are deleted with the job: {left}")
             return
         failed, node, why = self._on_nodes(PROGRAM, "export")
         if not failed:
@@ -89,12 +89,13 @@ class Ram:
         say(f"error: {reason}")
 
     def let_go(self) -> None:
-        """Else the watcher takes the job's end for the loss of a node, and has it run again."""
+        """Otherwise the watcher mistakes the end of the job for the loss of a node, and requeues it."""
         if self._watcher:
             self._watcher.terminate()
 
     def lost(self, reason: str) -> str:
-        """Why the job was stopped, where that was the loss of a part; what else that reason means."""
+        """Why the job was stopped, if a part of the file system was lost. Adds to other reasons what they mean for its
+        contents."""
         if not self._made:
             return reason
         try:
@@ -102,5 +103,5 @@ class Ram:
         except FileNotFoundError:
             lost = ""
         if lost:
-            return f"lost {lost} and its part of {self._mount}; what was there alone is gone"
-        return f"{reason}; what was in {self._mount} alone is gone" if reason.startswith("lost the node ") else reason
+            return f"lost {lost} and its part of {self._mount}; data only there is lost"
+        return f"{reason}; data only in {self._mount} is lost" if reason.startswith("lost the node ") else reason

@@ -1,4 +1,4 @@
-"""What the job runs on its first node, one command after the other, and how it is ended when the job is."""
+"""Runs the job's commands on its first node, one after another, and ends them when the job ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Take = Callable[[bytes], None]
 Tick = Callable[[], Optional[float]]
 
 LAUNCHER_GRACE_S = 7.0
-"""scancel and the time limit: ranks have 5 s to end (ranks/), the launcher has 7, and Slurm kills what is left
-after 10 (KillWait in slurm.conf). The time between is for the result."""
+"""After scancel or the time limit, ranks have 5 s to end (ranks/) and the launcher 7 s; Slurm kills everything after 10
+s (KillWait in slurm.conf). The remaining time is for the result."""
 LEFT_S = 5.0
-"""For output, once a command has ended: a process that it left behind may hold the pipe open, and is not waited for."""
+"""How long output is read after a command has ended: a process that it left behind may keep the pipe open."""
 TIMED_OUT = 124
 
 
 class Stopped(Exception):
-    """The job is to end, and had not started its launcher."""
+    """The job has to end before its launcher has started."""
 
 
 class Runner:
@@ -44,10 +44,10 @@ class Runner:
         tick: Tick | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> int:
-        """The command's exit code, as a shell has it. `take` is given its output, b"" at the end. `tick` is called
-        again after as many seconds as it says.
+        """Returns the command's exit code, as a shell gives it. Calls `take` with its output, and with b"" at the end.
+        Calls `tick` again after as many seconds as it returns.
 
-        Raises Stopped where the job was ended before the command was started.
+        Raises Stopped if the job was ended before the command started.
         """
         self.check()
         try:
@@ -69,7 +69,7 @@ class Runner:
         return TIMED_OUT if timed_out else code if code >= 0 else 128 - code
 
     def phase(self, argv: list[str], take: Take, **more: Any) -> int:
-        """As `run`, of what comes before the launcher. Raises Stopped also where the job was ended meanwhile."""
+        """Like `run`, for commands before the launcher. Also raises Stopped if the job was ended during the command."""
         code = self.run(argv, take, **more)
         self.check()
         return code
@@ -79,7 +79,7 @@ class Runner:
             raise Stopped
 
     def runs(self, take: Take) -> bool:
-        """Whether the command that gives its output to `take` is running."""
+        """Whether the command whose output goes to `take` is running."""
         return self._process is not None and self._taking == take
 
     def end(self, grace_s: float) -> None:
@@ -89,11 +89,11 @@ class Runner:
             signal.setitimer(signal.ITIMER_REAL, grace_s)
 
     def ignore_signals(self) -> None:
-        """The result is being written, and the job ends by itself."""
+        """The result is being written; the job ends without further action."""
         handle((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2), signal.SIG_IGN)  # type: ignore[arg-type]
 
     def _attend(self, process: subprocess.Popen[bytes], take: Take, until: float | None, tick: Tick | None) -> bool:
-        """Until it has ended and all of its output is read. Whether it was ended at its limit."""
+        """Waits until the command has ended and all its output is read. Returns whether it was ended at its limit."""
         assert process.stdout
         watched, ended, timed_out, next_tick = [process.stdout.fileno()], False, False, 0.0
         while True:

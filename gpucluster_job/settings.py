@@ -1,4 +1,4 @@
-"""What job.sbatch tells of the job, and where its files are."""
+"""The job's settings from job.sbatch, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class GaveUp(Exception):
-    """The job does not start its command, or has failed for a reason of its own."""
+    """The job does not start its command, or fails for a reason of its own."""
 
     def __init__(self, reason: str, node: str = "") -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class Settings:
     has_roles: bool
     preflight: str
     runs_before: int
-    """How often Slurm has put the job back into the queue."""
+    """How often Slurm has requeued the job."""
 
     @classmethod
     def read(cls) -> Settings:
@@ -59,13 +59,13 @@ class Settings:
         return self.folder / "result.json"
 
     def everywhere(self, *options: str) -> list[str]:
-        """Of a step with one task on each node, beside whatever else the job runs there."""
+        """Options of a step with one task on each node, beside the job's other steps."""
         nodes = [f"--nodes={self.nodes}", f"--ntasks={self.nodes}", "--ntasks-per-node=1", "--cpu-bind=none"]
         return ["srun", "--overlap", *nodes, "--input=none", *options]
 
 
 def host_names(node_list: str) -> list[str]:
-    """`train-[1-2]` as Slurm reads it."""
+    """`train-[1-2]`, as Slurm writes it."""
     asked = ["scontrol", "show", "hostnames", node_list]
     try:
         return subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False).stdout.split()

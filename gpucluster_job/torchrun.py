@@ -1,5 +1,4 @@
-"""One torchrun agent, on each node: `torchrun OPTION... RANK...`, with the two options that differ from node to
-node."""
+"""One torchrun agent on each node: `torchrun OPTION... RANK...`, with the two options that differ between nodes."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from gpucluster_job.network import NetworkError, address_of
 
 
 def main(words: list[str]) -> int:
-    """Told outright: left to itself, torchrun compares host names to find out who is host, and reports itself under a
-    name that may lead to localhost."""
+    """Explicit options: otherwise torchrun compares host names to find the host, and reports a name that may resolve to
+    localhost."""
     is_host = "true" if os.environ["SLURM_NODEID"] == "0" else "false"
     try:
         address = address_of(os.environ["SLURMD_NODENAME"])

@@ -1,4 +1,4 @@
-"""Waiting for signals and for data at once: a pipe that every signal writes to."""
+"""Waits for signals and for data at once, by a pipe that every signal writes to."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ Handler = Callable[[int, Any], None]
 
 
 class Wakeup:
-    """Of one process, its main thread. Handlers run as always; `read` of what is here only ends a `select`."""
+    """For one process, in its main thread. Signal handlers run as usual; reading the pipe only ends a `select`."""
 
     def __init__(self) -> None:
         self._read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(
-            signal.SIGCHLD, lambda number, frame: None
-        )  # by default no handler is called, and nothing written
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # with the default handler nothing is written
 
     def wait(self, others: Iterable[int], timeout_s: float | None) -> list[int]:
-        """The file descriptors of `others` that have something to read, or that ended."""
+        """The file descriptors of `others` that have data or were closed."""
         import select
 
         ready, _, _ = select.select([self._read, *others], [], [], timeout_s)

@@ -120,7 +120,7 @@ class Ending:
         if rank is None:
             return reason
         who = f"rank {rank}" if isinstance(rank, int) else rank  # a server, a scheduler, a chief
-        return f"{who} on {node} exited with {self.result.get('exit_code')}: {reason}"
+        return f"{who} on {node} exited with code {self.result.get('exit_code')}: {reason}"
 
     def check(self, job_id: str) -> None:
         """Raises JobFailedError."""

@@ -1,4 +1,4 @@
-"""What is looked at before the user's command starts, and what NCCL says of its network while it runs.
+"""Checks before the user's command starts, and NCCL's report of its network while the command runs.
 
-Only what is proven to be wrong ends the job; what could not be looked at is said, and the job goes on.
+Only a proven defect ends the job. If a check could not run, the log says so and the job continues.
 """

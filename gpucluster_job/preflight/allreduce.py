@@ -1,6 +1,7 @@
-"""One rank of an all-reduce in the job's framework, started as the job's own ranks are: right sum, and how fast?
+"""One rank of an all-reduce in the job's framework, started like the job's own ranks: checks the sum and measures the
+speed.
 
-Rank 0 prints what it measured as one line of JSON. Without a framework that it knows, it says so and ends well.
+Rank 0 prints the result as one line of JSON. Without a known framework it says so and exits with code 0.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def horovod_torch(rank: int, world: int) -> None:
 
 
 def horovod_tensorflow(rank: int, world: int) -> None:
-    """The sum alone: what its functions cost around the all-reduce would count as the network's."""
+    """Only the sum: a measurement with its other functions would count their time as the network's."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
@@ -100,7 +101,7 @@ def _bytes(device: str) -> int:
 def _measure(
     rank: int, world: int, framework: str, numbers: Any, reduce: Callable[[], None], synchronize: Callable[[], None]
 ) -> None:
-    """Bus bandwidth as nccl-tests defines it: what each link carries, whatever the number of ranks."""
+    """Bus bandwidth as nccl-tests defines it: the traffic of each link, whatever the number of ranks."""
     numbers.fill_(float(rank + 1))
     reduce()
     _check(float(numbers.min()), float(numbers.max()), world)

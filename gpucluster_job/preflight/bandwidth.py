@@ -1,4 +1,4 @@
-"""What `preflight: full` measured, held against what was published for the instance type."""
+"""Compares the measurements of `preflight: full` with published figures of the instance type."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gpucluster_job.preflight.judge import Conclusion
 from gpucluster_job.runner import TIMED_OUT
 
 SLOW, BROKEN = 0.7, 0.25
-"""Of the published figure: below, the nodes are worth a look; below, this is not the network that was paid for."""
+"""Shares of the published figure. Below the first the preflight warns; below the second the job does not use the
+expected network."""
 SIZE = 2**30
-"""That published figures are compared at: at smaller sizes versions of NCCL differ twofold."""
+"""The size at which published figures are compared. At smaller sizes versions of NCCL differ by a factor of two."""
 
 _LAUNCHERS_LABEL = re.compile(r"^\[(?:\d+,)?\d+\]<std(?:out|err)>: ?", re.MULTILINE)
 _ROW = re.compile(r"^ *(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)")
@@ -21,7 +22,7 @@ _LABEL = re.compile(r"^\[0 [^]]+\] (\{.*\})$")
 
 
 def read_nccl_tests(text: str) -> dict[int, float]:
-    """Bytes -> bus bandwidth out of place, GB/s. Raises ValueError where a result was wrong."""
+    """Bytes -> bus bandwidth out of place, GB/s. Raises ValueError if a result was wrong."""
     rows = [match for match in map(_ROW.match, text.splitlines()) if match]
     if wrong := [row[1] for row in rows if row[5] not in ("0", "N/A")]:
         raise ValueError(f"nccl-tests: wrong results at {', '.join(wrong)} bytes")
@@ -29,25 +30,26 @@ def read_nccl_tests(text: str) -> dict[int, float]:
 
 
 def framework(text: str) -> dict[str, Any] | None:
-    """Of an all-reduce that went well, what rank 0 told."""
+    """What rank 0 printed after a successful all-reduce."""
     found = [match[1] for match in map(_LABEL.match, text.splitlines()) if match]
     return dict(json.loads(found[-1])) if found else None
 
 
 def failure(text: str, code: int, failed: Sequence[Failure]) -> tuple[str, str]:
-    """Node, and the first rank's last words."""
+    """The node, and the first failed rank's reason."""
     said = "an all-reduce in the job's framework"
     if failed:
         rank = failed[0]
         return rank.node, f"{said} failed on rank {rank.label} ({rank.node}): {rank.reason}"
     last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
     if code == TIMED_OUT:
-        return "", f"{said} did not end in its five minutes: {last}"
+        return "", f"{said} did not end within its five minutes: {last}"
     return "", f"{said} failed with exit code {code}: {last}"
 
 
 def verdict(measured: float, published: dict[str, Any] | None) -> tuple[str, str]:
-    """(level, words). No figure for this number of nodes: bus bandwidth does not carry over from another."""
+    """(level, text). There may be no figure for this number of nodes; bus bandwidth of another number is not
+    comparable."""
     if published is None:
         return "", f"{measured:.1f} GB/s bus bandwidth at 1 GiB; no published figure for this type and number of nodes"
     share = measured / published["gb_per_s"]
@@ -60,8 +62,8 @@ def verdict(measured: float, published: dict[str, Any] | None) -> tuple[str, str
 def conclude(
     expected: dict[str, Any], code: int, all_reduce: str, nccl_tests: str, failed: Sequence[Failure]
 ) -> Conclusion:
-    """`code`, `all_reduce`: how the framework's own ended and what it printed. `failed`: its ranks, the likeliest
-    first."""
+    """`code` and `all_reduce`: exit code and output of the framework's all-reduce. `failed`: its failed ranks, the most
+    likely cause first."""
     found = judge(expected, code, all_reduce, nccl_tests, failed)
     marks = (("error: ", "errors"), ("warning: ", "warnings"), ("", "lines"))
     lines = [f"{mark}{text}" for mark, key in marks for text in found[key]]
@@ -72,7 +74,7 @@ def conclude(
 def judge(
     expected: dict[str, Any], code: int, all_reduce: str, nccl_tests: str, failed: Sequence[Failure]
 ) -> dict[str, Any]:
-    """errors, warnings, lines for the log, measured; and the node of the first error."""
+    """Errors, warnings, lines for the log, measurements, and the node of the first error."""
     found: dict[str, Any] = {"errors": [], "warnings": [], "lines": [], "measured": {}, "node": ""}
     text = _LAUNCHERS_LABEL.sub("", all_reduce)
     told = framework(text)
@@ -80,7 +82,7 @@ def judge(
         found["node"], reason = failure(text, code, failed)
         found["errors"].append(reason)
     elif told and "skipped" in told:
-        found["warnings"].append(f"no all-reduce was made: {told['skipped']}")
+        found["warnings"].append(f"no all-reduce ran: {told['skipped']}")
     elif told:
         found["measured"]["framework"] = told
         _compare(found, f"{told['framework']}, {told['ranks']} ranks", _speed(told), expected)
@@ -101,7 +103,7 @@ def _nccl_tests(found: dict[str, Any], text: str, expected: dict[str, Any]) -> N
         found["errors"].append(str(error))
         return
     if not speeds:
-        found["warnings"].append(f"nccl-tests told no result: {text.strip().splitlines()[-1]}")
+        found["warnings"].append(f"nccl-tests printed no result: {text.strip().splitlines()[-1]}")
     found["measured"]["nccl_tests_gb_per_s"] = speeds
     if SIZE in speeds:
         _compare(found, "nccl-tests", speeds[SIZE], expected)
@@ -115,6 +117,6 @@ def _compare(found: dict[str, Any], who: str, speed: float | None, expected: dic
     if level == "broken" and expected["efa"] == "required":
         found["errors"].append(f"{who}: {words}; the job has efa: required")
     elif level:
-        found["warnings"].append(f"{who}: {words}; two nodes at a time, `--sbatch-args=--nodelist=…` finds a slow one")
+        found["warnings"].append(f"{who}: {words}; `--sbatch-args=--nodelist=…` with two nodes at a time finds it")
     else:
         found["lines"].append(f"{who}: {words}")

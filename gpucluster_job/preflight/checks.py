@@ -1,4 +1,4 @@
-"""Runs the preflight, on the job's first node."""
+"""Runs the preflight on the job's first node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Preflight:
         if self._settings.preflight == "off":
             return
         began, said = time.monotonic(), bytearray()
-        shutil.rmtree(self._settings.folder / "nccl", ignore_errors=True)  # of an earlier run
+        shutil.rmtree(self._settings.folder / "nccl", ignore_errors=True)  # left by an earlier run
         limit_s = NODE_S if self._settings.nodes == 1 else NODES_S
         self._runner.phase(self._probe(), said.extend, limit_s=limit_s)
         text = said.decode(errors="replace")
@@ -60,7 +60,7 @@ class Preflight:
         try:
             found = judgement()
         except Exception as error:  # noqa: BLE001 - whatever it is: no reason to keep a job from running
-            say(f"[preflight] warning: it came to no verdict ({type(error).__name__}: {error}); the job goes on")
+            say(f"[preflight] warning: the preflight failed ({type(error).__name__}: {error}); the job continues")
             return
         for line in found.lines:
             say(f"[preflight] {line}")
@@ -69,7 +69,7 @@ class Preflight:
             raise GaveUp(found.failure[1], found.failure[0])
 
     def full(self, line: Sequence[str]) -> None:
-        """A real all-reduce, started as the job's own ranks will be, in their environment; and nccl-tests where the
+        """Runs an all-reduce in the environment of the job's ranks, started as they will be, and nccl-tests if the
         machine has them. Raises GaveUp, or Stopped."""
         if self._settings.preflight != "full":
             return
@@ -81,13 +81,13 @@ class Preflight:
 
     def _all_reduce(self, line: Sequence[str], place: str) -> tuple[int, str]:
         if self._settings.has_roles:
-            skipped = json.dumps({"skipped": f"jobs of {self._settings.launcher} have none"})
+            skipped = json.dumps({"skipped": f"jobs of {self._settings.launcher} run none"})
             return 0, f"[0 {self._nodes[0]}] {skipped}\n"
         program = str(Path(__file__).with_name("allreduce.py"))
         return self._timed(launch.argv(line, ["python", program]), "allreduce.txt", {"GPUCLUSTER_FAILURES": place})
 
     def _nccl_tests(self) -> str:
-        """Deep Learning AMIs bring them along, built with MPI. Across nodes Open MPI starts them, as it would a job of
+        """Deep Learning AMIs include nccl-tests, built with MPI. Across nodes Open MPI starts them, as in a job of
         mpirun."""
         settings = self._settings
         found = [each for each in sorted(glob.glob(NCCL_TESTS)) if os.access(each, os.X_OK)]
@@ -106,8 +106,8 @@ class Preflight:
         return code, said.decode(errors="replace")
 
     def watch_nccl(self, log_start: int) -> None:
-        """NCCL reports to a file for each rank, or into the log where the user's NCCL_DEBUG says so. Not
-        before the ranks start: the reports of the all-reduce are not the job's."""
+        """NCCL reports to a file for each rank, or into the log if the user's NCCL_DEBUG says so. Set only now, so that
+        the all-reduce's reports do not count as the job's."""
         settings = self._settings
         if settings.preflight == "off" or settings.nodes == 1 or not settings.gpus_per_node:
             return

@@ -1,6 +1,6 @@
-"""Whether the job may start: what every node saw (`probe`), held against what the cluster file promises.
+"""Whether the job may start: compares what every node reported (`probe`) with what the cluster file promises.
 
-Only what is proven to be wrong is an error. What could not be looked at, or need not hurt, is a warning.
+Only a proven defect is an error. A check that could not run, or a defect that may be harmless, is a warning.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict
 
 CLOCK_S = 1.0
-"""Clocks further apart than this mix up logs and expire credentials; NTP keeps them within milliseconds."""
+"""With a larger difference, logs are out of order and credentials expire; NTP keeps clocks within milliseconds."""
 REPLACE = "`sudo scontrol update nodename={} state=power_down_asap reason=preflight` on the head node replaces the node"
 
 Report = Dict[str, Any]
@@ -19,7 +19,7 @@ Report = Dict[str, Any]
 @dataclass
 class Verdict:
     errors: list[tuple[str, str]] = field(default_factory=list)
-    """Node ("" where it is no single node's), and what is wrong there."""
+    """The node ("" if no single node) and what is wrong there."""
     warnings: list[tuple[str, str]] = field(default_factory=list)
     summary: str = ""
 
@@ -36,7 +36,7 @@ def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Verdict:
     by_node = {node: told[node] for node in nodes if node in told}
     for node in nodes:
         if node not in by_node:
-            verdict.warn(node, f"{node} could not be looked at", "its task gave no answer; the job goes on")
+            verdict.warn(node, f"{node} could not be checked", "its task did not answer; the job continues")
     for node, report in by_node.items():
         _gpus(verdict, expected, node, report)
         _efa(verdict, expected, node, report, len(nodes))
@@ -73,11 +73,11 @@ def _efa(verdict: Verdict, expected: Report, node: str, report: Report, nodes: i
             node, f"the EFA interfaces of {node} {found}, and the job has efa: required", REPLACE.format(node)
         )
     else:
-        verdict.warn(node, f"the EFA interfaces of {node} {found}", "NCCL may go over TCP, which is many times slower")
+        verdict.warn(node, f"the EFA interfaces of {node} {found}", "NCCL may use TCP, which is many times slower")
 
 
 def efa_wanted(expected: Report, report: Report) -> int:
-    """Of the node's own type where it tells it; else what every type of the partition has."""
+    """The number that the node's own instance type has, if known; else what every type of the partition has."""
     by_type: dict[str, int] = expected["efa_interfaces"]
     return by_type.get(report.get("type") or "", min(by_type.values(), default=0))
 
@@ -85,7 +85,7 @@ def efa_wanted(expected: Report, report: Report) -> int:
 def _files(verdict: Verdict, node: str, report: Report) -> None:
     if not report.get("writable"):
         text = f"{node} cannot write to the job's folder ({report['errors'].get('writable')})"
-        verdict.warn(node, text, "what the ranks there write, checkpoints for one, may be lost; is the disk full?")
+        verdict.warn(node, text, "files that ranks write there, such as checkpoints, may be lost; is the disk full?")
     for mount in report.get("mounts") or []:
         verdict.warn(node, f"nothing is mounted on {mount} of {node}", REPLACE.format(node))
 
@@ -94,11 +94,11 @@ def _clock(verdict: Verdict, node: str, report: Report) -> None:
     offset, error = report.get("clock_offset_s"), report.get("clock_error_s", 0.0)
     if offset is not None and abs(offset) - error > CLOCK_S:
         text = f"the clock of {node} is {offset:+.1f} s off the first node's"
-        verdict.warn(node, text, f"`chronyc tracking` on {node} says why")
+        verdict.warn(node, text, f"`chronyc tracking` on {node} shows the reason")
 
 
 def _sum(verdict: Verdict, by_node: dict[str, Report], nodes: list[str]) -> None:
-    """Proven only between nodes that both told what happened."""
+    """Proven only between nodes that both reported a result."""
     total = sum(range(1, len(nodes) + 1))
     first = by_node.get(nodes[0])
     failed = {node: report["errors"]["sum"] for node, report in by_node.items() if "sum" in report["errors"]}
@@ -109,13 +109,13 @@ def _sum(verdict: Verdict, by_node: dict[str, Report], nodes: list[str]) -> None
     apart = [node for node in failed if listened and node != nodes[0] and "no connection" in failed[node]]
     if first is None or len(by_node) < len(nodes):
         if failed:
-            verdict.warn("", "no sum over the nodes, because not all of them took part")
+            verdict.warn("", "no sum over the nodes, because some of them did not take part")
     elif apart:
         verdict.error(
             apart[0],
             f"{', '.join(apart)} cannot reach {nodes[0]} ({failed[apart[0]]})",
-            "nodes of one partition must reach each other on every port: look at the security group and at the host's"
-            " firewall",
+            "nodes of a partition must reach each other on every port: check the security group and the nodes'"
+            " firewalls",
         )
     else:
         for node, error in failed.items():
@@ -142,7 +142,7 @@ def _span(counts: Any) -> str:
 
 
 def read(text: str) -> list[Report]:
-    """Lines that are no report are Slurm's, or a traceback's."""
+    """A line that is not a report comes from Slurm, or from a traceback."""
     lines = (line for line in text.splitlines() if line.startswith('{"node"'))
     return [json.loads(line) for line in lines if line.endswith("}")]
 
@@ -150,15 +150,15 @@ def read(text: str) -> list[Report]:
 @dataclass(frozen=True)
 class Conclusion:
     lines: list[str]
-    """For the log."""
+    """Lines for the log."""
     report: Report
-    """For result.json."""
+    """Fields for result.json."""
     failure: tuple[str, str] | None
-    """Node ("" where it is no single node's) and reason, where the job must not start."""
+    """The node ("" if no single node) and the reason why the job must not start."""
 
 
 def conclude(expected: Report, said: str, nodes: list[str], seconds: float) -> Conclusion:
-    """`said`: what the nodes' probes have printed."""
+    """`said`: the output of the nodes' probes."""
     reports = read(said)
     verdict = judge(expected, reports, nodes)
     findings = (("error", verdict.errors), ("warning", verdict.warnings))
@@ -172,6 +172,6 @@ def conclude(expected: Report, said: str, nodes: list[str], seconds: float) -> C
 
 
 def joined(report: Report, more: Report) -> Report:
-    """Two reports of one preflight: what the second one found comes behind."""
+    """Combines two reports of one preflight, the second after the first."""
     both = {key: [*report[key], *more[key]] for key in ("errors", "warnings")}
     return {**report, **more, **both}

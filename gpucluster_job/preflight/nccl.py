@@ -1,4 +1,4 @@
-"""What NCCL itself reports of the network that each rank took: EFA, or TCP where its plug-in did not load."""
+"""NCCL's own report of the network that each rank uses: EFA, or TCP if its plug-in did not load."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from gpucluster_job.log import say
 
 LOG_BYTES = 8 * 2**20
-"""Of a log that the user wanted NCCL's report in, as much is read: NCCL reports when it starts."""
+"""How much of a log is read if the user sends NCCL's report there. NCCL reports when it starts."""
 
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([\w;-]+)")
 _NICS = re.compile(r"\(found (\d+) nics\)")
@@ -24,13 +24,13 @@ _LABEL = re.compile(r"^\[(\d+) [^]]+\] (.*NCCL .*)$")
 @dataclass(frozen=True)
 class Rank:
     network: str | None
-    """efa, or what NCCL calls it; None while it has not said."""
+    """`efa`, or NCCL's name for the network; None before NCCL has reported it."""
     interfaces: int | None
     version: str | None
 
 
 def parse(text: str) -> Rank:
-    """One rank's report. Of several communicators, one that goes another way than EFA decides."""
+    """One rank's report. If one of several communicators does not use EFA, that one counts."""
     providers, networks = _PROVIDER.findall(text), [_NETWORK.findall(line) for line in text.splitlines()]
     named = [found[0].strip() for found in networks if found]
     ways = [_way(name, providers) for name in named] or (["Socket"] if _SOCKET.search(text) else [])
@@ -40,14 +40,15 @@ def parse(text: str) -> Rank:
 
 
 def _way(name: str, providers: list[str]) -> str:
-    """The plug-in calls itself Libfabric, AWS Libfabric before 1.12; the provider that it found has its own line."""
+    """The plug-in is called Libfabric, or AWS Libfabric before 1.12; another line names the provider that it found."""
     if "ofi" not in name.lower() and "libfabric" not in name.lower():
         return name
     return (providers[-1] if providers else "efa").partition(";")[0]
 
 
 def collect(folder: Path, log: Path | None, log_start: int) -> dict[int, Rank]:
-    """By rank. A rank's program may start several processes: each has a file, and each that spoke counts."""
+    """Reports by rank. A rank's program may start several processes, each with its own file; each file with a report
+    counts."""
     texts: dict[int, str] = {}
     for path in sorted(folder.glob("rank-[0-9]*.txt")):
         number = int(path.name.split("-")[1].split(".")[0])
@@ -68,7 +69,7 @@ def _from_log(log: Path, start: int) -> dict[int, str]:
 
 
 def summary(ranks: dict[int, Rank]) -> dict[str, Any] | None:
-    """For result.json; None where no rank has said anything: the job does not use NCCL."""
+    """For result.json. None if no rank has reported: the job does not use NCCL."""
     spoken = {number: rank for number, rank in ranks.items() if rank.network}
     if not spoken:
         return None
@@ -83,14 +84,14 @@ def summary(ranks: dict[int, Rank]) -> dict[str, Any] | None:
 
 
 def sentence(found: dict[str, Any], expected: dict[str, Any]) -> tuple[str, str]:
-    """(level, text): `error` where the job must not go on, `warning` where it is slow, "" where all is well."""
+    """(level, text). `error`: the job must end; `warning`: it is slow; "": it is fine."""
     wanted = min(expected["efa_interfaces"].values(), default=0)
     ways = ", ".join(f"{network} on {count} rank{'s' * (count > 1)}" for network, count in found["networks"].items())
     if found["others"] and (wanted or expected["efa"] == "required"):
         first = found["others"][0]
         why = (
-            f"NCCL's network is {ways}; rank {first} does not use EFA: it is many times slower. Is aws-ofi-nccl's"
-            f" libnccl-net.so on its LD_LIBRARY_PATH? NCCL's own words: nccl/rank-{first}.*.txt in the job's folder"
+            f"NCCL's network is {ways}; rank {first} does not use EFA and is many times slower. Is aws-ofi-nccl's"
+            f" libnccl-net.so on its LD_LIBRARY_PATH? NCCL's report: nccl/rank-{first}.*.txt in the job's folder"
         )
         return ("error", f"{why}; the job has efa: required") if expected["efa"] == "required" else ("warning", why)
     if found["interfaces"] is not None and found["interfaces"] < wanted:
@@ -99,7 +100,7 @@ def sentence(found: dict[str, Any], expected: dict[str, Any]) -> tuple[str, str]
 
 
 class Watch:
-    """Of a running job. Speaks once, and once more where ranks that report later change what there is to say."""
+    """Watches a running job. It reports once, and again if ranks that report later change the result."""
 
     def __init__(
         self, expected: dict[str, Any], reports: Path, log: Path | None, log_start: int, world_size: int
@@ -107,16 +108,16 @@ class Watch:
         self._expected, self._places, self._world_size = expected, (reports, log, log_start), world_size
         self._pause_s = 1.0
         self.told: dict[str, Any] = {}
-        """For result.json; empty while no rank has said anything."""
+        """For result.json; empty before any rank has reported."""
 
     @property
     def error(self) -> str:
-        """Why the job must not go on: it has efa: required, and a rank goes another way."""
+        """Why the job must end: it has efa: required, and a rank uses another network."""
         return str(self.told["text"]) if self.told.get("level") == "error" else ""
 
     def look(self) -> float | None:
-        """Seconds until the next look; None for no more. Every rank has spoken then, or one that goes another way where
-        the job has efa: required: it needs no others to be known."""
+        """Seconds until the next look. None if no further look is needed: every rank has reported, or one rank does not
+        use EFA in a job with efa: required."""
         ranks = collect(*self._places)
         spoken = [rank for rank in ranks.values() if rank.network]
         required = self._expected["efa"] == "required"
@@ -127,7 +128,7 @@ class Watch:
         return self._pause_s
 
     def finish(self) -> None:
-        """At the job's end: whatever the ranks have reported by then."""
+        """The reports at the end of the job."""
         self._tell(collect(*self._places))
 
     def _tell(self, ranks: dict[int, Rank]) -> None:

@@ -1,6 +1,6 @@
-"""What one node of the job sees, as one line of JSON. Standard library only; runs on every node at once.
+"""Prints what one node of the job has, as one line of JSON. Runs on every node at once, with the standard library only.
 
-Looks and never judges: an answer that cannot be had is null, with the reason beside it under `errors`.
+It does not judge. A value that could not be read is null, with the reason under `errors`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 NUMBERS = 4096
-"""In the vector that is summed: 32 KiB, so that full-sized packets are tried."""
+"""Length of the vector that is summed: 32 KiB, so that packets of full size are sent."""
 MEETING_S = 90.0
-"""How long nodes wait for each other: Slurm may start their tasks seconds apart."""
+"""How long nodes wait for each other, because Slurm may start their tasks seconds apart."""
 COMMAND_S = 30.0
 
 Report = dict[str, Any]
@@ -71,7 +71,8 @@ def _start(program: str, *arguments: str) -> subprocess.Popen[str] | Exception:
 
 
 def _answer(process: subprocess.Popen[str] | Exception) -> tuple[int, str]:
-    """Exit code, as a shell gives it, and output. Raises TimeoutError: a driver in a bad state never answers."""
+    """The exit code, as a shell gives it, and the output. Raises TimeoutError: a driver in a bad state may never
+    answer."""
     if isinstance(process, Exception):
         raise process
     try:
@@ -88,13 +89,13 @@ def gpus(answer: tuple[int, str]) -> Report:
     code, text = answer
     rows = [line.split(",") for line in text.splitlines() if line.split(",")[0].strip().isdigit()]
     if not rows and code and "No devices" not in text:
-        raise RuntimeError(f"nvidia-smi exited with {code}: {text.strip()[:200]}")
+        raise RuntimeError(f"nvidia-smi exited with code {code}: {text.strip()[:200]}")
     broken = [row[0].strip() for row in rows if row[-1].strip().isdigit() and int(row[-1]) > 0]
     return {"gpus": len(rows), "gpus_with_memory_errors": broken}
 
 
 def efa_interfaces(answer: tuple[int, str]) -> int:
-    """fi_info lists an interface once for each fabric and kind of endpoint: `rdmap16s27-rdm`, `rdmap16s27-dgrm`."""
+    """fi_info lists an interface once for each fabric and endpoint type: `rdmap16s27-rdm`, `rdmap16s27-dgrm`."""
     domains = (line.partition("domain:") for line in answer[1].splitlines())
     return len({name.strip().rpartition("-")[0] for _, label, name in domains if label})
 
@@ -112,14 +113,14 @@ def missing(mounts: list[str], mountinfo: str) -> list[str]:
 
 
 def instance_type() -> str | None:
-    """As the firmware has it. Instances on Xen (P3) and other machines say something else."""
+    """The instance type in the firmware. Instances on Xen (P3) and other machines have something else there."""
     with suppress(OSError):
         return Path("/sys/devices/virtual/dmi/id/product_name").read_text().strip()
     return None
 
 
 def meet(index: int, nodes: int, address: str, port: int) -> Report:
-    """The sum over all nodes, and how far this node's clock is off the first one's. Raises OSError, ValueError."""
+    """The sum over all nodes, and the offset of this node's clock from the first node's. Raises OSError, ValueError."""
     own = array.array("d", [float(index + 1)]) * NUMBERS
     if index:
         return _join(own, index, address, port)
@@ -139,7 +140,7 @@ def _join(own: array.array[float], index: int, address: str, port: int) -> Repor
 
 
 def _connected(address: str, port: int) -> socket.socket:
-    """The first node may start last: until it listens, connections are refused."""
+    """Repeats the attempt, because the first node may start last; until it listens, connections are refused."""
     until = time.monotonic() + MEETING_S
     while True:
         try:
@@ -158,7 +159,7 @@ def _host(own: array.array[float], nodes: int, port: int) -> float:
     try:
         others = _each(links, lambda link: array.array("d", _receive(link, 8 * NUMBERS)))
         total = array.array("d", map(sum, zip(own, *others)))  # noqa: B905 - Python 3.9 has no `strict`
-        # The others hang up first: the port is then free at once for the program that comes next.
+        # The other nodes close first, so the port is free at once for the next program.
         _each(links, lambda link: link.sendall(total.tobytes()))
         _each(links, lambda link: link.recv(1))
     finally:
@@ -168,7 +169,7 @@ def _host(own: array.array[float], nodes: int, port: int) -> float:
 
 
 def _accept(server: socket.socket, count: int) -> list[socket.socket]:
-    """A caller is told the time at once, on a thread of its own: waiting would look like a clock that is off."""
+    """Answers each caller with the time at once, on its own thread: a delay would look like a wrong clock."""
     links: list[socket.socket] = []
     until = time.monotonic() + MEETING_S
     while len(links) < count:
@@ -176,7 +177,7 @@ def _accept(server: socket.socket, count: int) -> list[socket.socket]:
         try:
             link, caller = server.accept()
         except TimeoutError:
-            raise TimeoutError(f"{len(links)} of {count} other nodes came in {MEETING_S:.0f} s") from None
+            raise TimeoutError(f"{len(links)} of {count} other nodes connected within {MEETING_S:.0f} s") from None
         link.settimeout(MEETING_S)
         _receive(link, 4)
         link.sendall(struct.pack("!d", time.time()))
@@ -185,7 +186,7 @@ def _accept(server: socket.socket, count: int) -> list[socket.socket]:
 
 
 def _each(links: list[socket.socket], act: Callable[[socket.socket], Any]) -> list[Any]:
-    """With all links at once. The first error is raised."""
+    """Handles all links at once and raises the first error."""
     answers: list[Any] = [None] * len(links)
 
     def run(number: int) -> None:
@@ -210,7 +211,7 @@ def _receive(link: socket.socket, size: int) -> bytes:
     while got < size:
         part = link.recv(size - got)
         if not part:
-            raise ConnectionError(f"the other side hung up after {got} of {size} bytes")
+            raise ConnectionError(f"the other node closed the connection after {got} of {size} bytes")
         parts.append(part)
         got += len(part)
     return b"".join(parts)
@@ -218,7 +219,7 @@ def _receive(link: socket.socket, size: int) -> bytes:
 
 def _uniform(total: array.array[float]) -> float:
     if len(set(total)) != 1:
-        raise ValueError("the numbers of the sum differ from each other: bytes were changed on the way")
+        raise ValueError("the numbers of the sum differ from each other: bytes were changed in transit")
     return total[0]
 
 

@@ -1,1 +1,2 @@
-"""The process beside each rank's program: tells it who it is, labels its lines, passes signals, says how it failed."""
+"""The process beside each rank's program: sets its environment, labels its lines, passes signals on, records its
+failure."""

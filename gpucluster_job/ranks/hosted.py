@@ -1,4 +1,4 @@
-"""One rank of a launcher that runs outside of the job's container: goes into this node's, by a step of the job."""
+"""Starts one rank in this node's container, as a step of the job, for a launcher that runs outside the container."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def main(words: list[str]) -> int:
     verb, *command = words
     if verb == "hosted-mpi-rank":
         number_by_nodes()
-        containers.share_with_ranks("/tmp:/tmp")  # Open MPI's find its daemon by a folder there
+        containers.share_with_ranks("/tmp:/tmp")  # Open MPI's ranks find their daemon by a folder there
     node = os.environ.get("HOROVOD_HOSTNAME") or this_node()
-    end_with_parent()  # the container outlives the launcher, the step must not
+    end_with_parent()  # the step must end with the launcher, because the container does not
     step = [
         "srun",
         "--overlap",

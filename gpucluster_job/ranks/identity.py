@@ -1,4 +1,4 @@
-"""Who a rank is, and what its program finds in its environment."""
+"""A rank's identity and the environment of its program."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Refused(RuntimeError):
 
 class Identity(NamedTuple):
     label: str
-    """The rank's number; of a process that is no rank: what it is."""
+    """The rank's number, or the name of a process that is not a rank."""
     node: str
     is_rank: bool = True
     reads_data: bool = True
 
 
 def identify(verb: str) -> Identity:
-    """Of a rank, as the launcher's own variables say; ours are set in our environment. Raises Refused."""
+    """A rank's identity from the launcher's variables; sets our own variables in our environment. Raises Refused."""
     if verb == "mpi-rank":
         number_by_nodes()
     return Identity(own_variables()["RANK"], this_node())
 
 
 def own_variables() -> os._Environ[str]:
-    """Our environment, with our names for what the launcher says under its own. Raises Refused."""
+    """Our environment, with the launcher's variables under our names too. Raises Refused."""
     told = os.environ
     for ours, theirs in (pair.split("=") for pair in told["GPUCLUSTER_RANK_VARIABLES"].split()):
         if theirs not in told:
@@ -40,15 +40,15 @@ def own_variables() -> os._Environ[str]:
 
 
 def number_by_nodes() -> None:
-    """Open MPI numbers ranks node by node, and does not say which node a rank is on: horovodrun hands every rank the
-    first node's environment, and so SLURMD_NODENAME too."""
+    """The node's name. Open MPI numbers ranks node by node and does not tell a rank its node: horovodrun passes the
+    first node's environment to every rank, SLURMD_NODENAME included."""
     number = int(os.environ["OMPI_COMM_WORLD_RANK"]) // int(os.environ["RANKS_PER_NODE"])
     os.environ["NODE_RANK"] = str(number)
     os.environ["GPUCLUSTER_NODE"] = os.environ["GPUCLUSTER_NODES"].split()[number]
 
 
 def this_node() -> str:
-    """By its name in Slurm."""
+    """The node's name in Slurm."""
     return os.environ.get("GPUCLUSTER_NODE") or os.uname().nodename.partition(".")[0]
 
 
@@ -74,7 +74,7 @@ def prepare(identity: Identity) -> dict[str, str]:
 
 
 def use_own_interface(node: str) -> None:
-    """Each node names its own: they need not be called the same on every type of the partition."""
+    """Each node names its own interfaces, because types of one partition may name them differently."""
     from gpucluster_job.network import NetworkError, address_of, interface_of
 
     try:
@@ -88,33 +88,34 @@ def use_own_interface(node: str) -> None:
 
 
 def check_world() -> None:
-    """A launcher that loses sight of some ranks starts each as a world of its own, and each trains alone. A job that
-    may lose nodes has no fixed size."""
+    """If a launcher loses sight of some ranks, it starts each as a world of its own, and each trains alone. An elastic
+    job has no fixed size."""
     told = os.environ
     nodes, ranks, world = told["NUM_NODES"], told["RANKS_PER_NODE"], told["WORLD_SIZE"]
     expected = int(nodes) * int(ranks)
     if told.get("GPUCLUSTER_PREFLIGHT", "off") != "off" and not told.get("MIN_NODES") and int(world) != expected:
         raise Refused(
-            f"this rank was told of a world of {world} ranks, expected {nodes} nodes x {ranks} ranks = {expected}; "
+            f"this rank got a world size of {world}, expected {nodes} nodes x {ranks} ranks = {expected}; "
             "--preflight off skips this check"
         )
 
 
 def lists_of_shards() -> dict[str, str]:
-    """Which are this rank's, by the variable that names each channel's list."""
+    """The channels of this rank, by the variable that names each channel's list."""
     import subprocess
 
     argv = library.words("channels", "--write-lists")
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     lines: list[str] = done.stdout.splitlines()
     if done.returncode:
-        raise Refused(f"its channels cannot be told: {lines[-1] if lines else f'exit code {done.returncode}'}")
+        raise Refused(f"its channels could not be read: {lines[-1] if lines else f'exit code {done.returncode}'}")
     pairs = (line.split(" ", 1) for line in lines if " " in line)
     return {f"GPUCLUSTER_CHANNEL_{name.upper()}": path for name, path in pairs if os.path.isfile(path)}
 
 
 def report_network(label: str) -> None:
-    """NCCL says in a file which network it took. A report that the user asked for goes where they want it."""
+    """Makes NCCL write to a file which network it uses. If the user has asked for a report, it stays where they want
+    it."""
     told, place = os.environ, f"{ourselves.folder()}/nccl"
     if os.path.isdir(place) and not told.get("NCCL_DEBUG") and not told.get("NCCL_DEBUG_FILE"):
         told.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT", NCCL_DEBUG_FILE=f"{place}/rank-{label}.%p.txt")

@@ -1,4 +1,4 @@
-"""What Linux does when a process's parent dies."""
+"""Asks Linux to signal a process when its parent dies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> None:
-    """This process gets the signal when the one that started it dies; a program that it becomes gets it, too.
+    """This process gets the signal when its parent dies; a program that it executes gets it too.
 
-    horovodrun, ending ranks that are just starting, can kill what started one and miss the rank. The second look is for
-    a parent that died before the kernel was asked.
+    horovodrun, when it ends ranks that are just starting, can kill a rank's parent and miss the rank. The second check
+    covers a parent that died before the request.
     """
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)

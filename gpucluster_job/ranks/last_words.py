@@ -1,4 +1,4 @@
-"""Why a program ended, in one line, from the last lines that it printed."""
+"""Finds in one line why a program ended, in the last lines that it printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHAT = re.compile(r" *what\(\): +(.*)")
 def last_words(lines: Iterable[str]) -> str:
     """The exception's line of the last traceback; without one, the last line that is not blank.
 
-    torch labels lines itself, and its stack frames come after the sentence that counts: `what():`, or its watchdog's.
+    torch labels lines itself and prints stack frames after the message: the one after `what():`, or its watchdog's.
     """
     last = exception = ""
     inside = False
@@ -34,7 +34,7 @@ def last_words(lines: Iterable[str]) -> str:
 
 
 def reason(code: int, lines: Iterable[str]) -> str:
-    """`code` as a shell has it: 128 and the signal's number for a program that was killed, or whose own child was."""
+    """`code` as a shell gives it: 128 plus the signal's number for a program, or its own child, that was killed."""
     words = last_words(lines)
     name = signal_name(code - 128)
     if name:
@@ -45,7 +45,7 @@ def reason(code: int, lines: Iterable[str]) -> str:
 
 
 def signal_name(number: int) -> str:
-    """ "" for a number that is none's."""
+    """ "" for a number that is not a signal's."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,4 +1,4 @@
-"""A rank's program: started in a session of its own, its lines labelled, ended for certain with all that it started."""
+"""A rank's program: starts it in its own session, labels its lines, and ends it with everything that it started."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from gpucluster_job.ranks.kernel import end_with_parent
 from gpucluster_job.wakeup import Wakeup, handle
 
 GRACE_S = 5
-"""Between SIGTERM and SIGKILL; and for output of what has left the program's session, once the program has ended."""
+"""Between SIGTERM and SIGKILL; also how long output of processes outside the program's session is read after the
+program has ended."""
 KEPT = 60
-"""Of the last lines, to say why it ended."""
+"""How many of the last lines are kept to find the reason."""
 AT_ONCE = 4096
-"""Bytes that ranks may write to one pipe without mixing their lines: PIPE_BUF."""
+"""PIPE_BUF: how many bytes ranks may write to one pipe without mixing their lines."""
 STDIN, STDOUT = 0, 1
 
 
 class Lines:
-    """Labels each line. Progress bars end theirs with a carriage return; a last line without an end is given one."""
+    """Labels each line. Progress bars end lines with a carriage return; a last line without an end gets one."""
 
     def __init__(self, label: str) -> None:
         self._label, self._rest = label.encode(), b""
@@ -51,8 +52,7 @@ class Lines:
 
 
 def _write(data: bytes) -> None:
-    """A launcher that has died reads no more: what it would have printed is lost, and the program is told by other
-    means."""
+    """A launcher that has died reads no more. Its output is lost, and the program gets a signal."""
     import select
 
     while data:
@@ -65,7 +65,7 @@ def _write(data: bytes) -> None:
 
 
 class _Abandoned(Exception):
-    """Nobody reads what is left of the output."""
+    """Nobody reads the rest of the output."""
 
 
 class Program:
@@ -80,11 +80,11 @@ class Program:
         return [line.decode(errors="replace") for line in self._lines.last]
 
     def run(self, *, leashed: bool) -> int:
-        """Its exit code, as a shell has it."""
+        """The program's exit code, as a shell gives it."""
         wakeup = Wakeup()
         handle((signal.SIGTERM, signal.SIGINT), self._stop)
         handle((signal.SIGALRM,), self._time_is_up)
-        # For the program alone (signals.py). Slurm can be told to send them to every process of a job.
+        # For the program only (signals.py). Slurm can only send them to every process of a job.
         handle((signal.SIGUSR1, signal.SIGUSR2), signal.SIG_IGN)  # type: ignore[arg-type]
         output, write = os.pipe2(os.O_CLOEXEC)
         self._pid = _fork(self._command, self._environment, write)
@@ -114,7 +114,7 @@ class Program:
                 self._look()
 
     def _look(self) -> None:
-        """Whether it has ended. What it has left behind is ended, too: it is still the group's only name."""
+        """Whether the program has ended. Ends the processes that it left behind, while it still names their group."""
         assert self._pid
         if os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return
@@ -137,7 +137,8 @@ class Program:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        """To all that it has started. Just forked, it leads no group yet: its own number finds it then."""
+        """Signals everything that the program has started. Just after the fork it leads no group yet; then its own
+        number is used."""
         if self._pid:
             with suppress(ProcessLookupError):
                 try:
@@ -147,7 +148,7 @@ class Program:
 
 
 def _fork(command: list[str], environment: Mapping[str, str], output: int) -> int:
-    """Signals wait until the program has handlers of its own, or none: ours must not run in its place."""
+    """Blocks signals until the program has installed its handlers or none, because ours must not run in its place."""
     ours = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ours)
     pid = os.fork()
@@ -173,7 +174,7 @@ def _become(command: list[str], environment: dict[str, str], output: int, mask: 
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:
-        if error.errno == errno.ENOEXEC:  # a script without a first line that names its interpreter: as shells have it
+        if error.errno == errno.ENOEXEC:  # A script without an interpreter line: run it as shells do.
             import shutil
 
             script = shutil.which(command[0], path=environment.get("PATH")) or command[0]

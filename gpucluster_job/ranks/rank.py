@@ -1,4 +1,4 @@
-"""One rank, whatever the launcher: tells its program who it is, then is the one process that stays beside it.
+"""One rank, under any launcher: sets its program's environment, and remains as the one process beside it.
 
 usage: rank COMMAND..., or mpi-rank COMMAND...
 """
@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
 
 
 def run(identity: Identity, command: list[str], *, leashed: bool = False) -> int:
-    """`leashed`: the program is told to end when our input does, and that is no failure."""
+    """`leashed`: the program is ended when our input closes, and that is no failure."""
     try:
         environment = prepare(identity)
     except Refused as refusal:
@@ -40,12 +40,11 @@ def run(identity: Identity, command: list[str], *, leashed: bool = False) -> int
 
 
 def failed(identity: Identity, code: int, why: str, at: float = 0.0) -> int:
-    """Recorded, and said in the log for whoever reads along. A disk without room costs the record, not the exit
-    code."""
+    """Records the failure, and prints it to the log. If the disk is full, the record is lost but not the exit code."""
     try:
         record(Failure(at or time.time(), code, identity.label, identity.node, why))
     except OSError as error:
         why += f" (which could not be recorded: {error})"
     with suppress(OSError):
-        os.write(1, f"[{identity.label} {identity.node}] exited with {code}: {why}\n".encode(errors="replace"))
+        os.write(1, f"[{identity.label} {identity.node}] exited with code {code}: {why}\n".encode(errors="replace"))
     return code

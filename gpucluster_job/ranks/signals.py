@@ -1,4 +1,4 @@
-"""Gives a signal to the programs of this job's ranks on this node and, as Slurm does it, to nothing that those have
+"""Signals the programs of this job's ranks on this node and, as Slurm does, none of the processes that they have
 started.
 
 usage: signal USR1
@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
 
 
 def programs(package: str) -> Iterator[int]:
-    """What ranks' processes have started: each leads a session of its own."""
+    """The processes that ranks have started: each leads its own session."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):
             words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -34,7 +34,7 @@ def programs(package: str) -> Iterator[int]:
 
 
 def is_rank(words: list[str], package: str) -> bool:
-    """Servers and schedulers have nothing to do with it."""
+    """Servers and schedulers do not get the signal."""
     if len(words) < 5 or words[1:3] != ["-IS", package]:
         return False
     return words[3] in ("rank", "mpi-rank") or (words[3] == "role" and words[4] in ("worker", "chief"))

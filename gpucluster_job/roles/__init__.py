@@ -1,1 +1,1 @@
-"""Jobs whose processes have different roles: a Slurm step for each role, started and ended together."""
+"""Jobs whose processes have different roles: one Slurm step for each role, started and ended together."""

@@ -1,4 +1,4 @@
-"""Says which ports of this node are the job's, and keeps them until its input ends: `ports COUNT`."""
+"""Reserves ports of this node until its input closes, and prints them: `ports COUNT`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One process of a job whose processes have roles: `role worker|server|scheduler|chief leading|leashed COMMAND...`
+"""One process of a job with roles: `role worker|server|scheduler|chief leading|leashed COMMAND...`
 
-Tells it who it is. One that is leashed is ended when its input ends, and that is no failure.
+Sets the process's environment. A leashed process is ended when its input closes, and that is no failure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
     os.environ["GPUCLUSTER_ROLE"] = role
     is_chief = launcher == "tensorflow-mwms" and role == "chief"
     if launcher == "tensorflow-mwms" and role == "worker" and index == 0:
-        return 0  # the first worker is the chief, a step of its own
+        return 0  # the first worker is the chief, which has its own step
     try:
         identity = worker(index) if role == "worker" or is_chief else other(role, index)
         FRAMEWORKS[launcher.partition("-")[0]](role, index)
@@ -36,7 +36,7 @@ def worker(index: int) -> Identity:
 
 
 def share_gpus(local_rank: int, share: int) -> None:
-    """Ranks that share a node share out its GPUs: frameworks take all that they see."""
+    """Ranks on a node share its GPUs, because frameworks take all GPUs that they see."""
     told = os.environ
     if int(told["RANKS_PER_NODE"]) > 1 and share:
         usual = ",".join(map(str, range(int(told["GPUS_PER_NODE"]))))
@@ -45,8 +45,7 @@ def share_gpus(local_rank: int, share: int) -> None:
 
 
 def other(role: str, index: int) -> Identity:
-    """Beside a worker, nothing else must hold GPU memory. Server nodes without GPUs have an environment of their
-    own."""
+    """Processes beside a worker must not use GPU memory. Server nodes without GPUs have their own environment."""
     told, label = os.environ, role
     if role == "server":
         label = f"server-{index}"
@@ -64,7 +63,7 @@ def tell_mxnet(role: str, index: int) -> None:
     except NetworkError as error:
         raise Refused(str(error)) from None
     os.environ["DMLC_ROLE"] = role
-    os.environ.pop("PORT", None)  # ps-lite would listen there, every process of the job
+    os.environ.pop("PORT", None)  # every process of the job would make ps-lite listen there
 
 
 def tell_tensorflow(role: str, index: int) -> None:

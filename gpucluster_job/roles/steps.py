@@ -1,10 +1,10 @@
-"""For jobs whose processes have different roles, each role a Slurm step: started here, on the job's first node.
+"""Starts one Slurm step for each role, on the job's first node.
 
 usage: roles GRACE_S (leashed|leading STEP... ;)... -- COMMAND..., where a step's {COMMAND} stands for the command
 
-Servers never end by themselves, and a lost process leaves the others waiting for ever. So the job ends with its leading
-step, or with the first step that fails. All other steps read from one pipe, the leash, and end when it is let go: by
-us, or by the kernel if we are killed.
+Servers never exit on their own, and a lost process makes the others wait for ever. So the job ends with its leading
+step, or with the first step that fails. All other steps read from one pipe, the leash, and end when it closes: we close
+it, or the kernel does if we are killed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gpucluster_job.wakeup import Wakeup, handle
 
 END_OF_STEP = ";"
 LET_GO_S = 9.0
-"""How long steps have to end once the leash is let go: programs have 5 s of it."""
+"""How long steps have to end after the leash closes; their programs have 5 s of it."""
 Step = Tuple[bool, List[str]]
-"""Whether it leads, and its words."""
+"""Whether the step leads, and its words."""
 
 
 def main(words: list[str]) -> int:
@@ -63,7 +63,7 @@ class Roles:
         handle((signal.SIGTERM, signal.SIGINT), self._stop)
 
     def start(self, step: list[str], *, leads: bool) -> None:
-        """`leads`: the job ends with it."""
+        """`leads`: the job ends with this step."""
         self._steps.append(subprocess.Popen(step, stdin=subprocess.DEVNULL if leads else self._leashed))
         if leads:
             self._leader = self._steps[-1]
@@ -71,15 +71,13 @@ class Roles:
                 self._leader.terminate()
 
     def hold_ports(self, count: int, nodes: int, *options: str) -> subprocess.Popen[bytes]:
-        """A step that reserves ports on each node for as long as the job lasts, and says which: one line for each
-        node."""
+        """Starts a step that reserves ports on each node until the job ends, and prints one line for each node."""
         step = ["srun", "--overlap", "--overcommit", "--cpu-bind=none", *options]
         step += [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", *ourselves.words("ports", str(count))]
         return subprocess.Popen(step, stdin=self._leashed, stdout=subprocess.PIPE)
 
     def supervise(self, grace_s: float) -> int:
-        """The leading step's exit code, or that of the step that failed. What is left then has `grace_s` to end by
-        itself."""
+        """The exit code of the leading step, or of the step that failed. The other steps have `grace_s` to exit."""
         code: int | None = None
         while code is None:
             code = self._ended()

@@ -1,4 +1,4 @@
-"""Where each TensorFlow process listens. Every process must know it of every other before the first one starts."""
+"""Where each TensorFlow process listens. Every process must know all addresses before the first process starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NoPorts(RuntimeError):
 
 
 class Endpoints:
-    """Those that are free yet, by node."""
+    """The ports that are still free, by node."""
 
     def __init__(self) -> None:
         self._free: dict[str, list[str]] = {}
@@ -33,12 +33,12 @@ class Endpoints:
         self._free[node] = [f"{address}:{port}" for port in ports]
 
     def take(self, nodes: Iterable[str]) -> list[str]:
-        """One for each. A node that is given twice gives two."""
+        """One address for each node in the list; a node that is listed twice gets two."""
         return [self._free[node].pop(0) for node in nodes]
 
 
 def describe(roles: Roles) -> str:
-    """TensorFlow's description of the job, as JSON. Raises NoPorts."""
+    """TensorFlow's description of the job (TF_CONFIG), as JSON. Raises NoPorts."""
     told = os.environ
     nodes, ranks = told["GPUCLUSTER_NODES"].split(), int(told["RANKS_PER_NODE"])
     servers, server_nodes = int(told["NUM_SERVERS"]), int(told["NUM_SERVER_NODES"])
@@ -57,7 +57,7 @@ def describe(roles: Roles) -> str:
 
 
 def listen(endpoints: Endpoints, step: subprocess.Popen[bytes], nodes: Sequence[str]) -> None:
-    """Until each of the nodes has said its ports. Raises NoPorts."""
+    """Waits until each node has printed its ports. Raises NoPorts."""
     assert step.stdout
     said, until = b"", time.monotonic() + RESERVED_S
     with selectors.DefaultSelector() as waiting:
@@ -67,7 +67,7 @@ def listen(endpoints: Endpoints, step: subprocess.Popen[bytes], nodes: Sequence[
             if waiting.select(max(0.0, until - time.monotonic())):
                 data = os.read(step.stdout.fileno(), 4096)
             if not data:
-                raise NoPorts(f"no ports to listen on were reserved on the nodes {' '.join(nodes)}")
+                raise NoPorts(f"no ports were reserved on the nodes {' '.join(nodes)}")
             said += data
     for line in said.decode().splitlines():
         endpoints.add(line)

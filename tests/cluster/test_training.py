@@ -168,7 +168,7 @@ def test_a_failing_rank_ends_the_job_and_is_named(
     started, ended = (datetime.fromisoformat(job.result[key]) for key in ("started_at", "ended_at"))
     assert (ended - started).total_seconds() <= 30
     assert (job.result["exit_code"], job.result["failed_rank"], job.result["failed_node"]) == (1, 1, "train-1")
-    assert "rank 1 on train-1 exited with 1: ValueError: bad seed" in job.told
+    assert "rank 1 on train-1 exited with code 1: ValueError: bad seed" in job.told
     assert "Traceback" not in job.told
     for node in ("train-1", "train-2"):
         wait_for("no process left", lambda node=node: not processes(cluster, node, "[t]ime.sleep.300"), 15)

@@ -33,7 +33,7 @@ def lose_rank_1(bed: Bed, ranks: int, *options: str) -> None:
     killed_at = datetime.fromisoformat(bed.ssh("ssh", node, kill).strip())
     done = bed.gpucluster("logs", "-f", job_id)
     assert done.returncode == 4, done.stderr
-    assert f"rank 1 on {node} exited with 137: killed by SIGKILL, last line: last words of 1" in done.stderr
+    assert f"rank 1 on {node} exited with code 137: killed by SIGKILL, last line: last words of 1" in done.stderr
     ended_at = bed.ssh("grep", "-oP", '"ended_at": "\\K[^"]+', f"{folder}/result.json").strip()
     assert (datetime.fromisoformat(ended_at) - killed_at).total_seconds() <= LONGEST_END_S
     nodes = bed.ssh("sacct", "-n", "-X", "-P", "-o", "NodeList", "-j", job_id)

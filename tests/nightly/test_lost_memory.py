@@ -28,7 +28,7 @@ def test_a_lost_server_is_announced_and_the_job_runs_again_with_a_new_one(storag
     wait_for("both ranks", lambda: log(storage, folder).count("] waiting") == 2, 120)
     storage.ssh("ssh", "train-2", "sudo", "systemctl", "kill", "--signal=KILL", "beegfs-storage")
     said = wait_for("the announcement", lambda: "[ram] lost: " in log(storage, folder) and log(storage, folder), 90)
-    assert "[ram] lost: train-2 and its part of /ram; what was in /ram alone is gone" in said
+    assert "[ram] lost: train-2 and its part of /ram; data only in /ram is lost" in said
     # Slurm keeps a job that is requeued waiting for two minutes.
     state = f"squeue -h -j {job_id} -o %T"
     wait_for("the requeue", lambda: storage.ssh(*state.split()).strip() == "PENDING", 60)
@@ -36,6 +36,6 @@ def test_a_lost_server_is_announced_and_the_job_runs_again_with_a_new_one(storag
     wait_for("the second run", lambda: log(storage, folder).count("] anew with 8 files") == 2, 120)
     second = log(storage, folder)
     assert "[ram] warning: nothing is written back: train-2 and its part of /ram are lost" in second
-    assert "[ram] run 2 of this job: what the last one had in /ram alone is gone; it is made anew" in second
+    assert "[ram] run 2 of this job: data that the last run had only in /ram is lost; creating it again" in second
     assert exported(storage, "mine") is None
     wait_for("the end of the epilogs", lambda: held(storage) == "", 60)

@@ -126,7 +126,7 @@ def test_without_a_place_to_export_to_the_job_says_what_becomes_of_it(
     job = Job(tmp_path)
     code, _, log, _ = job.run()
     assert code == 0
-    assert "[ram] /ram ends with the job, and what is in it: the cluster file names no place to export to" in log
+    assert "[ram] /ram and its contents are deleted with the job: cluster.yaml sets no export" in log
     assert not any(call.endswith(" export") for call in job.calls())
 
 
@@ -134,14 +134,14 @@ def test_a_job_that_runs_again_says_that_the_first_ones_memory_is_gone(tmp_path:
     job = Job(tmp_path)
     code, _, log, _ = job.run(SLURM_RESTART_COUNT="1")
     assert code == 0
-    assert "[ram] run 2 of this job: what the last one had in /ram alone is gone; it is made anew" in log
+    assert "[ram] run 2 of this job: data that the last run had only in /ram is lost; creating it again" in log
 
 
 def test_a_lost_part_is_the_reason_of_a_job_that_is_stopped_for_it(tmp_path: Path) -> None:
     job = Job(tmp_path, command=("sleep", "60"))
     job.when("watch", 'sleep 0.5; echo train-2 >"$3/ram/lost"; kill -TERM "$4"')
     code, result, _, _ = job.run()
-    assert (code, result["reason"]) == (143, "lost train-2 and its part of /ram; what was there alone is gone")
+    assert (code, result["reason"]) == (143, "lost train-2 and its part of /ram; data only there is lost")
     assert not any(call.endswith(" export") for call in job.calls())
 
 

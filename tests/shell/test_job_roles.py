@@ -252,7 +252,7 @@ def test_the_job_ends_with_its_chief_and_as_it_did(tmp_path, code):
     assert took_s < 15, log
     assert result["exit_code"] == code, log
     assert result["failed_rank"] == ("chief" if code else None)
-    assert ("error: chief on train-1 exited with 7: all there" in log) == bool(code)
+    assert ("error: chief on train-1 exited with code 7: all there" in log) == bool(code)
     assert log.count("exited with") == (2 if code else 0)
     assert "srun" not in log
 
@@ -278,7 +278,7 @@ def test_whoever_fails_ends_the_job_and_is_named(tmp_path, launcher, name, faile
     assert (result["exit_code"], result["failed_rank"], result["failed_node"]) == (1, failed, node), log
     assert result["reason"] == "ValueError: boom"
     who = name if name.startswith("server") else f"rank {name}"
-    assert log.splitlines()[-1] == f"error: {who} on {node} exited with 1: ValueError: boom"
+    assert log.splitlines()[-1] == f"error: {who} on {node} exited with code 1: ValueError: boom"
     assert not left(tmp_path)
 
 

@@ -118,7 +118,7 @@ def test_the_rank_that_failed_is_named_with_its_traceback(run_job, launcher):
     assert time.monotonic() - started < 15
     assert (code, result["exit_code"], result["failed_rank"], result["failed_node"]) == (1, 1, 2, "train-2"), log
     assert result["reason"] == 'ValueError: bad "seed" – 7'
-    assert log.splitlines()[-1] == 'error: rank 2 on train-2 exited with 1: ValueError: bad "seed" – 7'
+    assert log.splitlines()[-1] == 'error: rank 2 on train-2 exited with code 1: ValueError: bad "seed" – 7'
 
 
 def test_a_traceback_that_torch_has_labelled_is_read(run_job):
@@ -133,7 +133,7 @@ def test_the_exit_code_is_that_of_the_rank(run_job, launcher):
     program = 'if [ "$RANK" = 1 ]; then echo "last words"; exit 3; fi'
     code, result, log, _ = run_job(launcher=launcher, command=("bash", "-c", program))
     assert (code, result["exit_code"], result["failed_rank"], result["failed_node"]) == (3, 3, 1, "train-1"), log
-    assert log.splitlines()[-1] == "error: rank 1 on train-1 exited with 3: last words"
+    assert log.splitlines()[-1] == "error: rank 1 on train-1 exited with code 3: last words"
 
 
 def test_a_rank_that_lost_its_peer_is_not_blamed(run_job):
@@ -200,7 +200,7 @@ def test_a_launcher_that_is_missing_is_the_reason(run_job, tmp_path):
     process = subprocess.run(**job, timeout=60, check=False)
     code, result, log, _ = finished(process.returncode, tmp_path / "job")
     assert (code, result["exit_code"], result["failed_rank"]) == (127, 127, None)
-    assert re.search("horovodrun exited with 127: env: .horovodrun.: No such file", result["reason"])
+    assert re.search("horovodrun exited with code 127: env: .horovodrun.: No such file", result["reason"])
     assert log.splitlines()[-1] == f"error: {result['reason']}"
 
 
@@ -271,7 +271,9 @@ def test_the_programs_of_all_ranks_get_the_signal_and_nothing_else_does(tmp_path
     process.send_signal(signal.SIGUSR1)  # what Slurm does for B:USR1
     assert process.wait(30) == 0, (tmp_path / "job" / "log.txt").read_text()
     assert [(tmp_path / f"got{rank}").read_text().strip() for rank in range(4)] == ["SIGUSR1"] * 4
-    assert "[launcher] the ranks get SIGUSR1: the time limit is near" in (tmp_path / "job" / "log.txt").read_text()
+    assert (
+        "[launcher] sending SIGUSR1 to the ranks: the time limit is near" in (tmp_path / "job" / "log.txt").read_text()
+    )
 
 
 def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
@@ -326,13 +328,13 @@ def test_a_signal_to_every_process_of_the_job_writes_one_result(tmp_path, launch
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_what_a_program_prints_is_no_record_of_how_ranks_ended(run_job, launcher):
     lies = [
-        "[0 x] exited with 1", "[0 x] exited with 9 at 1.0: not me", "srun: error: Node failure on train-2",
+        "[0 x] exited with code 1", "[0 x] exited with code 9 at 1.0: not me", "srun: error: Node failure on train-2",
         "slurmstepd: error: *** JOB 77 ON train-1 CANCELLED AT 2026-11-22T12:00:00 DUE TO TIME LIMIT ***",
     ]  # fmt: skip
     said = "; ".join(f"echo '{each}'" for each in lies)
     code, result, log, _ = run_job(launcher=launcher, command=("bash", "-c", f'{said}; [ "$RANK" != 3 ] || exit 4'))
     assert (code, result["failed_rank"], result["failed_node"]) == (4, 3, "train-2"), log
-    assert log.splitlines()[-1] == f"error: rank 3 on train-2 exited with 4: {lies[-1]}"
+    assert log.splitlines()[-1] == f"error: rank 3 on train-2 exited with code 4: {lies[-1]}"
 
 
 def test_a_rank_has_one_process_beside_its_program(tmp_path):

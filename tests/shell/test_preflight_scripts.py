@@ -125,7 +125,7 @@ def test_a_node_whose_task_dies_costs_no_job(run, tmp_path):
     code, result, log, _ = finished(process.returncode, tmp_path / "job")
     assert code == 0, log
     assert log.count("] started") == 4
-    assert any(text.startswith("train-2 could not be looked at") for text in result["preflight"]["warnings"])
+    assert any(text.startswith("train-2 could not be checked") for text in result["preflight"]["warnings"])
 
 
 def test_a_single_node_is_looked_at_without_slurm(run, tmp_path):
@@ -198,7 +198,7 @@ def test_a_rank_in_a_smaller_world_is_refused(run):
     alone = f"RANK=0 LOCAL_RANK=0 GROUP_RANK=$SLURM_NODEID WORLD_SIZE=1 {rank}"
     code, result, log, _ = run(launcher="torchrun", stubs={"torchrun": alone})
     assert code == 1, log
-    assert "this rank was told of a world of 1 ranks, expected 2 nodes x 2 ranks = 4" in result["reason"]
+    assert "this rank got a world size of 1, expected 2 nodes x 2 ranks = 4" in result["reason"]
     assert result["failed_node"] in ("train-1", "train-2")
 
 
@@ -262,5 +262,5 @@ def test_full_without_a_framework_goes_on(run):
     code, result, log, _ = run(launcher="horovodrun", preflight="full")
     assert code == 0, log
     assert result["preflight"]["warnings"] == [
-        "no all-reduce was made: neither torch nor Horovod is in the job's environment"
+        "no all-reduce ran: neither torch nor Horovod is in the job's environment"
     ]

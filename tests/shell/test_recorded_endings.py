@@ -68,7 +68,7 @@ def test_a_launchers_own_end_where_no_rank_says_why(tmp_path, case):
     (tmp_path / "stubs" / launcher).write_text(f"#!/usr/bin/env bash\ncat {tmp_path}/said\nexit 1\n")
     process = subprocess.run(**job, timeout=60, check=False)
     _, result, log, _ = finished(process.returncode, tmp_path / "job")
-    assert result["reason"] == f"{launcher} exited with 1: {reason}", log
+    assert result["reason"] == f"{launcher} exited with code 1: {reason}", log
 
 
 STEPD = record("slurm/srun-and-slurmstepd-errors.txt")
@@ -86,8 +86,8 @@ FORMATS = [line for line in STEPD.splitlines() if line.startswith("*** %s") and 
          "stopped at its time limit"),
         *zip(
             [f"slurmstepd: error: {line % ('JOB 77', 'train-1', '2026-11-22T12:00:00')}" for line in FORMATS],
-            ["stopped at its time limit", "preempted: a job that goes before it needs its nodes", "lost a node",
-             "put back into the queue"],
+            ["stopped at its time limit", "preempted: a job with a higher priority needs its nodes", "lost a node",
+             "requeued"],
             strict=True,
         ),
     ],

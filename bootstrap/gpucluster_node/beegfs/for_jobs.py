@@ -163,7 +163,7 @@ def serves(node: str) -> bool:
 def watch(job_id: str, folder: str, pid: str, *nodes: str) -> None:
     lost, mount = _first_lost(nodes), settings()["mount"]
     Path(folder, "ram", LOST).write_text(f"{lost}\n")
-    print(f"[ram] lost: {lost} and its part of {mount}; what was in {mount} alone is gone", flush=True)
+    print(f"[ram] lost: {lost} and its part of {mount}; data only in {mount} is lost", flush=True)
     requeued = subprocess.run(["scontrol", "requeue", job_id], capture_output=True, text=True)
     if requeued.returncode:
         print(f"[ram] the job is not requeued but ended: {requeued.stderr.strip()}", flush=True)

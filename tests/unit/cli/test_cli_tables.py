@@ -20,7 +20,7 @@ RESULT = {"exit_code": 1, "failed_rank": 3, "failed_node": "train-1", "reason": 
 
 def test_a_failed_job_says_why_while_slurm_still_knows_it() -> None:
     (entry,) = jobs.merged(slurm.parse_jobs(FAILED), [Past("2", "/jobs/raise-1-2-3", RESULT)])
-    assert entry["reason"] == "rank 3 on train-1 exited with 1: RuntimeError: bad gradient"
+    assert entry["reason"] == "rank 3 on train-1 exited with code 1: RuntimeError: bad gradient"
     assert entry["elapsed"] == "0:04"
 
 

@@ -148,7 +148,7 @@ def test_an_efa_interface_counts_once(name: str, count: int) -> None:
 def test_gpus_as_nvidia_smi_lists_them() -> None:
     assert probe.gpus((0, "0, 0\n1, 3\n")) == {"gpus": 2, "gpus_with_memory_errors": ["1"]}
     assert probe.gpus((6, "No devices were found\n"))["gpus"] == 0
-    with pytest.raises(RuntimeError, match="exited with 9"):
+    with pytest.raises(RuntimeError, match="exited with code 9"):
         probe.gpus((9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"))
 
 

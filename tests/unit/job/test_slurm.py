@@ -189,11 +189,11 @@ def test_how_far_its_data_is():
 def test_why_it_failed():
     ending = Ending("FAILED", {"exit_code": 3, "failed_rank": 1, "failed_node": "train-2", "reason": "ValueError: x"})
     assert list(why.ended("7", ending, ["[1 train-2] x"])) == [
-        "job 7 failed: rank 1 on train-2 exited with 3: ValueError: x",
+        "job 7 failed: rank 1 on train-2 exited with code 3: ValueError: x",
         "the end of its log:",
         "  [1 train-2] x",
     ]
     lost = Ending("FAILED", {"exit_code": 1, "failed_rank": "server-0", "failed_node": "ps-1", "reason": "MemoryError"})
-    assert lost.sentence("7") == "job 7 failed: server-0 on ps-1 exited with 1: MemoryError"
+    assert lost.sentence("7") == "job 7 failed: server-0 on ps-1 exited with code 1: MemoryError"
     assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit"]
     assert list(why.ended("7", Ending("COMPLETED", {"exit_code": 0}), ["x"])) == ["job 7 ended well"]

@@ -246,7 +246,7 @@ def test_a_job_that_slurm_has_forgotten_is_known_by_its_result(cluster, workdir)
     assert jobs.find(remote, "42") is None
     assert not jobs.ending(remote, "42").failed
     write_result(cluster, exit_code=3, failed_rank=1, failed_node="train-2", reason="boom")
-    with pytest.raises(JobFailedError, match="job 42 failed: rank 1 on train-2 exited with 3: boom"):
+    with pytest.raises(JobFailedError, match="job 42 failed: rank 1 on train-2 exited with code 3: boom"):
         jobs.ending(remote, "42").check("42")
     assert [(past.job_id, past.folder) for past in jobs.past(remote)] == [("42", str(cluster / "jobs" / "digits-1"))]
     assert jobs.latest(remote) == "42"
