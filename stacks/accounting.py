@@ -1,4 +1,4 @@
-"""Where Slurm's accounting database is: on the head node, on RDS, or nowhere."""
+"""Slurm's accounting database: on the head node, on RDS, or none."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from stacks.context import Context
 from stacks.encryption import key_arn
 
 ENGINE_VERSION = "10.11"
-"""As Ubuntu 24.04 has it, whose Slurm is tested with it."""
+"""The version of Ubuntu 24.04, which its Slurm is tested with."""
 INSTANCE_CLASS = "db.t4g.small"
 STORAGE_GIB, MAX_STORAGE_GIB = 20, 200
 PORT = 3306
 USER = "slurm"
 MAX_BACKUP_DAYS = 35
 PASSWORD_LENGTH = 40
-"""MariaDB on RDS takes 41 characters."""
+"""The longest password of MariaDB on RDS."""
 CA_BUNDLE = "https://truststore.pki.rds.amazonaws.com/{region}/{region}-bundle.pem"
 
 _PARAMETERS = {
     "require_secure_transport": "1",
-    # What slurmdbd asks for, or warns of.
+    # Settings that slurmdbd requires, or warns about.
     "innodb_lock_wait_timeout": "900",
     "max_allowed_packet": "67108864",
 }
 
 
 class Accounting(Construct):
-    """On the head node nothing of AWS's is needed. On RDS: an encrypted instance that only the head reaches, and its
-    password, which stands in no template and no bundle."""
+    """A database on the head node needs nothing of AWS. On RDS it is an encrypted instance that only the head node
+    reaches. Its password is in no template and no bundle."""
 
     def __init__(self, scope: Construct, id_: str, *, context: Context) -> None:
         super().__init__(scope, id_)
@@ -87,7 +87,7 @@ class Accounting(Construct):
             storage_encrypted=True,
             kms_key_id=key_arn(self.context.key),
             master_username=USER,
-            # A dynamic reference: CloudFormation asks Secrets Manager when it makes the instance.
+            # A dynamic reference: CloudFormation asks Secrets Manager when it creates the instance.
             master_user_password=secret.secret_value_from_json("password").unsafe_unwrap(),
             port=str(PORT),
             publicly_accessible=False,
@@ -100,15 +100,15 @@ class Accounting(Construct):
             copy_tags_to_snapshot=True,
             deletion_protection=head.termination_protection,
         )
-        # Retained, it would hold the subnets and the VPC: to keep it is to keep a snapshot.
+        # A retained instance would keep the subnets and the VPC; so `retain` takes a snapshot instead.
         keep, drop = cdk.CfnDeletionPolicy.SNAPSHOT, cdk.CfnDeletionPolicy.DELETE
         database.cfn_options.deletion_policy = drop if head.on_delete == "delete" else keep
         database.cfn_options.update_replace_policy = keep
         return database
 
     def _subnet_group(self) -> rds.CfnDBSubnetGroup:
-        """RDS wants two zones, wherever the instance is. Two of the smallest subnets, which lead nowhere; of a VPC that
-        exists nobody knows what is free there, and a validator refuses it."""
+        """RDS requires subnets in two zones, wherever the instance is. These two are the smallest possible and have no
+        routes. In an existing VPC nobody knows which addresses are free, so a validator refuses RDS there."""
         network = self.context.network
         zones = [network.availability_zone, self._other_zone(network.availability_zone)]
         subnets = [
@@ -153,7 +153,7 @@ class Accounting(Construct):
 
 
 def database_subnets(vpc_cidr: str) -> list[IPv4Network]:
-    """The last two blocks of sixteen addresses in the lower half of the VPC: nodes are in the upper one, and the public
-    subnet is at the start. A VPC of 128 addresses is the smallest that has room for them."""
+    """The last two blocks of 16 addresses in the lower half of the VPC: nodes are in the upper half, and the public
+    subnet is at the start. A VPC needs at least 128 addresses for them."""
     lower = next(IPv4Network(vpc_cidr).subnets())
     return list(lower.subnets(new_prefix=28))[-2:]

@@ -1,7 +1,7 @@
-"""What cdk-nag's AwsSolutions rules find in our stacks and why it stays: one row for each finding on each resource.
+"""Findings of cdk-nag's AwsSolutions rules in our stacks that stay, and why: one row for each finding on each resource.
 
-A user who adds the rules to the app sees these acknowledged, and nothing else:
-`cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))`. A test holds the rows to what the rules find.
+A user who adds the rules to the app sees only acknowledged findings:
+`cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))`. A test compares the rows with the findings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stacks.storage import fsx_jobs
 
 class Row(NamedTuple):
     path: str
-    """Of the resource's construct, in the stack."""
+    """The path of the resource's construct in the stack."""
     finding: str
     """The rule, and in brackets what it applies to. {name}, {region} and {account} are the stack's."""
     reason: str
@@ -38,21 +38,21 @@ PARAMETERS = "IAM5[Resource::arn:<AWS::Partition>:ssm:{region}:{account}:paramet
 LOG = "IAM5[Resource::arn:<AWS::Partition>:logs:{{region}}:{{account}}:log-group:/gpucluster/{{name}}/{log}:*]"
 EC2 = "IAM5[Resource::arn:<AWS::Partition>:ec2:{{region}}:{{account}}:{kind}/*]"
 
-WHICH_BUNDLE = "a bundle is named after its hash; the prefix is this cluster's alone"
-WHICH_PARAMETER = "partitions come and go; the path is this cluster's alone"
-WHICH_STREAM = "each instance writes a stream of its own in this one group"
+WHICH_BUNDLE = "a bundle is named after its hash; the prefix belongs to this cluster only"
+WHICH_PARAMETER = "partitions are added and removed; the path belongs to this cluster only"
+WHICH_STREAM = "each instance writes its own stream in this one group"
 FSX = "IAM5[Resource::arn:<AWS::Partition>:fsx:{{region}}:{{account}}:{kind}/*]"
 LINK_ROLES = "IAM5[Resource::arn:<AWS::Partition>:iam::{{account}}:role/{roles}]"
-OURS_BY_TAG = "ids are of EC2's making; a condition holds this to what has the cluster's tag"
-MADE_BY_LAUNCH = "made by RunInstances, which a condition holds to the cluster's own launch templates"
-NO_ROTATION = "nodes that run have it in memory: another one would cut them off. It changes with the cluster"
+OURS_BY_TAG = "EC2 assigns the ids; a condition allows only resources with the cluster's tag"
+MADE_BY_LAUNCH = "RunInstances creates it; a condition allows only the cluster's own launch templates"
+NO_ROTATION = "running nodes keep it in memory, and a new one would cut them off; it changes with the cluster"
 
 ROWS = (
-    Row(COMPUTE, ANY, "DescribeTags and PutMetricData: AWS has no scope for them but the namespace, which is given"),
+    Row(COMPUTE, ANY, "DescribeTags and PutMetricData: AWS has no scope for them except the namespace, which is set"),
     Row(COMPUTE, BUNDLES, WHICH_BUNDLE),
     Row(COMPUTE, PARAMETERS, WHICH_PARAMETER),
     Row(COMPUTE, EC2.format(kind="instance"), OURS_BY_TAG),
-    Row(HEAD, ANY, "ec2:Describe… and PutMetricData: AWS has no scope for them but the namespace, which is given"),
+    Row(HEAD, ANY, "ec2:Describe… and PutMetricData: AWS has no scope for them except the namespace, which is set"),
     Row(HEAD, BUNDLES, WHICH_BUNDLE),
     Row(HEAD, PARAMETERS, WHICH_PARAMETER),
     Row(HEAD, EC2.format(kind="instance"), OURS_BY_TAG),
@@ -64,29 +64,29 @@ ROWS = (
     Row(
         SNAPSHOTS,
         "IAM5[Resource::arn:<AWS::Partition>:ec2:{region}::snapshot/*]",
-        "snapshots have ids of EC2's making; DLM deletes those that it made",
+        "EC2 assigns the snapshots' ids; DLM deletes only snapshots that it created",
     ),
     Row("MungeKey/Resource", "SMG4", NO_ROTATION),
-    Row(INSTANCE, "EC26", "the rule cannot read the mapping: its one volume, the root, is encrypted"),
-    Row(INSTANCE, "EC28", "the CloudWatch agent measures each minute already, what EC2 sees and more"),
-    Row("Accounting/Password/Resource", "SMG4", "slurmdbd reads it at boot alone: another one would cut it off"),
-    Row("Accounting/Database", "RDS3", "accounts may be late for some minutes; a second instance costs as much again"),
+    Row(INSTANCE, "EC26", "the rule cannot read the mapping; its only volume, the root volume, is encrypted"),
+    Row(INSTANCE, "EC28", "the CloudWatch agent already measures each minute what EC2 sees, and more"),
+    Row("Accounting/Password/Resource", "SMG4", "slurmdbd reads it only at boot; another one would cut it off"),
+    Row("Accounting/Database", "RDS3", "accounting may stop for some minutes; a second instance doubles the cost"),
     Row("Accounting/Database", "RDS11", "only the head node reaches the port, whatever its number"),
-    Row("WayIn/Balancer", "ELB2", "a network load balancer logs TLS only, and SSH is none; the rule cannot read it"),
+    Row("WayIn/Balancer", "ELB2", "a network load balancer logs only TLS, which SSH is not; the rule cannot see this"),
 )
 
 BUILDER_ROLE = "Role/DefaultPolicy/Resource"
 BUILDER_ROWS = (
     Row(BUILDER_ROLE, BUNDLES, WHICH_BUNDLE),
-    Row(BUILDER_ROLE, PARAMETERS, "the path is that of this stack alone"),
-    Row("Vpc/Resource", "VPC7", "one instance is in it, which nobody can reach, and it goes within the hour"),
-    Row("Instance/Resource", "EC28", "it installs, is stopped and deleted: nobody looks at its measurements"),
-    Row("Instance/Resource", "EC29", "it is there to be deleted, as soon as its image is made"),
+    Row(BUILDER_ROLE, PARAMETERS, "the path belongs to this stack only"),
+    Row("Vpc/Resource", "VPC7", "it contains one instance, which nobody can reach and which lives for an hour at most"),
+    Row("Instance/Resource", "EC28", "it installs software, is stopped and deleted; nobody reads its metrics"),
+    Row("Instance/Resource", "EC29", "it is deleted as soon as its image exists"),
 )
 
 
 def rows(config: ClusterConfig) -> Iterator[Row]:
-    """Those above, and what follows from the cluster file."""
+    """The rows above, and those that depend on the cluster file."""
     yield from ROWS
     for log in watching.shippable("compute"):
         yield Row(COMPUTE, LOG.format(log=log), WHICH_STREAM)
@@ -99,10 +99,10 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
     for partition in config.partitions:
         if partition.reservation_id:
             shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:capacity-reservation/{partition.reservation_id}"
-            yield Row(HEAD, f"IAM5[Resource::{shared}]", "a reservation that is shared is in its owner's account")
+            yield Row(HEAD, f"IAM5[Resource::{shared}]", "a shared reservation is in its owner's account")
     if config.network.subnet_id:
         shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:subnet/{config.network.subnet_id}"
-        yield Row(HEAD, f"IAM5[Resource::{shared}]", "a subnet that is shared is in its owner's account")
+        yield Row(HEAD, f"IAM5[Resource::{shared}]", "a shared subnet is in its owner's account")
     for system in config.lustre_with_jobs:
         yield from _of_file_system(f"Storage/{construct_ids.of_mount(system.mount)}/HeadPolicy/Resource", config)
     if config.ram:
@@ -115,27 +115,27 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         prefix = str(S3Uri.of(access.uri)).removeprefix(S3)
         finding = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
         yield Row(
-            "Storage/Jobs/Role/DefaultPolicy/Resource", finding, "the cluster file gives jobs all below the prefix"
+            "Storage/Jobs/Role/DefaultPolicy/Resource", finding, "the cluster file gives jobs all keys with the prefix"
         )
 
 
 def _of_file_system(path: str, config: ClusterConfig) -> Iterator[Row]:
-    """That the head node makes for jobs."""
+    """File systems that the head node creates for jobs."""
     yield Row(path, ANY, "fsx:Describe…: AWS has no scope for these calls")
-    yield Row(path, FSX.format(kind="file-system"), "ids are of FSx's making; conditions hold this to tags of this one")
-    yield Row(path, FSX.format(kind="association"), "ids are of FSx's making; conditions hold this to tags of this one")
-    yield Row(path, LINK_ROLES.format(roles=fsx_jobs.LINK_ROLES), "FSx makes such a role of its own for each")
+    yield Row(path, FSX.format(kind="file-system"), "FSx assigns ids; conditions allow only this file system's tags")
+    yield Row(path, FSX.format(kind="association"), "FSx assigns ids; conditions allow only this file system's tags")
+    yield Row(path, LINK_ROLES.format(roles=fsx_jobs.LINK_ROLES), "FSx creates such a role for each file system")
     if config.network.vpc_id:
         shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:vpc/{config.network.vpc_id}"
-        yield Row(path, f"IAM5[Resource::{shared}]", "a subnet that is shared is in a VPC of its owner's account")
+        yield Row(path, f"IAM5[Resource::{shared}]", "a shared subnet is in a VPC of its owner's account")
 
 
 def acknowledge(stack: cdk.Stack, name: str, those: Iterable[Row]) -> None:
-    """`name`: the cluster's, or whatever the stack is called."""
+    """`name`: the cluster's, or the stack's."""
     values = {"name": name, "region": stack.region, "account": stack.account}
     for row in those:
         construct = _find(stack, row.path)
-        if construct:  # a cluster may do without it
+        if construct:  # resources that not every cluster has
             finding = cdk.Acknowledgment(id=f"AwsSolutions-{row.finding.format_map(values)}", reason=row.reason)
             cdk.Validations.of(construct).acknowledge(finding)
 

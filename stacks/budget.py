@@ -1,8 +1,8 @@
-"""The month's money: an AWS budget, who is told, and what stops when it is spent.
+"""The monthly budget: whom AWS notifies, and what it stops when the budget is spent.
 
-The budget counts what carries the tag `gpucluster:cluster`. AWS counts by a tag only once the payer's account has
-activated it as a cost allocation tag, in the billing console, and that only from then on. Costs reach AWS Budgets up
-to a day late: an action at the limit is a late brake, no fuse.
+The budget counts costs with the tag `gpucluster:cluster`. AWS counts by a tag only from the day on which the payer's
+account has activated it as a cost allocation tag in the billing console. Costs reach AWS Budgets up to a day late, so
+an action at the limit may come a day late too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stacks.roles import allow
 
 TAG = "gpucluster:cluster"
 TOLD_OF = (("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
-"""Kind and per cent of the limit."""
+"""The kind of notification and its per cent of the limit."""
 
 CfnBudget = budgets.CfnBudget
 CfnAction = budgets.CfnBudgetsAction
@@ -30,7 +30,7 @@ class Budget(Construct):
     def __init__(self, scope: Construct, id_: str, *, context: Context, budget: models.Budget) -> None:
         super().__init__(scope, id_)
         config = context.config
-        # Whom it tells cannot be changed in place, and a budget of the same name cannot be made beside it.
+        # Notifications cannot be changed in place, and a second budget cannot have the same name.
         digest = hashlib.sha256(repr((budget.email, TOLD_OF)).encode()).hexdigest()[:8]
         self.name = f"gpucluster-{config.name}-{config.region}-{digest}"
         self.budget = self._budget(config.name, budget)
@@ -45,7 +45,7 @@ class Budget(Construct):
             time_unit="MONTHLY",
             budget_limit=CfnBudget.SpendProperty(amount=budget.monthly_usd, unit="USD"),
             cost_filters={"TagKeyValue": [f"user:{TAG}${cluster}"]},
-            # What credits pay for is spent all the same.
+            # Usage that credits pay for counts too.
             cost_types=CfnBudget.CostTypesProperty(include_credit=False, include_refund=False),
         )
         told = _notifications(budget.email) if budget.email else None
@@ -69,14 +69,14 @@ def _notifications(email: str) -> list[CfnBudget.NotificationWithSubscribersProp
 
 
 class StopLaunches(Construct):
-    """At the limit AWS Budgets forbids the head node to launch. Nodes that run go on, and so does the head.
+    """At the limit AWS Budgets forbids the head node to launch instances. Running nodes and the head node continue.
 
-    `gpucluster up` takes that back with more money (`gpucluster.cluster.budget_stop`); so does who reverses the action
-    in the billing console, or with `aws budgets execute-budget-action`.
+    `gpucluster up` reverses this after the limit is raised (`gpucluster.cluster.budget_stop`). So does a user in the
+    billing console, or with `aws budgets execute-budget-action`.
     """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, name: str, email: str) -> None:
-        """`name`: the budget's."""
+        """`name`: the budget's name."""
         super().__init__(scope, id_)
         self.policy = self._policy(file_systems=bool(context.config.lustre_with_jobs))
         self.role = self._role(context.head_role)
@@ -96,18 +96,18 @@ class StopLaunches(Construct):
             ),
             subscribers=[CfnAction.SubscriberProperty(type="EMAIL", address=email)],
         )
-        # Their permissions, too: AWS tries the role as the action is made.
+        # The role's permissions must exist too, because AWS tries the role when it creates the action.
         action.node.add_dependency(self.role)
 
     def _policy(self, *, file_systems: bool) -> iam.ManagedPolicy:
-        """Attached to nobody, until the budget is spent. `file_systems`: the head makes some, for jobs that would then
-        wait for nodes, and keep them."""
+        """Attached to no role until the budget is spent. `file_systems`: denies them too, because the head node would
+        create them for jobs that then wait for nodes."""
         actions = ["ec2:RunInstances", "ec2:CreateFleet", *(["fsx:CreateFileSystem"] if file_systems else [])]
         deny = iam.PolicyStatement(effect=iam.Effect.DENY, actions=actions, resources=["*"])
         return iam.ManagedPolicy(self, "Policy", description="the month's budget is spent", statements=[deny])
 
     def _role(self, head_role: iam.Role) -> iam.Role:
-        """What AWS Budgets acts as: it may do this one thing, for a budget of this account."""
+        """The role that AWS Budgets assumes. It allows this one action, for a budget of this account."""
         stack = cdk.Stack.of(self)
         budgets_arn = stack.format_arn(service="budgets", region="", resource="budget", resource_name="*")
         ours = {"StringEquals": {"aws:SourceAccount": stack.account}, "ArnLike": {"aws:SourceArn": budgets_arn}}

@@ -1,6 +1,6 @@
-"""The machine that a baked image is made of: an instance in a network of its own, and nothing that stays.
+"""The machine from which a baked image is made: an instance in its own network; nothing of the stack is kept.
 
-`gpucluster image build` deploys this stack, makes an image of the instance and deletes the stack.
+`gpucluster image build` deploys this stack, creates an image of the instance and deletes the stack.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ImageBuilder(cdk.Stack):
         base: str,
         machine: InstanceType,
     ) -> None:
-        """`config`: its name is this stack's. `base`: the image that is baked, as cluster.yaml names images."""
+        """`config.name` is the stack's name. `base`: the image to bake, as cluster.yaml names images."""
         super().__init__(
             scope,
             id_,
@@ -82,7 +82,7 @@ class ImageBuilder(cdk.Stack):
         return role
 
     def _vpc(self, config: ClusterConfig) -> ec2.Vpc:
-        """One subnet that leads to the internet: a NAT gateway takes minutes to make, and nobody may come in anyway."""
+        """One public subnet: a NAT gateway takes minutes to create, and the security group admits nobody."""
         public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=28)
         return ec2.Vpc(
             self,

@@ -1,4 +1,5 @@
-"""What nodes need to know: a bundle of files made at synthesis, and parameters that only a deployment knows."""
+"""What nodes need to know: a bundle of files made at synthesis, and parameters whose values exist only after
+deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ BOOT_TIMEOUT_S = 1800
 
 
 class Parameters(Construct):
-    """Small JSON values under one path of SSM. A standard parameter holds 4 KB."""
+    """Small JSON values under one path of SSM. A standard parameter has at most 4 KB."""
 
     def __init__(self, scope: Construct, id_: str, *, path: str) -> None:
         super().__init__(scope, id_)
@@ -31,17 +32,18 @@ class Parameters(Construct):
 
 
 class Bundle(Construct):
-    """A version of the bundle: its archive, and a handle on which the head node says that the version is live."""
+    """A version of the bundle: its archive, and a wait condition that the head node signals once the version is
+    applied."""
 
     def __init__(
         self, scope: Construct, id_: str, *, files: Mapping[str, str], version: str, head_generation: str
     ) -> None:
-        """`head_generation`: of the head node that is to apply it (see stacks/head.py)."""
+        """`head_generation`: the generation of the head node that applies it (see stacks/head.py)."""
         super().__init__(scope, id_)
         self.version = version
         self.head_generation = head_generation
         self.asset = self._archive(files)
-        # A wait condition is fulfilled once and for all, so each version on each head node has its own.
+        # A wait condition can be fulfilled only once, so each version has one for each head node.
         self.handle = cdk.CfnWaitConditionHandle(self, f"Handle{version}{head_generation}")
 
     def _archive(self, files: Mapping[str, str]) -> s3_assets.Asset:
@@ -53,7 +55,8 @@ class Bundle(Construct):
             return s3_assets.Asset(self, "Archive", path=folder)
 
     def announce(self, parameters: Parameters, *after: IDependable) -> None:
-        """`after`: what the version uses. A head node applies it once it hears of it, in the middle of an update."""
+        """`after`: resources that the version uses. A head node applies the version as soon as it is announced, during
+        the update."""
         value = {
             "version": self.version,
             "s3_uri": self.asset.s3_object_url,

@@ -1,4 +1,4 @@
-"""The stack: makes the constructs, hands them to one another, grants, and says what came of it."""
+"""The stack: creates the constructs, connects them, grants permissions and defines the outputs."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class GpuCluster(cdk.Stack):
             env=cdk.Environment(account=account or NO_ACCOUNT, region=config.region),
             description=f"GpuCluster {config.name}: Slurm head node, elastic GPU partitions",
             termination_protection=config.head_node.termination_protection,
-            # Bundles lie under a prefix of their own: nodes can be given these, and not every asset of the account.
+            # Bundles have their own prefix, so that nodes can read these and not every asset of the account.
             synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
-            # A third of a template is blanks, and CloudFormation counts them.
+            # A third of a template is whitespace, which counts towards CloudFormation's limit.
             suppress_template_indentation=True,
         )
         self._config, self.layout = config, expand(config)
-        # On everything: roles may use what has it, and a budget counts what has it.
+        # Every resource has the tag: roles are limited by it, and a budget counts by it.
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
         roles.bound(self, config.security.permissions_boundary_arn)
@@ -151,7 +151,7 @@ class GpuCluster(cdk.Stack):
         return machine_image(image, region=self._config.region)
 
     def _announce(self) -> None:
-        """Writes what only the deployment knows to where nodes read it."""
+        """Writes values that exist only after deployment to the parameters that nodes read."""
         subnet_id = self.network.subnet.subnet_id
         self.parameters.add(
             "Network",
@@ -192,7 +192,7 @@ class GpuCluster(cdk.Stack):
             network=self.network,
             partitions=self.partitions.all,
             compute_role=self.compute_role,
-            # The head overwrites it with its own at the first boot; CloudFormation never looks again.
+            # The head node overwrites this value at its first boot; CloudFormation does not compare it again.
             host_key=self.parameters.add("HostKey", "host-key", "pending"),
         )
 

@@ -1,4 +1,4 @@
-"""What most constructs of the cluster are given: the file, the network, the roles, the key, and where nodes read."""
+"""What most constructs of the cluster get: the file, the network, the roles, the key, and the path of the parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Context:
     head_role: iam.Role
     compute_role: iam.Role
     key: kms.IKey | None
-    """The customer's; None where AWS's own keys encrypt."""
+    """The customer's key; None if AWS's own keys encrypt."""
     parameters: Parameters
 
     @property

@@ -1,18 +1,19 @@
-"""The key that encrypts what the cluster keeps: the customer's where one is named, AWS's own otherwise.
+"""The key that encrypts the cluster's data: the customer's if cluster.yaml names one, else AWS's own.
 
-Every resource with a key takes `key_arn(context.key)`, or `context.key` where its construct takes an IKey. A customer's
-key has a policy of its own, which this stack cannot change. What it must allow, beside the account's own roles (the
-statement that KMS puts into every new key: `kms:*` for the account):
+Every resource with a key takes `key_arn(context.key)`, or `context.key` if its construct takes an IKey. This stack
+cannot change the policy of a customer's key. Beside the account's own roles (the statement that KMS puts into every new
+key: `kms:*` for the account), the policy must allow:
 
 - `logs.<region>.amazonaws.com`: Encrypt, Decrypt, ReEncrypt, GenerateDataKey and DescribeKey, for log groups.
-  CloudWatch Logs refuses to make a group under a key that does not.
+  Without it CloudWatch Logs refuses to create a group under the key.
 - `cloudwatch.amazonaws.com` and `budgets.amazonaws.com`: Decrypt and GenerateDataKey, for alarms and budgets to reach
-  an encrypted topic. Without it they are lost in silence.
-- the account's role AWSServiceRoleForEC2Spot, where nodes are bought as spot: CreateGrant, Decrypt, DescribeKey,
+  an encrypted topic. Without it their messages are lost silently.
+- the account's role AWSServiceRoleForEC2Spot, if nodes are bought as spot: CreateGrant, Decrypt, DescribeKey,
   GenerateDataKeyWithoutPlaintext and ReEncrypt. EC2 starts those under that role, and not as the head node.
 
-EC2, EFS, FSx, RDS and Secrets Manager use their caller's permissions: of CloudFormation at a deployment, and
-of the head node when it launches nodes or makes file systems, which `grant_volumes` and `grant_file_systems` give it.
+EC2, EFS, FSx, RDS and Secrets Manager use their caller's permissions. The caller is CloudFormation during a deployment,
+and the head node when it launches nodes or creates file systems; `grant_volumes` and `grant_file_systems` give it the
+permissions.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ def customer_key(scope: Construct, arn: str | None) -> kms.IKey | None:
 
 
 def key_arn(key: kms.IKey | None) -> str | None:
-    """For `kms_key_id` and its like; None leaves the property out, which means AWS's own key."""
+    """For properties such as `kms_key_id`. None leaves the property out, which means AWS's own key."""
     return key.key_arn if key else None
 
 
 def grant_volumes(role: iam.Role, key: kms.IKey | None) -> None:
-    """To launch instances whose disks the key encrypts, and to attach such disks: EC2 asks KMS in the caller's name.
+    """Allows a role to launch instances with disks that the key encrypts, and to attach such disks. EC2 asks KMS in the
+    caller's name.
 
-    EC2 then keeps a grant for as long as the instance has the disk; it may make none for anybody but AWS's services.
+    EC2 keeps a grant for as long as the instance has the disk. The caller may create grants only for AWS's services.
     """
     if key:
         actions = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
@@ -47,9 +49,10 @@ def grant_volumes(role: iam.Role, key: kms.IKey | None) -> None:
 
 
 def grant_file_systems(policy: iam.ManagedPolicy, key: kms.IKey | None) -> None:
-    """To make FSx file systems that the key encrypts: FSx asks KMS in the caller's name, and keeps a grant.
+    """Allows a role to create FSx file systems that the key encrypts. FSx asks KMS in the caller's name, and keeps a
+    grant.
 
-    The permissions that FSx's guide calls required (Data encryption at rest).
+    FSx's guide lists these permissions as required (Data encryption at rest).
     """
     if key:
         actions = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext")
@@ -60,13 +63,13 @@ def grant_file_systems(policy: iam.ManagedPolicy, key: kms.IKey | None) -> None:
 
 
 def grant_secrets(role: iam.Role, key: kms.IKey | None) -> None:
-    """To read secrets that the key encrypts; which ones, `secretsmanager:GetSecretValue` says."""
+    """Allows a role to decrypt secrets; `secretsmanager:GetSecretValue` limits which ones."""
     if key:
         _allow(role, key, ("Decrypt",), service="secretsmanager")
 
 
 def grant_objects(role: iam.Role, key: kms.IKey | None, *, write: bool) -> None:
-    """For buckets that the same key encrypts. Another key's policy must name the role itself."""
+    """For buckets that the same key encrypts. The policy of another key must name the role itself."""
     if key:
         _allow(role, key, ("Decrypt", "GenerateDataKey") if write else ("Decrypt",), service="s3")
 

@@ -1,7 +1,7 @@
-"""How nodes reach AWS's APIs where nothing leads to the internet: interface endpoints that answer to the APIs' names.
+"""Interface endpoints for AWS's APIs in a network without a route to the internet; the APIs' names resolve to them.
 
-S3 is not here: it has a gateway endpoint in every new VPC (bundles, and the wait condition, which is an S3 address).
-Nor is KMS: nodes never call it; the services that encrypt for them do.
+S3 is not in the list: every new VPC has a gateway endpoint for it (bundles, and the wait condition, whose URL is in
+S3). KMS is not in it either: nodes never call it, but the services that encrypt for them do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HTTPS = ec2.Port.tcp(443)
 Services = ec2.InterfaceVpcEndpointAwsService
 
 ROUTE_53 = "com.amazonaws.route53"
-"""Route 53 is one service for all regions, so its name has none; other regions reach it across regions."""
+"""Route 53 is one service for all regions, so its name has no region; other regions reach it across regions."""
 ROUTE_53_REGION = "us-east-1"
 
 
@@ -32,7 +32,7 @@ class Endpoints(Construct):
         job_roles: bool,
         file_systems: bool,
     ) -> None:
-        """`job_roles`: jobs take a role of their own, from STS. `file_systems`: the head node makes some, with FSx."""
+        """`job_roles`: jobs assume their own role, with STS. `file_systems`: the head node creates some, with FSx."""
         super().__init__(scope, id_)
         self._vpc = vpc
         self._subnet = subnet

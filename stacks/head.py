@@ -1,4 +1,4 @@
-"""The head node: the one instance that CloudFormation makes, and the alarms that bring it back."""
+"""The head node, the only instance that CloudFormation creates, and the alarms that recover it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from stacks.storage.home import HomeVolume
 
 RECOVER_AFTER_MINUTES = 2
 REBOOT_AFTER_MINUTES = 5
-"""Not as many as for the recovery: the two must not come together."""
+"""Fewer than for the recovery, because the two must not happen at once."""
 
 
 def generation(*what_replaces: str | None) -> str:
-    """8 hex digits over what makes CloudFormation replace the head node. Only a head node of the generation that the
-    stack wants applies the stack's bundle and takes the data volume from another."""
+    """8 hex digits of a hash over everything that makes CloudFormation replace the head node. Only a head node of the
+    generation that the stack wants applies the stack's bundle, and takes the data volume from another head node."""
     return sha256(repr((*what_replaces, ROOT_VOLUME_GIB)).encode()).hexdigest()[:8]
 
 
@@ -47,7 +47,7 @@ class HeadNode(Construct):
         key: kms.IKey | None = None,
         topic_arn: str | None = None,
     ) -> None:
-        """`topic_arn`: who is told that the head node is recovered or rebooted."""
+        """`topic_arn`: notified when the head node is recovered or rebooted."""
         super().__init__(scope, id_)
         self._topic_arn = topic_arn
         self.instance = ec2.Instance(
@@ -60,21 +60,21 @@ class HeadNode(Construct):
             vpc=network.vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=[network.subnet]),
             security_group=network.head,
-            # A subnet of the user's may give a public address to whatever starts in it.
+            # A user's subnet may give a public address to every instance that starts in it.
             associate_public_ip_address=False if network.exists else None,
             role=role,
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,
             disable_api_termination=termination_protection,
             block_devices=[root_device(key)],
-            # The budget counts what has the cluster's tag.
+            # The budget counts costs with the cluster's tag.
             propagate_tags_to_volume_on_creation=True,
         )
         tags = {"gpucluster:cluster": cluster, "gpucluster:role": "head", "gpucluster:generation": generation}
         for tag, value in tags.items():
             cdk.Tags.of(self.instance).add(tag, value)
-        # Whatever the head needs to boot, it needs to shut down as well: then it ends the nodes that it launched.
-        # CloudFormation deletes in the reverse order: the network, the policies, the zone are still there.
+        # The head node needs the same resources to shut down as to boot: it then terminates its nodes. CloudFormation
+        # deletes in reverse order, so the network, the policies and the zone still exist then.
         self.instance.node.add_dependency(network, role, home, *after)
         self.record = self._record(network)
         self._alarm("Recover", "StatusCheckFailed_System", RECOVER_AFTER_MINUTES, "recover")
@@ -91,7 +91,7 @@ class HeadNode(Construct):
         )
 
     def _alarm(self, id_: str, metric: str, minutes: int, action: str) -> None:
-        """EC2's own remedy: `recover` moves the instance to sound hardware, with its id, address and volumes."""
+        """EC2's own action: `recover` moves the instance to healthy hardware, with its id, address and volumes."""
         remedy = f"arn:{cdk.Aws.PARTITION}:automate:{cdk.Aws.REGION}:ec2:{action}"
         cloudwatch.CfnAlarm(
             self,

@@ -1,4 +1,4 @@
-"""From the name of a machine image in cluster.yaml to an AMI."""
+"""Resolves the name of a machine image in cluster.yaml to an AMI."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpucluster.baking import pins
 from gpucluster.baking.recipe import Extras, recipe
 from gpucluster.config import ClusterConfig
 
-# AWS publishes the id of the newest image of a kind under such a parameter. It is looked up once, at the first
-# synthesis, and then pinned in cdk.context.json: a new image must not replace a head node behind anybody's back.
+# AWS publishes the id of the newest image of a kind in such a parameter. CDK looks it up at the first synthesis and
+# pins it in cdk.context.json, because a new image must not replace a head node unnoticed.
 PARAMETERS = {
     "dlami-ubuntu-24.04": "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
 }
@@ -20,7 +20,7 @@ ROOT_DEVICE = "/dev/sda1"
 """The root device of Ubuntu's images: a mapping under another name would add a disk instead of encrypting this one."""
 
 ROOT_VOLUME_GIB = 100
-"""The Deep Learning images need 75 GiB; the rest is for packages and containers."""
+"""The Deep Learning AMIs need 75 GiB; the rest is for packages and containers."""
 
 
 def machine_image(image: str, *, region: str) -> ec2.IMachineImage:
@@ -32,9 +32,10 @@ def machine_image(image: str, *, region: str) -> ec2.IMachineImage:
 
 
 def node_image(scope: Construct, config: ClusterConfig, image: str) -> ec2.IMachineImage:
-    """What nodes boot: the baked image where one of today's recipe is pinned, else the image itself.
+    """The image that nodes boot: the baked image if one of the current recipe is pinned, else the image itself.
 
-    The head node's is never exchanged so: another image replaces it, and only a change of the file may do that.
+    The head node does not use a baked image: a new image replaces the head node, and only a change of the file may do
+    that.
     """
     plain = machine_image(image, region=config.region)
     baking = pins.Baking(
@@ -48,7 +49,7 @@ def node_image(scope: Construct, config: ClusterConfig, image: str) -> ec2.IMach
 
 
 def root_device(key: kms.IKey | None) -> ec2.BlockDevice:
-    """Of an instance that the template makes, encrypted."""
+    """The root volume of an instance in the template, encrypted."""
     volume = ec2.BlockDeviceVolume.ebs(
         ROOT_VOLUME_GIB, encrypted=True, kms_key=key, volume_type=ec2.EbsDeviceVolumeType.GP3
     )

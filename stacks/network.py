@@ -1,4 +1,4 @@
-"""Where the cluster lives: one private subnet in one availability zone, the ways in and out, who may talk to whom."""
+"""The network: one private subnet in one availability zone, its routes, and the security groups."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ SLURM = ec2.Port.tcp_range(6817, 6819)
 NFS = ec2.Port.tcp(2049)
 SSH = ec2.Port.tcp(22)
 EPHEMERAL = ec2.Port.tcp_range(32768, 60999)
-"""Linux's own range of ports for who does not ask for one."""
+"""Linux's ephemeral ports."""
 ANYWHERE = ("0.0.0.0/1", "128.0.0.0/1")
-"""All of IPv4, in halves. The rule 0.0.0.0/0, which EC2 gives each new group, CloudFormation takes away as soon as an
-AWS::EC2::SecurityGroupEgress comes to the group, even where the template states it."""
+"""All of IPv4, as two halves. CloudFormation removes the rule 0.0.0.0/0, which EC2 gives each new group, as soon as an
+AWS::EC2::SecurityGroupEgress is added to the group, even if the template states the rule."""
 
 
 class Network(Construct):
-    """Nodes have private addresses only: they reach out through NAT or endpoints, people reach them through the
+    """Nodes have only private addresses. They reach the internet through NAT or endpoints; users reach them through the
     Instance Connect Endpoint.
 
-    In a VPC that exists nothing is made but security groups, the zone and that endpoint: what leads out of its subnet
-    is its owner's, and so are the endpoints (a second one with private DNS for a service is refused).
+    In an existing VPC only security groups, the private zone and that endpoint are created. Its owner provides the
+    subnet's route and the endpoints: AWS refuses a second endpoint with private DNS for a service.
     """
 
     def __init__(self, scope: Construct, id_: str, *, config: ClusterConfig, availability_zone: str) -> None:
@@ -35,7 +35,7 @@ class Network(Construct):
         self.availability_zone = availability_zone
         self.exists = config.network.vpc_id is not None
         self.public_subnet: ec2.ISubnet | None = None
-        """Of a new VPC that has a way to the internet."""
+        """For a new VPC with a route to the internet."""
         self.vpc, self.subnet = self._existing(config) if self.exists else self._new(config)
         self.zone = route53.PrivateHostedZone(self, "Zone", vpc=self.vpc, zone_name=config.zone)
         self.head = self._security_group("Head", "GpuCluster head node")
@@ -54,14 +54,14 @@ class Network(Construct):
             )
 
     def _existing(self, config: ClusterConfig) -> tuple[ec2.IVpc, ec2.ISubnet]:
-        """By what the file says of them: nothing is looked up, so `availability_zone` must be the subnet's."""
+        """Uses only what the file says and looks nothing up, so `availability_zone` must be the subnet's."""
         vpc = ec2.Vpc.from_vpc_attributes(
             self, "Vpc", vpc_id=str(config.network.vpc_id), availability_zones=[self.availability_zone]
         )
         subnet = ec2.Subnet.from_subnet_attributes(
             self, "Subnet", subnet_id=str(config.network.subnet_id), availability_zone=self.availability_zone
         )
-        # Its route table is nobody's business here.
+        # CDK asks for a route table, which nothing here uses.
         cdk.Annotations.of(subnet).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
         return vpc, subnet
 
@@ -73,8 +73,8 @@ class Network(Construct):
         return vpc, vpc.private_subnets[0] if nat else vpc.isolated_subnets[0]
 
     def _vpc(self, network: IPv4Network, *, nat: bool) -> ec2.Vpc:
-        # The public one holds the NAT gateway and the load balancer of `ssh_from`; /28 is the smallest that a VPC can
-        # have. Without NAT only its place is kept, so that nodes are in the upper half either way.
+        # The public subnet holds the NAT gateway and the load balancer of `ssh_from`; a VPC has no smaller subnet than
+        # /28. Without NAT its addresses are only reserved, so that nodes are in the upper half in both cases.
         public = ec2.SubnetConfiguration(
             name="Public",
             subnet_type=ec2.SubnetType.PUBLIC,
@@ -94,7 +94,7 @@ class Network(Construct):
             nat_gateways=1 if nat else 0,
             subnet_configuration=[public, private],
             gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
-            restrict_default_security_group=False,  # would take a Lambda function; nothing uses that group
+            restrict_default_security_group=False,  # it would take a Lambda function, and nothing uses that group
         )
 
     def _security_group(self, id_: str, description: str, *, allow_all_outbound: bool = True) -> ec2.SecurityGroup:
@@ -109,8 +109,8 @@ class Network(Construct):
         self.compute.add_ingress_rule(self.head, ec2.Port.all_tcp(), "Slurm, and ranks that srun starts")
         for half in ANYWHERE:
             self.compute.add_egress_rule(ec2.Peer.ipv4(half), ec2.Port.all_traffic(), "all outbound traffic")
-        # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions; addresses are not
-        # enough.
+        # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions; rules with addresses
+        # do not cover it.
         self.compute.add_ingress_rule(self.compute, ec2.Port.all_traffic(), "EFA, NCCL and MPI between nodes")
         ec2.CfnSecurityGroupEgress(
             self,

@@ -1,4 +1,4 @@
-"""What the head node launches nodes from: launch templates and placement groups, one set for each partition."""
+"""What the head node launches nodes from: launch templates and placement groups for each partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stacks.purchase import Purchase
 
 Template = ec2.CfnLaunchTemplate
 OF_NODES = ("cluster", "role", "partition")
-"""Tags, less their prefix."""
+"""Tags, without their prefix."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Launches:
 
 
 class Partitions(Construct):
-    """All of them, the parameter servers last."""
+    """All partitions, the parameter servers last."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Partitions(Construct):
     ) -> None:
         super().__init__(scope, id_)
         config = layout.config
-        # The hyphen keeps this id from being a partition's: theirs have none.
+        # No partition's id has a hyphen, so this id is free.
         profile = iam.InstanceProfile(self, "Node-Profile", role=role)
         launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
         self.all: list[Partition] = []
@@ -67,9 +67,9 @@ class Partitions(Construct):
 
 
 class Partition(Construct):
-    """One launch template for each instance type that the partition may get, in order of preference.
+    """One launch template for each instance type of the partition, in order of preference.
 
-    The head node launches from them; nothing here starts an instance, so a shortage of capacity cannot fail the stack.
+    The head node launches from them. The stack starts no compute node, so a shortage of capacity cannot fail it.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Partition(Construct):
         launches: Launches,
         groups: dict[str, str],
     ) -> None:
-        """`groups`: those that the stack has made, by partition; this one's is added."""
+        """`groups`: the placement groups of the stack so far, by partition; this partition's is added."""
         super().__init__(scope, id_)
         self.name = partition.name
         self.image_id = image.get_image(self).image_id
@@ -94,7 +94,8 @@ class Partition(Construct):
         self.templates = {each.name: self._template(each, efa) for each in partition.types}
 
     def describe(self) -> list[dict[str, str]]:
-        """For the head node: what to launch from. The version is explicit: `$Latest` could change under a launch."""
+        """For the head node: what to launch from. The version is explicit, because `$Latest` could change during a
+        launch."""
         return [
             {"instance_type": name, "launch_template_id": template.ref, "version": template.attr_latest_version_number}
             for name, template in self.templates.items()
@@ -127,7 +128,7 @@ class Partition(Construct):
                 for kind in ("instance", "volume")
             ],
         )
-        # By this tag the head node may launch from it, and from no other.
+        # The head node may launch only from templates with this tag.
         own = Template.LaunchTemplateTagSpecificationProperty(
             resource_type="launch-template", tags=self._tags("cluster")
         )
@@ -142,10 +143,11 @@ class Partition(Construct):
 def _interfaces(
     instance_type: InstanceType, *, efa: EfaMode, network: Network
 ) -> list[Template.NetworkInterfaceProperty]:
-    """Groups and subnet stand in each: EC2 refuses them beside the interfaces. None has a public address.
+    """Each interface names the security groups and the subnet, because EC2 refuses them beside interfaces. No interface
+    has a public address.
 
-    A subnet of the user's may give addresses to whatever starts in it, so an only interface says no. Where there are
-    several EC2 gives none by itself and refuses the word.
+    A user's subnet may give addresses to every instance that starts in it, so a single interface turns that off. With
+    several interfaces EC2 gives no address and refuses the setting.
     """
     layout = efa_layout(instance_type, efa)
     return [

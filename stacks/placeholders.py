@@ -1,4 +1,5 @@
-"""What CDK would look up in an account, where nobody is logged in: enough to read the template, not to deploy it."""
+"""Placeholders for what CDK looks up in an account, for use without credentials. The template can be read but not
+deployed."""
 
 from __future__ import annotations
 
@@ -16,5 +17,5 @@ def context(config: ClusterConfig) -> dict[str, object]:
     images = {f"ssm:{place}:parameterName={name}:region={config.region}": IMAGE for name in PUBLIC_PARAMETERS.values()}
     zones = [f"{config.region}{letter}" for letter in "abc"]
     if config.availability_zone and config.availability_zone not in zones:
-        zones.append(config.availability_zone)  # CDK takes no subnet in a zone that the account lacks
+        zones.append(config.availability_zone)  # CDK refuses a subnet in a zone that the account lacks
     return {f"availability-zones:{place}:region={config.region}": zones, **images}

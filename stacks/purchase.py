@@ -1,4 +1,4 @@
-"""How a partition's nodes are bought, in a launch template's words."""
+"""How a partition's nodes are bought, as properties of a launch template."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Template = ec2.CfnLaunchTemplate
 class Purchase:
     kind: Literal["on-demand", "spot", "reservation", "capacity-block"] = "on-demand"
     reservation_id: str | None = None
-    """Of a capacity reservation or a capacity block: `cr-…`."""
+    """The id of a capacity reservation or a capacity block: `cr-…`."""
 
     @property
     def targeted(self) -> str | None:
@@ -23,7 +23,7 @@ class Purchase:
 
     def market(self) -> Template.InstanceMarketOptionsProperty | None:
         if self.kind == "spot":
-            # One request for one launch: a persistent one would launch again behind Slurm's back.
+            # One request for one launch: a persistent request would launch again without Slurm.
             once = Template.SpotOptionsProperty(
                 spot_instance_type="one-time", instance_interruption_behavior="terminate"
             )

@@ -1,4 +1,4 @@
-"""What the stack keeps of its cluster file, so that the next deployment knows what it changes."""
+"""Keeps the cluster file in the stack, so that the next deployment knows what it changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stacks.images import PARAMETERS, machine_image
 
 
 def keep(stack: cdk.Stack, layout: Layout, *, availability_zone: str) -> None:
-    """In the template's metadata: CloudFormation gives it back, and takes a change of it alone for none."""
+    """In the template's metadata. CloudFormation returns it, and does not count a change of it alone as a change."""
     config = layout.config
     used = {config.software.image, layout.head_image, *(partition.image for partition in layout.partitions)}
     images = {name: _looked_up(stack, name, config.region) for name in PARAMETERS if name in used}
@@ -19,14 +19,14 @@ def keep(stack: cdk.Stack, layout: Layout, *, availability_zone: str) -> None:
 
 
 def _looked_up(stack: cdk.Stack, name: str, region: str) -> LookedUp:
-    """The key is CDK's own, of the lookup of a parameter."""
+    """CDK's key for the lookup of a parameter."""
     key = f"ssm:account={stack.account}:parameterName={PARAMETERS[name]}:region={region}"
     return LookedUp(key, machine_image(name, region=region).get_image(stack).image_id)
 
 
 def tell_policies(stack: cdk.Stack) -> None:
-    """CloudFormation does not take a change of a resource's deletion policy alone for a change of the resource, and a
-    change of its metadata it does: so the one is said in the other."""
+    """CloudFormation ignores a change of only a resource's deletion policy, but not a change of its metadata. So the
+    metadata repeats the policy."""
     kept = (cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE, cdk.CfnDeletionPolicy.SNAPSHOT)
     for construct in stack.node.find_all():
         if isinstance(construct, cdk.CfnResource):

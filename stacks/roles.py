@@ -1,4 +1,4 @@
-"""What nodes may do on AWS: the calls that their programs make, on our resources wherever AWS allows a scope."""
+"""The nodes' permissions: the calls that their programs make, limited to our resources if AWS has a scope."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stacks.network import Network
 from stacks.partitions import Partition
 
 RESOURCES_PER_STATEMENT = 20
-"""What outgrows a role's inline policies CDK moves to managed ones, of 6,144 characters each, by whole statements."""
+"""CDK moves statements that do not fit into a role's inline policies to managed policies of 6,144 characters each."""
 
 
 def node_role(scope: Construct, id_: str) -> iam.Role:
@@ -24,7 +24,7 @@ def node_role(scope: Construct, id_: str) -> iam.Role:
 
 
 def bound(scope: Construct, policy_arn: str | None) -> None:
-    """Holds every role below `scope` to a policy of the customer's, whatever else it is allowed."""
+    """Attaches the customer's permissions boundary to every role in `scope`."""
     if policy_arn:
         policy = iam.ManagedPolicy.from_managed_policy_arn(scope, "Boundary", policy_arn)
         iam.PermissionsBoundary.of(scope).apply(policy)
@@ -38,7 +38,7 @@ def allow(
 
 
 def grant_boot(role: iam.Role, *, bundles: str, parameters: Parameters, munge_key: secretsmanager.Secret) -> None:
-    """`bundles`: the objects, in the bucket of CDK's assets, that hold this cluster's bundles."""
+    """`bundles`: the objects in CDK's asset bucket that are this cluster's bundles."""
     allow(role, ["s3:GetObject"], [bundles])
     allow(role, ["ssm:GetParameter"], [parameters.arn])
     allow(role, ["secretsmanager:GetSecretValue"], [munge_key.secret_arn])
@@ -46,7 +46,8 @@ def grant_boot(role: iam.Role, *, bundles: str, parameters: Parameters, munge_ke
 
 def grant_compute(role: iam.Role, *, cluster: str) -> None:
     allow(role, ["ec2:DescribeTags"], ["*"])  # AWS has no scope for it
-    # A node whose boot fails says so in this tag. No condition can hold it to its own instance; this is the nearest.
+    # A node whose boot fails reports it in this tag. No condition can limit it to its own instance; this is the
+    # nearest.
     allow(
         role,
         ["ec2:CreateTags"],
@@ -76,16 +77,17 @@ def grant_head(
     names = {"ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "gpucluster:node"]}}
     allow(role, ["ec2:CreateTags"], [_ec2(role, "instance/*")], {"StringEquals": ours, **names})
     allow(role, ["route53:ListResourceRecordSets"], [network.zone.hosted_zone_arn])
-    # SOA: how long resolvers remember that a node's name was not there.
+    # SOA: how long resolvers remember that a node's name did not exist.
     addresses = {"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "SOA"]}}
     allow(role, ["route53:ChangeResourceRecordSets"], [network.zone.hosted_zone_arn], addresses)
     allow(role, ["ssm:PutParameter"], [host_key.parameter_arn])
 
 
 def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions: Sequence[Partition]) -> None:
-    """Only from our templates, known by their tag, and only as they stand: what they say may not be overridden.
+    """Allows launches only from our templates, which a tag marks, and without overrides of their values.
 
-    Tags rather than names: an inline policy holds 10,240 characters, and there may be fifty partitions.
+    It uses tags instead of names because an inline policy has at most 10,240 characters, and there may be fifty
+    partitions.
     """
     ours = {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": cluster}}
     allow(role, ["ec2:RunInstances"], [_ec2(role, "launch-template/*"), _ec2(role, "placement-group/*")], ours)
@@ -102,8 +104,8 @@ def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions:
 
 
 def _used(role: iam.Role, network: Network, partitions: Sequence[Partition]) -> list[str]:
-    """What templates name and this stack did not tag."""
-    # A subnet, or a reservation, may be another account's that shares it.
+    """Resources that templates name and this stack did not tag."""
+    # Another account may share a subnet or a reservation.
     owner = "*" if network.exists else None
     images = sorted({partition.image_id for partition in partitions})
     groups = sorted({each.group.name for each in partitions if each.group and not each.group.ours})
@@ -118,7 +120,7 @@ def _used(role: iam.Role, network: Network, partitions: Sequence[Partition]) -> 
 
 
 def _grant_first_spot_launch(role: iam.Role) -> None:
-    """An account that never used spot lacks the role with which EC2 does it; the first launch makes it."""
+    """An account that has never used spot lacks EC2's role for it; the first launch creates the role."""
     service = "spot.amazonaws.com"
     spot = cdk.Stack.of(role).format_arn(
         service="iam", region="", resource="role", resource_name=f"aws-service-role/{service}/AWSServiceRoleForEC2Spot"
@@ -127,7 +129,7 @@ def _grant_first_spot_launch(role: iam.Role) -> None:
 
 
 def _ec2_by_name(scope: Construct) -> str | list[str]:
-    """In China the service has a second name; AWS's own policies write both."""
+    """In China the service has a second name; AWS's own policies list both."""
     name = "ec2.amazonaws.com"
     return [name, f"{name}.cn"] if cdk.Stack.of(scope).region.startswith("cn-") else name
 
@@ -137,5 +139,5 @@ def _ec2(scope: Construct, resource: str, account: str | None = None) -> str:
 
 
 def _image(scope: Construct, image_id: str) -> str:
-    """Images are nobody's: their ARNs have no account."""
+    """ARNs of images have no account."""
     return cdk.Stack.of(scope).format_arn(service="ec2", account="", resource="image", resource_name=image_id)

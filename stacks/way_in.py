@@ -1,7 +1,7 @@
-"""The way in for those who are named in `ssh_from`: port 22 of a load balancer, which leads to the head node's.
+"""SSH access for the networks in `ssh_from`: port 22 of a load balancer, which forwards to the head node.
 
-The head node keeps its private address. Only the networks named may reach the load balancer, and only the load balancer
-may reach the head node through it.
+The head node keeps its private address. Only the listed networks reach the load balancer, and only the load balancer
+reaches the head node from outside.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from constructs import Construct
 from stacks.network import SSH, Network
 
 IDLE_TIMEOUT_S = 6000
-"""The longest that a network load balancer offers. Its default, 350, ends a shell whose user thinks for six minutes."""
+"""The longest idle time-out of a network load balancer. The default, 350 s, ends an idle shell after six minutes."""
 
 
 class WayIn(Construct):
@@ -70,7 +70,7 @@ class WayIn(Construct):
             subnets=[subnet.subnet_id],
             security_groups=[self._group.security_group_id],
         )
-        # It is refused in a VPC whose internet gateway is not attached yet.
+        # AWS refuses a load balancer in a VPC whose internet gateway is not attached yet.
         balancer.node.add_dependency(subnet.internet_connectivity_established)
         return balancer
 
@@ -85,6 +85,6 @@ class WayIn(Construct):
             target_type="instance",
             targets=[elb.CfnTargetGroup.TargetDescriptionProperty(id=instance_id, port=22)],
             health_check_protocol="TCP",
-            # So that the head node's log names who came.
+            # Keeps the client's address in the head node's log.
             target_group_attributes=[attribute(key="preserve_client_ip.enabled", value="true")],
         )

@@ -1,4 +1,4 @@
-"""Watching: log groups that nodes ship to, a dashboard, and alarms."""
+"""Monitoring: the nodes' log groups, a dashboard, and alarms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stacks.monitoring.topic import Topic
 
 
 class Monitoring(Construct):
-    """Knows no instance: what it shows and watches goes on when another instance becomes the head node."""
+    """Names no instance, so dashboard and alarms continue when another instance becomes the head node."""
 
     def __init__(
         self, scope: Construct, id_: str, *, context: Context, file_systems: tuple[FileSystem, ...] = ()
@@ -33,11 +33,11 @@ class Monitoring(Construct):
         self.alarms = Alarms(self, "Alarms", config=config, topic=self.topic, file_systems=file_systems)
         if config.monitoring.dashboard:
             body = dashboard.body(config, file_systems, alarm_arns=self.alarms.arns)
-            # Dashboards are the account's, whatever the region.
+            # Dashboards are global to the account, so the region is part of the name.
             name = f"gpucluster-{config.name}-{config.region}"
             text = cdk.Stack.of(self).to_json_string(body)
             cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=name, dashboard_body=text)
 
     def watch_from(self, live: IDependable) -> None:
-        """No alarm before the cluster runs for the first time: a head node that boots has no heartbeat yet."""
+        """No alarm before the cluster runs for the first time: a booting head node sends no heartbeat yet."""
         self.alarms.node.add_dependency(live)

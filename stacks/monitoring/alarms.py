@@ -1,4 +1,4 @@
-"""What somebody must hear of: a silent Slurm, disks that fill, launches that EC2 refuses."""
+"""Alarms: Slurm does not answer, disks fill up, EC2 refuses launches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Statistic = Literal["Average", "Minimum", "Maximum", "Sum"]
 
 
 class Alarms(Construct):
-    """A head node whose hardware fails has an alarm of its own, which recovers it; see the head node."""
+    """An alarm for failed hardware of the head node, which recovers it, is in stacks/head.py."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Alarms(Construct):
             self._file_system(file_system)
 
     def _heartbeat(self) -> None:
-        """The publisher sends it only while slurmctld answers."""
+        """The publisher sends the metric only while slurmctld answers."""
         self._alarm(
             "Heartbeat",
             "slurm-silent",
@@ -75,7 +75,7 @@ class Alarms(Construct):
         self._alarm(
             "LaunchFailures",
             "launches-refused",
-            f"EC2 has refused to launch nodes for {REFUSED_MINUTES} minutes: the dashboard shows its codes",
+            f"EC2 has refused to launch nodes for {REFUSED_MINUTES} minutes: the dashboard shows its error codes",
             of_cluster(self._cluster, "LaunchFailures"),
             "Sum",
             "GreaterThanOrEqualToThreshold",
@@ -92,7 +92,7 @@ class Alarms(Construct):
             f"{slug}-full",
             f"{file_system.mount} has less than {FILE_SYSTEM_FREE:.0%} of its space free",
             of_file_system(file_system, "FreeDataStorageCapacity"),
-            "Sum",  # over the storage targets, of which each reports once a minute
+            "Sum",  # the sum over the storage targets, each of which reports once a minute
             "LessThanThreshold",
             int(file_system.capacity_gib * GIB * FILE_SYSTEM_FREE),
             periods=5,
@@ -113,7 +113,7 @@ class Alarms(Construct):
         missing: Missing,
         period_s: int = 60,
     ) -> None:
-        """In alarm once all of so many periods are beyond the threshold."""
+        """In alarm if all of this many periods are beyond the threshold."""
         dimensions = [
             cloudwatch.CfnAlarm.DimensionProperty(name=key, value=value) for key, value in metric.dimensions.items()
         ]

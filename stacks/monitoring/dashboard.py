@@ -1,6 +1,7 @@
-"""The cluster's dashboard, as the JSON that CloudWatch draws.
+"""The cluster's dashboard, as JSON for CloudWatch.
 
-Searches instead of lists of metrics: nodes come and go, and the text has the same length for 2 partitions and for 50.
+It uses searches instead of lists of metrics, so nodes may change, and the text has the same length for 2 partitions and
+for 50.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _nodes(config: ClusterConfig) -> Iterator[Widget]:
     yield _plot(config, "EFA sent, bytes a minute", [each("efa_tx_bytes", "Sum", "InstanceId")])
     yield _plot(config, "EFA received, bytes a minute", [each("efa_rx_bytes", "Sum", "InstanceId")])
     trouble = [each("efa_retrans_pkts", "Sum", "InstanceId"), each("efa_rx_dropped", "Sum", "InstanceId")]
-    yield _plot(config, "EFA packets sent again or dropped", trouble)
+    yield _plot(config, "EFA packets retransmitted or dropped", trouble)
     yield _plot(config, "Memory used, %", [each("mem_used_percent", "Maximum")], most=100)
 
 
@@ -121,7 +122,7 @@ def _failed_boots(config: ClusterConfig, below: int) -> Widget:
     group = watching.log_group(config.name, "boot")
     query = f"SOURCE '{group}' | fields @timestamp, @logStream, @message | filter @message like /status=failed/ "
     properties = {
-        "title": "Boots that failed",
+        "title": "Failed boots",
         "region": config.region,
         "view": "table",
         "query": f"{query}| sort @timestamp desc | limit 20",

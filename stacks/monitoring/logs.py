@@ -1,4 +1,4 @@
-"""The log groups of nodes. They go with the stack."""
+"""The nodes' log groups. They are deleted with the stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics as CloudWatch names them."""
+"""Names of metrics in CloudWatch."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Metric:
 
 
 def of_cluster(cluster: str, name: str) -> Metric:
-    """What the head node publishes of the whole cluster."""
+    """Metrics of the whole cluster that the head node publishes."""
     return Metric(watching.NAMESPACE, name, {"Cluster": cluster})
 
 
 def of_head(cluster: str, name: str, **dimensions: str) -> Metric:
-    """What the head node's agent measures."""
+    """Metrics of the head node's CloudWatch agent."""
     return Metric(watching.node_namespace(cluster), name, {"Node": "head", **dimensions})
 
 

@@ -1,7 +1,7 @@
-"""What nodes may tell CloudWatch: in their own log groups and namespaces, and nothing else.
+"""Permissions of nodes in CloudWatch: to write to their own log groups and namespaces only.
 
-The agent needs no ec2:Describe* with this configuration: the instance's id is in its metadata, and neither scaling
-groups nor volumes are asked for.
+With this configuration the agent needs no ec2:Describe*: it reads the instance's id from the metadata, and measures
+neither scaling groups nor volumes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _grant(context: Context, role: iam.Role, node: watching.Role, namespaces: tu
     stack = cdk.Stack.of(role)
     groups = [watching.log_group(context.config.name, log) for log in watching.shippable(node)]
     arns = [
-        # The streams, and the group as AWS writes it in policies.
+        # The streams, and the group in the form of AWS's policies.
         stack.format_arn(
             service="logs",
             resource="log-group",
@@ -36,5 +36,5 @@ def _grant(context: Context, role: iam.Role, node: watching.Role, namespaces: tu
         for group in groups
     ]
     allow(role, list(_SHIP), arns)
-    # AWS knows no resource for it; the namespace is the scope that it has.
+    # AWS has no resource for this action; only the namespace limits it.
     allow(role, ["cloudwatch:PutMetricData"], ["*"], {"StringEquals": {"cloudwatch:namespace": list(namespaces)}})

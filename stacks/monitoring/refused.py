@@ -1,6 +1,7 @@
-"""What the network refused: the VPC's flow log, rejected packets alone.
+"""The VPC's flow log, for rejected packets only.
 
-A port that a security group lacks shows here. What it lets through is the nodes' own traffic: much, and of no interest.
+It shows a port that a security group should open. Accepted packets are the nodes' own traffic, which is large and of no
+use here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LOG = "refused-traffic"
 
 
 class RefusedTraffic(Construct):
-    """Of a VPC that the stack makes; one that exists is its owner's to watch."""
+    """Only for a VPC that the stack creates; the owner of an existing VPC monitors it."""
 
     def __init__(self, scope: Construct, id_: str, *, context: Context) -> None:
         super().__init__(scope, id_)
@@ -30,14 +31,14 @@ class RefusedTraffic(Construct):
             encryption_key=context.key,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        # Of the days that CloudWatch takes, CDK's own type knows some only.
+        # CDK's own type has only some of the numbers of days that CloudWatch accepts.
         days = group.node.default_child
         assert isinstance(days, logs.CfnLogGroup)
         days.retention_in_days = config.monitoring.log_days
         role = iam.Role(
             self,
             "Role",
-            # The service must not be led to write here on behalf of somebody else's VPC.
+            # Prevents the service from writing here for another account's VPC.
             assumed_by=iam.ServicePrincipal(
                 "vpc-flow-logs.amazonaws.com",
                 conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},

@@ -1,4 +1,4 @@
-"""Whom alarms reach: an encrypted topic and a subscription by e-mail, which its owner confirms once."""
+"""The receiver of alarms: an encrypted topic with a subscription by e-mail, which its owner confirms once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Topic(Construct):
         return self.topic.topic_arn
 
     def _key(self) -> kms.Key:
-        """AWS's own key for SNS does not let CloudWatch in, and its policy cannot be changed."""
+        """AWS's own key for SNS does not admit CloudWatch, and its policy cannot be changed."""
         key = kms.Key(
             self,
             "Key",
@@ -53,14 +53,14 @@ class Topic(Construct):
                 sid="AlarmsOfThisAccount",
                 principals=[iam.ServicePrincipal(_CLOUDWATCH)],
                 actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-                resources=["*"],  # of a key's own policy: this key
+                resources=["*"],  # in a key's own policy, this means the key itself
                 conditions=self._our_alarms(),
             )
         )
         return key
 
     def _our_alarms(self) -> dict[str, dict[str, str]]:
-        """So that CloudWatch does not carry another account's alarms here."""
+        """So that CloudWatch does not deliver another account's alarms here."""
         stack = cdk.Stack.of(self)
         alarms = stack.format_arn(
             service="cloudwatch",

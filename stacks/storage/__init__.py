@@ -1,8 +1,8 @@
-"""What keeps data: /home on the head's volume, and the file systems and buckets that cluster.yaml names.
+"""Storage: /home on the head node's volume, and the file systems and buckets that cluster.yaml names.
 
-A construct here makes its AWS resources, opens its ports, grants the nodes' roles what they need of it, and writes what
-nodes must know into a parameter `storage/<mount>`, as JSON with the keys `type` and `mount`. Buckets are the user's, or
-the one of `cdk bootstrap`, which refuses plain HTTP by itself: the cluster makes none.
+A construct here creates its AWS resources, opens its ports, grants the nodes' roles their permissions, and writes what
+nodes must know into a parameter `storage/<mount>`, as JSON with the keys `type` and `mount`. The cluster creates no
+bucket: it uses the user's, and the one of `cdk bootstrap`, which itself refuses plain HTTP.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Storage(Construct):
             self.jobs = JobRole(self, construct_ids.JOB_ROLE, context=context, access=context.config.s3_access)
 
     def _make(self, context: Context, storage: Mount) -> None:
-        """`head-nfs` is the head's volume, which is made whether or not it is listed."""
+        """`head-nfs` is the head node's volume, which is always created, listed or not."""
         id_ = construct_ids.of_mount(storage.mount)
         if kind := KINDS.get(storage.type):
             made = kind(self, id_, context=context, storage=storage)

@@ -1,4 +1,4 @@
-"""BeeGFS in the nodes' memory: no AWS file system, but a secret, open ports, and who carries which service."""
+"""BeeGFS in the nodes' memory: a secret, open ports, and which node runs which service; no AWS file system."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from stacks.storage.mounts import announce, tag
 from stacks.storage.s3_access import listed, objects
 
 PORTS = {"storage": 8003, "client": 8004, "meta": 8005, "helperd": 8006, "mgmtd": 8008, "mgmtd_grpc": 8010}
-"""BeeGFS's own defaults. `helperd` is of BeeGFS 7, and the client asks it on its own node alone."""
+"""BeeGFS's default ports. `helperd` belongs to BeeGFS 7; the client asks it only on its own node."""
 
 TO_HEAD = tuple(firewall.Ports(*each) for each in (("tcp", 8008), ("udp", 8008), ("tcp", 8010), ("udp", 8004)))
-"""Management, its gRPC, and what servers tell the head's client."""
+"""Management, its gRPC port, and the port on which servers reach the head node's client."""
 
 TO_COMPUTE = tuple(
     firewall.Ports(*each) for each in (("tcp", 8003), ("udp", 8003), ("udp", 8004), ("tcp", 8005), ("udp", 8005))
 )
-"""Storage, what management tells clients, and metadata."""
+"""Storage, management's messages to clients, and metadata."""
 
 
 class BeegfsRam(Construct):
-    """`cluster`: the head node manages, the partition's always-on nodes serve, all nodes are clients.
+    """`cluster`: the head node runs management, the partition's always-on nodes are the servers, all nodes are clients.
 
-    `job`: the nodes of a job do all of it, the first of them the management: two jobs at once are two file systems,
-    and the head could manage only one on its ports. Compute nodes reach one another on all ports already.
+    `job`: the nodes of a job run everything, and the first runs management. Two jobs at once have two file systems, and
+    the head node could manage only one on its ports. All ports between compute nodes are open already.
     """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.BeegfsRam) -> None:
@@ -70,7 +70,7 @@ class BeegfsRam(Construct):
         firewall.admit(self, "HeadToCompute", into=network.compute, source=network.head, ports=TO_COMPUTE)
 
     def _grant_source(self) -> None:
-        """The servers themselves fill it, each its part. A job's file system is filled by the job."""
+        """The servers fill the file system, each its part. A job fills its own."""
         source = self._storage.source
         if not source or not in_s3(source):
             return
@@ -84,7 +84,7 @@ class BeegfsRam(Construct):
         grant_objects(role, self._context.key, write=False)
 
     def _describe(self) -> dict[str, object]:
-        """`nodes`: by service; `all`, `job` (those of the job), `first of job`, or names as Slurm writes them."""
+        """`nodes`, by service: `all`, `job` (the job's nodes), `first of job`, or names as Slurm writes them."""
         return {
             "auth_secret_arn": self.secret.secret_arn,
             "scope": self._storage.scope,

@@ -18,10 +18,10 @@ NFS = (firewall.Ports("tcp", 2049),)
 
 
 class Efs(Construct):
-    """Kept in all of the region's zones, reached in the cluster's alone: traffic between zones costs.
+    """Stored in all of the region's zones, mounted only in the cluster's zone: traffic between zones costs money.
 
-    When the file system stays, its mount target goes all the same, so that the network can be deleted. AWS Backup keeps
-    its daily backups for 35 days, whether or not the file system stays.
+    If the file system is retained, its mount target is deleted all the same, so that the network can be deleted. AWS
+    Backup keeps its daily backups for 35 days in both cases.
     """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.Efs) -> None:
@@ -32,7 +32,7 @@ class Efs(Construct):
             "Group",
             vpc=network.vpc,
             description=f"GpuCluster EFS file system {storage.mount}",
-            allow_all_outbound=False,  # it answers, and calls nobody
+            allow_all_outbound=False,  # it only answers
         )
         for who, nodes in (("HeadToNfs", network.head), ("ComputeToNfs", network.compute)):
             firewall.admit(self, who, into=self.group, source=nodes, ports=NFS)
@@ -71,15 +71,15 @@ class Efs(Construct):
             file_system_policy=_over_tls_alone(),
         )
         system.cfn_options.deletion_policy = deletion_policy(retain=storage.on_delete == "retain")
-        system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN  # the files are the user's to delete
+        system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN  # only the user may delete the files
         return system
 
 
 def _over_tls_alone() -> iam.PolicyDocument:
-    """Every client that reaches the mount target may mount, as without a policy, but not in clear.
+    """Allows every client that reaches the mount target to mount, as without a policy, but only over TLS.
 
-    Who reaches it, its security group says. A mount by role would be narrower and needs amazon-efs-utils, which
-    Ubuntu's archive lacks; TLS alone needs a tunnel, and `stunnel4` is in the archive.
+    The security group limits who reaches it. A mount by role would be narrower and needs amazon-efs-utils, which
+    Ubuntu's archive lacks. TLS alone needs only a tunnel, and `stunnel4` is in the archive.
     """
     through_mount_target = {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}}
     actions = [f"elasticfilesystem:Client{name}" for name in ("Mount", "Write", "RootAccess")]

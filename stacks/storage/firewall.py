@@ -1,7 +1,7 @@
-"""Rules between two security groups, each a resource of its own.
+"""Rules between two security groups, each its own resource.
 
-Written into the groups, rules that name each other's group would be a circle; and a group that stays when the cluster
-goes would still name one that cannot be deleted then.
+Inline rules that name each other's group would form a circle. And a group that is retained when the cluster is deleted
+would still name another group, which could then not be deleted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from constructs import Construct
 
 class Ports(NamedTuple):
     protocol: str
-    """`tcp`, `udp`, or `-1`: everything, and the ports say nothing."""
+    """`tcp`, `udp`, or `-1`: everything, with any ports."""
     first: int | None = None
     last: int | None = None
 
@@ -31,7 +31,7 @@ ALL = Ports("-1")
 def admit(
     scope: Construct, who: str, *, into: ec2.ISecurityGroup, source: ec2.ISecurityGroup, ports: Sequence[Ports]
 ) -> list[ec2.CfnSecurityGroupIngress]:
-    """`who` names both ends, for ids and descriptions: `HeadToLustre`."""
+    """`who` names both groups, for ids and descriptions: `HeadToLustre`."""
     return [
         ec2.CfnSecurityGroupIngress(
             scope,

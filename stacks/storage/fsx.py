@@ -1,4 +1,4 @@
-"""FSx for Lustre: the file system, who reaches it, and its directories that S3 fills and keeps."""
+"""FSx for Lustre: the file system, its security group, and its links to S3."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ Association = fsx.CfnDataRepositoryAssociation
 
 
 class FsxLustre(Construct):
-    """Nodes mount it by the names in its parameter, and ask AWS nothing: no permission comes with it.
+    """Nodes mount it by the names in its parameter and call no AWS API, so they need no permissions.
 
-    One that lives with jobs is the head node's to make and to delete: here is what costs nothing, see fsx_jobs.
+    The head node creates and deletes a file system with `lifetime: jobs`; this construct then creates only resources
+    without cost, see fsx_jobs.
     """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.FsxLustre) -> None:
@@ -48,9 +49,9 @@ class FsxLustre(Construct):
         self._admit_nodes()
         self._log = self._log_group() if storage.data_repositories else None
         self.file_system: FileSystem | None = None
-        """None: jobs come before there is one."""
+        """None: the head node creates it when the first job needs it."""
         self.watched: tuple[watching.FileSystem, ...] = ()
-        """What has alarms: one that lives with jobs has another id each time."""
+        """The file system that alarms watch. One with `lifetime: jobs` has a new id each time, and so no alarms."""
         if storage.lifetime == "jobs":
             HeadPolicy(self, "HeadPolicy", context=context, storage=storage)
             announce(context, storage, self._requests())
@@ -60,7 +61,7 @@ class FsxLustre(Construct):
             self._link_all(self.file_system)
             announce(context, storage, self._describe(self.file_system))
         if self._retain:
-            # Its interfaces keep subnet, VPC and group from being deleted: they stay with it.
+            # Its interfaces would prevent the deletion of subnet, VPC and group, so these are retained with it.
             self.group.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
             keep_network(context.network)
         tag(self, context, storage.mount)
@@ -75,7 +76,7 @@ class FsxLustre(Construct):
         return requests.parameter(self._storage, self._context.config.name, places)
 
     def _link_all(self, file_system: FileSystem) -> None:
-        """One after another: FSx fails when several links of a file system are made or changed at the same time."""
+        """One after another: FSx fails if several links of a file system are created or changed at once."""
         links = [self._link(file_system, repository) for repository in self._storage.data_repositories]
         for before, link in pairwise(links):
             link.node.add_dependency(before)
@@ -90,9 +91,10 @@ class FsxLustre(Construct):
         }
 
     def _admit_nodes(self) -> None:
-        """Servers call clients back, so both directions. EFA's traffic needs rules that name the groups; see Network.
+        """Servers call clients back, so rules go in both directions. EFA's traffic needs rules that name the groups;
+        see Network.
 
-        FSx looks at the group of an EFA-enabled file system when it makes it, so all rules come first.
+        FSx checks the group of an EFA-enabled file system when it creates it, so all rules come first.
         """
         head, compute = self._context.network.head, self._context.network.compute
         inner = (firewall.ALL,) if self._storage.efa else LUSTRE
@@ -111,10 +113,10 @@ class FsxLustre(Construct):
             firewall.let_out(self, "ComputeToLustre", of=compute, destination=self.group, ports=(firewall.ALL,))
 
     def _log_group(self) -> logs.CfnLogGroup:
-        """Lustre logs what goes wrong between it and S3, nothing else.
+        """Lustre logs only errors between it and S3 there.
 
-        The name must begin so. FSx writes there by its service-linked role, which has that prefix in its own policy
-        (AmazonFSxServiceRolePolicy): the group needs no policy.
+        The name must have this prefix. FSx writes with its service-linked role, whose own policy has that prefix
+        (AmazonFSxServiceRolePolicy), so the group needs no policy.
         """
         group = logs.CfnLogGroup(
             self,
@@ -142,7 +144,7 @@ class FsxLustre(Construct):
             lustre_configuration=self._lustre(),
         )
         system.cfn_options.deletion_policy = deletion_policy(retain=self._retain)
-        # Some changes take a new file system. The old one, and what is in it, is the user's to delete.
+        # Some changes replace the file system. Only the user may delete the old one and its contents.
         system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
         rules = [child for child in self.node.children if isinstance(child, cdk.CfnResource) and _is_rule(child)]
         system.node.add_dependency(*rules, *([self._log] if self._log else []))
@@ -157,7 +159,8 @@ class FsxLustre(Construct):
             data_compression_type=storage.compression.upper(),
             efa_enabled=True if storage.efa else None,
             metadata_configuration=_metadata(storage) if storage.deployment == "persistent-2" else None,
-            # 0 is written out: left out, an update keeps the days, and FSx links nothing to what has backups.
+            # 0 must be explicit: without it an update keeps the days, and FSx links nothing to a file system with
+            # backups.
             automatic_backup_retention_days=storage.backup_days if persistent else None,
             log_configuration=self._logging(self._log) if self._log else None,
         )
@@ -166,7 +169,7 @@ class FsxLustre(Construct):
         return FileSystem.LogConfigurationProperty(level=lustre.LOG_LEVEL, destination=self._log_arn(group))
 
     def _log_arn(self, group: logs.CfnLogGroup) -> str:
-        """Without the `:*` that the group's own attribute ends in: FSx's documentation shows none."""
+        """Without the `:*` at the end of the group's own attribute: FSx's documentation shows none."""
         return cdk.Stack.of(self).format_arn(
             service="logs",
             resource="log-group",
@@ -175,9 +178,10 @@ class FsxLustre(Construct):
         )
 
     def _link(self, file_system: FileSystem, repository: kinds.DataRepository) -> Association:
-        """FSx reads and writes the bucket by a service-linked role, one for each link, that it makes itself.
+        """FSx reads and writes the bucket with a service-linked role for each link, which FSx creates itself.
 
-        CloudFormation's role needs iam:CreateServiceLinkedRole and iam:PutRolePolicy for it; CDK's has all.
+        CloudFormation's role needs iam:CreateServiceLinkedRole and iam:PutRolePolicy for it; CDK's role has all
+        permissions.
         """
         association = Association(
             self,
@@ -188,7 +192,7 @@ class FsxLustre(Construct):
             batch_import_meta_data_on_create=True,
             s3=_events(repository),
         )
-        # Deleting the link leaves the files. A file system that stays goes on being linked.
+        # Deleting the link keeps the files. A file system that is retained keeps its link.
         association.cfn_options.deletion_policy = deletion_policy(retain=self._retain)
         return association
 
@@ -198,7 +202,7 @@ def _is_rule(resource: cdk.CfnResource) -> bool:
 
 
 def _metadata(storage: kinds.FsxLustre) -> FileSystem.MetadataConfigurationProperty:
-    """Always there: EFA needs it, and a file system made without it can never be given more metadata operations."""
+    """Always present: EFA needs it, and a file system created without it can never get more metadata operations."""
     if storage.metadata_iops is None:
         return FileSystem.MetadataConfigurationProperty(mode="AUTOMATIC")
     return FileSystem.MetadataConfigurationProperty(mode="USER_PROVISIONED", iops=storage.metadata_iops)

@@ -1,7 +1,8 @@
-"""What the head node may do at FSx for a file system that lives with jobs: make it, link it to S3, delete it.
+"""The head node's permissions in FSx for a file system with `lifetime: jobs`: to create it, link it to S3 and delete
+it.
 
-Actions, resources and condition keys: Service Authorization Reference, Amazon FSx. FSx lets nobody narrow what a
-request says beyond its tags: the role could make a larger file system than its parameter says.
+Actions, resources and condition keys: Service Authorization Reference, Amazon FSx. FSx can limit a request only by its
+tags, so the role could create a larger file system than its parameter says.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from stacks import encryption
 from stacks.context import Context
 
 FSX_ROLE = "aws-service-role/fsx.amazonaws.com/AWSServiceRoleForAmazonFSx"
-"""An account that never used FSx lacks it; the first file system makes it."""
+"""An account that has never used FSx lacks this role; the first file system creates it."""
 LINK_ROLES = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"
-"""One for each file system with links. FSx makes it in the caller's name, and so gives it its policies: FSx user guide,
+"""One role for each file system with links. FSx creates it in the caller's name, with its policies: FSx user guide,
 Adding permissions to use data repositories in Amazon S3."""
 TAGS = ("Name", "gpucluster:cluster")
 
 
 class HeadPolicy(iam.ManagedPolicy):
-    """One of its own: the role's inline policies together hold 10,240 characters, and there may be fifty partitions."""
+    """A policy of its own, because the role's inline policies together have at most 10,240 characters, and there may be
+    fifty partitions."""
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, storage: kinds.FsxLustre) -> None:
         description = f"GpuCluster head node: make and delete {storage.mount}"
@@ -39,7 +41,8 @@ class HeadPolicy(iam.ManagedPolicy):
             encryption.grant_file_systems(self, context.key)
 
     def _on_file_systems(self, context: Context, storage: kinds.FsxLustre) -> None:
-        """By name too: a file system that lives as long as the cluster has the cluster's tag, and is not the head's."""
+        """Limited by name too: a file system that lives as long as the cluster has the cluster's tag, but the head node
+        must not delete it."""
         cluster, name = context.config.name, storage.tagged_name(context.config.name)
         systems, links = (self._arn("fsx", f"{kind}/*") for kind in ("file-system", "association"))
         ours, becomes_ours = (
@@ -48,23 +51,23 @@ class HeadPolicy(iam.ManagedPolicy):
         )
         self._allow(["fsx:DescribeFileSystems", "fsx:DescribeDataRepositoryAssociations"], ["*"])  # AWS has no scope
         self._allow(["fsx:CreateFileSystem"], [systems], becomes_ours)
-        # FSx has no condition that tells the tags of what is being made from later ones; no other tags can be set.
+        # FSx has no condition that tells tags at creation from later tags; no other tags can be set.
         these = {"ForAllValues:StringEquals": {"aws:TagKeys": list(TAGS)}}
         self._allow(["fsx:TagResource"], [systems, links], {**becomes_ours, **these})
         self._allow(["fsx:CreateDataRepositoryAssociation", "fsx:DeleteFileSystem"], [systems], ours)
         self._allow(["fsx:CreateDataRepositoryAssociation"], [links], becomes_ours)
-        # FSx looks whether the security group is one of the VPC's. A subnet that is shared is in its owner's VPC.
+        # FSx checks whether the security group is in the VPC. A shared subnet is in its owner's VPC.
         owner = "*" if context.network.exists else None
         vpc = self._arn("ec2", f"vpc/{context.network.vpc.vpc_id}", owner)
         self._allow(["ec2:GetSecurityGroupsForVpc"], [vpc])
 
     def _on_links(self, storage: kinds.FsxLustre) -> None:
-        """What FSx does in the caller's name when it links to S3: its roles, and a look at the buckets."""
+        """Calls that FSx makes in the caller's name when it links to S3: its roles, and a look at the buckets."""
         by_fsx = {"StringEquals": {"iam:AWSServiceName": "fsx.amazonaws.com"}}
         self._allow(["iam:CreateServiceLinkedRole"], [self._role(FSX_ROLE)], by_fsx)
         actions = ["iam:CreateServiceLinkedRole", "iam:AttachRolePolicy", "iam:PutRolePolicy"]
         self._allow(actions, [self._role(LINK_ROLES)])
-        # As the permissions of AWS::FSx::DataRepositoryAssociation in CloudFormation's registry say.
+        # As in the permissions of AWS::FSx::DataRepositoryAssociation in CloudFormation's registry.
         buckets = dict.fromkeys(S3Uri.of(each.s3).bucket for each in storage.data_repositories)
         self._allow(["s3:ListBucket"], [self._arn("s3", bucket, "", region="") for bucket in buckets])
 

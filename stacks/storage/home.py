@@ -1,4 +1,4 @@
-"""The volume that holds /home, Slurm's state and the accounts: it outlives head nodes."""
+"""The volume with /home, Slurm's state and the accounting database: it outlives head nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT_END = {
 
 
 class HomeVolume(Construct):
-    """The head node attaches it itself when it boots. An attachment of CloudFormation's could not move to a new head
+    """The head node attaches the volume itself when it boots. CloudFormation could not move an attachment to a new head
     node while the old one has the volume."""
 
     device = "/dev/sdf"
@@ -53,7 +53,7 @@ class HomeVolume(Construct):
         )
         options = self._resource().cfn_options
         options.deletion_policy = _AT_END[on_delete]
-        # Whatever replaces it makes an empty one: then this one stays.
+        # A replacement would be empty, so the old volume is retained.
         options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
         for tag, value in (("Name", f"{cluster}-home"), ("gpucluster:cluster", cluster), (HOME_TAG, cluster)):
             cdk.Tags.of(self.volume).add(tag, value)
@@ -70,7 +70,8 @@ class HomeVolume(Construct):
         return cdk.Stack.of(self).format_arn(service="ec2", resource="volume", resource_name=self.volume.volume_id)
 
     def grant_attach(self, role: iam.Role) -> None:
-        """To the head node: to take the volume, from another head node of this cluster too, which it stops first."""
+        """Allows the head node to attach the volume. If another head node of this cluster has it, this one stops that
+        node first."""
         roles.allow(role, ["ec2:DescribeVolumes"], ["*"])  # AWS has no scope for it
         heads = cdk.Stack.of(self).format_arn(service="ec2", resource="instance", resource_name="*")
         ours = {"aws:ResourceTag/gpucluster:cluster": self._cluster, "aws:ResourceTag/gpucluster:role": "head"}
@@ -83,7 +84,7 @@ class HomeVolume(Construct):
         Policy = dlm.CfnLifecyclePolicy
         role = iam.Role(self, "SnapshotRole", assumed_by=iam.ServicePrincipal("dlm.amazonaws.com"))
         self._grant_snapshots(role)
-        encryption.grant_volumes(role, key)  # DLM asks for it where the volume is encrypted
+        encryption.grant_volumes(role, key)  # DLM requires it if the volume is encrypted
         schedule = Policy.ScheduleProperty(
             name="daily",
             copy_tags=True,
@@ -106,12 +107,13 @@ class HomeVolume(Construct):
         policy.node.add_dependency(role)
 
     def _grant_snapshots(self, role: iam.Role) -> None:
-        """What AWS's own policy for this role has, on this volume and its snapshots only: they carry its tags."""
+        """The permissions of AWS's own policy for this role, limited by tags to this volume and its snapshots."""
         snapshots = cdk.Stack.of(self).format_arn(service="ec2", account="", resource="snapshot", resource_name="*")
         describe = ["ec2:DescribeInstances", "ec2:DescribeSnapshots", "ec2:DescribeVolumes"]
         roles.allow(role, describe, ["*"])  # AWS has no scope for them
         roles.allow(role, ["ec2:CreateSnapshot"], [self.arn, snapshots])
-        # Without a condition, as AWS has it: DLM does not say that it tags a snapshot in the call that makes it.
+        # Without a condition, as in AWS's policy: DLM does not document that it tags a snapshot in the call that
+        # creates it.
         roles.allow(role, ["ec2:CreateTags"], [snapshots])
         ours = {"StringEquals": {f"aws:ResourceTag/{HOME_TAG}": self._cluster}}
         roles.allow(role, ["ec2:DeleteSnapshot"], [snapshots], ours)

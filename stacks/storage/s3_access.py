@@ -1,4 +1,4 @@
-"""What jobs may do in S3: a role of their own, narrower than their node's."""
+"""Permissions of jobs in S3: their own role, narrower than their node's."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ WRITE = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
 
 
 def objects(uri: S3Uri) -> list[str]:
-    """As in the ARN of an object; `data.tar` may be an object, or a folder of them."""
+    """The ARN's object pattern; `data.tar` may be an object, or a folder."""
     prefix = literal(uri.prefix)
     return [f"{uri.bucket}/{prefix}", f"{uri.bucket}/{prefix}/*"] if prefix else [f"{uri.bucket}/*"]
 
 
 def listed(uri: S3Uri) -> str:
-    """What a listing may ask for: the folder, not all names that begin like it."""
+    """Prefixes that a listing may ask for: the folder only, not all names that begin alike."""
     return f"{literal(uri.folder)}*"
 
 
 def literal(text: str) -> str:
-    """S3's keys may hold what is a pattern to IAM."""
+    """Keys in S3 may contain characters that are patterns in IAM."""
     return "".join(f"${{{character}}}" if character in "*?$" else character for character in text)
 
 
 def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
-    """To the nodes themselves, whose root makes the jobs' environments and keeps them there."""
+    """Permissions of the nodes themselves, whose root creates and stores the jobs' environments."""
     cache = S3Uri.of(uri)
     arn = cdk.Stack.of(role).format_arn
     folder = objects(cache)[-1]
@@ -49,11 +49,11 @@ def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> N
 
 
 class JobRole(Construct):
-    """Assumed by compute nodes for the jobs that they run, and by the head node for the people who work there.
+    """Compute nodes assume it for their jobs, and the head node for the users who work there.
 
-    A role that was assumed by another lasts an hour at most, whatever it allows itself: nodes must renew it. A bucket
-    under another KMS key than the cluster's needs a statement for this role in that key's policy. Asking for an object
-    that is not there gives 403 rather than 404: that answer takes the permission to list the whole bucket.
+    A session of a role that another role assumes lasts at most an hour, whatever its limit, so nodes renew it. If a
+    bucket uses another KMS key than the cluster's, that key's policy needs a statement for this role. A request for a
+    missing object gets 403 and not 404, because 404 requires the permission to list the whole bucket.
     """
 
     def __init__(self, scope: Construct, id_: str, *, context: Context, access: Sequence[S3Access]) -> None:
@@ -80,7 +80,8 @@ class JobRole(Construct):
     def _list(self, prefixes: Sequence[S3Uri]) -> None:
         for bucket in dict.fromkeys(prefix.bucket for prefix in prefixes):
             patterns = sorted({listed(prefix) for prefix in prefixes if prefix.bucket == bucket})
-            # Of a whole bucket without condition: a listing that names no prefix has none to match, not even with `*`.
+            # Without a condition for a whole bucket: a listing without a prefix matches no condition on it, not even
+            # `*`.
             conditions = None if "*" in patterns else {"StringLike": {"s3:prefix": patterns}}
             roles.allow(self.role, ["s3:ListBucket"], [self._arn(bucket)], conditions)
 
@@ -89,5 +90,5 @@ class JobRole(Construct):
         roles.allow(self.role, list(actions), [self._arn(each) for each in named])
 
     def _arn(self, resource: str) -> str:
-        """In the cluster's partition of AWS: arn:aws, arn:aws-cn, arn:aws-us-gov."""
+        """An ARN in the cluster's partition of AWS: arn:aws, arn:aws-cn, arn:aws-us-gov."""
         return cdk.Stack.of(self).format_arn(service="s3", region="", account="", resource=resource)
