@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Collects the wheels of the jobs' Python environments in a folder, builds Horovod's, and makes stand-ins for what only GPUs need.
+# Collects the wheels of the jobs' Python environments in a folder, builds Horovod's, and makes stand-ins for packages that need
+# GPUs.
 # usage: build-wheels.sh OUT_DIR [ENVIRONMENT...]     Needs python3.11, g++ and, for Horovod over MPI, libopenmpi-dev.
 #
-# Without names, for every environment. Does nothing where all is there. A Horovod that was built once is kept by its versions in
-# $HOROVOD_CACHE (default: ~/.cache/gpucluster/horovod) and found again there, whatever becomes of OUT_DIR.
+# Without names: every environment. Does nothing if all wheels are there. A built Horovod is kept, by its versions, in
+# $HOROVOD_CACHE (default: ~/.cache/gpucluster/horovod) and reused, even after OUT_DIR was deleted.
 #
-# OUT_DIR holds what environments share; OUT_DIR/NAME is for the environment NAME alone: a Horovod for torch and one for TensorFlow
-# have the same file name.
+# OUT_DIR has the wheels that environments share, and OUT_DIR/NAME those of the environment NAME: a Horovod for torch and one for
+# TensorFlow have the same file name.
 set -euo pipefail
 
 HERE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,9 +15,9 @@ readonly HERE
 readonly PYTHON=${PYTHON:-python3.11}
 readonly HOROVOD_CACHE=${HOROVOD_CACHE:-~/.cache/gpucluster/horovod}
 readonly BUILD_TOOLS=("setuptools<81" wheel "cmake<4" cloudpickle pyyaml psutil cffi packaging)
-# Of GPUs, gigabytes in all: the local cloud's machines have none, and run the CPU's kind under these names.
+# Packages for GPUs, gigabytes in all: the local cloud's machines have no GPU, and run the CPU builds under these names.
 readonly FOR_GPUS='^(nvidia-.*|cuda-.*|triton|mxnet-cu112|tensorflow|smdistributed-dataparallel)=='
-# The newest torch serves as the older ones too, which exist for GPUs only.
+# The newest torch also stands in for older versions, which exist only for GPUs.
 readonly OLDER_TORCH='^torch==(2\.4\.1|2\.7\.1)$'
 
 # shellcheck source=environments/horovod_wheel.sh
@@ -24,7 +25,7 @@ source "$HERE/environments/horovod_wheel.sh"
 # shellcheck source=environments/interpreter.sh
 source "$HERE/environments/interpreter.sh"
 
-# complete OUT LOCK: whether OUT alone can install the lock.
+# complete OUT LOCK: whether OUT alone has all wheels of the lock.
 complete() {
     PIP_FIND_LINKS='' "$PYTHON" -m pip install --quiet --dry-run --ignore-installed --no-deps --no-index \
         --find-links "$1" --find-links "$1/$(basename "$2" .txt)" -r <(pins "$2") >/dev/null 2>&1
@@ -50,12 +51,12 @@ collect() {
     if pins "$lock" | grep -q '^horovod=='; then own_horovod "$out" "$lock" "$own"; fi
 }
 
-# loads_cuda OUT LOCK: whether its torch is the newest and not the build for CPUs, so that it does not load without CUDA's libraries.
+# loads_cuda OUT LOCK: whether its torch is the newest and not the CPU build; such a torch does not load without CUDA's libraries.
 loads_cuda() {
     pins "$2" | grep '^torch==' | grep -Evq "$OLDER_TORCH" && ! compgen -G "$1/torch-*+cpu-*.whl" >/dev/null
 }
 
-# collect_uv OUT: what makes the environments' Python 3.11.
+# collect_uv OUT: uv, which installs the environments' Python 3.11.
 collect_uv() {
     local pip=("$PYTHON" -m pip download --quiet --no-deps --dest "$1")
     PIP_FIND_LINKS='' "${pip[@]}" --no-index --find-links "$1" "$UV" >/dev/null 2>&1 || "${pip[@]}" "$UV"
@@ -68,8 +69,8 @@ stand_ins() {
     while read -r pin; do "$PYTHON" "$HERE/stand_in_wheels.py" torch "$1" "$pin"; done < <(pins "$2" | grep -E "$OLDER_TORCH" || true)
 }
 
-# own_horovod OUT LOCK OWN: the Horovod for this environment, into OWN. Environments for GPUs get the same one as those for CPUs:
-# here they run the CPU's torch and TensorFlow.
+# own_horovod OUT LOCK OWN: puts this environment's Horovod into OWN. Environments for GPUs get the same one as those for CPUs,
+# because here they run the CPU builds of torch and TensorFlow.
 own_horovod() {
     local out=$1 own=$3 like kept
     case $(horovod_framework "$2") in torch) like=horovod ;; *) like=tensorflow-cpu ;; esac
@@ -86,7 +87,7 @@ built_with() {
     echo "$(pins "$2" | grep -E '^(horovod|torch|tensorflow-cpu)==') $kind $("$PYTHON" --version) ${mpi%% (*}" | tr -cs 'a-zA-Z0-9.\n' - | paste -sd -
 }
 
-# build_horovod OUT LIKE KEPT: for the environment LIKE; it takes one to five minutes.
+# build_horovod OUT LIKE KEPT: for the environment LIKE. It takes one to five minutes.
 build_horovod() {
     local out=$1 like=$2 kept=$3 venv=$scratch/venv-$2 wheel
     echo "compiling Horovod for ${like}, which takes minutes; it is kept in $kept" >&2
@@ -95,14 +96,14 @@ build_horovod() {
         -r <(pins "$HERE/environments/$like.txt" | grep -E '^(torch|tensorflow-cpu|numpy)==')
     mkdir -p "$scratch/built-$like" "$kept"
     horovod_wheel "$venv/bin/python" "$HERE/environments/$like.txt" "$scratch/built-$like"
-    # Whole or not at all: it is found by its name from now on.
+    # Moved in one step, because from now on it is found by its name.
     for wheel in "$scratch/built-$like"/horovod-*.whl; do
         cp "$wheel" "$kept/.partial"
         mv "$kept/.partial" "$kept/${wheel##*/}"
     done
 }
 
-# locks NAME...: the files of these environments, or of all. Torch first: the older ones are made of its wheel.
+# locks NAME...: the files of these environments, or of all. Torch first, because the older versions are made from its wheel.
 locks() {
     local name
     if [ $# -eq 0 ]; then
@@ -123,7 +124,7 @@ main() {
     shift
     wanted=$(locks "$@")
     mkdir -p "$out"
-    # One Horovod lay among what is shared once.
+    # Earlier versions kept one Horovod in the shared folder.
     rm -f "$out"/horovod-*.whl
     collect_uv "$out" >&2
     for lock in $wanted; do

@@ -1,7 +1,7 @@
 # The CloudWatch agent's package.
 readonly AGENT_CTL=/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl
 
-# From the bucket of this region: a network without a way out still reaches it, through the S3 endpoint.
+# From the bucket of this region, which a network without a route to the internet reaches through the S3 endpoint.
 install_cloudwatch_agent() {
     local domain=amazonaws.com package
     if [ -x "$AGENT_CTL" ]; then return; fi

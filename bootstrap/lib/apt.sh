@@ -1,27 +1,27 @@
 # Packages of Ubuntu, by apt.
 
-# without_services COMMAND...: packages that it installs start no services. Each is started by the step that has configured it;
-# slurmd would look for a configuration until systemd gives up on it, and the boot would wait for that.
+# without_services COMMAND...: packages that it installs do not start their services. The step that configures a service starts
+# it. Otherwise slurmd would look for a configuration until systemd gives up, and the boot would wait for that.
 without_services() {
     local policy=${SERVICE_POLICY:-/usr/sbin/policy-rc.d} ours="# GpuCluster: not before it is configured"
     if [ -e "$policy" ] && ! grep -qxF "$ours" "$policy"; then
-        "$@" # the image has a policy of its own
+        "$@" # the image has its own policy
         return
     fi
     (
-        trap 'rm -f "$policy"' EXIT # else a later `apt install` would start nothing either
+        trap 'rm -f "$policy"' EXIT # otherwise a later `apt install` would start nothing either
         printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
         chmod 0755 "$policy"
         "$@"
     )
 }
 
-# need COMMAND PACKAGE: notes the package where the command is missing.
+# need COMMAND PACKAGE: adds the package to the list if the command is missing.
 need() {
     if ! PATH=$PATH:/opt/amazon/openmpi/bin command -v "$1" >/dev/null; then missing+=("$2"); fi
 }
 
-# A configuration file that the image brought stays; dpkg would ask.
+# Keeps a configuration file of the image; dpkg would ask.
 install_packages() {
     export DEBIAN_FRONTEND=noninteractive
     update_package_lists
@@ -29,8 +29,8 @@ install_packages() {
         install -y --no-install-recommends "$@"
 }
 
-# apt waits for dpkg's lock, never for that of the lists, which a machine that has just booted may be updating itself. A repository
-# of the image's that is broken, by an expired key for one, must not keep the others from being used.
+# apt waits for dpkg's lock but not for that of the lists, which a machine that has just booted may be updating. A broken
+# repository of the image, for example with an expired key, must not block the others.
 update_package_lists() {
     local said attempt
     for attempt in {1..30}; do

@@ -1,7 +1,7 @@
-# Services of BeeGFS, started and stopped by hand: none may start by itself at a reboot, which empties the memory.
+# Starts and stops the services of BeeGFS. None may start at a reboot, because the memory is then empty.
 readonly CLIENT_GENERATION=/run/gpucluster-beegfs BEEGFS_MEMORY=/mnt/beegfs
 
-# beegfs_start UNIT PORT: starts it anew, and waits until it listens.
+# beegfs_start UNIT PORT: restarts it, and waits until it listens.
 beegfs_start() {
     if systemctl is-enabled --quiet "$1" 2>/dev/null; then systemctl --quiet disable "$1"; fi
     systemctl restart "$1" || service_failed "$1"
@@ -13,7 +13,7 @@ beegfs_start() {
     service_failed "$1"
 }
 
-# beegfs_stop UNIT...: those that are there, and switched off, as their packages do not leave them.
+# beegfs_stop UNIT...: stops and disables those that exist; their packages enable them.
 beegfs_stop() {
     local unit
     for unit; do
@@ -23,7 +23,7 @@ beegfs_stop() {
     done
 }
 
-# Programs that have files there open keep the node from letting go in order; they get errors, not somebody else's data.
+# Programs with open files there prevent an orderly unmount; they get errors, not another file system's data.
 beegfs_unmount() {
     if mountpoint -q "$BEEGFS_MOUNT"; then timeout 30 umount "$BEEGFS_MOUNT" || umount --lazy "$BEEGFS_MOUNT"; fi
     beegfs_stop beegfs-client beegfs-helperd
@@ -38,7 +38,7 @@ beegfs_give_back() {
     done
 }
 
-# A line for each service that has registered: meta 3, storage 3.
+# Prints a line for each registered service: meta 3, storage 3.
 beegfs_list() {
     local kind
     for kind in meta storage; do
@@ -46,12 +46,12 @@ beegfs_list() {
     done
 }
 
-# beegfs-ctl says train-3 [ID: 3]
+# beegfs-ctl prints train-3 [ID: 3]
 beegfs_list_7() {
     "${BEEGFS_LIST_SERVERS[@]/%--nodetype=/--nodetype=$1}" | sed -n 's/.*\[ID: \([0-9]*\)\].*/\1/p'
 }
 
-# beegfs says s:3 storage node_storage_3, in columns
+# beegfs prints s:3 storage node_storage_3, in columns
 beegfs_list_8() {
     "${BEEGFS_LIST_SERVERS[@]/%--node-type=/--node-type=$1}" --mgmtd-addr "$MANAGEMENT:8010" |
         sed -n 's/^ *[ms]:\([0-9]*\) .*/\1/p'

@@ -8,13 +8,13 @@ wait_for_controller() {
     fail "slurmctld does not answer: see /var/log/slurm/slurmctld.log"
 }
 
-# touch_log PATH: exists, and slurmctld may write it.
+# touch_log PATH: creates the file; slurmctld may write it.
 touch_log() {
     if [ ! -e "$1" ]; then : >"$1"; fi
     put_mode "$1" 0664 root:slurm
 }
 
-# slurmctld runs as slurm, whom the metadata service does not answer: its power programs go through sudo.
+# slurmctld runs as slurm, whom the metadata service refuses, so its power programs use sudo.
 power_programs() {
     local bin=/opt/gpucluster/bin program
     node_program

@@ -1,6 +1,6 @@
-# What lies on the head node's data volume.
+# The head node's data volume.
 
-# needs_home UNIT: does not start before /home and the data volume are there, and stops before they go.
+# needs_home UNIT: the unit starts after /home and the data volume are mounted, and stops before they are unmounted.
 needs_home() {
     put_file "/etc/systemd/system/$1.service.d/gpucluster-home.conf" 0644 root:root <<UNIT
 [Unit]

@@ -1,12 +1,13 @@
-# Which database slurmctld's accounts are in: its number is the database's, and another's must not be taken for it.
+# Notes which database has slurmctld's accounts: the cluster's number comes from it, and must not be compared with another
+# database's.
 readonly DATABASE_IN_USE=$DATA/accounting
 
-# Which one it is.
+# Prints the database.
 database() {
     sed -n 's/^StorageHost=//p' /etc/slurm/slurmdbd.conf
 }
 
-# Once slurmctld is up with it.
+# Called once slurmctld runs with it.
 note_database() {
     if [ "$ACCOUNTING" != off ]; then put_file "$DATABASE_IN_USE" 0644 root:root <<<"$(database)"; fi
 }

@@ -1,6 +1,6 @@
-# Files that are written only where they would change: running a role twice changes nothing.
+# Writes files only if they change: running a role twice changes nothing.
 
-# put_file PATH MODE OWNER:GROUP <CONTENT: PATH holds CONTENT, with that mode and owner.
+# put_file PATH MODE OWNER:GROUP <CONTENT: gives PATH this content, mode and owner.
 put_file() {
     local path=$1 mode=$2 owner=$3 new
     new=$(mktemp)
@@ -28,7 +28,7 @@ put_directory() {
     put_mode "$@"
 }
 
-# put_line PATH LINE: the file has that line; the other lines are somebody else's.
+# put_line PATH LINE: adds the line to the file if it is missing; other lines are not ours.
 put_line() {
     if ! grep -qsxF -- "$2" "$1"; then echo "$2" >>"$1"; fi
 }

@@ -1,6 +1,7 @@
-# Modules that are not the kernel's own fit one kernel alone: it stays.
+# An added kernel module fits only one kernel, so that kernel is held.
 
-# hold_kernel: no upgrade brings another one. An upgrade at night would, and the next boot would be without the module.
+# hold_kernel: prevents upgrades of the kernel. A nightly upgrade would install another kernel, and the next boot would lack the
+# module.
 hold_kernel() {
     local installed
     installed=$(dpkg-query --show --showformat '${Package} ${db:Status-Abbrev}\n' \

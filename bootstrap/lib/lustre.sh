@@ -1,5 +1,5 @@
-# Lustre's client, and where nodes read which file systems exist while jobs use them.
-# On the head node: why it has no client.
+# Lustre's client, and where nodes read which file systems exist for jobs.
+# On the head node: the reason why it has no client.
 # shellcheck disable=SC2034 # head.sh writes it, storage/fsx.sh reads it
 readonly LUSTRE_MISSING=/var/lib/gpucluster/lustre.missing
 readonly LUSTRE_KEY=/usr/share/keyrings/fsx-lustre.asc LUSTRE_LIST=/etc/apt/sources.list.d/fsx-lustre.list
@@ -10,14 +10,14 @@ readonly JOB_LUSTRE=/home/gpucluster/lustre LUSTRE_MARKS=/run/gpucluster-lustre/
 lustre_client() {
     local kernel
     kernel=$(uname -r)
-    # First: what is installed next must fit the kernel that runs, and the next boot must find that kernel.
+    # First: what is installed next must fit the running kernel, and the next boot must use that kernel.
     hold_kernel
     if ! command -v mount.lustre >/dev/null || ! modprobe lustre 2>/dev/null; then install_lustre "$kernel"; fi
     modprobe lustre || fail "kernel $kernel does not load Lustre's module: dmesg says why; another image may suit"
     say "Lustre client $(lustre_version), kernel $kernel"
 }
 
-# Not lustre-client-modules-aws, which follows the newest kernel and brings it along.
+# Not lustre-client-modules-aws, which follows the newest kernel and installs it.
 install_lustre() {
     local codename
     codename=$(

@@ -1,7 +1,7 @@
-# Mounts that are there now and after each boot. What was mounted is noted, so that it can be taken away again.
+# Mounts file systems now and at each boot, and notes them, so that they can be unmounted later.
 readonly MOUNTED=/var/lib/gpucluster/mounts
 
-# mounted MOUNT TYPE SOURCE OPTIONS [AT-BOOT]: AT-BOOT are options for systemd alone. A failure ends with a verdict.
+# mounted MOUNT TYPE SOURCE OPTIONS [AT-BOOT]: AT-BOOT are options for systemd only. A failure ends with its likely cause.
 mounted() {
     local mount=$1 type=$2 source=$3 options=$4 at_boot=${5:+,$5} note line
     note=$MOUNTED/$(note_of "$mount")
@@ -13,13 +13,13 @@ mounted() {
     if ! mountpoint -q "$mount"; then mount_patiently "$mount" "$type" "$source" "$options"; fi
 }
 
-# note_of MOUNT: its file's name.
+# note_of MOUNT: the path of its note.
 note_of() {
     local path=${1#/}
     echo "${path//\//-}"
 }
 
-# Names and security groups may take some minutes to work after they were made. A node has 30 minutes for its boot.
+# New names and security groups may take some minutes to work. A node has 30 minutes for its boot.
 mount_patiently() {
     local mount=$1 type=$2 source=$3 options=$4 said pause
     for pause in 2 5 10 20 30 0; do
@@ -30,7 +30,7 @@ mount_patiently() {
     mount_verdict "$mount" "$type" "$said"
 }
 
-# mount_verdict MOUNT TYPE SAID: fails with the likeliest cause. DNS_NAME and PORT: of the server that was asked.
+# mount_verdict MOUNT TYPE SAID: fails with the most likely cause. DNS_NAME and PORT: the server's.
 mount_verdict() {
     local reason
     say "client kernel $(uname -r), Lustre $(lustre_version), file system ${VERSION:-of no version}"
@@ -40,12 +40,12 @@ mount_verdict() {
     if ! timeout 10 bash -c "exec 3<>/dev/tcp/$DNS_NAME/$PORT" 2>/dev/null; then
         fail "$1: $DNS_NAME:$PORT is closed: its security group must admit this node ($2)"
     fi
-    # mount.lustre says the reason at the end of a line, and guesses after it.
+    # mount.lustre prints the reason at the end of a line, and guesses after it.
     reason=$(sed -n 's/.* failed: //p' <<<"$3" | head -n 1)
     fail "$1: $DNS_NAME: ${reason:-${3:-no answer within 60 s}}"
 }
 
-# let_go MOUNT: unmounts it and forgets it.
+# let_go MOUNT: unmounts it and deletes its note.
 let_go() {
     local note line
     note=$MOUNTED/$(note_of "$1")
@@ -55,7 +55,7 @@ let_go() {
     rm -f "$note"
 }
 
-# let_go_of_others MOUNT...: of what an earlier bundle mounted and this one does not.
+# let_go_of_others MOUNT...: unmounts what an earlier bundle mounted and this one does not.
 let_go_of_others() {
     local note mount
     for note in "$MOUNTED"/*; do

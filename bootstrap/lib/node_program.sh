@@ -1,4 +1,4 @@
-# node_program: how the programs of gpucluster_node are started. slurmctld and sudo leave out the machine's environment.
+# node_program: starts a program of gpucluster_node. slurmctld and sudo drop the machine's environment.
 node_program() {
     put_file /opt/gpucluster/bin/node-program 0755 root:root <<EOF
 #!/bin/sh
@@ -8,7 +8,7 @@ if [ -e /etc/environment ]; then . /etc/environment; fi
 AWS_DEFAULT_REGION=$REGION
 AWS_METADATA_SERVICE_TIMEOUT=5
 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
-# Older SDKs ask for roles in us-east-1, where a network without a way out does not lead.
+# Older SDKs call STS in us-east-1, which a network without a route to the internet does not reach.
 AWS_STS_REGIONAL_ENDPOINTS=regional
 PYTHONDONTWRITEBYTECODE=1
 set +a
@@ -20,8 +20,8 @@ EOF
 }
 
 # node_service NAME WING.MODULE DESCRIPTION [FILE...]: a daemon, gpucluster-NAME, that is restarted when its code or its data
-# change. Its code is its wing and the modules that all wings share; wings import nothing of each other. Its data are
-# fleet.json and FILEs.
+# change. Its code is its wing and the modules that all wings share; wings import nothing of each other. Its data are fleet.json
+# and FILEs.
 node_service() {
     local unit=/etc/systemd/system/gpucluster-$1.service code
     code=$(cat "$BUNDLE"/gpucluster_node/{,"${2%.*}"/}*.py "$BUNDLE/fleet.json" "${@:4}" | sha256sum)

@@ -1,4 +1,4 @@
-# NVIDIA's own packages for Ubuntu, for images that lack its software.
+# NVIDIA's packages for Ubuntu, for images without its software.
 
 # install_from_nvidia PACKAGE...
 install_from_nvidia() {
@@ -17,10 +17,10 @@ use_nvidia_packages() {
 
 # download URL FILE
 download() {
-    curl -sSfL --connect-timeout 10 --retry 3 -m 600 -o "$2" "$1" || fail "cannot fetch $1: has this subnet a way to the internet?"
+    curl -sSfL --connect-timeout 10 --retry 3 -m 600 -o "$2" "$1" || fail "cannot fetch $1: has this subnet a route to the internet?"
 }
 
-# distribution: as NVIDIA names it, ubuntu2404 for one.
+# distribution: NVIDIA's name of it, for example ubuntu2404.
 distribution() {
     local ID='' VERSION_ID=''
     # shellcheck source=/dev/null
@@ -28,7 +28,7 @@ distribution() {
     echo "$ID${VERSION_ID//./}"
 }
 
-# What goes wrong it says on standard output.
+# nvidia-smi prints errors to standard output.
 nvidia_smi() {
     local said
     said=$(nvidia-smi "$@") || fail "nvidia-smi: ${said%%$'\n'*}"

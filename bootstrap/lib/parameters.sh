@@ -1,4 +1,4 @@
-# What is known only after the deployment lies in SSM, as JSON, under SSM_PATH.
+# Values that exist only after the deployment are in SSM, as JSON, under SSM_PATH.
 
 # parameter NAME KEY: one value of the SSM parameter NAME.
 parameter() {

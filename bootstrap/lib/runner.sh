@@ -1,27 +1,27 @@
-# Runs steps one after another; the first that fails ends the boot and says where and why.
-# The role script defines BUNDLE and report_failure REASON.
+# Runs steps one after another. The first that fails ends the boot, and its place and reason are reported. The role script defines
+# BUNDLE and report_failure REASON.
 
-# Without it a command that fails inside $(…) does not end what stands there.
+# Without it a command that fails inside $(…) does not end the command around it.
 shopt -s inherit_errexit
 
 say() {
     echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) $*"
 }
 
-# fail MESSAGE: what a step says when it gives up. ERR then fires at the caller's line.
+# fail MESSAGE: how a step gives up. ERR then fires at the caller's line.
 fail() {
     echo "$*" >&2
     return 1
 }
 
-# One run at a time on a machine: the boot and a new bundle must not mix.
+# One run at a time on a machine: the boot and a new bundle must not run at once.
 one_at_a_time() {
     exec 9>/run/gpucluster.lock
     flock 9
 }
 
-# run_step NAME: runs step_NAME of the NAME.sh that lies in a folder of steps/, in a subshell, where errexit holds and neither
-# variable nor function outlives the step.
+# run_step NAME: runs step_NAME from NAME.sh, in any folder of steps/, in a subshell: errexit holds there, and no variable or
+# function outlives the step.
 run_step() {
     local name=$1 began=${EPOCHREALTIME/./} scratch status tee_pid
     scratch=$(mktemp -d)
@@ -54,8 +54,8 @@ source_step() {
     source "${files[0]}"
 }
 
-# try_step NAME NOTE: a step without which this machine still serves the cluster. A failure is written to the file NOTE, and
-# the boot continues; a success removes it. (Not `if run_step`: bash would ignore errexit in all that the condition runs.)
+# try_step NAME NOTE: a step that this machine can do without. A failure is written to the file NOTE and the boot continues; a
+# success removes the file. (Not `if run_step`: bash would ignore errexit in everything that the condition runs.)
 try_step() {
     local name=$1 note=$2 status
     set +e
@@ -75,8 +75,8 @@ seconds_since() {
     echo "$((tenths / 10)).$((tenths % 10))"
 }
 
-# note_failure NAME FILE STATUS COMMAND: called where a command fails; keeps the first, which is the innermost. The line is
-# that of the step's own file where the failing command was called from there, else that of the file it stands in.
+# note_failure NAME FILE STATUS COMMAND: called when a command fails; keeps the first failure, which is the innermost. The line is
+# in the step's own file if the failing command was called from there, else in the file of the command.
 note_failure() {
     local name=$1 file=$2 status=$3 command=$4 i line=${BASH_LINENO[0]}
     [ ! -s "$file" ] || return 0
@@ -104,7 +104,7 @@ stop_at() {
     exit 1
 }
 
-# last_error FILE: its last line that says something, as plain text.
+# last_error FILE: its last line that is not blank, as plain text.
 last_error() {
     tr -cd '[:print:]\n\t' <"$1" | sed -e 's/[[:space:]]*$//' -e '/^$/d' | tail -n 1
 }

@@ -1,10 +1,10 @@
-# Services that are started only when they must be: running a role twice restarts nothing.
+# Starts services only if necessary: running a role twice restarts nothing.
 
 readonly STARTED=/var/lib/gpucluster/started
 
-# service_up UNIT FILE...: UNIT is enabled, running, and was started after the last change of every FILE.
-# A stamp and not the unit's own start time is compared, so that a run that ended between writing and restarting is made good.
-# Sets RESTARTED to yes or no.
+# service_up UNIT FILE...: enables and starts UNIT, and restarts it if a FILE has changed since its start. It compares a stamp
+# instead of the unit's start time, so that a run that ended between writing and restarting is completed. Sets RESTARTED to yes or
+# no.
 service_up() {
     local unit=$1 stamp=$STARTED/$1 file
     shift
@@ -21,7 +21,7 @@ service_up() {
     systemctl restart "$unit" || service_failed "$unit"
 }
 
-# service_down UNIT: what service_up started is stopped, and is not started again.
+# service_down UNIT: stops and disables a unit that service_up started.
 service_down() {
     local stamp=$STARTED/$1
     if [ ! -e "$stamp" ]; then return; fi
@@ -29,7 +29,7 @@ service_down() {
     rm -f "$stamp"
 }
 
-# service_failed UNIT: ends with what the program itself said last, which systemctl leaves out.
+# service_failed UNIT: fails with the program's own last message, which systemctl does not print.
 service_failed() {
     local said
     journalctl --no-pager -o cat -n 20 -u "$1" >&2 || true

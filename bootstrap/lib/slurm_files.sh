@@ -1,4 +1,4 @@
-# slurm_limits UNIT: RDMA pins memory, so neither daemon may limit it for the jobs that it starts.
+# slurm_limits UNIT: RDMA pins memory, so neither daemon may limit locked memory for its jobs.
 slurm_limits() {
     put_file "/etc/systemd/system/$1.service.d/gpucluster-limits.conf" 0644 root:root <<'EOF'
 [Service]
@@ -8,8 +8,8 @@ LimitNOFILE=131072
 EOF
 }
 
-# starts_again UNIT: a daemon that dies starts again, and goes on trying: without slurmctld nothing ends idle nodes, which cost
-# money. The distributions' units leave it dead. The steps of a job outlive slurmd, and the queue slurmctld.
+# starts_again UNIT: systemd restarts the daemon whenever it dies, because without slurmctld nothing terminates idle nodes, which
+# cost money. The distributions' units do not. A job's steps survive slurmd, and the queue survives slurmctld.
 starts_again() {
     put_file "/etc/systemd/system/$1.service.d/gpucluster-restart.conf" 0644 root:root <<'EOF'
 [Unit]
@@ -23,8 +23,8 @@ RestartMaxDelaySec=60
 EOF
 }
 
-# image_file NAME: /etc/slurm/NAME belongs to the machine image where the image brings one; else it is the bundle's, which
-# says what a real machine is. The bundle's carries a mark, so that a later bundle may change what an earlier one wrote.
+# image_file NAME: /etc/slurm/NAME comes from the machine image if it has one, else from the bundle, whose values are those of a
+# real machine. The bundle's file has a mark, so that a later bundle can replace it.
 image_file() {
     local path=/etc/slurm/$1
     if [ -e "$path" ] && ! grep -qs '^# written by GpuCluster' "$path"; then return; fi

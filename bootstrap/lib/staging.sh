@@ -1,5 +1,5 @@
-# put_staging: what Slurm moves jobs' data with, where the cluster has a file system that is linked to S3. slurmctld runs as
-# slurm; archiving is root's, so the program goes through sudo.
+# put_staging: Slurm's burst buffer, which moves jobs' data, if a file system of the cluster is linked to S3. slurmctld runs as
+# slurm and only root may archive, so the program uses sudo.
 put_staging() {
     local etc=/etc/slurm file sudoers=/etc/sudoers.d/gpucluster-staging
     local drop_in=/etc/systemd/system/slurmctld.service.d/gpucluster-staging.conf
@@ -13,8 +13,8 @@ put_staging() {
     put_file "$sudoers" 0440 root:root <<'SUDOERS'
 slurm ALL=(root) NOPASSWD: /opt/gpucluster/bin/node-program lustre.staging data-in *, /opt/gpucluster/bin/node-program lustre.staging data-out *, /opt/gpucluster/bin/node-program lustre.staging teardown *
 SUDOERS
-    # slurmctld ends its stages itself when it restarts, and begins them anew. By systemd's hand they would have failed, and
-    # their jobs would be held.
+    # slurmctld ends its stages when it restarts, and starts them again. If systemd ended them, they would have failed, and their
+    # jobs would be held.
     put_file "$drop_in" 0644 root:root <<'UNIT'
 [Service]
 KillMode=mixed

@@ -1,6 +1,6 @@
-# What the bundle says of this machine's instance type, and how the software that it needs is verified.
+# The bundle's data of this machine's instance type, and checks of the software that it needs.
 
-# this_machine: sets what machines/TYPE.sh sets. Steps call it first; each has a shell of its own.
+# this_machine: sources machines/TYPE.sh. Each step calls it first, because each has its own shell.
 # shellcheck disable=SC2034 # the steps read them
 this_machine() {
     INSTANCE_TYPE=$(imds meta-data/instance-type)
@@ -8,13 +8,13 @@ this_machine() {
     DRIVER_VERSIONS=() CUDA_VERSIONS=() NCCL_VERSIONS=() GDRCOPY_VERSIONS=() DCGM_VERSIONS=()
     EFA_VERSIONS=() OFI_NCCL_VERSIONS=() ENROOT_VERSIONS=() PYXIS_VERSIONS=() JOB_ENVIRONMENT=()
     if [ ! -e "$BUNDLE/machines/$INSTANCE_TYPE.sh" ]; then
-        fail "the cluster file names no $INSTANCE_TYPE: nothing is known of its software"
+        fail "the cluster file has no instance type $INSTANCE_TYPE: the software that it needs is unknown"
     fi
     # shellcheck source=/dev/null
     source "$BUNDLE/machines/$INSTANCE_TYPE.sh"
 }
 
-# check_version WHAT FOUND LEAST BELOW …: says the version; fails where it is none of those that suit this machine.
+# check_version WHAT FOUND LEAST BELOW …: prints the version; fails if it suits none of the ranges of this machine.
 check_version() {
     local what=$1 found=$2 least=$3 below=$4 allowed
     allowed="$least or newer${below:+, and older than $below}"
@@ -30,7 +30,7 @@ at_least() {
     printf '%s\n%s\n' "$2" "$1" | sort --version-sort --check=quiet
 }
 
-# library_version NAME FOLDER...: of the first lib<NAME>.so.<version> in these folders; empty where there is none.
+# library_version NAME FOLDER...: the version of the first lib<NAME>.so.<version> in these folders; empty if there is none.
 library_version() {
     local name=$1 folder path
     shift

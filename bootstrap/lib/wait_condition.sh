@@ -1,6 +1,6 @@
 # CloudFormation's wait condition.
 
-# The handle is that of this bundle's own deployment: it came with the bundle.
+# The handle belongs to the deployment of this bundle, and is part of it.
 wait_handle_url() {
     json_value "$(<"$BUNDLE/bundle.json")" wait_handle_url
 }

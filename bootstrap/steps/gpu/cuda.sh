@@ -1,4 +1,4 @@
-# CUDA's toolkit. Frameworks bring CUDA's libraries and cuDNN along; the toolkit compiles what is built here, Horovod for one.
+# CUDA's toolkit. Frameworks include CUDA's libraries and cuDNN; the toolkit compiles what is built here, such as Horovod.
 step_cuda() {
     local nvcc=/usr/local/cuda/bin/nvcc
     this_machine

@@ -1,4 +1,4 @@
-# DCGM, NVIDIA's diagnostics: `dcgmi diag` tells a broken GPU from a broken program.
+# DCGM, NVIDIA's diagnostics: `dcgmi diag` shows whether a GPU or the program is broken.
 step_dcgm() {
     this_machine
     if [ "$GPUS" -eq 0 ]; then return; fi

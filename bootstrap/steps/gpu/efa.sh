@@ -26,20 +26,20 @@ ofi_nccl() {
     for file in "$AMAZON"/ofi-nccl/lib/libnccl-net*.so "$AMAZON"/ofi-nccl/lib/x86_64-linux-gnu/libnccl-net*.so; do
         if [ -z "$plugin" ] && [ -e "$file" ]; then plugin=$file; fi
     done
-    if [ -z "$plugin" ]; then fail "no aws-ofi-nccl in $AMAZON/ofi-nccl: without it NCCL takes TCP"; fi
-    # It says its version when it is loaded, so its file holds the words.
+    if [ -z "$plugin" ]; then fail "no aws-ofi-nccl in $AMAZON/ofi-nccl: without it NCCL uses TCP"; fi
+    # It prints its version when it is loaded, so its file contains the text.
     check_version aws-ofi-nccl "$(grep -aoE 'aws-ofi-nccl [0-9]+(\.[0-9]+)+' "$plugin" | sed -n '1s/.* //p')" "${OFI_NCCL_VERSIONS[@]}"
     findable "$(dirname "$plugin")"
 }
 
-# findable FOLDER: NCCL looks for the plugin where the loader looks, and takes TCP without a word where it finds none.
+# findable FOLDER: NCCL looks for the plugin where the loader looks, and silently uses TCP if there is none.
 findable() {
     if grep -rqsF "$1" /etc/ld.so.conf.d; then return; fi
     put_file /etc/ld.so.conf.d/gpucluster-ofi-nccl.conf 0644 root:root <<<"$1"
     ldconfig
 }
 
-# They may come a little later than the machine.
+# The interfaces may appear a little later than the machine.
 check_interfaces() {
     local found
     for _ in {1..5}; do
@@ -50,11 +50,11 @@ check_interfaces() {
         fi
         sleep 3
     done
-    fail "fi_info finds $found EFA interfaces, $INSTANCE_TYPE has $EFA_INTERFACES: this instance is broken, Slurm will replace it"
+    fail "fi_info lists $found EFA interfaces, $INSTANCE_TYPE has $EFA_INTERFACES: this instance is broken, Slurm will replace it"
 }
 
-# libfabric lists a device once for each fabric (efa-direct and efa since 2.1) and kind of endpoint, under the domains
-# rdmap16s27-rdm and rdmap16s27-dgrm.
+# libfabric lists a device once for each fabric (efa-direct and efa since 2.1) and endpoint type, under the domains rdmap16s27-rdm
+# and rdmap16s27-dgrm.
 efa_devices() {
     { PATH=$AMAZON/efa/bin:$PATH fi_info -p efa -t FI_EP_RDM 2>/dev/null || true; } |
         sed -nE 's/^ *domain: (.*)-(rdm|dgrm)$/\1/p' | sort -u

@@ -1,4 +1,4 @@
-# Fabric manager: without it no program starts on GPUs that NVSwitch joins (P4d and newer, eight to a node).
+# Fabric manager: without it no program starts on GPUs connected by NVSwitch (P4d and newer, eight to a node).
 step_fabric_manager() {
     local driver found
     this_machine
@@ -15,8 +15,9 @@ step_fabric_manager() {
     say "fabric manager $found"
 }
 
-# install_fabric_manager DRIVER: in the driver's version, to the last digit. NVIDIA's repository calls the package
-# nvidia-fabricmanager, where the name with the branch is virtual since 580; Ubuntu's has it by the branch, often older.
+# install_fabric_manager DRIVER: installs exactly the driver's version. NVIDIA's repository calls the package
+# nvidia-fabricmanager; the name with the branch is virtual there since 580. Ubuntu's archive names it by the branch, often in an
+# older version.
 install_fabric_manager() {
     local package
     use_nvidia_packages
@@ -28,7 +29,7 @@ install_fabric_manager() {
     install_packages "$package"
 }
 
-# in_version VERSION PACKAGE...: PACKAGE=VERSION-REVISION of the first that apt can install in that version.
+# in_version VERSION PACKAGE...: PACKAGE=VERSION-REVISION of the first package that apt can install in that version.
 in_version() {
     local version=$1
     shift
@@ -36,8 +37,8 @@ in_version() {
         'index($2, version) == 1 && !found++ { sub(/^ */, "", $1); print $1 "=" $2 }'
 }
 
-# P6 leads its NVSwitches through ConnectX cards, by NVLink's subnet manager. Ubuntu keeps the cards' InfiniBand module in
-# linux-modules-extra. Without either the fabric stays in progress, and CUDA does not start (error 802).
+# P6 configures its NVSwitches through ConnectX cards, with the NVLink subnet manager. Ubuntu keeps the cards' InfiniBand module
+# in linux-modules-extra. Without either the fabric stays in progress, and CUDA does not start (error 802).
 nvlink_subnet_manager() {
     if [ ! -e /opt/nvidia/nvlsm/sbin/nvlsm ]; then install_from_nvidia nvlsm; fi
     if ! modprobe --all mlx5_ib ib_umad; then
@@ -46,7 +47,7 @@ nvlink_subnet_manager() {
     fi
 }
 
-# GPUs are registered with the fabric minutes after fabric manager has started. A100 knows no such state.
+# GPUs are registered with the fabric minutes after fabric manager has started. A100 has no such state.
 await_fabric() {
     local states
     for _ in {1..60}; do
@@ -57,7 +58,7 @@ await_fabric() {
     fail "NVLink's fabric is not ready, nvidia-smi -q says: $states. journalctl -u nvidia-fabricmanager says more"
 }
 
-# Every state and status that a GPU's section Fabric has, each once.
+# Prints each state and status in the GPUs' sections Fabric once.
 fabric_states() {
     sed -nE '/^ *Fabric$/,/^ *Status /s/^ *(State|Status) *: //p' | sort -u | paste -sd' '
 }

@@ -1,5 +1,5 @@
-# GDRCopy: EFA's plugin for NCCL uses it for small messages where EFA reads the memory of GPUs. NCCL works without, so that a
-# module that does not build for this kernel, or a package that is not there, must not end the boot.
+# GDRCopy: EFA's plugin for NCCL uses it for small messages if EFA reads the GPUs' memory. NCCL works without it, so a module that
+# does not build for this kernel, or a missing package, must not end the boot.
 step_gdrcopy() {
     local status
     this_machine
@@ -11,7 +11,7 @@ step_gdrcopy() {
         status=$?
         set -e
         if [ "$status" -ne 0 ] || [ -z "$(gdrcopy_version)" ]; then
-            # Half configured, it would fail every later installation as well.
+            # A half-configured package would make every later installation fail.
             dpkg --purge --force-depends gdrdrv-dkms libgdrapi >/dev/null 2>&1 || true
             say "warning: GDRCopy cannot be installed: NCCL works without it"
             return

@@ -1,4 +1,5 @@
-# What NCCL and libfabric must be told on this instance type. Ranks read it (gpucluster_job/ranks/identity.py); a job's own value wins.
+# Variables for NCCL and libfabric on this instance type. Ranks read them (gpucluster_job/ranks/identity.py); a job's own value
+# takes precedence.
 step_job_environment() {
     local pair
     this_machine

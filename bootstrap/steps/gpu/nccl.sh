@@ -1,4 +1,4 @@
-# NCCL, for what is built here and for nccl-tests; PyTorch brings its own. A Deep Learning AMI keeps it with CUDA.
+# NCCL, for programs built here and for nccl-tests; PyTorch has its own. A Deep Learning AMI keeps it with CUDA.
 step_nccl() {
     this_machine
     if [ "$GPUS" -eq 0 ]; then return; fi

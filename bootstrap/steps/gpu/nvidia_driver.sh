@@ -1,4 +1,4 @@
-# NVIDIA's driver, and every GPU that the instance type has.
+# NVIDIA's driver, and a check that every GPU of the instance type is there.
 step_nvidia_driver() {
     local found
     this_machine

@@ -1,5 +1,5 @@
-# enroot and pyxis, where the cluster file says containers: true. A Deep Learning AMI has neither, so that both are fetched
-# at each boot unless the image has been given them. slurm_head.sh tells Slurm of the plug-in.
+# enroot and pyxis, if cluster.yaml has containers: true. A Deep Learning AMI has neither, so nodes download both at each boot
+# unless the image has them. slurm_head.sh adds the plug-in to Slurm's configuration.
 readonly PYXIS=/usr/local/lib/slurm/spank_pyxis.so
 
 step_container_runtime() {
@@ -9,7 +9,7 @@ step_container_runtime() {
     if [ "$GPUS" -gt 0 ] && ! command -v nvidia-container-cli >/dev/null; then install_from_nvidia nvidia-container-toolkit; fi
     if [ ! -e "$PYXIS" ]; then install_pyxis; fi
     enroot_folders
-    # Ubuntu 24.04 lets only programs of an AppArmor profile make user namespaces; enroot makes them as the job's user.
+    # Ubuntu 24.04 allows user namespaces only for programs with an AppArmor profile; enroot creates them as the job's user.
     put_file /etc/sysctl.d/91-gpucluster-containers.conf 0644 root:root <<<'kernel.apparmor_restrict_unprivileged_userns = 0'
     sysctl --quiet --ignore --load=/etc/sysctl.d/91-gpucluster-containers.conf || say "user namespaces stay restricted"
     check_version enroot "$(enroot version)" "${ENROOT_VERSIONS[@]}"
@@ -26,7 +26,7 @@ install_enroot() {
     rm -rf "$folder"
 }
 
-# A plug-in is built for the very Slurm that loads it.
+# A plug-in must be built for exactly the Slurm that loads it.
 install_pyxis() {
     local version=${PYXIS_VERSIONS[2]} folder
     install_packages libslurm-dev gcc make
@@ -38,8 +38,7 @@ install_pyxis() {
     rm -rf "$folder"
 }
 
-# Images are large: they lie on the instance's own disks where it has some; see scratch.sh. Each user makes folders of their
-# own in these.
+# Images are large, so they are on the instance's own disks if it has any; see scratch.sh. Each user creates folders in these.
 enroot_folders() {
     local scratch=/var/lib/enroot
     if mountpoint -q /opt/dlami/nvme; then scratch=/opt/dlami/nvme; fi

@@ -1,11 +1,12 @@
-# What jobs may do on AWS: a role of their own, which a service on each node keeps for them. See gpucluster_node/jobs/credentials.py.
+# Permissions of jobs on AWS: their own role, whose credentials a service on each node renews. See
+# gpucluster_node/jobs/credentials.py.
 step_job_credentials() {
     node_program
     node_service credentials jobs.credentials "Serve jobs their AWS credentials"
     if [ "$ROLE" = head ]; then shell_credentials; fi
 }
 
-# For people's shells on the head node, and what they submit from there by hand. `gpucluster submit` tells its jobs itself.
+# For users' shells on the head node, and for jobs that they submit there by hand. `gpucluster submit` sets this for its jobs.
 shell_credentials() {
     local profile=/etc/profile.d/gpucluster-credentials.sh
     if [ -z "$JOB_CREDENTIALS" ]; then
@@ -13,7 +14,7 @@ shell_credentials() {
         return
     fi
     put_file "$profile" 0644 root:root <<PROFILE
-# Root has the node's own role. Keys that somebody has set go first.
+# Root has the node's own role. Keys that a user has set take precedence.
 if [ "\$(id -u)" -ne 0 ]; then
     export AWS_CONTAINER_CREDENTIALS_FULL_URI=$JOB_CREDENTIALS
     export AWS_REGION=\${AWS_REGION:-$REGION} AWS_DEFAULT_REGION=\${AWS_DEFAULT_REGION:-$REGION}

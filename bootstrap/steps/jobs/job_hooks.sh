@@ -1,4 +1,4 @@
-# What Slurm runs on a node, as root, before a job and after it: programs that other steps put into these two folders.
+# Programs that Slurm runs on a node, as root, before and after a job. Other steps put them into these two folders.
 readonly HOOKS=/opt/gpucluster
 
 step_job_hooks() {
@@ -8,8 +8,8 @@ step_job_hooks() {
     job_hook epilog
 }
 
-# job_hook NAME: all of the folder run, in the order of their names. Slurm drains the node if one of them fails, and requeues
-# the job that it was for. Slurm gives them no PATH.
+# job_hook NAME: runs all programs of the folder, in the order of their names. If one fails, Slurm drains the node and requeues
+# its job. Slurm sets no PATH.
 job_hook() {
     put_file "$HOOKS/bin/$1" 0755 root:root <<HOOK
 #!/bin/bash

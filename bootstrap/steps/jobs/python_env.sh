@@ -1,5 +1,5 @@
-# Of the jobs' Python environments the head lays down what they are made of, on /home. Made they are by jobs of Slurm, on a node
-# that has what they are for: environments/environment.sh.
+# The head node writes what the jobs' Python environments are made from to /home. Slurm jobs make them, on a node of the hardware
+# that they are for: environments/environment.sh.
 step_python_env() {
     local path lock name
     node_program
@@ -14,14 +14,15 @@ step_python_env() {
     done
 }
 
-# wanted NAME FOLDER: NAME leads jobs to the newest that is complete, .wanted/NAME to what the bundle asks for.
+# wanted NAME FOLDER: the link NAME leads jobs to the newest complete environment; .wanted/NAME leads to the one that the bundle
+# needs.
 wanted() {
     mkdir -p "$ENVIRONMENTS/.wanted"
     ln -sfn "../$2" "$ENVIRONMENTS/.wanted/$1"
     if [ -e "$ENVIRONMENTS/$2/complete" ]; then ln -sfn "$2" "$ENVIRONMENTS/$1"; fi
 }
 
-# environment_key LOCK: of everything that decides what comes out: what is asked for, the system, and whether there are GPUs.
+# environment_key LOCK: a hash over everything that determines the result: the packages, the system, and whether there are GPUs.
 environment_key() {
     local gpus
     gpus=$(gpus_of "$(basename "$1" .txt)" "${1%/*}")

@@ -1,10 +1,10 @@
-# The job user gets from node to node without a password, and trusts the host keys that nodes wrote to /home at boot.
+# The job user logs in from node to node without a password, and trusts the host keys that nodes wrote to /home at boot.
 readonly KNOWN_HOSTS=/home/gpucluster/known_hosts
 
 step_ssh_trust() {
     if [ "$ROLE" = head ]; then user_key "$JOB_USER"; fi
     publish_host_keys "$(hostname)"
-    # UpdateHostKeys would copy keys to the user's own file, where they are wrong once a node has been replaced.
+    # UpdateHostKeys would copy keys to the user's own file, where they are wrong after a node has been replaced.
     put_file /etc/ssh/ssh_config.d/gpucluster.conf 0644 root:root <<EOF
 KnownHostsCommand /usr/bin/find $KNOWN_HOSTS -type f -exec /usr/bin/cat {} +
 UpdateHostKeys no
@@ -22,7 +22,7 @@ user_key() {
     put_mode "$ssh/authorized_keys" 0600 "$1:$1"
 }
 
-# publish_host_keys NODE: its host keys under each name and address that somebody may call it by.
+# publish_host_keys NODE: its host keys under each name and address of the node.
 publish_host_keys() {
     local names key
     names="$1,$1.$ZONE,$(imds meta-data/local-ipv4)"

@@ -1,4 +1,4 @@
-# The accounting database, where cluster.yaml says accounting: local. Its files lie on the data volume.
+# The accounting database, if cluster.yaml has accounting: local. Its files are on the data volume.
 readonly DATABASE=$DATA/mysql
 
 step_mariadb() {
@@ -14,12 +14,12 @@ step_mariadb() {
 GRANT ALL ON slurm_acct_db.* TO slurm@localhost;"
 }
 
-# Mounted where the package's unit, which hides /home, and AppArmor let the server write.
+# Mounted at a place where the package's unit, which hides /home, and AppArmor let the server write.
 database_directory() {
     local live=/var/lib/mysql
     put_directory "$DATABASE" 0700 mysql:mysql
     database_owner
-    # With the default dependencies it would come before local-fs.target, and what it needs comes after that.
+    # With the default dependencies it would start before local-fs.target, and its own requirements come after that.
     put_file /etc/systemd/system/var-lib-mysql.mount 0644 root:root <<UNIT
 [Unit]
 DefaultDependencies=no
@@ -50,7 +50,7 @@ UNIT
     fi
 }
 
-# Another machine image may number the user mysql differently.
+# Another machine image may give the user mysql another number.
 database_owner() {
     if [ -n "$(find "$DATABASE" ! -user mysql ! -name complete -print -quit)" ]; then chown -R mysql:mysql "$DATABASE"; fi
 }

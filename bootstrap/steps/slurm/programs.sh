@@ -1,6 +1,6 @@
-# With a new bundle the head's programs change at once: what Slurm calls names modules of the bundle that is in use.
+# A new bundle changes the head node's programs at once, because Slurm calls modules of the current bundle.
 step_programs() {
-    # At its first boot a machine has no Slurm yet that would call them: step slurm_head lays them down.
+    # At the first boot no Slurm calls them yet: step slurm_head installs them.
     if [ ! -e /opt/gpucluster/bin/resume ]; then return; fi
     power_programs
     if [ -e "$BUNDLE/slurm/burst_buffer.lua" ]; then put_staging; fi

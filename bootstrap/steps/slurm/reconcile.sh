@@ -1,4 +1,4 @@
-# Makes Slurm's view of the nodes and EC2's agree, for as long as the head runs.
+# Keeps Slurm's view of the nodes consistent with EC2's.
 step_reconcile() {
     node_program
     node_service reconcile power.reconcile "Keep Slurm nodes and EC2 instances in step"

@@ -1,4 +1,4 @@
-# slurmd, configless: every file comes from the head.
+# slurmd, configless: every file comes from the head node.
 step_slurm_compute() {
     local folder=/etc/systemd/system/slurmd.service.d
     put_directory /var/log/slurm 0755 slurm:slurm
@@ -8,7 +8,7 @@ step_slurm_compute() {
     service_up slurmd "$folder"/gpucluster{,-limits,-restart}.conf /etc/munge/munge.key
 }
 
-# The packaged command line stays, whatever it is in this version; ours are added to it.
+# Keeps the packaged command line, whatever this version has, and adds our options.
 slurmd_drop_in() {
     local unit command
     unit=$(systemctl show --property=FragmentPath --value slurmd)
@@ -19,7 +19,7 @@ ConditionPathExists=
 After=munge.service home.mount nvidia-persistenced.service nvidia-fabricmanager.service gpucluster-scratch.service
 
 [Service]
-# It makes the device files that gres.conf names, where nobody has used a GPU since the boot.
+# It creates the device files that gres.conf names; before the first use of a GPU they may not exist.
 ExecStartPre=-/usr/bin/nvidia-smi --list-gpus
 ExecStart=
 ExecStart=$command --conf-server head.$ZONE -N $(hostname)$(slurmd_instance)
@@ -28,7 +28,7 @@ RuntimeDirectory=slurm
 EOF
 }
 
-# So that `scontrol show node` names the instance, where this slurmd can say it (since 23.11).
+# So that `scontrol show node` shows the instance, if this slurmd supports it (since 23.11).
 slurmd_instance() {
     if [[ $(slurmd -h 2>&1) != *--instance-id* ]]; then return; fi
     printf ' --instance-id=%s --instance-type=%s' "$(imds meta-data/instance-id)" "$(imds meta-data/instance-type)"

@@ -1,4 +1,4 @@
-# slurmctld. Its state lies on the data volume; compute nodes fetch every file from it (configless).
+# slurmctld. Its state is on the data volume; compute nodes fetch every file from it (configless).
 step_slurm_head() {
     local etc=/etc/slurm running
     put_directory "$DATA/slurm-state" 0700 slurm:slurm
@@ -16,21 +16,21 @@ step_slurm_head() {
     running=$(systemctl is-active slurmctld || true)
     service_up slurmctld $etc/{slurm,gres,image,cgroup,plugstack}.conf $etc/burst_buffer.{conf,lua} /etc/munge/munge.key \
         /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,restart,staging}.conf
-    # Nodes that are up learn of new files by a reconfiguration only.
+    # Running nodes get new files only by a reconfiguration.
     if [ "$running $RESTARTED" = "active yes" ]; then
         wait_for_controller
         timeout 60 scontrol reconfigure
     fi
 }
 
-# An image without cgroups of its own says so in image-cgroup.conf.
+# An image without control groups has its own image-cgroup.conf.
 put_cgroup_conf() {
     local source=$BUNDLE/slurm/cgroup.conf
     if [ -e /etc/slurm/image-cgroup.conf ]; then source=/etc/slurm/image-cgroup.conf; fi
     put_file /etc/slurm/cgroup.conf 0644 root:root <"$source"
 }
 
-# Slurm's package brings one, which names a folder that nodes do not get. It is replaced where there is a plug-in to name.
+# Slurm's package has a plugstack.conf with a folder that nodes do not get. Ours replaces it if there is a plug-in.
 put_plugstack() {
     local path=/etc/slurm/plugstack.conf
     if grep -q '^optional' "$BUNDLE/slurm/plugstack.conf" || grep -qs '^# written by GpuCluster' "$path"; then

@@ -1,4 +1,4 @@
-# Slurm's accounting daemon. It makes its tables at its first start, while the boot goes on: see accounting.sh.
+# Slurm's accounting daemon. It creates its tables at its first start, while the boot continues: see accounting.sh.
 step_slurmdbd() {
     local conf=/etc/slurm/slurmdbd.conf text
     if [ "$ACCOUNTING" = off ]; then
@@ -12,13 +12,13 @@ step_slurmdbd() {
     service_up slurmdbd "$conf" /etc/munge/munge.key /etc/systemd/system/slurmdbd.service.d/gpucluster-restart.conf
 }
 
-# slurmdbd_conf: the bundle's, and what only the deployment knows.
+# slurmdbd_conf: the bundle's file, with values that exist only after the deployment.
 slurmdbd_conf() {
     cat "$BUNDLE/slurm/slurmdbd.conf"
     if [ "$ACCOUNTING" = rds ]; then database_on_rds; fi
 }
 
-# The password is never an argument: those everybody on the machine can read.
+# The password is never an argument, because every user on the machine can read arguments.
 database_on_rds() {
     local ca=/etc/slurm/rds-ca.pem
     authorities "$ca"
@@ -31,7 +31,7 @@ StorageParameters=SSL_CA=$ca
 LINES
 }
 
-# authorities FILE: who may sign the database's certificate. An image whose network does not lead there brings the file.
+# authorities FILE: certificate authorities of the database's certificate. An image without a route to the download has the file.
 authorities() {
     if [ ! -s "$1" ]; then
         curl -sSf -m 60 --retry 5 --retry-all-errors -o "$1.new" "$(parameter accounting ca_url)"

@@ -1,4 +1,4 @@
-# The client: the file system at its place on this machine.
+# The client, which mounts the file system on this machine.
 step_beegfs_client() {
     local unit
     if mountpoint -q "$BEEGFS_MOUNT" && [ "$(cat "$CLIENT_GENERATION" 2>/dev/null)" = "$GENERATION" ]; then return; fi
@@ -8,7 +8,7 @@ step_beegfs_client() {
         systemctl restart "$unit" || service_failed "$unit"
     done
     mountpoint -q "$BEEGFS_MOUNT" || fail "beegfs-client runs and $BEEGFS_MOUNT is not mounted: see journalctl -u beegfs-client"
-    # It is the jobs', whoever runs them.
+    # Every job's user may write there.
     put_mode "$BEEGFS_MOUNT" 1777 root:root
     echo "$GENERATION" >"$CLIENT_GENERATION"
 }

@@ -1,4 +1,4 @@
-# What BeeGFS's services read: configuration, the secret that they know each other by, the one network interface.
+# Files that BeeGFS's services read: configuration, shared secret, the one network interface.
 step_beegfs_files() {
     local template interface
     interface=$(beegfs_interface)
@@ -9,7 +9,7 @@ step_beegfs_files() {
     done
 }
 
-# The interface that leads out. Nodes with EFA have others, and BeeGFS would tell the world of every one.
+# The interface of the default route. Nodes with EFA have more, and BeeGFS would announce all of them.
 beegfs_interface() {
     local found
     found=$(ip -o -4 route show default | sed -n 's/.* dev \([^ ]*\).*/\1/p;q')
@@ -17,7 +17,7 @@ beegfs_interface() {
     echo "$found"
 }
 
-# Without it the services do not start; whoever has it is root on the file system.
+# Without it the services do not start; a client that has it is root on the file system.
 beegfs_secret() {
     local file=/etc/beegfs/conn.auth arn secret
     if [ -s "$file" ]; then

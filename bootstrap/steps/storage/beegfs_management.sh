@@ -1,4 +1,4 @@
-# The management service: who serves, and under which number. A new generation begins with nobody.
+# The management service: which servers exist, with their numbers. A new generation starts without servers.
 step_beegfs_management() {
     local mark=$FOLDER/generation
     if [ "$(cat "$mark" 2>/dev/null)" = "$GENERATION" ] && systemctl is-active --quiet beegfs-mgmtd; then return; fi
@@ -16,7 +16,7 @@ beegfs_init_7() {
     /opt/beegfs/sbin/beegfs-setup-mgmtd -p "$FOLDER" -C -f
 }
 
-# Its administration is gRPC, under a certificate that this machine makes for itself.
+# Its administration uses gRPC, with a certificate that this machine creates for itself.
 beegfs_init_8() {
     local key=/etc/beegfs/key.pem certificate=/etc/beegfs/cert.pem
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj "/CN=$MANAGEMENT" \

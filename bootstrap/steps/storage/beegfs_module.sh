@@ -1,4 +1,4 @@
-# BeeGFS's client is a kernel module that each machine compiles for the kernel that it runs.
+# BeeGFS's client is a kernel module that each machine compiles for its running kernel.
 step_beegfs_module() {
     local kernel
     kernel=$(uname -r)

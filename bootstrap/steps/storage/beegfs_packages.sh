@@ -1,4 +1,4 @@
-# BeeGFS's packages, from its own repository: those of the services that this machine may carry.
+# BeeGFS's packages, from its own repository: those of the services that this machine may run.
 step_beegfs_packages() {
     local wanted=() missing=() package
     mapfile -t wanted < <(beegfs_wanted)
@@ -8,13 +8,13 @@ step_beegfs_packages() {
     if [ "${#missing[@]}" -gt 0 ]; then
         beegfs_repository
         install_packages "${missing[@]}"
-        # They come switched on, with files of their own.
+        # The packages enable the services and install their own configuration.
         beegfs_stop beegfs-client beegfs-helperd beegfs-storage beegfs-meta beegfs-mgmtd
     fi
     for package in "${wanted[@]}"; do beegfs_check_version "$package"; done
 }
 
-# The head manages a cluster's file system. The nodes of a job manage their own.
+# The head node manages a cluster's file system. A job's nodes manage their own.
 beegfs_wanted() {
     this_partition
     printf '%s\n' "${BEEGFS_CLIENT_PACKAGES[@]}"
@@ -22,7 +22,7 @@ beegfs_wanted() {
     case $BEEGFS_ROLE in server | job) printf '%s\n' "${BEEGFS_SERVER_PACKAGES[@]}" ;; esac
 }
 
-# beegfs_has PACKAGE: by what it brings, so that an image may bring it in another way.
+# beegfs_has PACKAGE: checks the package's files, because an image may have installed them in another way.
 beegfs_has() {
     case $1 in
     beegfs-client) [ -e "$BEEGFS_CLIENT_CONTROL" ] ;;
@@ -41,7 +41,7 @@ beegfs_repository() {
     download "$base/dists/beegfs-$VERSION_CODENAME.list" /etc/apt/sources.list.d/beegfs.list
 }
 
-# beegfs_check_version PACKAGE: 7.4 and 8 do not understand each other. An image may have been baked with either.
+# beegfs_check_version PACKAGE: 7.4 and 8 are incompatible. An image may have been baked with either.
 beegfs_check_version() {
     local found
     case $1 in beegfs-tools | libbeegfs-license) return ;; esac

@@ -1,19 +1,19 @@
-# EFS over TLS, which its policy asks for. The mount helper that does this is in no Ubuntu archive; stunnel is.
-# Not in /etc/stunnel: what lies there the package starts by itself.
+# EFS over TLS, which its policy requires. No Ubuntu archive has the mount helper for this, but stunnel. The tunnels are not in
+# /etc/stunnel, because the package starts those itself.
 TUNNELS=/etc/gpucluster/tunnels
 
-# mount_efs MOUNT: of the file system DNS_NAME. The options are those that AWS recommends.
+# mount_efs MOUNT: mounts the file system DNS_NAME, with the options that AWS recommends.
 mount_efs() {
     efs_ready "$1"
     mounted "$1" nfs4 127.0.0.1:/ "$EFS_OPTIONS" "x-systemd.requires=gpucluster-efs-$(note_of "$1").service"
 }
 
-# What an image takes along for it.
+# Packages for an image.
 client_efs() {
     if ! command -v stunnel >/dev/null; then without_services install_packages stunnel4; fi
 }
 
-# efs_ready MOUNT: sets what its mount needs, and opens the tunnel.
+# efs_ready MOUNT: sets what the mount needs, and opens the tunnel.
 efs_ready() {
     local name port
     name=gpucluster-efs-$(note_of "$1")
@@ -25,7 +25,7 @@ efs_ready() {
     EFS_OPTIONS=nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,noatime,port=$port
 }
 
-# tunnel_port FILE: what it says, or else the next that no other tunnel has.
+# tunnel_port FILE: the port in the file, or else the next that no other tunnel uses.
 tunnel_port() {
     local port=20049
     if [ -e "$1" ]; then
@@ -37,7 +37,7 @@ tunnel_port() {
 }
 
 # shellcheck disable=SC2154 # the step that mounts it sets DNS_NAME
-# efs_tunnel MOUNT NAME PORT: the name is looked up at each connection; a mount target may get another address.
+# efs_tunnel MOUNT NAME PORT: looks the name up at each connection, because a mount target may get another address.
 efs_tunnel() {
     local conf=$TUNNELS/$2.conf unit=/etc/systemd/system/$2.service
     put_file "$conf" 0644 root:root <<CONF
@@ -74,7 +74,7 @@ UNIT
     service_up "$2" "$conf" "$unit"
 }
 
-# close_tunnel MOUNT: of a file system that is mounted no more.
+# close_tunnel MOUNT: for a file system that is no longer mounted.
 close_tunnel() {
     local name
     name=gpucluster-efs-$(note_of "$1")

@@ -1,6 +1,6 @@
-# FSx for Lustre: how nodes mount it. Its client is of the steps lustre_client and lustre_efa, which come first.
+# FSx for Lustre: how nodes mount it. The steps lustre_client and lustre_efa install its client before.
 
-# mount_fsx MOUNT LUSTRE-NAME: of the file system DNS_NAME.
+# mount_fsx MOUNT LUSTRE-NAME: mounts the file system DNS_NAME.
 mount_fsx() {
     # shellcheck disable=SC2034 # mount_verdict reads it
     PORT=988
@@ -11,7 +11,7 @@ mount_fsx() {
     mounted "$1" lustre "$DNS_NAME@tcp:/$2" noatime,flock
 }
 
-# What an image takes along for it.
+# Packages for an image.
 client_fsx() { lustre_client; }
 
 client_fsx_efa() {

@@ -1,15 +1,15 @@
-# The head exports /home to the VPC, where EFS does not hold it. Nodes write their host keys there as root, so root is not squashed.
+# The head node exports /home to the VPC, unless it is on EFS. Nodes write their host keys there as root, so root is not squashed.
 step_home_export() {
     local exports=/etc/exports.d/gpucluster.exports conf=/etc/nfs.conf.d/gpucluster.conf
     if [ "$HOME_ON" = efs ]; then return; fi
     home_exports | put_file "$exports" 0644 root:root
     printf '[nfsd]\nthreads=%s\n' "$(nfsd_threads)" | put_file "$conf" 0644 root:root
     needs_home nfs-server
-    # Its start reads the exports anew.
+    # The service reads the exports when it starts.
     service_up nfs-server "$exports" "$conf"
 }
 
-# A subnet may lie in a CIDR block that the VPC was given later.
+# A subnet may be in a CIDR block that was added to the VPC later.
 home_exports() {
     local block blocks
     blocks=$(imds_interface vpc-ipv4-cidr-blocks)
@@ -18,7 +18,8 @@ home_exports() {
     echo
 }
 
-# Eight, the default, is too few where a thousand nodes mount it. As ParallelCluster has it: aws/aws-parallelcluster-cookbook#1554
+# The default, eight threads, is too few if a thousand nodes mount it. ParallelCluster uses the same number:
+# aws/aws-parallelcluster-cookbook#1554
 nfsd_threads() {
     local threads=$(($(nproc) * 4))
     echo $((threads < 8 ? 8 : threads > 256 ? 256 : threads))

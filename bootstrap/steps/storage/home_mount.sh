@@ -1,4 +1,4 @@
-# What /home is: the head's, which it exports, or a file system on EFS.
+# /home: the head node's export, or a file system on EFS.
 step_home_mount() {
     local options=nfsvers=4.2,noatime,hard,_netdev
     if [ "$HOME_ON" = efs ]; then
@@ -18,7 +18,7 @@ home_on_efs() {
     put_directory /home/gpucluster 0755 root:root
 }
 
-# The image's home directories move there: mounting over them would hide the login user's. What is there already stays.
+# Moves the image's home directories there, because a mount over them would hide the login user's. Existing files stay.
 users_to_efs() {
     local aside directory
     aside=$(mktemp -d)

@@ -1,14 +1,14 @@
-# Lustre file systems that exist while jobs use them. The head makes and deletes them, see gpucluster_node/lustre/for_jobs.py; a
-# node mounts one before a job that uses it, and lets go of it after the last of those.
+# Lustre file systems with `lifetime: jobs`. The head node creates and deletes them, see gpucluster_node/lustre/for_jobs.py. A
+# node mounts one before a job that uses it, and unmounts it after the last such job.
 step_job_lustre() {
     if [ "$ROLE" = head ]; then
         job_lustre_service
         return
     fi
-    # On every node: what `up` adds to the cluster is there for the next job of nodes that run.
+    # On every node, because `up` may add such a file system while nodes run.
     put_file /opt/gpucluster/prolog.d/11-job-lustre 0755 root:root <<SCRIPT
 #!/bin/bash
-# The head lays it there for each job that uses one.
+# The head node writes it for each job that uses one.
 for file in $JOB_LUSTRE/*/mounts/"\$SLURM_JOB_ID"; do
     if [ ! -e "\$file" ]; then continue; fi
     name=\${file#$JOB_LUSTRE/}
@@ -17,8 +17,8 @@ done
 SCRIPT
     put_file /opt/gpucluster/epilog.d/90-job-lustre 0755 root:root <<SCRIPT
 #!/bin/bash
-# What the job wrote reaches the servers first. By force only where they do not answer; one that waits for them for ever
-# must not hold up this node.
+# Flushes the job's data to the servers first. It unmounts by force only if they do not answer: waiting for them for ever must not
+# block this node.
 let_go() {
     timeout --kill-after=5 600 sync --file-system "\$1"
     umount "\$1" && return
@@ -51,5 +51,5 @@ job_lustre_service() {
     fi
     put_directory "$JOB_LUSTRE" 0755 root:root
     node_program
-    node_service job_lustre lustre.for_jobs "Make and delete the Lustre file systems of jobs" "$BUNDLE/storage.json"
+    node_service job_lustre lustre.for_jobs "Create and delete the Lustre file systems of jobs" "$BUNDLE/storage.json"
 }

@@ -1,5 +1,5 @@
-# Mounts the file system that JOB_LUSTRE_NAME names: `head.sh job_lustre NAME` once it is there, `compute.sh job_lustre NAME` in
-# the prolog of a job. Nothing of it stays in fstab: at the next boot it may be gone.
+# Mounts the file system of JOB_LUSTRE_NAME: `head.sh job_lustre NAME` after its creation, `compute.sh job_lustre NAME` in the
+# prolog of a job. It is not added to fstab, because at the next boot it may not exist.
 step_job_lustre_mount() {
     local mount lustre_name for_everybody told
     if [ "$ROLE" = head ]; then
@@ -29,7 +29,7 @@ step_job_lustre_mount() {
     say "$mount is mounted from $DNS_NAME"
 }
 
-# lustre_state KEY: of what the head has written of it.
+# lustre_state KEY: a value of the file that the head node wrote about it.
 lustre_state() {
     json_value "$(<"$JOB_LUSTRE/$JOB_LUSTRE_NAME/state.json")" "$1"
 }

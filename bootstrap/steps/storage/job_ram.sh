@@ -1,4 +1,4 @@
-# A file system in the memory of a job's nodes: what makes it when a job asks, and ends it with the job.
+# A file system in the memory of a job's nodes: the programs that create it for a job, and delete it with the job.
 step_job_ram() {
     local bin=/opt/gpucluster/bin
     this_partition
@@ -8,7 +8,7 @@ step_job_ram() {
 #!/bin/sh
 exec $bin/node-program beegfs.for_jobs "\$@"
 EOF
-    # Services and mounts take root. Slurm's epilog has it anyway.
+    # Services and mounts need root, which Slurm's epilog has.
     put_file /etc/sudoers.d/gpucluster-ram 0440 root:root <<EOF
 $JOB_USER ALL=(root) NOPASSWD: $bin/job-ram serve *, $bin/job-ram mount
 EOF

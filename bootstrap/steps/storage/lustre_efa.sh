@@ -1,5 +1,5 @@
-# Lustre over EFA, where a file system has it and this machine can: AWS's own set-up, which loads Lustre's modules anew.
-# Metadata stays on TCP. A client that is set up wrongly reads over TCP without a word, so this looks afterwards.
+# Lustre over EFA, if a file system and this machine support it: AWS's own set-up, which reloads Lustre's modules. Metadata stays
+# on TCP. A wrongly configured client silently reads over TCP, so this step checks the result.
 step_lustre_efa() {
     if ! storage_has '"efa": true'; then return; fi
     if [ "$ROLE" != compute ]; then return; fi
@@ -18,11 +18,11 @@ lustre_over_efa() {
     [[ $(lnetctl net show 2>/dev/null || true) == *@efa* ]]
 }
 
-# The image may bring AWS's script. It sets how Lustre spreads over CPUs, which counts only while no module of it is loaded.
+# The image may have AWS's script. It sets how Lustre uses the CPUs, which has an effect only while none of its modules is loaded.
 set_up_lustre_efa() {
     if [ ! -e "$LUSTRE_EFA/setup.sh" ]; then download_lustre_efa; fi
     lnetctl lnet unconfigure 2>/dev/null || true
-    lustre_rmmod || fail "Lustre's modules are in use and cannot be loaded anew for EFA: reboot this machine"
+    lustre_rmmod || fail "Lustre's modules are in use and cannot be reloaded for EFA: reboot this machine"
     (cd "$LUSTRE_EFA" && bash ./setup.sh)
     modprobe lustre
 }

@@ -36,7 +36,7 @@ WantedBy=multi-user.target
 UNIT
 }
 
-# What Slurm runs around each job, and what jobs call.
+# Programs that Slurm runs around each job, and that jobs call.
 scratch_programs() {
     put_file /opt/gpucluster/prolog.d/20-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch.jobs begin'
     put_file /opt/gpucluster/epilog.d/80-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch.jobs end'

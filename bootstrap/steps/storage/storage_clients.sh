@@ -1,4 +1,4 @@
-# What an image takes along for the file systems of its clusters. Nodes set it up when they boot.
+# Installs the file systems' clients into an image. Nodes configure them when they boot.
 step_storage_clients() {
     local kind
     for kind in "${FILE_SYSTEMS[@]}"; do

@@ -1,5 +1,5 @@
-# Mounts the cluster's file systems on FSx and EFS. Where they are only Parameter Store knows: the head node asks, and lays
-# the answer on /home, where compute nodes read it.
+# Mounts the cluster's file systems on FSx and EFS. Only Parameter Store knows their addresses: the head node asks it, and writes
+# the answer to /home, where compute nodes read it.
 step_storage_mounts() {
     local file lines='' mounts
     if [ "$ROLE" = compute ] && [ ! -e "$STORAGE" ]; then return; fi
@@ -19,7 +19,7 @@ step_storage_mounts() {
     mount_before_jobs "${mounts[@]}"
 }
 
-# storage_file: where it is written what there is to mount.
+# storage_file: the path of the list of mounts.
 storage_file() {
     local found=/var/lib/gpucluster/storage.found
     if [ "$ROLE" = compute ]; then
@@ -35,18 +35,19 @@ storage_file() {
     echo "$found"
 }
 
-# mount_storage MOUNT WORD LUSTRE-NAME: WORD is the first of its type. It names the file and the function that mount it.
+# mount_storage MOUNT WORD LUSTRE-NAME: WORD is the first word of its type. It names the file and the function that mount it.
 mount_storage() {
     # shellcheck source=/dev/null
     source "$BUNDLE/steps/storage/$2.sh"
     "mount_$2" "$1" "$3"
-    if ! mountpoint -q "$1"; then return; fi # it has said why
+    if ! mountpoint -q "$1"; then return; fi # the function has printed the reason
     timeout 60 df --output=size "$1" >/dev/null || fail "$1 is mounted, and its servers do not answer: $DNS_NAME"
     say "$1 is mounted from $DNS_NAME"
 }
 
-# mount_before_jobs MOUNT...: Slurm runs this before each job. What `up` has added since this node booted is mounted then, and
-# what has come loose. The kernel's list is read: to look at a mount itself may take as long as its server is away.
+# mount_before_jobs MOUNT...: Slurm runs this before each job. It mounts file systems that `up` has added since this node booted,
+# and those whose mount was lost. It reads the kernel's list of mounts, because access to a mount may hang while its server does
+# not answer.
 mount_before_jobs() {
     if [ "$ROLE" != compute ]; then return; fi
     put_file /opt/gpucluster/prolog.d/10-storage 0755 root:root <<SCRIPT

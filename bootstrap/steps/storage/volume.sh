@@ -1,5 +1,5 @@
-# The data volume holds Slurm's state and accounts, and /home where EFS does not: it outlives the head node, which takes it
-# from the one before. VOLUME is where it is mounted, DATA the cluster's own directory there.
+# The data volume has Slurm's state and accounting database, and /home unless it is on EFS. It outlives the head node; a new head
+# node takes it from the old one. VOLUME is its mount point, DATA the cluster's own directory there.
 step_volume() {
     local id link
     id=$(parameter head volume_id)
@@ -18,7 +18,7 @@ step_volume() {
     inherit_at_boot
 }
 
-# At each boot: after a failed update a head node finds its volume with the one that was to replace it.
+# At each boot: after a failed update, the volume may be attached to the head node that was to replace this one.
 attach_at_boot() {
     boot_task gpucluster-volume "Attach the data volume" "/opt/gpucluster/bin/node-program head.volume attach" <<'UNIT'
 After=network-online.target systemd-resolved.service
@@ -26,7 +26,7 @@ Wants=network-online.target
 UNIT
 }
 
-# Not by fstab: what is mounted from there is waited for before the network is up, and containers pass over its disks.
+# Not by fstab, because its mounts are awaited before the network is up, and containers skip its disks.
 mount_at_boot() {
     put_file /opt/gpucluster/bin/mount-home 0755 root:root <<SCRIPT
 #!/bin/sh
@@ -44,7 +44,7 @@ After=gpucluster-volume.service
 UNIT
 }
 
-# Compute nodes that mounted /home from another head node wait for it for ever.
+# Compute nodes that mounted /home from the old head node wait for it for ever.
 inherit_at_boot() {
     boot_task gpucluster-inherit "End the compute nodes of the head node before" \
         "/opt/gpucluster/bin/node-program head.volume inherit" <<'UNIT'
@@ -74,7 +74,7 @@ UNIT
     service_up "$1" "$unit"
 }
 
-# A volume that has just been attached or enlarged takes a moment to show.
+# A volume that was just attached or enlarged takes a moment to appear.
 wait_for_device() {
     for _ in {1..300}; do
         if [ -b "$1" ] && [ "$(blockdev --getsize64 "$1")" -ge $((VOLUME_GIB << 30)) ]; then return; fi
@@ -83,14 +83,14 @@ wait_for_device() {
     fail "the data volume did not appear as $1 with $VOLUME_GIB GiB within 300 s"
 }
 
-# blkid -p reads the device itself; 2 means that nothing it knows is there.
+# blkid -p reads the device itself; 2 means that it found no known content.
 format_if_blank() {
     local status=0
     blkid -p "$1" >/dev/null || status=$?
     if [ "$status" -eq 2 ]; then mkfs.ext4 -q -m 1 "$1"; fi
 }
 
-# The image's home directories move to a new volume: mounting over them would hide the login user's.
+# Moves the image's home directories to a new volume, because a mount over them would hide the login user's.
 keep_users() {
     local scratch
     scratch=$(mktemp -d)
@@ -100,7 +100,7 @@ keep_users() {
     rmdir "$scratch"
 }
 
-# fill_device DEVICE: the mounted file system is as large as the device.
+# fill_device DEVICE: enlarges the mounted file system to the device's size.
 fill_device() {
     resize2fs "$1" >/dev/null
 }

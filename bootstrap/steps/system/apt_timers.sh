@@ -1,9 +1,9 @@
-# Ubuntu updates itself soon after it has booted, and holds apt's locks for minutes then. A head node goes on with it an hour
-# later; a compute node does not: libraries would change under running jobs.
+# Ubuntu updates itself soon after boot, and holds apt's locks for minutes. A head node does this an hour later, a compute node
+# never: libraries would change under running jobs.
 step_apt_timers() {
     local mark=/var/lib/gpucluster/apt-timers
     if [ -e "$mark" ] || ! systemctl cat apt-daily.timer >/dev/null 2>&1; then return; fi
-    # An upgrade that has begun ends its package first.
+    # An upgrade that has begun completes its package first.
     timeout 300 systemctl stop apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service ||
         say "warning: this machine is updating itself: installing packages may have to wait"
     case $ROLE in

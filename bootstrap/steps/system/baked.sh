@@ -1,5 +1,5 @@
-# Says what the image brings. Nothing follows from it: each step looks for what it needs, and installs what is missing.
+# Prints what the image has. It is only information: each step checks for itself and installs what is missing.
 step_baked() {
     local baked=/etc/gpucluster/baked
-    if [ -e "$baked" ]; then say "baked image: $(<"$baked")"; else say "this image is not baked: what it lacks is installed now"; fi
+    if [ -e "$baked" ]; then say "baked image: $(<"$baked")"; else say "this image is not baked: missing software is installed now"; fi
 }

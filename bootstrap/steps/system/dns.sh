@@ -1,7 +1,7 @@
-# Node names resolve without the zone. Names that are missing are not remembered: nodes come and go.
+# Node names resolve without the zone. Negative answers are not cached, because nodes are added and removed.
 step_dns() {
     local conf=/etc/systemd/resolved.conf.d/gpucluster.conf name
-    # Else a node takes its own name for a link-local or a loopback address, which is no meeting point for others.
+    # Otherwise a node resolves its own name to a link-local or loopback address, which other nodes cannot reach.
     name=$(hostname)
     put_line /etc/hosts "$(imds meta-data/local-ipv4) $name.$ZONE $name"
     if systemctl cat systemd-resolved.service >/dev/null 2>&1; then

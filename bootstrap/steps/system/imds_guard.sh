@@ -1,8 +1,8 @@
-# The metadata service hands out the node's credentials: only root may ask it, and the program that reads pushed SSH keys.
+# The metadata service gives out the node's credentials, so only root and the program that reads pushed SSH keys may call it.
 step_imds_guard() {
     local rules=/etc/gpucluster/imds-guard.nft unit=/etc/systemd/system/gpucluster-imds-guard.service
     imds_guard_rules | put_file "$rules" 0644 root:root
-    # With the default dependencies it would come after basic.target, and that, where cloud-init is, comes after the network.
+    # With the default dependencies it would start after basic.target, which comes after the network if there is cloud-init.
     put_file "$unit" 0644 root:root <<EOF
 [Unit]
 Description=Keep jobs away from the instance metadata service
@@ -23,7 +23,7 @@ EOF
     service_up gpucluster-imds-guard "$rules" "$unit"
 }
 
-# Naming the table before deleting it makes the file load alike whether or not it is there.
+# Naming the table before deleting it lets the file load whether or not the table exists.
 imds_guard_rules() {
     local users=0 connect
     connect=$(id -u ec2-instance-connect 2>/dev/null || true)

@@ -1,4 +1,4 @@
-# Limits of users and of the kernel: RDMA pins memory, and a rank holds many files and sockets.
+# Limits of users and of the kernel: RDMA pins memory, and a rank has many open files and sockets.
 step_limits() {
     local settings=/etc/sysctl.d/90-gpucluster.conf
     put_file /etc/security/limits.d/gpucluster.conf 0644 root:root <<'EOL'
@@ -17,7 +17,7 @@ net.core.somaxconn = 4096
 net.ipv4.tcp_rmem = 4096 87380 16777216
 net.ipv4.tcp_wmem = 4096 65536 16777216
 EOL
-    # In a container most of them are the host's.
+    # In a container most of them belong to the host.
     sysctl --quiet --load="$settings" 2>/dev/null || say "the kernel does not let this machine set all of $settings"
     say "locked memory of this shell: $(ulimit -l), tcp_rmem $(sysctl -n net.ipv4.tcp_rmem | tr '\t' ' ')"
 }

@@ -1,4 +1,4 @@
-# The machine's name is its Slurm node's name.
+# Gives the machine the name of its Slurm node.
 step_name() {
     local name=$ROLE
     if [ "$ROLE" = compute ]; then name=$(node_from_tag); fi
@@ -7,14 +7,14 @@ step_name() {
     if [ "$(hostname)" != "$name" ]; then hostname "$name"; fi
 }
 
-# The head tags an instance after its launch, so the tag may come later than the machine: EC2 takes some ten such calls a second,
-# and a job may have a thousand nodes. The longer it takes, the less often this asks, or the nodes would crowd out the head. Each
-# wait is drawn, from half of its length to one and a half: nodes that boot together must not ask together.
+# The head node tags an instance after its launch, so the tag may appear later than the machine: EC2 accepts about ten such calls
+# a second, and a job may have a thousand nodes. The intervals grow, or the nodes would use up the head node's share of calls.
+# Each interval is random, from half of its length to one and a half, so that nodes that boot together do not ask together.
 node_from_tag() {
     local id name wait
     id=$(imds meta-data/instance-id)
     for wait in 2 2 2 2 2 5 5 5 5 10 10 10 20 20 20 30 30 30 30 60; do
-        name=$(aws_api tag "$id" gpucluster:node) || name=''  # an answer may still come: the boot goes on
+        name=$(aws_api tag "$id" gpucluster:node) || name=''  # a later call may succeed: the boot continues
         if [ -n "$name" ]; then
             echo "$name"
             return

@@ -1,4 +1,4 @@
-# Installs what the image lacks, by the command that is needed: on a baked image nothing. An image is baked for all roles.
+# Installs what the image lacks, by the command that is needed: nothing on a baked image. An image is baked for all roles.
 step_packages() {
     local missing=()
     need munged munge
@@ -15,10 +15,10 @@ step_packages() {
     fi
     if [ "$ROLE" != head ]; then
         need slurmd slurmd
-        # MXNet's wheel brings the other libraries that it needs
+        # MXNet's wheel includes the other libraries that it needs
         grep -q 'libquadmath\.so\.0' <(ldconfig -p) || missing+=(libquadmath0)
     fi
-    # Found and not imported, which takes a quarter of a second.
+    # Only looks for the module: importing it takes a quarter of a second.
     python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("boto3") is None)' || missing+=(python3-boto3)
     if [ "${#missing[@]}" -gt 0 ]; then without_services install_packages "${missing[@]}"; fi
 }

@@ -1,8 +1,8 @@
-# Compute nodes are the head's, not CloudFormation's: when the head is powered off for good, it ends them.
+# The head node launches the compute nodes, not CloudFormation. When the head node is shut down for good, it terminates them.
 step_release() {
     local unit=/etc/systemd/system/gpucluster-release.service
     node_program
-    # Stopped in reverse order: after slurmctld, which could launch more, and while the network is still there.
+    # Units stop in reverse order: after slurmctld, which could launch more nodes, and while the network still works.
     put_file "$unit" 0644 root:root <<'EOF'
 [Unit]
 Description=End this cluster's compute instances when the head node is powered off

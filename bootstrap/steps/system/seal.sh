@@ -1,22 +1,22 @@
-# The last step before an image is made of this machine: what it has is written down, what it is is forgotten.
+# The last step before an image is made of this machine: records what is installed, and removes the machine's identity.
 readonly BAKED=/etc/gpucluster/baked
 
 step_seal() {
     local unit
     put_file "$BAKED" 0644 root:root <<<"recipe=$RECIPE base=$BASE made=$(date -u +%FT%TZ) steps=${INSTALLS[*]}"
-    # Packages start their services; a node's own steps do that, once they are configured.
+    # Packages start their services; on a node its own steps do that, after configuring them.
     for unit in slurmctld slurmd slurmdbd mariadb munge nfs-server; do
         if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl --quiet disable --now "$unit"; fi
     done
-    # A key that all nodes of all clusters had would open them all.
+    # A host key that all nodes of all clusters share would give access to all of them.
     rm -f /etc/munge/munge.key /etc/ssh/ssh_host_*
     forget_identity
     rm -rf /var/lib/gpucluster
     apt-get clean
 }
 
-# Each instance makes its own, and cloud-init sees by the instance's id that it is another. The log of this boot stays,
-# under another name: nodes begin theirs anew.
+# Each instance makes its own, and cloud-init recognises a new instance by its id. The log of this boot is kept under another
+# name: nodes start with a new one.
 forget_identity() {
     # Empty and not removed: systemd would take the next boot for the first one, and enable every service.
     : >/etc/machine-id

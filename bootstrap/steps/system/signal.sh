@@ -1,4 +1,4 @@
-# Tells CloudFormation's wait condition what became of this bundle.
+# Reports to CloudFormation's wait condition whether this bundle was applied.
 step_signal() {
     local mark=/var/lib/gpucluster/signalled url
     url=$(wait_handle_url)
