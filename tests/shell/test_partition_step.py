@@ -38,7 +38,7 @@ def test_a_node_is_told_what_its_partition_has(tmp_path: Path, role: str, node: 
 def test_a_node_of_a_partition_that_is_gone_says_so(tmp_path: Path) -> None:
     done = told_to(Machine(tmp_path), "compute", "gone-1")
     assert done.returncode == 1
-    assert "the cluster file has no partition gone: nothing is known of its nodes" in done.stdout
+    assert "the cluster file has no partition gone" in done.stdout
 
 
 def told_to(machine: Machine, role: str, node: str) -> subprocess.CompletedProcess[str]:

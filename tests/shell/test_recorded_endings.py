@@ -38,15 +38,15 @@ def test_the_watchdogs_sentence_is_found_in_each_of_torchs_wordings(text):
 
 MPIRUN_1, MPIRUN_4, MPIRUN_KILLED = record("mpirun/nonzero-exit.txt").split("\n\n-", 2)
 ENDINGS = {
-    "mpirun of Open MPI 3": ("mpirun", MPIRUN_1, "process [[1888,1],0] exited with 1"),
-    "mpirun of Open MPI 4": ("mpirun", f"-{MPIRUN_4}", "process [[34210,1],0] exited with 2"),
+    "mpirun of Open MPI 3": ("mpirun", MPIRUN_1, "process [[1888,1],0] exited with code 1"),
+    "mpirun of Open MPI 4": ("mpirun", f"-{MPIRUN_4}", "process [[34210,1],0] exited with code 2"),
     "mpirun, of a rank that was killed": (
         "mpirun", f"-{MPIRUN_KILLED}",
         "mpirun noticed that process rank 7 with PID 0 on node DESKTOP-G7NUGFV exited on signal 9 (Killed).",
     ),
     "mpirun of Open MPI 5": (
         "mpirun", record("mpirun/openmpi5-prterun.txt").split("\n\n-")[0],
-        "process [prterun-gpu013-1009179@1,0] exited with 1",
+        "process [prterun-gpu013-1009179@1,0] exited with code 1",
     ),
     "torchrun": (
         "torchrun", record("torchrun/childfailed-sigkill.txt").split("\n\n")[0],

@@ -205,7 +205,7 @@ def test_missing_interfaces_fail_unless_the_partition_does_without(tmp_path: Pat
     node = Node(tmp_path, "p4d.24xlarge", GUEST_FILES)
     node.machine.command("fi_info", recorded("fi_info/efa-libfabric2.6.txt"))
     code, said = node.run("efa")
-    assert code == 1 and "fi_info finds 1 EFA interfaces, p4d.24xlarge has 4" in said
+    assert code == 1 and "fi_info lists 1 EFA interfaces, p4d.24xlarge has 4" in said
     code, said = node.run("efa", header="this_partition() { EFA=no; }")
     assert code == 0 and "EFA installer" not in said
 
@@ -300,7 +300,7 @@ def test_a_type_that_the_cluster_file_does_not_name_is_refused(tmp_path: Path) -
     node = Node(tmp_path, "g5.xlarge", GUEST_FILES)
     (tmp_path / "bundle/machines/g5.xlarge.sh").unlink()
     code, said = node.run("cuda")
-    assert code == 1 and "the cluster file names no g5.xlarge" in said
+    assert code == 1 and "the cluster file has no instance type g5.xlarge" in said
 
 
 NVIDIA = "https://developer.download.nvidia.com/compute"

@@ -1,4 +1,4 @@
-# /home: the head node's export, or a file system on EFS.
+# Mounts /home: the head node's export, or a file system on EFS.
 step_home_mount() {
     local options=nfsvers=4.2,noatime,hard,_netdev
     if [ "$HOME_ON" = efs ]; then

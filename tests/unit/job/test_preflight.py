@@ -54,7 +54,7 @@ ALONE = "TimeoutError: 0 of 1 other nodes came in 90 s"
         ({"gpus": 7}, {"gpus": 4}, None, ""),
         ({"gpus": None, "errors": {"gpus": "TimeoutError: no answer in 30 s"}}, {}, "warning", "the GPUs of train-2"),
         ({"gpus_with_memory_errors": ["3"]}, {}, "warning", "GPU 3 of train-2 has uncorrected memory errors"),
-        ({"efa_interfaces": 3}, {}, "warning", "the EFA interfaces of train-2 are 3, expected 4: NCCL may go over"),
+        ({"efa_interfaces": 3}, {}, "warning", "the EFA interfaces of train-2 are 3, expected 4: NCCL may use"),
         ({"efa_interfaces": 3}, {"efa": "required"}, "error", "the EFA interfaces of train-2 are 3, expected 4, and"),
         ({"efa_interfaces": None}, {"efa": "required"}, "warning", "the EFA interfaces of train-2 could not be"),
         ({"efa_interfaces": 0}, {"efa_interfaces": {}}, None, ""),
