@@ -2,13 +2,13 @@
 # BeeGFS 8 in memory, on this machine. usage: beegfs.sh COMMAND
 #   install      packages, the client's kernel module, what all services read
 #   management   manages, from now on an empty file system
-#   server       serves its part of the memory, empty, as metadata and storage server
+# # server serves its part of the memory, empty, as metadata and storage server
 #   client       mounts it
-#   unmount      lets go of it as a client
-#   leave        lets go of it altogether, and of the memory
+# # unmount unmounts it
+# # leave leaves it altogether, and frees the memory
 #   list         the servers that have registered: a line for each service, with its number
-# In the environment: GENERATION, any word: what was set up under the same one is left as it is. MANAGEMENT: the host that
-# manages. NUMBER: a server's, 1 to 65535, unique. FOLDER: where management keeps its records.
+# Environment: GENERATION, any word; what was set up under the same word stays as it is. MANAGEMENT: the host of the management
+# service. NUMBER: a server's number, 1 to 65535, unique. FOLDER: where the management service keeps its records.
 set -euo pipefail
 
 readonly REGION=us-east-1
@@ -31,13 +31,13 @@ ROLE=$(if [ "$(hostname)" = head ]; then echo head; else echo compute; fi)
 GENERATION=${GENERATION:-1}
 MANAGEMENT=${MANAGEMENT:-head.$ZONE}
 NUMBER=${NUMBER:-}
-# The head's outlives it, on the data volume.
+# On the head node it is on the data volume and outlives the head node.
 FOLDER=${FOLDER:-$(if [ "$ROLE" = head ]; then echo /home/gpucluster/beegfs-management; else echo /var/lib/gpucluster/beegfs; fi)}
 readonly ROLE GENERATION MANAGEMENT NUMBER FOLDER
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 export AWS_DEFAULT_REGION=$REGION
-# The machine's own environment, which sudo leaves out.
+# The machine's own environment, which sudo drops.
 set -a
 # shellcheck source=/dev/null
 if [ -e /etc/environment ]; then source /etc/environment; fi
@@ -48,7 +48,7 @@ for library in runner files services aws_api parameters apt this_partition nvidi
     source "$BUNDLE/lib/$library.sh"
 done
 
-# Whoever called this says it to the world: the reason alone.
+# The caller reports the failure, so this prints only the reason.
 report_failure() {
     local reason=${1#*: }
     echo "${reason% (log *}" >&2

@@ -15,13 +15,13 @@ readonly CONTAINERS=no
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 export AWS_DEFAULT_REGION=$REGION
-# The machine's own environment, which sudo leaves out, and HOME, which cloud-init leaves out.
+# The machine's own environment, which sudo drops, and HOME, which cloud-init does not set.
 set -a
 # shellcheck source=/dev/null
 if [ -e /etc/environment ]; then source /etc/environment; fi
 set +a
 export HOME=/root
-# One second and one try, the default, are too few on a machine that is busy booting.
+# The default, one second and one try, is too short on a busy booting machine.
 export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
 for library in runner files services imds aws_api parameters tag_failure node_program apt nvidia \
@@ -33,13 +33,13 @@ source "$BUNDLE/steps/storage/efs.sh"
 report_failure() { tag_failure "$1"; }
 
 one_at_a_time
-# `compute.sh storage`: what the head has learnt of since this machine booted. Slurm's prolog calls it.
+# `compute.sh storage`: mounts file systems that the head node has found since this machine booted. Slurm's prolog calls it.
 if [ "${1:-}" = storage ]; then
     report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
     for storage_step in lustre_client lustre_efa storage_mounts; do run_step "$storage_step"; done
     exit
 fi
-# `compute.sh job_lustre NAME`: a file system that was made for jobs. The prolog of a job that uses it calls it.
+# `compute.sh job_lustre NAME`: mounts a file system that was created for jobs. The prolog of a job that uses it calls it.
 if [ "${1:-}" = job_lustre ]; then
     report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
     JOB_LUSTRE_NAME=$2 JOB_LUSTRE_AT=''

@@ -19,13 +19,13 @@ readonly PARTITIONS=(train small ps)
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 export AWS_DEFAULT_REGION=$REGION
-# The machine's own environment, which sudo leaves out, and HOME, which cloud-init leaves out.
+# The machine's own environment, which sudo drops, and HOME, which cloud-init does not set.
 set -a
 # shellcheck source=/dev/null
 if [ -e /etc/environment ]; then source /etc/environment; fi
 set +a
 export HOME=/root
-# One second and one try, the default, are too few on a machine that is busy booting.
+# The default, one second and one try, is too short on a busy booting machine.
 export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
 for library in runner files services imds aws_api parameters wait_condition node_program apt nvidia kernel \
@@ -38,14 +38,14 @@ source "$BUNDLE/steps/storage/efs.sh"
 report_failure() { signal FAILURE "$1"; }
 
 one_at_a_time
-# `head.sh job_lustre NAME MOUNT`: a file system that was made for jobs. Who calls it tells the reason.
+# `head.sh job_lustre NAME MOUNT`: mounts a file system that was created for jobs. The caller reports a failure.
 if [ "${1:-}" = job_lustre ]; then
     report_failure() { true; }
     JOB_LUSTRE_NAME=$2 JOB_LUSTRE_AT=$3
     run_step job_lustre_mount
     exit
 fi
-# Before anything that takes long or may fail: Slurm starts nodes meanwhile.
+# Before all steps that take long or may fail, because Slurm starts nodes meanwhile.
 run_step programs
 run_step baked
 run_step apt_timers
@@ -63,7 +63,7 @@ run_step slurmdbd
 run_step ssh_trust
 run_step host_key
 run_step mpi
-# Without a client for its kernel the head node still runs Slurm, and the deployment does not roll back.
+# Without a Lustre client for its kernel the head node still runs Slurm, and the deployment does not roll back.
 try_step lustre_client "$LUSTRE_MISSING"
 run_step storage_mounts
 run_step job_credentials

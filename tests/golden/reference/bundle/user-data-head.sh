@@ -2,12 +2,12 @@
 set -euo pipefail
 mkdir -p /var/log/gpucluster
 exec > >(tee -a /var/log/gpucluster/boot.log) 2>&1
-# Signs its requests itself: not every image has the AWS CLI.
+# Signs its requests itself, because not every image has the AWS CLI.
 python3 - <<'E'
 import hashlib, hmac, io, json, os, random, sys, time, zipfile
 from urllib import parse, request as u
 M = "http://169.254.169.254/latest/"
-# `head` is made anew for each try: a signature holds for five minutes.
+# `head` signs each attempt anew, because a signature is valid for five minutes.
 def web(url, data=None, head=dict, method=None):
  for n in range(9):
   try: return u.urlopen(u.Request(url, data, head(), method=method), timeout=30).read()

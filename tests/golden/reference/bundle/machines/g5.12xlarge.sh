@@ -1,4 +1,5 @@
-# g5.12xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
+# g5.12xlarge: its hardware, and versions that suit it: the oldest accepted, the oldest refused, the one installed on a plain
+# image.
 GPUS=4 NVME_GB=3800 EFA_INTERFACES=1 NVSWITCH=no GDRCOPY=no LUSTRE_OVER_EFA=no
 KERNEL_MODULE=open
 DRIVER_VERSIONS=(580.65 '' 580)

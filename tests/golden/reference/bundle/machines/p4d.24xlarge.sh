@@ -1,4 +1,5 @@
-# p4d.24xlarge: what it has, and the versions that suit it: the oldest accepted, the oldest refused, what a plain image is given.
+# p4d.24xlarge: its hardware, and versions that suit it: the oldest accepted, the oldest refused, the one installed on a plain
+# image.
 GPUS=8 NVME_GB=8000 EFA_INTERFACES=4 NVSWITCH=yes GDRCOPY=yes LUSTRE_OVER_EFA=no
 KERNEL_MODULE=open
 DRIVER_VERSIONS=(580.65 '' 580)

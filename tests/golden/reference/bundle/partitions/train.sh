@@ -1,3 +1,3 @@
-# train: what its nodes are told, beside what machines/TYPE.sh says of their instance type.
+# train: settings of its nodes, beside those of their instance type in machines/TYPE.sh.
 EFA=yes SCRATCH=yes
-BEEGFS_ROLE=job # none, client, server (of the cluster's), job (of its jobs' own)
+BEEGFS_ROLE=job # none, client, server (of the cluster's file system), job (of its jobs' file systems)
