@@ -66,7 +66,7 @@ demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 	@$(PYTHON) examples/demo
 
 # Tests that make check runs, and make test does not run again.
-CHECKS := tests/shell/test_scripts.py tests/unit/stacks/test_stacks_cfn_lint.py tests/unit/stacks/test_stacks_nag.py
+CHECKS := tests/shell/steps/test_scripts.py tests/unit/stacks/test_stacks_cfn_lint.py tests/unit/stacks/test_stacks_nag.py
 
 test: ## every tier but nightly that this machine can run, less what make check runs; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory boot

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gpu.conftest import gpus, output, python
-from shell.stubbed_jobs import change, finished, prepare
+from shell.jobs.stubbed_jobs import change, finished, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOTSTRAP = ROOT / "bootstrap"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.shell import generated_jobs
-from tests.shell.generated_jobs import BATCH, batches, jobs
+from tests.shell.jobs import generated_jobs
+from tests.shell.jobs.generated_jobs import BATCH, batches, jobs
 
 SUBJECTS = [
     "gpucluster/job/*.py",
@@ -20,7 +20,7 @@ SUBJECTS = [
     "gpucluster_job/exports.py",
     "gpucluster_job/launch.py",
     "gpucluster_job/roles/steps.py",
-    "tests/shell/generated_jobs.py",
+    "tests/shell/jobs/generated_jobs.py",
 ]
 JOBS = 10_000
 

@@ -39,7 +39,7 @@ def stubs(path: Path) -> Iterator[tuple[str, str]]:
 def test_a_stub_prints_what_was_recorded() -> None:
     said = {
         (path.name, command): text
-        for path in (ROOT / "tests/shell").glob("*.py")
+        for path in (ROOT / "tests/shell").rglob("*.py")
         for command, body in stubs(path)
         for text in said_by_shell(body)
         if not re.search(r"calls\b|\{", text)

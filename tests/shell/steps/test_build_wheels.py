@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PYTHON = r"""#!/bin/bash
 # pip, venv and the stand-ins, as far as files go: a wheel is an empty file of its name.
 folders=() out='' requirements='' words=()

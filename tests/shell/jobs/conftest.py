@@ -1,21 +1,12 @@
-"""What several files of this tier need."""
+"""What several files of this room need."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from signed_aws import SignedAws
 from stubbed_jobs import finished, prepare
-
-
-@pytest.fixture
-def aws() -> Iterator[SignedAws]:
-    server = SignedAws()
-    yield server
-    server.close()
 
 
 @pytest.fixture

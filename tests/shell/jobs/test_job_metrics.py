@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import change, finished, prepare
 
-PACKAGE = Path(__file__).parents[2] / "gpucluster_job"
+PACKAGE = Path(__file__).parents[3] / "gpucluster_job"
 ACCURACY = {"accuracy": r"accuracy[ :]+(\S+)"}
 
 

@@ -27,7 +27,7 @@ from gpucluster_job.job import split
 from gpucluster_job.launch import COMMAND
 from gpucluster_job.roles.steps import steps
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LAYOUT = expand(
     loads(
         """

@@ -19,7 +19,7 @@ from gpucluster.errors import UsageError
 from gpucluster.submission.shard_array import request, submit, with_own_lists
 from tests.in_process import InProcessRemote
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CONFIG = """
 name: Test
 region: us-east-1

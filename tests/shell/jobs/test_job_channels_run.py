@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import finished, prepare
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 LISTS = 'echo "list of $RANK: $(tr "\\n" " " <"$GPUCLUSTER_CHANNEL_TRAIN")"'
 AGAIN = "python -m gpucluster_train.channels train --epoch 1 >$OUT/epoch-1.$RANK"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_steps import Machine
 
-LOGS = Path(__file__).resolve().parents[1] / "data/compiler"
+LOGS = Path(__file__).resolve().parents[2] / "data/compiler"
 NVCC_13_0 = "75 80 86 87 88 89 90 100 110 103 120 121"
 """In the order in which nvcc 13.0.88 --list-gpu-arch prints them."""
 SOURCES = ("runner", "apt", "environments", "horovod_wheel", "environment")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from test_steps import source_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def run(root: Path) -> None:

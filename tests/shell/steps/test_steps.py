@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-BOOTSTRAP = Path(__file__).resolve().parents[2] / "bootstrap"
+BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"
 
 
 def source_of(name: str) -> Path:

@@ -20,7 +20,7 @@ from gpucluster.errors import JobSpecError
 from gpucluster.job import load
 from gpucluster.job.spec import LONGEST_WORD
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 JOBS = 400
 
 

@@ -19,7 +19,7 @@ from test_steps import BOOTSTRAP, Machine, source_of
 
 from gpucluster import config, render
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CLUSTER = config.load(ROOT / "cluster.yaml")
 OBJECT = "/cdk-assets-1/0f.zip"
 # All that user data and the steps here start. `aws` is not there.

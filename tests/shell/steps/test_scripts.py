@@ -14,7 +14,7 @@ from gpucluster import config, render
 from gpucluster.baking import recipe
 from gpucluster.hardware.instances import INSTANCE_TYPES
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SHARED = sorted((ROOT / "bootstrap/lib").glob("*.sh"))
 STEPS = sorted((ROOT / "bootstrap/steps").glob("*/*.sh"))
 BUILDERS = sorted((ROOT / "bootstrap/environments").glob("*.sh"))

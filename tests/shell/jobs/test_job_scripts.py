@@ -174,7 +174,7 @@ def test_labels_of_horovodrun_over_mpi_are_taken_off(tmp_path):
     assert log.splitlines() == ["[0 train-1] four", "[0 train-1] five", "[launcher] own"]
 
 
-DISCOVER = Path(__file__).resolve().parents[2] / "templates" / "job" / "discover-hosts.sh"
+DISCOVER = Path(__file__).resolve().parents[3] / "templates" / "job" / "discover-hosts.sh"
 
 
 @pytest.mark.parametrize(

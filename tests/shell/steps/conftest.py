@@ -1,0 +1,15 @@
+"""What several files of this room need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from signed_aws import SignedAws
+
+
+@pytest.fixture
+def aws() -> Iterator[SignedAws]:
+    server = SignedAws()
+    yield server
+    server.close()
