@@ -20,7 +20,7 @@ from gpucluster.cli import VERBS, main
 from gpucluster.config import load, loads
 
 ROOT = Path(__file__).resolve().parents[3]
-BAD = ROOT / "tests" / "data" / "config" / "invalid-efa-required.yaml"
+BAD = ROOT / "tests" / "data" / "config" / "invalid" / "efa-required.yaml"
 PROGRAM = [sys.executable, "-m", "gpucluster.cli"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 

@@ -1,7 +1,7 @@
 """Whole cluster files: what is accepted, and every word of what is said about the rest.
 
-An `invalid-*.yaml` is a user's file, the `.txt` beside it what `gpucluster validate` prints. `GOLDEN=rewrite` writes
-those anew.
+In `tests/data/config/`, `invalid/NAME.yaml` is a user's file and `said/NAME.txt` what `gpucluster validate` prints.
+`GOLDEN=rewrite` writes the latter anew.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SAID = {
     "p3-beegfs-mxnet": {"storage"},  # BeeGFS's kernel module and licence
 }
 DATA = ROOT / "tests" / "data" / "config"
-INVALID = sorted(DATA.glob("invalid-*.yaml"))
-VALID = sorted(DATA.glob("valid-*.yaml"))
+INVALID = sorted(DATA.glob("invalid/*.yaml"))
+VALID = sorted(DATA.glob("valid/*.yaml"))
 SHIPPED = [
     ROOT / "cluster.yaml",
     *(
@@ -36,11 +36,11 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", INVALID, ids=name_of)
 def test_every_problem_is_told_in_these_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(DATA)
+    monkeypatch.chdir(path.parent)
     with pytest.raises(ConfigError) as caught:
         load(path.name)
     printed = caught.value.render() + "\n"
-    golden = path.with_suffix(".txt")
+    golden = DATA / "said" / f"{path.stem}.txt"
     if os.environ.get("GOLDEN") == "rewrite":
         golden.write_text(printed)
     assert printed == golden.read_text()
@@ -60,12 +60,12 @@ def test_shipped_files_say_only_what_is_true_of_them(path: Path) -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    assert {path.stem for path in DATA.glob("*.txt")} == {path.stem for path in INVALID}
+    assert {path.stem for path in DATA.glob("said/*.txt")} == {path.stem for path in INVALID}
 
 
 def test_one_wrong_value_does_not_hide_a_combination_in_the_same_partition() -> None:
     with pytest.raises(ConfigError) as caught:
-        load(DATA / "invalid-value-and-combination.yaml")
+        load(DATA / "invalid/value-and-combination.yaml")
     assert [problem.key for problem in caught.value.problems] == [
         "partitions[0].instance_types[1]",
         "partitions[0].instance_types[2]",
@@ -75,7 +75,7 @@ def test_one_wrong_value_does_not_hide_a_combination_in_the_same_partition() -> 
 
 
 def test_merged_keys_keep_what_the_partition_says_itself() -> None:
-    first, second = load(DATA / "valid-merge-keys.yaml").partitions
+    first, second = load(DATA / "valid/merge-keys.yaml").partitions
     assert (second.name, second.max_nodes) == ("b", 3)
     assert (second.instance_types, second.idle_minutes) == (first.instance_types, 0.5)
 
