@@ -6,55 +6,14 @@ Numbers and booleans are strict: `"8"` is text, not 8, and `true` is not 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from ipaddress import IPv4Network
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
-from gpucluster.config.validators import Validator, first_paragraph, register
+from gpucluster.config.value_checks import field, form, matching, refuse
 from gpucluster.hardware.instances import INSTANCE_TYPES, not_supported
 from gpucluster.meant import did_you_mean
-
-Check = Callable[[str], str]
-
-
-def refuse(message: str, hint: str = "") -> PydanticCustomError:
-    """Braces would be taken for placeholders, so the texts travel as context."""
-    return PydanticCustomError("refused", "{message}", {"message": message, "hint": hint})
-
-
-def field(name: str, *, section: str, source: str) -> Callable[[Check], Check]:
-    """Names a check of one value; the first paragraph of its docstring says what it requires."""
-
-    def decorate(check: Check) -> Check:
-        register(Validator(name, "error", section, first_paragraph(check), source))
-        return _named(name, check)
-
-    return decorate
-
-
-def _named(name: str, check: Check) -> Check:
-    def named(value: str) -> str:
-        try:
-            return check(value)
-        except PydanticCustomError as refusal:
-            context = {**(refusal.context or {}), "validator": name}
-            raise PydanticCustomError("refused", "{message}", context) from None
-
-    return named
-
-
-def matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
-    """The pattern is compiled when the first value comes: a file holds few of the keys that there are."""
-
-    def check(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise refuse(f"must be {what}, got {value!r}", hint)
-        return value
-
-    return check
 
 
 @field(
@@ -181,14 +140,6 @@ def _own_directory(value: str) -> str:
     return value
 
 
-def _form(
-    name: str, section: str, subject: str, pattern: str, what: str, source: str, hint: str = ""
-) -> AfterValidator:
-    """A named check of a text's form: `subject` must be `what`."""
-    register(Validator(name, "error", section, f"{subject} is {what}", source))
-    return AfterValidator(_named(name, matching(pattern, what, hint)))
-
-
 NAMES, NETWORK, PLACEMENT, SECURITY = "Names", "Network", "Placement groups", "Security"
 GROUP_NAME = r"[!-~]([ -~]{0,253}[!-~])?"
 EC2_IDS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html: 8 or 17 hexadecimal digits"
@@ -200,7 +151,7 @@ MountPoint = Annotated[str, AfterValidator(_mount_path), AfterValidator(_mount_l
 
 ClusterName = Annotated[
     str,
-    _form(
+    form(
         "cluster-name-form",
         NAMES,
         "The cluster's name",
@@ -210,7 +161,7 @@ ClusterName = Annotated[
         "RFC 1123: a label of a DNS name",
     ),
     # Slurm's accounting names its tables <cluster>_wckey_usage_month_table, and MariaDB takes 64 characters.
-    _form(
+    form(
         "cluster-name-length",
         NAMES,
         "The cluster's name",
@@ -221,7 +172,7 @@ ClusterName = Annotated[
 ]
 PartitionName = Annotated[
     str,
-    _form(
+    form(
         "partition-name-form",
         NAMES,
         "A partition's name",
@@ -230,7 +181,7 @@ PartitionName = Annotated[
         "RFC 1123: a label of a DNS name: node 1 of train is train-1",
         "nodes are named after their partition: train-1, train-2 …",
     ),
-    _form(
+    form(
         "partition-name-not-a-node",
         NAMES,
         "A partition's name",
@@ -240,7 +191,7 @@ PartitionName = Annotated[
         "nodes are named after their partition: train-1, train-2 …",
     ),
     # A label of DNS has 63 characters; CloudFormation's ids are the name and the instance type's in one word.
-    _form(
+    form(
         "partition-name-length",
         NAMES,
         "A partition's name",
@@ -268,7 +219,7 @@ def _region(value: str) -> str:
 RegionName = Annotated[str, AfterValidator(_region)]
 Image = Annotated[
     str,
-    _form(
+    form(
         "image-form",
         "Images",
         "An image",
@@ -279,7 +230,7 @@ Image = Annotated[
 ]
 PlacementGroup = Annotated[
     str,
-    _form(
+    form(
         "placement-group-form",
         PLACEMENT,
         "placement_group",
@@ -291,7 +242,7 @@ PlacementGroup = Annotated[
 ]
 ServersPlacementGroup = Annotated[
     str,
-    _form(
+    form(
         "servers-group-form",
         PLACEMENT,
         "The parameter servers' placement_group",
@@ -302,7 +253,7 @@ ServersPlacementGroup = Annotated[
 ]
 ReservationId = Annotated[
     str,
-    _form(
+    form(
         "reservation-id-form",
         "Purchase",
         "reservation_id",
@@ -313,11 +264,11 @@ ReservationId = Annotated[
 ]
 VpcId = Annotated[
     str,
-    _form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),
+    form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),
 ]
 SubnetId = Annotated[
     str,
-    _form(
+    form(
         "subnet-id-form",
         NETWORK,
         "subnet_id",
@@ -328,7 +279,7 @@ SubnetId = Annotated[
 ]
 KmsKeyArn = Annotated[
     str,
-    _form(
+    form(
         "kms-key-arn-form",
         SECURITY,
         "kms_key_arn",
@@ -339,7 +290,7 @@ KmsKeyArn = Annotated[
 ]
 PolicyArn = Annotated[
     str,
-    _form(
+    form(
         "policy-arn-form",
         SECURITY,
         "permissions_boundary_arn",
@@ -350,7 +301,7 @@ PolicyArn = Annotated[
 ]
 EmailAddress = Annotated[
     str,
-    _form(
+    form(
         "email-form",
         "Monitoring",
         "An e-mail address",
@@ -359,7 +310,7 @@ EmailAddress = Annotated[
         "error InvalidParameter of SNS Subscribe: Endpoint of the protocol email",
     ),
 ]
-S3_URI = _form(
+S3_URI = form(
     "s3-uri-form",
     "S3 access",
     "An S3 address",
@@ -371,7 +322,7 @@ S3_URI = _form(
 S3Uri = Annotated[str, S3_URI]
 FillSource = Annotated[
     str,
-    _form(
+    form(
         "beegfs-source-form",
         "BeeGFS in memory",
         "source",
@@ -382,7 +333,7 @@ FillSource = Annotated[
 ]
 ExportTarget = Annotated[
     str,
-    _form(
+    form(
         "beegfs-export-form",
         "BeeGFS in memory",
         "export",
@@ -393,7 +344,7 @@ ExportTarget = Annotated[
 ]
 DirectoryPath = Annotated[
     str,
-    _form(
+    form(
         "repository-path-form",
         "FSx for Lustre",
         "A data repository's path",

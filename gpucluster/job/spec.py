@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gpucluster.addresses import in_s3
-from gpucluster.config.fields import S3_URI, Amount, Count, Whole, matching, refuse
+from gpucluster.config.fields import S3_URI, Amount, Count, Whole
 from gpucluster.config.models import Framework
+from gpucluster.config.value_checks import matching, refuse
 from gpucluster.job import reserved, sbatch_options
 from gpucluster.launchers import DEFAULT
 
