@@ -44,7 +44,7 @@ def list_(context: CliContext, as_json: bool) -> int:
     rows += [(f"+ {_named(each)}", _own_state(each), "head", each.folder) for each in own]
     for line in columns([("NAME", "STATE", "MADE ON", "FOLDER"), *rows]):
         click.echo(line)
-    for error in environments.unmade(found):
+    for error in (*environments.unmade(found), *(f"{each.folder}: {each.error}" for each in own if each.error)):
         click.echo(error)
     return 0
 

@@ -7,10 +7,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from gpucluster.cli import cancel, doctor, jobs, ssh, status
+from gpucluster.cli import cancel, doctor, env, jobs, ssh, status
 from gpucluster.cli.context import CliContext
 from gpucluster.following.jobs import Past
 from gpucluster.head import slurm
+from gpucluster.head.remote import Completed
 
 Captured = pytest.CaptureFixture[str]
 
@@ -76,6 +77,37 @@ def test_one_node_is_one_node() -> None:
 )
 def test_doctor_says_what_works(lacking: tuple[str, ...], verdict: str) -> None:
     assert doctor._verdict([doctor.Check("x", False, "", "", need) for need in lacking]) == verdict
+
+
+class Head:
+    """Answers as the head node does: of environments, and of what jobs brought."""
+
+    ENVIRONMENT = dict(name="torch", folder="/e/torch-01", state="ready", partition="train", job="", error="")
+    OWN = dict(
+        environment="torch-01", requirements=["timm", "tqdm"], state="ready", error="", jobs=["7"], folder="/j/23"
+    )
+
+    def run(self, argv: list[str], **more: object) -> Completed:
+        failed = self.OWN | {
+            "requirements": [],
+            "jobs": [],
+            "state": "failed",
+            "error": "setup: false",
+            "folder": "/j/45",
+        }
+        return Completed(0, json.dumps([self.ENVIRONMENT] if "sudo" in argv else [self.OWN, failed]), "")
+
+
+def test_environments_are_listed_with_what_jobs_brought(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(env, "head", lambda context: nullcontext(Head()))
+    env.command.main(["list"], obj=CliContext(), standalone_mode=False)
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["NAME", "STATE", "MADE", "ON", "FOLDER"],
+        ["torch", "ready", "train", "/e/torch-01"],
+        ["+", "timm,", "tqdm", "ready", "(job", "7)", "head", "/j/23"],
+        ["+", "setup", "failed", "head", "/j/45"],
+        ["/j/45:", "setup:", "false"],
+    ]
 
 
 def test_one_word_is_a_line_for_the_shell() -> None:
