@@ -1,4 +1,4 @@
-"""Programs of the head node. Standard library and boto3 only: nothing of the project is installed on nodes.
+"""Programs of the nodes. Standard library and boto3 only, because nothing of the project is installed on nodes.
 
-What they know of the cluster is in `fleet.json`; what a deployment decides is in SSM.
+Data of the cluster is in `fleet.json`; values of the deployment are in SSM.
 """

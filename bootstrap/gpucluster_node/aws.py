@@ -13,20 +13,20 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 AWS_ERRORS = (ClientError, BotoCoreError)
 ATTEMPTS = {"route53": 10}
-"""Of a call, where five are too few. Route 53 answers an account five calls a second, and a zone one batch at a time:
-PriorRequestNotComplete, Throttling."""
+"""Attempts of a call, if five are too few. Route 53 answers an account five calls a second, and a zone one batch at a
+time: PriorRequestNotComplete, Throttling."""
 CONNECTIONS = 64
-"""More than threads that resume has, and as many as parts of files are copied at once."""
+"""More than resume has threads, and as many as parts of files are copied at once."""
 JOB_CREDENTIALS_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
-"""The jobs' own role, served on every compute node: the node's role sees none of their data."""
+"""The jobs' own role, served on every compute node: the node's role has no access to their data."""
 LONGEST_MESSAGE = 300
 _THROTTLED = re.compile("RequestLimitExceeded|Throttl|TooManyRequests|SlowDown|PriorRequestNotComplete")
 _making = threading.Lock()
 
 
 def client(service: str, attempts: int = 0) -> Any:
-    """attempts: of a call; 0 for as many as suit the service. Threads may share a client, but not boto3's session."""
+    """attempts: of a call; 0 for the service's default. Threads may share a client, but not boto3's session."""
     with _making:
         return _client(service, attempts or ATTEMPTS.get(service, 5))
 
@@ -39,7 +39,7 @@ def _client(service: str, attempts: int) -> Any:
 
 
 def error_code(error: BaseException) -> str:
-    """EC2's word for what went wrong, such as InsufficientInstanceCapacity."""
+    """EC2's error code, such as InsufficientInstanceCapacity."""
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
@@ -48,8 +48,8 @@ def error_message(error: BaseException) -> str:
 
 
 def brief(error: BaseException) -> str:
-    """Code and message for a node's reason, which people read in a table. A refused permission comes with up to 2,000
-    characters of code: to decode them, take them from the log."""
+    """Code and message for a node's reason, which users read in a table. A refused permission has up to 2,000
+    characters of code, which the log keeps for decoding."""
     message = error_message(error).partition(" Encoded authorization failure message:")[0]
     if len(message) > LONGEST_MESSAGE:
         message = message[: LONGEST_MESSAGE - 1] + "…"
@@ -57,12 +57,12 @@ def brief(error: BaseException) -> str:
 
 
 def is_throttled(error: Exception) -> bool:
-    """AWS would have answered at a quieter time: this says nothing of what was asked for."""
+    """AWS would have answered at a quieter time: the error says nothing about the request."""
     return _THROTTLED.search(error_code(error)) is not None
 
 
 def http_status(error: Exception) -> int | None:
-    """None where nobody answered."""
+    """None if nobody answered."""
     if not isinstance(error, ClientError):
         return None
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))

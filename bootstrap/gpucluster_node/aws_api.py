@@ -1,12 +1,12 @@
-"""What boot steps ask of AWS, with Python's standard library alone: a plain image has neither the AWS CLI nor boto3.
+"""Calls AWS for boot steps, with Python's standard library only: a plain image has neither the AWS CLI nor boto3.
 
 usage: aws_api parameter NAME [KEY]         a value of Parameter Store, or of the JSON in it
-       aws_api put-parameter NAME VALUE     writes one that is there
+       aws_api put-parameter NAME VALUE     overwrites an existing one
        aws_api secret ARN [KEY]             a secret, or a value of the JSON in it
        aws_api tag INSTANCE KEY             the tag's value, or nothing
        aws_api put-tag INSTANCE KEY VALUE
 
-It takes a tenth of the AWS CLI's processor time (0.08 s for 0.8 s), and a boot asks several times.
+It takes a tenth of the AWS CLI's processor time (0.08 s for 0.8 s), and a boot makes several calls.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from urllib.request import Request, urlopen
 from gpucluster_node import imds
 
 TRIES = 15
-"""With the waits between them about two minutes: at forty reads a second, thousands of nodes take as long."""
+"""With the waits between them about two minutes: at forty reads a second, thousands of nodes take that long."""
 LONGEST_WAIT_S = 20
 TIMEOUT_S = 20
 NO_ANSWER = (OSError, HTTPException)
-"""Of the network, or the metadata service. An answer that breaks off (IncompleteRead) is no OSError."""
+"""Errors of the network, or of the metadata service. An interrupted answer (IncompleteRead) is not an OSError."""
 PASSING = re.compile(r"Throttl|RequestLimitExceeded|TooManyRequests|RequestTimeout|SlowDown")
-"""Codes that come with 400. Parameter Store takes some forty reads a second, and a thousand nodes may boot at once."""
+"""Error codes that come with status 400. Parameter Store answers some forty reads a second, and a thousand nodes may
+boot at once."""
 TARGETS = {"ssm": "AmazonSSM", "secretsmanager": "secretsmanager"}
 EC2_VERSION = "2016-11-15"
 TAG_CHARACTERS = 250
@@ -60,13 +61,13 @@ class Credentials:
 def role_credentials() -> Credentials:
     folder = "meta-data/iam/security-credentials/"
     found = json.loads(imds.ask(folder + imds.ask(folder).split()[0]))
-    if "AccessKeyId" not in found:  # a role that the instance may not assume comes with 200, too
+    if "AccessKeyId" not in found:  # a role that the instance may not assume comes with status 200 too
         raise Refused(500, f"{found.get('Code')}: {found.get('Message')}")
     return Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["Token"])
 
 
 def endpoint(service: str, region: str) -> str:
-    """The environment's, by the names that AWS's own SDKs read; else the region's, in its partition's domain."""
+    """The environment's endpoint, by the names that AWS's SDKs read; else the region's, in its partition's domain."""
     chosen = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL")
     return (chosen or f"https://{service}.{region}.{imds.ask('meta-data/services/domain')}").rstrip("/")
 
@@ -90,7 +91,7 @@ def signed(
 
 
 def call(service: str, body: bytes, headers: Mapping[str, str]) -> str:
-    """Raises Refused. What passes by itself is tried again, after a random time: many nodes boot at once."""
+    """Raises Refused. Retries temporary errors after a random time, because many nodes boot at once."""
     for attempt in range(1, TRIES):
         try:
             return _call_once(service, body, headers)
@@ -98,7 +99,7 @@ def call(service: str, body: bytes, headers: Mapping[str, str]) -> str:
             if not error.passes:
                 raise
         except NO_ANSWER as error:
-            print(f"AWS cannot be asked yet: {error}", file=sys.stderr)
+            print(f"cannot reach AWS yet: {error}", file=sys.stderr)
         time.sleep(random.uniform(0, min(LONGEST_WAIT_S, 2**attempt)))
     return _call_once(service, body, headers)
 
@@ -117,7 +118,7 @@ def _call_once(service: str, body: bytes, headers: Mapping[str, str]) -> str:
 
 
 def reason(status: int, text: str) -> str:
-    """JSON of the newer services, XML of EC2; what a proxy says has neither."""
+    """JSON of the newer services, XML of EC2; a proxy's answer is neither."""
     code = re.search(r'"__type"\s*:\s*"(?:[^"]*#)?([^"]+)"|<Code>([^<]*)</Code>', text)
     message = re.search(r'"[Mm]essage"\s*:\s*"((?:[^"\\]|\\.)*)"|<Message>([^<]*)</Message>', text)
     if code is None:
@@ -174,7 +175,7 @@ def tag(instance: str, key: str) -> str:
 
 
 def put_tag(instance: str, key: str, value: str) -> None:
-    """As much of the value as a tag takes."""
+    """As much of the value as a tag can hold."""
     _ec2("CreateTags", ResourceId_1=instance, Tag_1_Key=key, Tag_1_Value=value[:TAG_CHARACTERS])
 
 
@@ -192,7 +193,7 @@ def main(arguments: list[str]) -> int:
     try:
         said = VERBS[verb](*rest)
     except (Refused, *NO_ANSWER, KeyError, ValueError) as error:
-        print(f"AWS, asked for {verb} {rest[0]}: {error}", file=sys.stderr)
+        print(f"AWS call {verb} {rest[0]} failed: {error}", file=sys.stderr)
         return 1
     if said is not None:
         sys.stdout.write(said + "\n")

@@ -1,4 +1,4 @@
-"""AWS and scontrol take so many things a call."""
+"""Splits lists, because AWS and scontrol limit the items of a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """itertools.batched came with Python 3.12; machine images have older ones."""
+    """itertools.batched exists since Python 3.12; machine images have older versions."""
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch

@@ -13,9 +13,9 @@ from gpucluster_node.batches import batches
 
 log = logging.getLogger("dns")
 TTL_S = 10
-"""Short: a node that comes back has another address."""
+"""Short, because a node that is launched again has another address."""
 CHANGES_PER_CALL = 500
-"""Route 53 takes 1000 changes a call, and an UPSERT counts as two."""
+"""Route 53 accepts 1000 changes a call, and an UPSERT counts as two."""
 REMOVE_ATTEMPTS = 5
 
 Change = dict[str, Any]
@@ -36,8 +36,8 @@ def apply(route53: Any, hosted_zone_id: str, changes: list[Change]) -> None:
 
 
 class Writer:
-    """Addresses that several threads have at one time, in one call: Route 53 takes five a second of an account, and one
-    at a time of a zone."""
+    """Combines the addresses of several threads into one call: Route 53 accepts five calls a second from an account,
+    and one at a time for a zone."""
 
     def __init__(self, write: Callable[[Mapping[str, str]], None]) -> None:
         self._write = write
@@ -45,7 +45,7 @@ class Writer:
         self._adding, self._writing = threading.Lock(), threading.Lock()
 
     def put(self, addresses: Mapping[str, str]) -> None:
-        """node -> IPv4 address; returns when they are written, by whichever thread."""
+        """node -> IPv4 address; returns when they are written, by any of the threads."""
         done: Future[None] = Future()
         with self._adding:
             self._waiting.append((addresses, done))
@@ -60,7 +60,7 @@ class Writer:
         try:
             if together:
                 self._write(together)
-        except Exception as error:  # of whatever kind: the others wait for an answer
+        except Exception as error:  # any error: the other threads wait for an answer
             for _, done in taken:
                 done.set_exception(error)
         else:
@@ -69,10 +69,10 @@ class Writer:
 
 
 def remove(route53: Any, hosted_zone_id: str, wanted: Callable[[str], bool]) -> None:
-    """Delete the A records whose name `wanted` accepts.
+    """Deletes the A records whose name `wanted` accepts.
 
-    A deletion must repeat the record as it is, and Route 53 does a batch as a whole or not at all. Where a record has
-    changed since it was read, the others are tried again. The changed one belongs to an instance that has come since.
+    A deletion must repeat the record exactly, and Route 53 applies a batch as a whole or not at all. If a record has
+    changed since it was read, the others are tried again. The changed one belongs to a newer instance.
     """
     records = _addresses(route53, hosted_zone_id, wanted)
     for attempt in range(1, REMOVE_ATTEMPTS + 1):
@@ -97,11 +97,11 @@ def _records(route53: Any, hosted_zone_id: str) -> Iterator[dict[str, Any]]:
 
 
 def shorten_negative_answers(route53: Any, hosted_zone_id: str) -> None:
-    """Make resolvers forget soon that a name was not there: somebody may have asked for a node that was off.
+    """Makes resolvers forget soon that a name did not exist: somebody may have asked for a node that was off.
 
-    They remember it for as long as the zone's SOA record says. Route 53 says 900 s, and a VPC's resolver was seen to
-    keep to 300 (aws/aws-app-mesh-roadmap#221). CloudFormation cannot say otherwise: the record is there before it could
-    make one. openshift/hypershift#1337 lowers it in the same way.
+    They remember it for as long as the zone's SOA record says. Route 53 sets 900 s, and a VPC's resolver was observed
+    to use 300 (aws/aws-app-mesh-roadmap#221). CloudFormation cannot change this, because the record exists before it
+    could create one. openshift/hypershift#1337 lowers it in the same way.
     """
     records = _records(route53, hosted_zone_id)
     soa = next((record for record in records if record["Type"] == "SOA"), None)

@@ -24,19 +24,20 @@ ROLE_TAG = "gpucluster:role"
 NODE_TAG = "gpucluster:node"
 FAILURE_TAG = "gpucluster:boot-failure"
 TEMPLATE_TAGS = ("aws:ec2launchtemplate:id", "aws:ec2launchtemplate:version")
-"""EC2 sets them itself."""
+"""EC2 sets these itself."""
 LIVE_STATES = ("pending", "running", "stopping", "stopped")
 ENDING_STATES = ("shutting-down",)
 ENDED_STATES = ("shutting-down", "terminated")
-"""EC2 shows those for about an hour."""
+"""EC2 lists those for about an hour."""
 PAGE_SIZE = 1000
-"""DescribeInstances gives that many at most; without a number it may run out of time where there are many."""
+"""The most that DescribeInstances returns; without a limit it may time out on large fleets."""
 FILTER_VALUES = 200
-"""DescribeInstances takes that many values in a filter."""
+"""The most values in a filter of DescribeInstances."""
 TERMINATE_BATCH = 500
 TAG_CALLS = TokenBucket(90, 9)
-"""Of the 100 at once, and 10 more a second, that EC2 answers an account in a region (EC2's guide, ec2-api-throttling):
-nodes whose boot fails tag themselves. A call tags up to 1,000 instances, but all alike, and each node has its name."""
+"""Of the 100 calls at once, and 10 more a second, that EC2 allows an account in a region (EC2's guide,
+ec2-api-throttling); nodes whose boot fails tag themselves. A call tags up to 1,000 instances, but all alike, and each
+node has its own name."""
 TAG_ATTEMPTS = 10
 """EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait five minutes for their name."""
 _NOT_YET = {
@@ -44,8 +45,9 @@ _NOT_YET = {
     "UnauthorizedOperation": 4,
     "RequestLimitExceeded": TAG_ATTEMPTS,
 }
-"""Code -> how often a call is made. NotFound comes even after DescribeInstances knew the instance
-(aws/aws-sdk-ruby#1198). The head may tag what has its cluster's tags, and IAM may see those later than the instance."""
+"""Code -> how often a call is made. NotFound may come even after DescribeInstances knew the instance
+(aws/aws-sdk-ruby#1198). The head node may tag instances with its cluster's tags, and IAM may see those later than the
+instance."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,14 @@ class Instance:
     node: str | None
     boot_failure: str | None
     template: tuple[str, str] | None = None
-    """Id and version of the launch template that it was launched from."""
+    """Id and version of its launch template."""
     ended_by: str = ""
-    """EC2's code and words for why it ended, such as `Client.InternalError: Client error on launch`."""
+    """EC2's code and message for its termination, such as `Client.InternalError: Client error on launch`."""
 
 
 def run_request(template: LaunchTemplate, least: int, most: int, token: str) -> dict[str, Any]:
-    """EC2 launches as many as it can, or nothing where that is fewer than `least`. The template says everything else,
-    at the version that this deployment made."""
+    """EC2 launches as many as it can, or none if that is fewer than `least`. Everything else is in the template, in
+    this deployment's version."""
     return {
         "LaunchTemplate": {"LaunchTemplateId": template.launch_template_id, "Version": template.version},
         "MinCount": least,
@@ -85,7 +87,7 @@ def tag_request(fleet: Fleet, instance_id: str, node: str) -> dict[str, Any]:
 
 
 def describe_request(fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> dict[str, Any]:
-    """This cluster's compute instances that are not ended; of those nodes only, where any are named."""
+    """This cluster's compute instances that are not terminated; only those of the named nodes, if any are named."""
     filters = {
         f"tag:{CLUSTER_TAG}": [fleet.cluster],
         f"tag:{ROLE_TAG}": ["compute"],
@@ -112,7 +114,7 @@ def tag(ec2: Any, request: dict[str, Any]) -> None:
 
 
 def patiently(call: Callable[[], None]) -> None:
-    """For what is done to an instance right after its launch."""
+    """For calls right after an instance's launch."""
     for attempt in range(1, TAG_ATTEMPTS + 1):
         try:
             call()
@@ -124,7 +126,7 @@ def patiently(call: Callable[[], None]) -> None:
 
 
 def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> list[Instance]:
-    """Of some nodes, or where none are named of all."""
+    """The instances of the named nodes, or of all."""
     asked = list(batches(nodes, FILTER_VALUES)) or [[]]
     return [each for names in asked for each in _described(ec2, describe_request(fleet, names, states))]
 
@@ -141,7 +143,7 @@ def terminate(ec2: Any, instance_ids: Iterable[str]) -> None:
 
 
 def _terminate(ec2: Any, instance_ids: list[str]) -> None:
-    """One id that EC2 does not know keeps all of a call from being ended. It names them."""
+    """EC2 rejects a whole call if it does not know one of the ids. Its error names them."""
     try:
         ec2.terminate_instances(InstanceIds=instance_ids)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""What the node programs know of the cluster: fleet.json from the bundle, and SSM parameters from the deployment."""
+"""The node programs' data of the cluster: fleet.json from the bundle, and SSM parameters from the deployment."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Fleet:
     ssm_path: str
     partitions: tuple[Partition, ...]
     state: str = "/home/gpucluster"
-    """The directory on the data volume that outlives head nodes."""
+    """The directory on the data volume, which outlives head nodes."""
 
     def partition_of(self, node: str) -> Partition | None:
-        """None for a name that is no node of this cluster (any more)."""
+        """None for a name that is not (or no longer) a node of this cluster."""
         name, _, number = node.rpartition("-")
         for partition in self.partitions:
             if partition.name == name and number.isdecimal() and 1 <= int(number) <= partition.max_nodes:
@@ -40,7 +40,7 @@ class Fleet:
         return [f"{partition.name}-{n}" for partition in self.partitions for n in range(1, partition.min_nodes + 1)]
 
     def is_node_record(self, name: str) -> bool:
-        """Whether the DNS name has the form of a node's, of whatever number."""
+        """Whether the DNS name has the form of a node's name, with any number."""
         names = "|".join(re.escape(partition.name) for partition in self.partitions)
         return re.fullmatch(rf"(?:{names})-\d+\.{re.escape(self.zone)}\.?", name) is not None
 

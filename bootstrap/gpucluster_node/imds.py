@@ -1,4 +1,4 @@
-"""What the instance metadata service says of this machine."""
+"""Values of the instance metadata service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from urllib.request import Request, urlopen
 
 URL = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest"
-"""The variable is the SDKs' own."""
+"""AWS's SDKs read the same variable."""
 TIMEOUT_S = 5
 
 
@@ -15,7 +15,7 @@ def instance_id() -> str:
 
 
 def ask(path: str) -> str:
-    """Such as meta-data/instance-id."""
+    """A path such as meta-data/instance-id."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     with urlopen(Request(f"{URL}/api/token", method="PUT", headers=lifetime), timeout=TIMEOUT_S) as answer:
         token = answer.read().decode()

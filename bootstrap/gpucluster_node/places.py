@@ -1,4 +1,4 @@
-"""A place: a folder, or a prefix in S3. What node programs read data from and write it to."""
+"""A folder or a prefix in S3, which node programs read data from and write it to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gpucluster_node.aws import AWS_ERRORS, client, error_code
 
 S3 = "s3://"
 _IN_PARTS = TransferConfig(max_concurrency=4)
-"""Of one file; many files are copied at once."""
+"""For one file; many files are copied at once."""
 COPY_ERRORS = (OSError, *AWS_ERRORS, Boto3Error)
-"""boto3 has an error of its own for an upload that S3 refuses, and for a download that it gives up."""
+"""boto3 has its own errors for a refused upload and for a download that it gives up."""
 
 
 class Refused(Exception):
-    """It cannot be done; the text says why and what to do next."""
+    """The message says why it cannot be done and what to do next."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def bucket_and_key(uri: str) -> tuple[str, str]:
 
 
 def walk(root: Path, without: str = "", *, links: bool = False) -> Iterator[Item]:
-    """Plain files below it, and with `links` those that links lead to. `without`: a folder at its top."""
+    """Regular files below it, and with `links` the targets of links. `without`: a folder at its top to skip."""
     for folder, inner, names in os.walk(root):
         if Path(folder) == root and without in inner:
             inner.remove(without)
@@ -76,7 +76,7 @@ class Folder:
         shutil.copy2(self.root / item.name, target)
 
     def store(self, source: Path, name: str) -> None:
-        """Under another name first: a reader finds the old file or the whole new one."""
+        """Writes under another name first: readers see the old file or the complete new one."""
         target = self.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name(f".{target.name}.unfinished")
@@ -113,7 +113,7 @@ class Prefix:
     def _named(self, objects: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         for each in objects:
             name = each["Key"].removeprefix(self._folder)
-            if not name or name.endswith("/"):  # what the console makes for an empty folder
+            if not name or name.endswith("/"):  # the console creates these for empty folders
                 continue
             if {"", ".", ".."} & set(name.split("/")):
                 why = "an empty part, . or .. in it is no file's name"

@@ -35,7 +35,7 @@ def test_a_lost_server_is_announced_and_the_job_runs_again_with_a_new_one(storag
     storage.ssh("scontrol", "update", f"jobid={job_id}", "starttime=now")
     wait_for("the second run", lambda: log(storage, folder).count("] anew with 8 files") == 2, 120)
     second = log(storage, folder)
-    assert "[ram] warning: nothing is written back: train-2 and its part of /ram are lost" in second
+    assert "[ram] warning: nothing is exported: train-2 and its part of /ram are lost" in second
     assert "[ram] run 2 of this job: data that the last run had only in /ram is lost; creating it again" in second
     assert exported(storage, "mine") is None
     wait_for("the end of the epilogs", lambda: held(storage) == "", 60)

@@ -1,1 +1,1 @@
-"""BeeGFS in the memory of nodes, a cluster's or a job's."""
+"""BeeGFS in the memory of nodes, for a cluster or for a job."""

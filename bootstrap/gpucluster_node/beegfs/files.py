@@ -1,9 +1,9 @@
-"""Fills a file system in the nodes' memory, and writes back what is new there.
+"""Fills a file system in the nodes' memory, and exports new and changed files.
 
 usage: files fill|export MOUNT ADDRESS [PART OF [OWNER]]
 
-Runs on each of its nodes: node number PART of OF, from 0, copies its share. What is there with the same size is not
-copied again. A job's file system is filled and written back by its user; that of a cluster is filled by root for OWNER.
+Runs on each of its nodes: node number PART of OF, from 0, copies its share. A file that is there with the same size is
+not copied again. A job's user fills and exports the job's file system; root fills that of a cluster, for OWNER.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from pathlib import Path
 from gpucluster_node.places import COPY_ERRORS, Item, Place, Refused, place, walk
 
 OWN = ".gpucluster"
-"""A folder at the top of the mount: what was filled, so that it is not written back."""
+"""A folder at the top of the mount: the list of filled files, so that they are not exported."""
 UNFINISHED = ".gpucluster-unfinished"
-"""How the name of a file ends that is not whole yet."""
+"""The suffix of a file that is not complete yet."""
 COPIES_AT_ONCE = 16
 GIB = 2**30
 
 
 def shares(items: Iterable[Item], of: int) -> list[list[Item]]:
-    """Parts of about the same size: the largest first, each to the node that has the least. The same on every node."""
+    """Parts of about the same size: the largest files first, each to the node with the least. The same result on every
+    node."""
     parts: list[list[Item]] = [[] for _ in range(of)]
     loads = [(0, part) for part in range(of)]
     for item in sorted(items, key=lambda each: (-each.size, each.name)):
         load, part = heapq.heappop(loads)
         parts[part].append(item)
-        # an empty file has its cost as well
+        # an empty file takes time as well
         heapq.heappush(loads, (load + item.size + 1, part))
     return parts
 
 
 def fill(mount: Path, source: Place, address: str, part: int = 0, of: int = 1, owner: str = "") -> list[Item]:
-    """Raises Refused before anything is copied where the source is empty or does not fit.
+    """Raises Refused before copying if the source is empty or does not fit.
 
-    What was copied for an `owner` is not remembered: nobody exports it.
+    Files copied for an `owner` are not listed, because nobody exports them.
     """
     _require_mount(mount)
     items = list(source.items())
@@ -76,7 +77,7 @@ def _make_folders(root: Path, folder: Path, ids: tuple[int, int] | None) -> None
 
 
 def _fetch(source: Place, item: Item, target: Path, ids: tuple[int, int] | None) -> None:
-    """Under another name first: a file that has its own is whole."""
+    """Writes under another name first: a file with its own name is complete."""
     if target.exists() and target.stat().st_size == item.size:
         return
     new = target.with_name(target.name + UNFINISHED)
@@ -91,7 +92,7 @@ def _fetch(source: Place, item: Item, target: Path, ids: tuple[int, int] | None)
 
 
 def export(mount: Path, target: Place, address: str, part: int = 0, of: int = 1) -> list[Item]:
-    """What the job made or changed. What it deleted stays where it is."""
+    """Files that the job created or changed. Files that it deleted stay at the target."""
     _require_mount(mount)
     mine = shares(changed(mount), of)[part]
     _all(mine, lambda item: target.store(mount / item.name, item.name), f"did not reach {address}")
@@ -99,7 +100,7 @@ def export(mount: Path, target: Place, address: str, part: int = 0, of: int = 1)
 
 
 def changed(mount: Path) -> list[Item]:
-    """Since the filling."""
+    """Changed since the filling."""
     filled = {
         name: (size, mtime_ns)
         for listed in (mount / OWN).glob("filled-*.json")
@@ -128,7 +129,7 @@ def _require_room(mount: Path, size: int, address: str) -> None:
 
 
 def _all(items: Sequence[Item], copy: Callable[[Item], None], what: str) -> None:
-    """Every one is tried, so that one bad file does not keep the others in memory. Raises Refused."""
+    """Tries every file, so that one bad file does not keep the others in memory. Raises Refused."""
 
     def attempt(item: Item) -> str | None:
         try:
@@ -144,7 +145,7 @@ def _all(items: Sequence[Item], copy: Callable[[Item], None], what: str) -> None
 
 
 def main(verb: str, mount: str, address: str, part: str = "0", of: str = "1", owner: str = "") -> str:
-    """What was done, in words. Raises Refused."""
+    """A sentence about the result. Raises Refused."""
     began, share = time.monotonic(), (int(part), int(of))
     try:
         if verb == "fill":

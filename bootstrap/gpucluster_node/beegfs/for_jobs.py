@@ -36,38 +36,38 @@ SERVICES = fleet.BUNDLE / "beegfs.sh"
 RECORDS = "/run/gpucluster/job-ram-management"
 MANAGEMENT_PORT, STORAGE_PORT, METADATA_PORT = 8008, 8003, 8005
 READY_S = 120
-"""How long all nodes together may take until every server is known."""
+"""How long all nodes together may take until every server has registered."""
 CONNECT_S, WATCH_INTERVAL_S = 5.0, 5.0
 LOST_AFTER = 3
-"""Looks in a row without an answer: a server that is busy answers late."""
+"""Checks in a row without an answer: a busy server answers late."""
 EXPORTED, ENDED, LOST = "exported", "ended", "lost"
-"""Files in the job's folder: the job wrote everything back itself; the first node is done with the data; the node whose
-part is gone."""
+"""Files in the job's folder: the job exported everything itself; the first node has finished with the data; the node
+whose part is lost."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One node's part in it, kept in /run until the node is released."""
+    """One node's part of the file system, kept in /run until the node is released."""
 
     id: str
     user: str
     folder: str
     nodes: tuple[str, ...]
     number: int
-    """This node's among them, from 0."""
+    """This node's index in the list, from 0."""
     mount: str
     export: str | None
     generation: str
-    """Another one for each making: nothing of an earlier one passes for it."""
+    """Differs between two creations, so that nothing of an earlier one counts for the next."""
 
     @property
     def told(self) -> dict[str, str]:
-        """What beegfs.sh must know."""
+        """The variables of beegfs.sh."""
         return {"MANAGEMENT": address(self.nodes[0]), "NUMBER": str(self.number + 1), "GENERATION": self.generation}
 
     @property
     def word(self) -> Path:
-        """Where the nodes leave word."""
+        """Where the nodes write their messages."""
         return Path(self.folder, "ram")
 
 
@@ -77,11 +77,11 @@ def settings() -> dict[str, Any]:
 
 
 def serve(job_id: str, folder: str, *nodes: str) -> None:
-    """What an earlier job left is ended first: its node may have been cut off before its epilog."""
+    """Ends a leftover of an earlier job first: its node may have lost power before its epilog."""
     end()
     known, this = settings(), socket.gethostname().partition(".")[0]
     if this not in nodes:
-        raise Refused(f"{this} is no node of the job: {' '.join(nodes)}")
+        raise Refused(f"{this} is not a node of the job: {' '.join(nodes)}")
     user = pwd.getpwuid(int(os.environ.get("SUDO_UID", "0"))).pw_name
     generation = f"{job_id}-{time.time_ns()}"
     job = Job(job_id, user, folder, nodes, nodes.index(this), known["mount"], known["export"], generation)
@@ -101,7 +101,7 @@ def _serve(job: Job) -> None:
         services("management", job.told)
     _await(f"the management service of {first}", lambda: answers(first, MANAGEMENT_PORT), until)
     services("server", job.told)
-    # Only its own node has the certificate to ask it with.
+    # Only its own node has the certificate for the query.
     if job.number == 0:
         expected = {"meta": len(job.nodes), "storage": len(job.nodes)}
         _await(f"all servers of {len(job.nodes)} nodes", lambda: registered(job) == expected, until)
@@ -110,7 +110,7 @@ def _serve(job: Job) -> None:
 def mount() -> None:
     job = _held()
     if job is None:
-        raise Refused("nothing is served here")
+        raise Refused("no file system of this job is here")
     services("client", job.told)
     own = Path(job.mount, files.OWN)
     own.mkdir(exist_ok=True)
@@ -120,12 +120,13 @@ def mount() -> None:
 def _await(what: str, probe: Callable[[], bool], until: float) -> None:
     while not probe():
         if time.monotonic() > until:
-            raise Refused(f"{what} did not come up within {READY_S} s")
+            raise Refused(f"{what} did not start within {READY_S} s")
         time.sleep(0.2)
 
 
 def registered(job: Job) -> dict[str, int]:
-    """How many servers of each kind management knows. Nothing while it does not say: one of its ports opens later."""
+    """How many servers of each kind have registered. Nothing while management does not answer: one of its ports opens
+    later."""
     try:
         lines = services("list", job.told).splitlines()
     except Refused:
@@ -134,12 +135,12 @@ def registered(job: Job) -> dict[str, int]:
 
 
 def services(verb: str, told: Mapping[str, str] | None = None) -> str:
-    """What beegfs.sh said. Raises Refused with its last line."""
+    """The output of beegfs.sh. Raises Refused with its last line."""
     environment = {**os.environ, "FOLDER": RECORDS, **(told or {})}
     argv = ["bash", str(SERVICES), verb]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     if done.returncode:
-        said = [line for line in done.stdout.splitlines() if line.strip()] or [f"it exited with {done.returncode}"]
+        said = [line for line in done.stdout.splitlines() if line.strip()] or [f"it exited with code {done.returncode}"]
         raise Refused(f"{verb}: {said[-1].strip()}")
     return done.stdout
 
@@ -182,10 +183,10 @@ def _first_lost(nodes: Sequence[str]) -> str:
 
 
 def release() -> None:
-    """Slurm drains a node whose epilog fails: one that holds memory still must get no other job."""
+    """Slurm drains a node whose epilog fails: a node whose memory is still in use must get no other job."""
     job = _held()
     if job is None or os.environ.get("SLURM_JOB_ID", job.id) != job.id:
-        return  # the job that ends has none
+        return  # a job that ends has no other
     if job.export and not (job.word / EXPORTED).exists():
         if job.number == 0:
             _write_back(job)
@@ -204,24 +205,25 @@ def _held() -> Job | None:
 
 
 def _write_back(job: Job) -> None:
-    """The job was ended before it could. With a server lost half of each file is: nothing goes over what is safe."""
+    """The job was stopped before its export. If a server is lost, half of each file is lost: nothing overwrites the
+    safe copy."""
     lost = [node for node in job.nodes if not serves(node)]
     if lost:
-        return _tell(job, f"warning: nothing is written back: {', '.join(lost)} and its part of {job.mount} are lost")
+        return _tell(job, f"warning: nothing is exported: {', '.join(lost)} and its part of {job.mount} are lost")
     argv = [PROGRAM, "export", "0", "1"]
     done = subprocess.run(as_user(job.user, *argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    said = done.stdout.strip().splitlines() or [f"error: it exited with {done.returncode}"]
-    return _tell(job, said[-1] if done.returncode == 0 else f"{said[-1]}; what did not get there is lost")
+    said = done.stdout.strip().splitlines() or [f"error: it exited with code {done.returncode}"]
+    return _tell(job, said[-1] if done.returncode == 0 else f"{said[-1]}; files that did not get there are lost")
 
 
 def _tell(job: Job, line: str) -> None:
-    """In the job's log, by the job's user, whose file it is."""
+    """Writes to the job's log as the job's user, who owns the file."""
     print(line, flush=True)
     _as(job.user, "sh", "-c", 'echo "$1" >>"$2"', "sh", f"[ram] {line}", f"{job.folder}/log.txt")
 
 
 def _await_first(job: Job) -> None:
-    """Its part is needed until the first node has written back, or is gone itself."""
+    """Waits: this part is needed until the first node has exported the data, or is lost itself."""
     silent = 0
     while not (job.word / ENDED).exists() and silent < LOST_AFTER:
         silent = 0 if answers(job.nodes[0], MANAGEMENT_PORT) else silent + 1
@@ -229,7 +231,7 @@ def _await_first(job: Job) -> None:
 
 
 def end() -> None:
-    """Whatever of it is there. Raises Refused where memory stays taken."""
+    """Ends every part that exists. Raises Refused if memory stays in use."""
     services("leave")
     STATE.unlink(missing_ok=True)
 

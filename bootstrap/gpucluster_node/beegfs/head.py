@@ -1,7 +1,7 @@
-"""The head's part of BeeGFS: manages it, says how far it is, and begins anew when a server is lost.
+"""The head node's part of BeeGFS: manages it, publishes its phase, and starts a new generation when a server is lost.
 
-`decide` looks at what the nodes report and Slurm knows and says what to do; `act` does it. While the file system is not
-ready its servers are drained, with the reason, and jobs that used what was lost wait for it in the queue.
+`decide` compares what the nodes report with Slurm and returns actions; `act` executes them. While the file system is
+not ready, its servers are drained, with the reason, and jobs that used the lost one wait in the queue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_REASON = 250
 MAX_SCRIPT_BYTES = 1 << 20
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN", "DOWN")
 Registered = Collection[tuple[str, int]]
-"""What management knows: (meta or storage, number)."""
+"""Servers known to management: (meta or storage, number)."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def decide(
     registered: Registered,
     jobs: Sequence[slurm.Queued],
 ) -> tuple[State, list[Action]]:
-    """jobs: those that wait or run and name the file system. The state is what holds once the actions are done."""
+    """jobs: pending and running jobs that name the file system. The state is valid once the actions are done."""
     following = _next(settings, state, reports, {node.name: node for node in nodes}, registered)
     begins = state is None or following.generation != state.generation
     actions = [Action("manage", following.generation, following.why)] if begins else []
@@ -63,8 +63,8 @@ def decide(
 
 
 def _kept(state: State, begins: bool, reports: Mapping[str, Report], jobs: Sequence[slurm.Queued]) -> Iterator[Action]:
-    """Jobs that wait until it is ready: those that have not begun, and those that used what was lost. The latter name
-    it, or had files there, which nodes tell a little later."""
+    """Jobs that wait until it is ready: those that have not started, and those that used the lost one. The latter name
+    it, or had files open there, which nodes report a little later."""
     verbs = {job.job_id: "requeue" if job.running else "hold" for job in jobs if begins or not job.running}
     if state.why != "new":
         verbs |= {job: "requeue" for report in reports.values() if not report.client for job in report.users}
@@ -107,12 +107,12 @@ def _of(reports: Mapping[str, Report], name: str) -> Report:
 
 
 def _lost(state: State, report: Report | None, node: slurm.Node | None) -> str | None:
-    """Why the server has not the memory any more that it had; None where it has."""
+    """Why the server has lost its memory; None if it has not."""
     if report is None or report.server != state.generation:
         return "has lost its memory"
     if node and node.has("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"):
         return "is powered down"
-    # A node that a person set down still has its memory.
+    # A node that a user set down still has its memory.
     if node and node.has("DOWN") and (node.has("NOT_RESPONDING") or retry.is_ours(node)):
         return "is down"
     return None
@@ -126,18 +126,18 @@ def _are_up(settings: Settings, state: State, reports: Mapping[str, Report], reg
 
 
 def _reason(settings: Settings, state: State, error: str = "") -> str:
-    """In Slurm, as a node's reason."""
+    """A node's reason in Slurm."""
     doing = {"building": "is being built", "filling": f"is being filled from {settings.source}"}[state.phase]
     why = "" if state.why == "new" else f", because {state.why}"
     text = f"{settings.mount} {doing}{why}{f': {error}' if error else ''}"
-    # Quotes and line ends would end scontrol's argument in its listing.
+    # Quotes and newlines would end scontrol's argument in its listing.
     return " ".join(text.replace('"', "'").split())[:MAX_REASON]
 
 
 def _gates(
     settings: Settings, state: State, reports: Mapping[str, Report], nodes: Sequence[slurm.Node]
 ) -> Iterator[Action]:
-    """Nodes that a person drained, or another program, are theirs: ours have a reason that begins with the mount."""
+    """Nodes that a user or another program drained are not ours; our reasons begin with the mount."""
     errors = [f"{name}: {_of(reports, name).error}" for name in settings.servers if _of(reports, name).error]
     for node in nodes:
         if node.name not in settings.servers or node.has(*_CHANGING):
@@ -153,7 +153,7 @@ def _gates(
 
 
 def act(actions: Sequence[Action]) -> None:
-    """One that fails must not keep the others from being done."""
+    """One failed action must not block the others."""
     for action in actions:
         log.info("%s %s %s", action.verb, action.name, action.reason)
         try:
@@ -163,7 +163,7 @@ def act(actions: Sequence[Action]) -> None:
 
 
 class Failed(Exception):
-    """The message is what bootstrap/beegfs.sh said last."""
+    """The message is the last line of bootstrap/beegfs.sh."""
 
 
 def manage(generation: str) -> None:
@@ -186,7 +186,7 @@ _JOB_VERBS = {"hold": "hold", "requeue": "requeuehold", "release": "release"}
 
 
 def registered() -> set[tuple[str, int]]:
-    """As management lists them; nobody where it does not answer."""
+    """Servers in management's list; none if it does not answer."""
     argv = ["bash", str(BUNDLE / "beegfs.sh"), "list"]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
@@ -197,16 +197,16 @@ def registered() -> set[tuple[str, int]]:
 
 
 def names(mount: str, job: slurm.Queued) -> bool:
-    """Whether the job's script, or its specification beside that, has a path of the file system."""
+    """Whether the job's script, or its specification beside it, contains a path of the file system."""
     path = re.compile(rf"(?<![\w./-]){re.escape(mount)}(?![\w.-])")
-    # What was not submitted as a file has a word there, which is no path.
+    # A job that was not submitted as a file has a word there, not a path.
     return job.script.startswith("/") and any(path.search(text) for text in _texts(Path(job.script)))
 
 
 def _texts(script: Path) -> Iterator[str]:
     for path in (script, *script.parent.glob("*.json"), *script.parent.glob("*.yaml")):
         try:
-            # Users' files: they may be pipes by now, or anything.
+            # Users' files may have become pipes, or anything else.
             if path.is_file() and path.stat().st_size <= MAX_SCRIPT_BYTES:
                 yield path.read_text(errors="replace")
         except OSError:
@@ -214,7 +214,7 @@ def _texts(script: Path) -> Iterator[str]:
 
 
 def look(settings: Settings, follower: beegfs_node.Follower) -> None:
-    """Once: at everything."""
+    """Runs one round."""
     state = shared.load_state()
     building = state is not None and state.phase == "building"
     jobs = [job for job in slurm.queued() if names(settings.mount, job)]
@@ -222,7 +222,7 @@ def look(settings: Settings, follower: beegfs_node.Follower) -> None:
     following, actions = decide(settings, state, shared.load_reports(), slurm.nodes(), known, jobs)
     if state is None or following.generation != state.generation:
         manage(following.generation)
-    # First what it says, then what follows: what this cannot hold any more is not forgotten for it.
+    # Writes the state first, then acts: if this process dies in between, nothing of the state is lost.
     shared.save_state(following)
     if state is None or following.phase != state.phase:
         level = logging.INFO if following.why == "new" else logging.WARNING
@@ -239,7 +239,7 @@ def main() -> None:
     follower = beegfs_node.Follower(settings, socket.gethostname())
     while True:
         try:
-            # Management does not start by itself when the head does.
+            # Management does not start automatically with the head node.
             if not started and (state := shared.load_state()):
                 manage(state.generation)
             started = True

@@ -1,7 +1,7 @@
-"""A node's part of BeeGFS: serves, mounts and fills what the head's word asks for, and reports.
+"""A node's part of BeeGFS: serves, mounts and fills what the head node's state asks for, and reports.
 
-usage: beegfs_node               follows the head for as long as the node runs
-       beegfs_node --wait S      returns as soon as the file system can be used here, and after S seconds in any case
+usage: beegfs_node               follows the head node for as long as the node runs
+       beegfs_node --wait S      returns as soon as the file system is usable here, or after S seconds
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from gpucluster_node.log import start_logging
 log = logging.getLogger("beegfs")
 INTERVAL_S = 2
 RETRY_S = 30
-"""After what failed."""
+"""Pause after a failure."""
 MARKS = {"server": Path("/mnt/beegfs/storage/generation"), "client": Path("/run/gpucluster-beegfs")}
-"""Where bootstrap/beegfs.sh leaves the generation: both are gone after a reboot, as is what they speak of."""
+"""Where bootstrap/beegfs.sh writes the generation. A reboot clears both files together with what they describe."""
 
 
 def doing(settings: Settings, state: State | None, report: Report) -> str | None:
-    """The next thing that this node must do: unmount | server | client | fill; None: all is as it should be."""
+    """The next action of this node: unmount | server | client | fill; None: nothing to do."""
     if state is None:
         return None
     serves = report.node in settings.servers
@@ -39,7 +39,7 @@ def doing(settings: Settings, state: State | None, report: Report) -> str | None
     if state.phase == "building":
         return "server" if serves and report.server != state.generation else None
     if report.client != state.generation:
-        # A server that has lost its memory would mount what it has broken.
+        # A server that has lost its memory would mount a broken file system.
         return "client" if not serves or report.server == state.generation else None
     if state.phase == "filling" and serves and settings.source and report.filled != state.generation:
         return "fill"
@@ -51,7 +51,7 @@ def usable(state: State | None, report: Report) -> bool:
 
 
 class Follower:
-    """Does one thing at a time; copying runs beside it, so that a loss is seen while it does."""
+    """Does one thing at a time; copying runs in the background, so that a loss is noticed during it."""
 
     def __init__(self, settings: Settings, node: str, report: Callable[[Report], None] = shared.save_report) -> None:
         self._settings, self._save = settings, report
@@ -114,21 +114,21 @@ class Follower:
 
 
 def run(what: str, generation: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A command of bootstrap/beegfs.sh."""
+    """Runs a command of bootstrap/beegfs.sh."""
     argv = ["bash", str(BUNDLE / "beegfs.sh"), what]
     environment = {**os.environ, "GENERATION": generation, **environment}
     return subprocess.run(argv, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, env=environment, check=False)
 
 
 def jobs_with_files_on(mount: str) -> Iterator[str]:
-    """Ids of Slurm's jobs that have a file or their working directory there, each once."""
+    """Ids of Slurm jobs with an open file or their working directory there, each once."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             links = [process / "cwd", *(process / "fd").iterdir()]
             if any(_below(os.readlink(link), mount) for link in links):
                 found |= set(_job_of(process))
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     yield from sorted(found)
 
@@ -153,18 +153,18 @@ def _mark(of: str) -> str:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("error: ") if lines else "failed, and said nothing"
+    return lines[-1].removeprefix("error: ") if lines else "failed without a message"
 
 
 def wait(limit_s: float) -> None:
-    """For the daemon beside this process, until the file system can be used here. Not so in time is no failure."""
+    """Waits, for the boot, until the file system is usable here. A time-out is no failure."""
     node, end = socket.gethostname(), time.monotonic() + limit_s
     while time.monotonic() < end:
         state, report = shared.load_state(), shared.load_reports().get(node, Report(node))
         if usable(state, report):
             return
         time.sleep(INTERVAL_S)
-    log.warning("%s cannot be used yet: the node goes on without it", shared.settings().mount)
+    log.warning("%s cannot be used yet: the node continues without it", shared.settings().mount)
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
-"""What head and nodes tell one another of BeeGFS, in files on /home: the head's word, and a report of each node.
+"""Messages between head node and nodes about BeeGFS, in files on /home: the head node's state, and a report of each
+node.
 
-The file system is a generation. Where a server is lost the next one begins: empty on every server, filled again from
-where it was filled before. A node does for a generation only what its phase asks for, so that a server which has lost
-its memory never joins again as if it had not.
+Each file system is a generation. If a server is lost, the next generation starts: empty on every server, and filled
+again from the source. A node only does what the phase of a generation asks for, so a server that has lost its memory
+never joins again as if it had not.
 """
 
 from __future__ import annotations
@@ -33,30 +34,30 @@ class Settings:
     version: str
     gib_per_node: int
     owner: str = "root"
-    """Of what it is filled with."""
+    """The source of its data."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The head's word.
+    """The head node's state.
 
-    building: servers set themselves up, empty. filling: clients mount it, and servers copy what it is filled from.
-    ready: jobs may use it. A generation goes from one to the next, and never back.
+    building: servers set themselves up, empty. filling: clients mount it, and servers copy the source. ready: jobs may
+    use it. A generation moves on through the phases, and never back.
     """
 
     generation: str
     phase: Phase
     why: str
-    """There is this generation: `new`, or what was lost."""
+    """Why this generation exists: `new`, or what was lost."""
     settings: str
-    """That it was made with, as `describe` says them."""
+    """The settings that it was created with, from `describe`."""
     held: tuple[str, ...] = ()
-    """Jobs that used what was lost, and wait for the file system."""
+    """Jobs that used the lost file system, and wait for this one."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A node's: the generations that it serves, mounts, and has filled its part of; empty where it does not."""
+    """A node's report: the generations that it serves, mounts, and has filled its part of; empty if none."""
 
     node: str
     server: str = ""
@@ -64,7 +65,7 @@ class Report:
     filled: str = ""
     error: str = ""
     users: tuple[str, ...] = ()
-    """Jobs that had files open when the node let go of an earlier generation."""
+    """Jobs that had files open when the node unmounted an earlier generation."""
 
 
 def settings(path: Path = BUNDLE / "beegfs.json") -> Settings:
@@ -77,7 +78,7 @@ def describe(settings: Settings) -> str:
 
 
 def load_state(folder: Path = FOLDER) -> State | None:
-    """None where the head has said nothing yet."""
+    """None if the head node has not written a state yet."""
     data = _load(folder / "state.json")
     return State(**{**data, "held": tuple(data["held"])}) if data else None
 
@@ -87,7 +88,7 @@ def save_state(state: State, folder: Path = FOLDER) -> None:
 
 
 def load_reports(folder: Path = FOLDER) -> dict[str, Report]:
-    """By node. One that is just being written is left out: it comes with the next look."""
+    """Reports by node. A file that is being written is skipped until the next look."""
     found = (_load(path) for path in (folder / "nodes").glob("*.json"))
     reports = (Report(**{**data, "users": tuple(data["users"])}) for data in found if data)
     return {report.node: report for report in reports}
@@ -106,7 +107,7 @@ def _load(path: Path) -> dict[str, Any] | None:
 
 
 def _save(path: Path, data: Mapping[str, Any]) -> None:
-    """Readers see the old file or the new one, whole."""
+    """Readers see either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.write_text(json.dumps(data, indent=2) + "\n")

@@ -1,1 +1,1 @@
-"""The head node: its data volume, its host key, its changes, and its end."""
+"""The head node: its data volume, host key, updates, and shutdown."""

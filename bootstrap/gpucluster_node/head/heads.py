@@ -14,18 +14,18 @@ GENERATION_TAG = "gpucluster:generation"
 class Head:
     instance_id: str
     state: str
-    """As EC2 says: pending, running, stopping, stopped, shutting-down, terminated."""
+    """EC2's state: pending, running, stopping, stopped, shutting-down, terminated."""
     cluster: str | None
     role: str | None
     generation: str | None
-    """What replaces a head node changes it."""
+    """Changes whenever the head node is replaced."""
 
     def belongs_to(self, cluster: str) -> bool:
         return (self.cluster, self.role) == (cluster, "head")
 
 
 def find(client: Any, instance_id: str) -> Head:
-    """Of any instance: the caller looks whether it is a head."""
+    """For any instance; the caller checks whether it is a head node."""
     found = client.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0]
     tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
     return Head(
@@ -38,5 +38,5 @@ def find(client: Any, instance_id: str) -> Head:
 
 
 def is_wanted(head: Head, ssm: Any, cluster: fleet.Fleet) -> bool:
-    """Whether the stack means this one: not that which is being replaced, nor one that comes back after that."""
+    """Whether it is the current head node of the stack, not one that is being replaced, or starts again afterwards."""
     return bool(fleet.parameter(ssm, cluster, "bundle").get("head_generation") == head.generation)

@@ -1,7 +1,7 @@
-"""Publishes the head's host key again where an update of the stack has put the first value back.
+"""Publishes the head node's host key again after an update of the stack has reset it.
 
-CloudFormation writes a parameter's value with whatever else of it changes, its tags for one; it knows only the value
-that the template has. Without the key nobody can log in.
+When anything about a parameter changes, such as its tags, CloudFormation also writes its value; it only knows the value
+in the template. Without the key nobody can log in.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def publish_again(ssm: Any, cluster: fleet.Fleet, file: Path = FILE) -> None:
     """Type and key, without the comment."""
     name = cluster.ssm_path + NAME
     if ssm.get_parameter(Name=name)["Parameter"]["Value"] == FIRST_VALUE:
-        log.info("the published host key is gone: publishing it again")
+        log.info("the published host key is missing: publishing it again")
         key = " ".join(file.read_text().split()[:2])
         ssm.put_parameter(Name=name, Value=key, Type="String", Overwrite=True)

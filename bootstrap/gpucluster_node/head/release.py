@@ -1,7 +1,7 @@
-"""Ends every compute instance of the cluster and removes their DNS records.
+"""Terminates every compute instance of the cluster and removes their DNS records.
 
-usage: release [--at-power-off]. With the option it does so only while EC2 terminates this machine: where it is stopped
-or rebooted it comes back, and another head node may have taken its place.
+usage: release [--at-power-off]. With the option it only acts while EC2 terminates this machine: after a stop or a
+reboot the machine starts again, and another head node may have taken its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("release")
 
 
 def powering_off(jobs: str) -> bool:
-    """jobs: of `systemctl list-jobs`."""
+    """jobs: output of `systemctl list-jobs`."""
     words = [line.split() for line in jobs.splitlines()]
     return any("poweroff.target" in line or "halt.target" in line for line in words)
 
@@ -36,14 +36,14 @@ def main() -> None:
     if "--at-power-off" in sys.argv[1:]:
         jobs = subprocess.run(["systemctl", "list-jobs", "--no-legend"], capture_output=True, text=True).stdout
         if not powering_off(jobs):
-            log.info("the machine is not being powered off: nothing is ended")
+            log.info("the machine is not shutting down: no node is terminated")
             return
         me = heads.find(client("ec2"), imds.instance_id())
         if me.state != "shutting-down":
-            log.info("this instance is %s, not being terminated: nothing is ended", me.state)
+            log.info("this instance is %s and not being terminated: no node is terminated", me.state)
             return
         if not heads.is_wanted(me, client("ssm"), fleet.load()):
-            log.info("another head node has taken this one's place: nothing is ended")
+            log.info("another head node has replaced this one: no node is terminated")
             return
     release(fleet.load())
 

@@ -1,6 +1,6 @@
 """Watches the bundle parameter; fetches a new bundle and runs its head.sh.
 
-The new script runs as a unit of its own, because it may restart this program.
+The new script runs as its own unit, because it may restart this program.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ROUNDS_A_MINUTE = 12
 
 
 def applied(root: Path) -> dict[str, Any]:
-    """The parameter as it was when the bundle in use was fetched."""
+    """The parameter when the current bundle was fetched."""
     value: dict[str, Any] = json.loads((root / "bundle/bundle.json").read_text())
     return value
 
 
 def unpack(archive: bytes, wanted: dict[str, Any], root: Path) -> Path:
-    """Lay the bundle beside the others, then move the link in one step."""
+    """Unpacks the bundle beside the others, then moves the link in one step."""
     folder = root / f"bundle-{wanted['version']}"
     with zipfile.ZipFile(io.BytesIO(archive)) as files:
         files.extractall(folder)
@@ -55,13 +55,13 @@ def apply_argv(folder: Path) -> list[str]:
 
 
 def poll(cluster: fleet.Fleet, root: Path) -> None:
-    """A changed wait handle alone counts too: somebody waits at the new one."""
+    """A changed wait handle counts too, because CloudFormation waits for the new one."""
     wanted = fleet.parameter(client("ssm"), cluster, "bundle")
     if wanted == applied(root):
         return
     me = heads.find(client("ec2"), imds.instance_id())
     if wanted.get("head_generation") != me.generation:
-        return  # it is for the head node that is to replace this one
+        return  # the bundle is for the head node that is to replace this one
     log.info("bundle %s: applying", wanted["version"])
     bucket, key = bucket_and_key(wanted["s3_uri"])
     archive = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()

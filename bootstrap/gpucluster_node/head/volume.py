@@ -1,8 +1,8 @@
 """The data volume, which outlives head nodes.
 
-usage: volume attach   attaches it to this machine; another head node of this cluster that still has it is stopped first
-       volume inherit  ends the compute nodes of the head node that had it before: what they mounted is gone, and has
-                       the bundle applied again
+usage: volume attach   attaches it to this machine; first stops another head node of this cluster that still has it
+       volume inherit  terminates the compute nodes of the head node that had it before, because their mounts are lost,
+                       and has the bundle applied again
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ log = logging.getLogger("volume")
 OWNER = "head-instance"
 """In the cluster's directory on the volume: which instance had it last."""
 INHERITED = Path("/var/lib/gpucluster/inherited")
-"""Is there until the bundle has been applied once more: what another head node published and wrote is wrong now."""
+"""Exists until the bundle has been applied once more: values that another head node published and wrote are wrong now.
+"""
 TIMEOUT_S = 900
 """A machine may take minutes to stop."""
 INTERVAL_S = 1
@@ -39,17 +40,17 @@ PASSING = (
     "Unavailable",
     "VolumeInUse",
 )
-"""EC2's codes for what was true a moment ago, or will not be in another. A network that comes up is waited for too."""
+"""EC2's codes for temporary conditions, which may change in a moment. A starting network is waited for too."""
 
 Move = Literal["done", "wait", "attach", "detach", "stop"]
 
 
 class NotOurs(Exception):
-    """Somebody else has the volume."""
+    """Another machine has the volume."""
 
 
 def next_move(attachment: Mapping[str, Any] | None, holder: heads.Head | None, me: heads.Head, *, wanted: bool) -> Move:
-    """attachment: of DescribeVolumes; holder: the instance that it names. Raises NotOurs."""
+    """attachment: from DescribeVolumes; holder: the instance that it names. Raises NotOurs."""
     if attachment is None:
         return "attach"
     if attachment["InstanceId"] == me.instance_id:
@@ -57,7 +58,7 @@ def next_move(attachment: Mapping[str, Any] | None, holder: heads.Head | None, m
     if holder is None or attachment["State"] == "detaching":
         return "wait"
     if not (wanted and me.cluster and holder.belongs_to(me.cluster)):
-        raise NotOurs(f"{holder.instance_id} has the data volume, and this machine is not to take it from there")
+        raise NotOurs(f"{holder.instance_id} has the data volume, and this machine must not take it")
     moves: dict[str, Move] = {"pending": "stop", "running": "stop", "stopped": "detach"}
     return moves.get(holder.state, "wait")
 
@@ -80,7 +81,7 @@ def attach(cluster: fleet.Fleet) -> None:
 
 
 def _step(cluster: fleet.Fleet, last: Move | None) -> Move:
-    """Looks, does one thing, and says which."""
+    """Checks the volume, takes one action, and returns its name."""
     ec2, my_id = client("ec2"), imds.instance_id()
     place = fleet.parameter(client("ssm"), cluster, "head")
     volume_id, me = place["volume_id"], heads.find(ec2, my_id)
@@ -112,7 +113,7 @@ def inherit(cluster: fleet.Fleet, inherited: Path = INHERITED) -> None:
     if before == my_id:
         return
     if before:
-        log.info("the head node was %s: its compute nodes are ended", before)
+        log.info("the head node was %s: terminating its compute nodes", before)
         release(cluster)
         inherited.parent.mkdir(parents=True, exist_ok=True)
         inherited.touch()

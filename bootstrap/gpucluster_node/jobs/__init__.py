@@ -1,1 +1,1 @@
-"""What jobs have on every node: credentials and Python environments."""
+"""Credentials and Python environments for jobs on every node."""

@@ -1,10 +1,10 @@
-"""Serves the jobs' credentials to this machine's programs, as a container's agent does on ECS.
+"""Serves the jobs' credentials to this machine's programs, like a container agent on ECS.
 
 usage: credentials
 
-The metadata service answers root alone, so no job can be its node. Jobs have
-AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials instead, and every AWS SDK, the command line and
-s3torchconnector ask here by themselves. Clusters without s3_access answer 404 and say why.
+The metadata service answers only root, so no job can use the node's role. Jobs have
+AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials instead, which every AWS SDK, the command line and
+s3torchconnector use automatically. In clusters without s3_access it answers 404 with the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("credentials")
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 1024  # all ranks of a node start at one time
+    request_queue_size = 1024  # all ranks of a node start at once
 
     def __init__(self, keeper: Keeper, address: tuple[str, int] = ADDRESS) -> None:
         self.keeper = keeper
@@ -53,12 +53,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: every rank asks, often."""
+        """Logs nothing, because every rank asks often."""
 
 
 def answer(keeper: Keeper, path: str) -> tuple[int, dict[str, str]]:
     if path.partition("?")[0] != PATH:
-        return 404, {"code": "NotFound", "message": f"only {PATH} is here"}
+        return 404, {"code": "NotFound", "message": f"this server has only {PATH}"}
     try:
         return 200, keeper.get().document()
     except NoRole as error:

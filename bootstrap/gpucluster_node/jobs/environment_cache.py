@@ -1,8 +1,8 @@
-"""Objects of the environments' cache in S3, through pipes: nothing of their size is kept on the way.
+"""Objects of the environments' cache in S3, through pipes: no copy of them is stored on the way.
 
 usage: environment_cache has|get|put s3://BUCKET/KEY
 
-`get` writes to stdout, `put` reads stdin; `has` exits with 1 for no.
+`get` writes to stdout, `put` reads stdin; `has` exits with code 1 for no.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from gpucluster_node.places import bucket_and_key
 
 PART_BYTES = 64 * 2**20
-"""10,000 parts are the most that an object may have: with these up to 600 GiB."""
+"""An object has at most 10,000 parts; with parts of this size it has up to 600 GiB."""
 
 
 def has(s3: Any, uri: str) -> bool:
-    """By listing: who asks for an object that is not there is told that it is forbidden."""
+    """Lists the key, because a request for a missing object gets `forbidden`."""
     bucket, key = bucket_and_key(uri)
     found = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1).get("Contents", [])
     return any(each["Key"] == key for each in found)

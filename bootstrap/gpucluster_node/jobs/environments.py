@@ -1,7 +1,7 @@
-"""On the head: which Python environments there are, and jobs of Slurm that make the missing ones.
+"""On the head node: the state of the Python environments, and Slurm jobs that make missing ones.
 
-usage: environments ensure NAME...     for each a line `NAME ready`, or `NAME JOB started` or `NAME JOB waiting`
-       environments list               one JSON object: of each its folder, state, partition, job and last error
+usage: environments ensure NAME...     prints for each a line `NAME ready`, or `NAME JOB started` or `NAME JOB waiting`
+       environments list               one JSON object: for each its folder, state, partition, job and last error
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Environment:
     state: str
     """ready, being made, failed, or missing."""
     partition: str
-    """Whose nodes make it."""
+    """The partition whose nodes make it."""
     job: str
-    """That makes it, or empty."""
+    """The job that makes it, or empty."""
     error: str
-    """Why it could not be made the last time."""
+    """Why the last attempt failed."""
 
 
 def places(bundle: Path = BUNDLE) -> dict[str, str]:
@@ -44,7 +44,7 @@ def places(bundle: Path = BUNDLE) -> dict[str, str]:
 
 
 def folder(name: str) -> Path:
-    """Of the one that the newest bundle asks for."""
+    """The folder that the newest bundle asks for."""
     return ENVIRONMENTS / Path(os.readlink(ENVIRONMENTS / ".wanted" / name)).name
 
 
@@ -57,7 +57,7 @@ def job_name(name: str) -> str:
 
 
 def sbatch_argv(name: str, partition: str) -> list[str]:
-    """Root's job, so that nobody else can write what it makes; of a whole node: compiling takes all that there is."""
+    """Root's job, so that nobody else can write the result; it takes a whole node, because compiling uses all of it."""
     build = ENVIRONMENTS / ".recipe/environments/build.sh"
     return [
         "sbatch", "--parsable", f"--job-name={job_name(name)}", f"--partition={partition}", "--nodes=1", "--exclusive",
@@ -66,7 +66,7 @@ def sbatch_argv(name: str, partition: str) -> list[str]:
 
 
 def parse_jobs(text: str) -> dict[str, str]:
-    """Of `squeue --format "%i %T %j"`: a job's name -> its id, where it is not over."""
+    """From `squeue --format "%i %T %j"`: a job's name -> its id, unless it has ended."""
     found = (line.split(maxsplit=2) for line in text.splitlines() if line.strip())
     return {name: job for job, state, name in found if state not in slurm.OVER}
 
@@ -98,7 +98,7 @@ def listed() -> list[Environment]:
 
 
 def ensure(names: list[str]) -> Iterator[str]:
-    """One job at a time makes an environment, however many ask for it."""
+    """One job at a time makes an environment, however many users request it."""
     where = places()
     unknown = [name for name in names if name not in where]
     if unknown:

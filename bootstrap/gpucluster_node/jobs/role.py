@@ -1,6 +1,6 @@
-"""The jobs' role, taken with the node's own and renewed in time.
+"""The jobs' role, assumed with the node's role and renewed in time.
 
-A role that was assumed by a role lasts an hour, whatever it allows itself.
+A session of a role that another role assumes lasts at most an hour, whatever its limit.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gpucluster_node.aws import AWS_ERRORS, client, error_code
 log = logging.getLogger("credentials")
 
 RENEW_BEFORE = timedelta(minutes=30)
-"""AWS's SDKs ask again when less than 15 minutes are left: what they are given then must be newer."""
+"""AWS's SDKs renew credentials that expire in less than 15 minutes, so they must get newer ones."""
 TRY_AGAIN = timedelta(seconds=5)
-"""Of many ranks that ask while AWS does not answer, one is sent there."""
+"""While AWS does not answer, only one of many asking ranks makes a call."""
 
 
 class NoRole(Exception):
@@ -31,7 +31,7 @@ class NoRole(Exception):
 
 
 class NoCredentials(Exception):
-    """AWS refused the role, or could not be asked."""
+    """AWS refused the role, or did not answer."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Credentials:
     expires: datetime
 
     def document(self) -> dict[str, str]:
-        """As AWS's SDKs take them from a container's agent."""
+        """In the form that AWS's SDKs expect from a container agent."""
         return {
             "RoleArn": self.role_arn,
             "AccessKeyId": self.access_key_id,
@@ -54,7 +54,7 @@ class Credentials:
 
 
 def take(cluster: fleet.Fleet) -> Credentials:
-    """New ones. The session's name is the node's: CloudTrail shows it. Raises NoRole and AWS's errors."""
+    """Fetches credentials. CloudTrail shows the session's name, the node's. Raises NoRole and AWS's errors."""
     role_arn = _role_arn(client("ssm"), cluster)
     answer = client("sts").assume_role(RoleArn=role_arn, RoleSessionName=socket.gethostname())["Credentials"]
     keys = (answer["AccessKeyId"], answer["SecretAccessKey"], answer["SessionToken"])
@@ -75,7 +75,7 @@ def now() -> datetime:
 
 
 class Keeper:
-    """Has the latest credentials; asks for others when they are due, and not more often. Safe for threads."""
+    """Keeps the latest credentials and fetches new ones when they are due, and not more often. Thread-safe."""
 
     def __init__(self, take: Callable[[], Credentials], now: Callable[[], datetime] = now) -> None:
         self._take, self._now = take, now
@@ -92,26 +92,26 @@ class Keeper:
                 held = self._held = self._renewed()
             if held is not None and held.expires > self._now():
                 return held
-            raise self._failure or NoCredentials("the jobs' credentials have run out")
+            raise self._failure or NoCredentials("the jobs' credentials have expired")
 
     def _renewed(self) -> Credentials | None:
-        """Where AWS does not answer, those that there were go on as long as they last."""
+        """If AWS does not answer, the current credentials are used until they expire."""
         self._failure = None
         try:
             taken = self._take()
         except NoRole as error:
             self._failure, taken = error, None
         except AWS_ERRORS as error:
-            self._failure, taken = NoCredentials(f"the jobs' role could not be taken: {error}"), self._held
+            self._failure, taken = NoCredentials(f"the jobs' role could not be assumed: {error}"), self._held
             log.warning("%s", self._failure)
         if self._failure:
             self._try_at = self._now() + TRY_AGAIN
         return taken
 
     def renew(self) -> None:
-        """Ahead of those who will ask; one who asks waits two seconds for an answer, and AWS may take longer."""
+        """Renews before anybody asks: a client waits two seconds for an answer, and AWS may take longer."""
         if self._held is not None:
             try:
                 self.get()
             except (NoRole, NoCredentials):
-                return  # logged already; the asking job gets the reason
+                return  # logged already; the client gets the reason

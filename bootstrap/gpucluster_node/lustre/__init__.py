@@ -1,1 +1,1 @@
-"""FSx for Lustre: files that move between it and S3, and file systems that exist while jobs use them."""
+"""FSx for Lustre: transfers between it and S3, and file systems with `lifetime: jobs`."""

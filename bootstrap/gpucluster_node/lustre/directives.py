@@ -1,9 +1,9 @@
-"""What a job script asks to have staged: its #BB_LUA lines, which Slurm's burst buffer goes by.
+"""A job script's staging requests: its #BB_LUA lines, which Slurm's burst buffer reads.
 
 #BB_LUA stage_in path=/fsx/imagenet    loaded from S3 before the job has nodes
-#BB_LUA stage_out path=/fsx/runs       back in S3 after its end
-#BB_LUA use path=/fsx                  a file system that exists while jobs use it
-#BB_LUA folder path=/home/…/jobs/NAME  where it is told what came of both
+#BB_LUA stage_out path=/fsx/runs       exported to S3 after its end
+#BB_LUA use path=/fsx                  a file system with `lifetime: jobs`
+#BB_LUA folder path=/home/…/jobs/NAME  where the results of both are written
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Directives:
     use: tuple[str, ...] = ()
 
     def names(self, mount: str) -> bool:
-        """Whether anything of it lies there."""
+        """Whether any of its paths is there."""
         return any(
             path == mount or path.startswith(f"{mount}/") for path in (*self.use, *self.stage_in, *self.stage_out)
         )
 
 
 def parse(script: str) -> Directives:
-    """Of the comments that the script begins with, as Slurm reads them."""
+    """In the comments at the start of the script, as Slurm reads them."""
     found: dict[str, list[str]] = {"stage_in": [], "stage_out": [], "use": [], "folder": []}
     for line in (each.rstrip() for each in script.split("\n")):
         if line and not line.startswith("#"):

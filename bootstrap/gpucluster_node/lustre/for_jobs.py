@@ -1,11 +1,11 @@
-"""Lustre file systems that exist while jobs use them: made for the first, exported and deleted after the last.
+"""Lustre file systems with `lifetime: jobs`: created for the first job, exported and deleted after the last.
 
-usage: job_lustre                   the head's service
-       job_lustre end [--discard]   deletes those that are there, and waits until they are gone. Without --discard one
-                                    stays that has something which is not in S3
+usage: job_lustre                   the head node's service
+       job_lustre end [--discard]   deletes the existing ones, and waits until they are deleted. Without --discard it
+                                    keeps a file system with files that are not in S3
 
-Jobs ask in Slurm's stage-in and leave in its teardown, see staging.py. A file system that no job has used for a while
-is exported, looked through, and deleted; where a file is on it alone it stays, and that is looked at again.
+Jobs request one in Slurm's stage-in and release it in its teardown, see staging.py. A file system that no job has used
+for a while is exported, checked, and deleted. If a file is only on it, it is kept and checked again later.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from gpucluster_node.lustre.users import Place, State, mounts
 log = logging.getLogger("lustre")
 INTERVAL_S = 5.0
 RETRY_S = 60.0
-"""After what failed, or what is not in S3."""
+"""Pause after a failure, or while files are not in S3."""
 LUSTRE_MISSING = Path("/var/lib/gpucluster/lustre.missing")
-"""Of lib/lustre.sh: why the head node has no client. No file system is made that it cannot mount."""
+"""From lib/lustre.sh: why the head node has no client. It creates no file system that it cannot mount."""
 END_WITHIN_S = 3000.0
 LISTED_WITHIN_S = 60.0
-"""One that has just been asked for may not be listed at once."""
+"""FSx may not list a new file system at once."""
 UNMOUNT_WITHIN_S = 60.0
 PRIVATE = Path("/run/gpucluster-lustre/private")
 
 
 class LustreError(Exception):
-    """What keeps a file system from being made, mounted or deleted."""
+    """Why a file system cannot be created, mounted or deleted."""
 
 
 @dataclass
 class Keeper:
-    """Of one mount. `step` does what is next and returns at once, but for an export."""
+    """The file system of one mount. `step` takes the next action and returns at once, except for an export."""
 
     place: Place
     ask: Callable[[], Mapping[str, Any]]
-    """What is wanted now: its entry in storage.json with its SSM parameter, so request, links, idle_s."""
+    """The current request: its entry in storage.json with its SSM parameter: request, links, idle_s."""
     api: Any
     next_look: float = 0.0
 
@@ -80,7 +80,7 @@ class Keeper:
         if state.phase == "absent":
             if not self.place.users():
                 return State()
-            self.wanted = self.ask()  # an update may have changed what the next one is to be
+            self.wanted = self.ask()  # an update may have changed the next one
             return State("creating", secrets.token_hex(8))
         if not state.file_system_id:
             return self._asked(state)
@@ -98,7 +98,7 @@ class Keeper:
         return self._linked(state) if state.phase == "linking" else self._ready(state, now)
 
     def _asked(self, state: State) -> State:
-        """FSx is asked again for what it refused, as it is wanted by then: the cluster file may have been mended."""
+        """Sends a refused request again, with the current settings: the user may have fixed the cluster file."""
         known = fsx.tagged(self.api, self.wanted["request"]["Tags"])
         if known:
             return replace(state, file_system_id=known, reason="")
@@ -114,8 +114,8 @@ class Keeper:
         return replace(state, file_system_id=fsx.create(self.api, wanted["request"], state.token), reason="")
 
     def _gone(self, state: State) -> State:
-        """Deleted, by this or by somebody else. One that has just been asked for may not be listed yet: FSx is asked
-        again with the same token, which makes no second one."""
+        """Deleted, by this program or somebody else. FSx may not list a new one yet: the same request with the same
+        token creates no second one."""
         if state.phase == "creating":
             return replace(state, file_system_id="")
         if state.phase != "deleting":
@@ -134,8 +134,9 @@ class Keeper:
             unmount(each, by_force=True)
 
     def _stuck(self, state: State, what: str, why: str) -> State:
-        """Nothing is on one that no job has had: another is made for those that wait, once its reason could be read."""
-        reason = f"{what}: {why or 'FSx does not say why'}"
+        """A failed file system that no job has used has no data: another is created for waiting jobs, once the reason
+        could be read."""
+        reason = f"{what}: {why or 'FSx gives no reason'}"
         if state.phase == "ready" or (self.place.users() and state.reason != reason):
             raise LustreError(reason)
         fsx.delete(self.api, state.file_system_id)
@@ -156,7 +157,7 @@ class Keeper:
         )
 
     def _linked(self, state: State) -> State:
-        """One link at a time: FSx fails when several are made at once."""
+        """One link at a time: FSx fails if several are created at once."""
         links = {each.path: each for each in fsx.links(self.api, state.file_system_id)}
         broken = [each for each in links.values() if each.lifecycle in fsx.BROKEN]
         if broken:
@@ -172,7 +173,7 @@ class Keeper:
         return replace(state, phase="ready", unused_since=None, reason="")
 
     def _ready(self, state: State, now: float) -> State:
-        mount(self.place)  # the head may have booted since
+        mount(self.place)  # the head node may have rebooted since
         if self.place.users():
             return replace(state, unused_since=None, reason="")
         if state.unused_since is None:
@@ -180,7 +181,8 @@ class Keeper:
         return state if now - state.unused_since < self.wanted["idle_s"] else self._leave(state)
 
     def _leave(self, state: State) -> State:
-        """Exports, looks, and only then lets it go. A job that asks meanwhile keeps it, and so does a person in it."""
+        """Exports, checks, and only then deletes it. A job that requests it meanwhile keeps it, and so does a user's
+        open file."""
         if left := not_exported(self.wanted):
             raise LustreError(f"not deleted: {left}")
         leaving = replace(state, phase="leaving", reason="")
@@ -199,7 +201,7 @@ class Keeper:
         return deleting
 
     def _look_for_the_last_time(self) -> None:
-        """Where nobody but root can change anything any more. Raises LustreError where something is not in S3."""
+        """Called when only root can change files. Raises LustreError if a file is not in S3."""
         unmount(self.place.mount)
         alone = private(self.place)
         mount(self.place, alone)
@@ -222,7 +224,7 @@ def reason_of(error: Exception) -> str:
 
 
 def not_exported(wanted: Mapping[str, Any], *, export: bool = True) -> str:
-    """`3 of 12 files of /fsx/runs are not in S3, such as /fsx/runs/a`; empty where all is."""
+    """`3 of 12 files of /fsx/runs are not in S3, such as /fsx/runs/a`; empty if all are."""
     found = [each for each in linked.report([wanted], export=export) if each["not_exported"]]
     return "; ".join(
         f"{each['not_exported']} of {each['files']} files of {each['path']} are not in S3, such as {each['first'][0]}"
@@ -231,12 +233,12 @@ def not_exported(wanted: Mapping[str, Any], *, export: bool = True) -> str:
 
 
 def private(place: Place) -> str:
-    """Where the head mounts it when nobody is to write to it any more. Its folder is root's alone."""
+    """Where the head node mounts it when nobody may write to it any more. Only root can enter the folder."""
     return str(PRIVATE / place.folder.name)
 
 
 def mount(place: Place, where: str = "") -> None:
-    """On the head, at its mount or elsewhere."""
+    """Unmounts it on the head node, at its mount or elsewhere."""
     if staging.is_mounted(where or place.mount):
         return
     PRIVATE.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -258,7 +260,7 @@ def unmount(mounted: str, *, by_force: bool = False) -> None:
 
 
 def _ends_well(argv: Sequence[str]) -> bool:
-    """One that waits for a server which does not answer cannot even be killed: it is left alone."""
+    """A process that waits for a dead server cannot even be killed, so it is left alone."""
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         return process.wait(UNMOUNT_WITHIN_S) == 0
@@ -267,7 +269,7 @@ def _ends_well(argv: Sequence[str]) -> bool:
 
 
 def forget_ended(place: Place, unfinished: Callable[[], set[str]] = slurm.unfinished_jobs) -> None:
-    """Jobs that are over, whose teardown nobody has seen. Those that register while Slurm is asked are not meant."""
+    """Jobs that have ended without a teardown. Jobs that register during the query to Slurm are not included."""
     users = place.users()
     if users:
         place.leave(users - unfinished())
@@ -288,7 +290,8 @@ def keepers() -> list[Keeper]:
 
 
 def serve() -> None:
-    """Each file system by itself: exporting one may take hours. What nobody expected ends all; systemd starts anew."""
+    """Each file system has its own thread, because an export may take hours. An unexpected error ends the program, and
+    systemd restarts it."""
     while not (kept := _keepers_or_none()):
         time.sleep(INTERVAL_S)
     with ThreadPoolExecutor(len(kept)) as pool:
@@ -317,11 +320,11 @@ def keep(keeper: Keeper) -> None:
 
 
 def end(keeper: Keeper, *, discard: bool) -> str | None:
-    """The id of the file system that is deleted when this returns; None where there was none. Raises LustreError."""
+    """The id of the file system that is deleted when this returns; None if there was none. Raises LustreError."""
     place, until = keeper.place, time.monotonic() + END_WITHIN_S
     ended = None
     while (state := place.state()).phase != "absent":
-        # One that was asked for when the service ended, before it knew the answer, is told by its tags.
+        # A file system that was requested when the service ended, before its answer, is found by its tags.
         file_system_id = state.file_system_id or fsx.tagged(keeper.api, keeper.wanted["request"]["Tags"])
         found = fsx.find(keeper.api, file_system_id) if file_system_id else None
         if found is None or file_system_id is None:

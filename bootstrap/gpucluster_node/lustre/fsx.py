@@ -1,6 +1,6 @@
-"""FSx's API, for a Lustre file system and its links to S3: what is asked for, and what is there.
+"""FSx's API for a Lustre file system and its links to S3.
 
-A token makes a call that is repeated, because nobody saw its answer, the same call.
+A token makes a call that is repeated without having seen its answer the same call.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def find(client: Any, file_system_id: str) -> FileSystem | None:
 
 
 def tagged(client: Any, tags: Sequence[Mapping[str, str]]) -> str | None:
-    """The id of a file system that has all these tags. Raises AWS_ERRORS."""
+    """The id of a file system with all these tags. Raises AWS_ERRORS."""
     for page in client.get_paginator("describe_file_systems").paginate():
         for each in page["FileSystems"]:
             if each["Lifecycle"] != "DELETING" and all(tag in each.get("Tags", ()) for tag in tags):
@@ -71,7 +71,7 @@ def link(client: Any, file_system_id: str, request: Request, token: str) -> None
 
 
 def links(client: Any, file_system_id: str) -> list[Link]:
-    """At most 8 of a file system, FSx's limit: they fit on a page. Raises AWS_ERRORS."""
+    """A file system has at most 8, FSx's limit: they fit on a page. Raises AWS_ERRORS."""
     wanted = [{"Name": "file-system-id", "Values": [file_system_id]}]
     found = client.describe_data_repository_associations(Filters=wanted)["Associations"]
     return [
@@ -81,7 +81,7 @@ def links(client: Any, file_system_id: str) -> list[Link]:
 
 
 def delete(client: Any, file_system_id: str) -> None:
-    """Its links go with it, what is in S3 stays. Raises AWS_ERRORS."""
+    """Deletes its links too; objects in S3 stay. Raises AWS_ERRORS."""
     try:
         client.delete_file_system(FileSystemId=file_system_id)
     except AWS_ERRORS as error:

@@ -1,7 +1,9 @@
-"""Lustre's hierarchical storage management, which FSx keeps S3 with: what `lfs` says of files, and what it is told.
+"""Lustre's hierarchical storage management, by which FSx synchronises with S3: states of files from `lfs`, and
+requests.
 
-A file that was imported is `released` until its content is read or restored. A file is in S3 as it is now when it is
-`archived` and not `dirty`. Requests are taken at once and done later; `hsm_action` says NOOP when none is left.
+An imported file is `released` until its content is read or restored. A file's current content is in S3 if it is
+`archived` and not `dirty`. Requests are accepted at once and executed later; `hsm_action` prints NOOP when none is
+left.
 """
 
 from __future__ import annotations
@@ -32,26 +34,26 @@ class State:
 
     @property
     def exported(self) -> bool:
-        """Its content, as it is now, is in S3."""
+        """Its current content is in S3."""
         return bool(self.flags & _ARCHIVED) and not self.flags & (_DIRTY | _LOST)
 
 
 class LfsError(Exception):
-    """lfs refused, in its own words."""
+    """lfs failed; the message is its own."""
 
 
 Run = Callable[[Sequence[str]], str]
 
 
 def run(argv: Sequence[str]) -> str:
-    """Raises LfsError, and OSError where there is no lfs."""
+    """Raises LfsError, and OSError if there is no lfs."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="surrogateescape", timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise LfsError(f"{argv[1]} did not answer within {TIMEOUT_S} s") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise LfsError(said[-1] if said else f"{' '.join(argv[:2])} exited with {done.returncode}")
+        raise LfsError(said[-1] if said else f"{' '.join(argv[:2])} exited with code {done.returncode}")
     return done.stdout
 
 
@@ -68,25 +70,25 @@ def parse_actions(text: str) -> dict[str, str]:
 
 
 def states(paths: Sequence[str], run: Run = run) -> tuple[dict[str, State], dict[str, str]]:
-    """Of each file, or what lfs said against it."""
+    """The state of each file, or lfs's error."""
     found: dict[str, State] = {}
     failed: dict[str, str] = {}
     for batch, said in _asked("hsm_state", paths, failed, run):
         known = parse_states(said)
         found |= {path: known[path] for path in batch if path in known}
-        failed |= {path: "lfs says nothing of it" for path in batch if path not in known}
+        failed |= {path: "lfs printed nothing about it" for path in batch if path not in known}
     return found, failed
 
 
 def actions(paths: Sequence[str], run: Run = run) -> dict[str, str]:
-    """What is being done with each, and how far; IDLE where it is nothing."""
+    """The current request of each file and its progress; IDLE if there is none."""
     return {
         path: what for _, said in _asked("hsm_action", paths, {}, run) for path, what in parse_actions(said).items()
     }
 
 
 def request(verb: str, paths: Sequence[str], run: Run = run) -> dict[str, str]:
-    """verb: hsm_restore | hsm_archive. What lfs said against those that it did not take."""
+    """verb: hsm_restore | hsm_archive. Returns lfs's errors for the files that it did not accept."""
     failed: dict[str, str] = {}
     for _ in _asked(verb, paths, failed, run):
         pass
@@ -94,7 +96,7 @@ def request(verb: str, paths: Sequence[str], run: Run = run) -> dict[str, str]:
 
 
 def _asked(verb: str, paths: Sequence[str], failed: dict[str, str], run: Run) -> Iterator[tuple[list[str], str]]:
-    """lfs stops at the first file that it has trouble with: then each is asked for by itself."""
+    """lfs stops at the first file with an error; then each file is tried separately."""
     for batch in batches(paths, FILES_PER_CALL):
         try:
             yield batch, run(["lfs", verb, *batch])

@@ -1,8 +1,8 @@
-"""What is on Lustre alone: it would be lost with the file system.
+"""Files that are only on Lustre, and would be lost with the file system.
 
-usage: linked [--export]    prints a JSON list, of each folder that is linked to S3: path, files, not_exported, first
-(of those). With --export what is on Lustre alone is exported first. Of a file system that exists while jobs use it also
-what lies outside those folders, under the path of its mount: a program deletes it, which asks nobody.
+usage: linked [--export]    prints a JSON list with path, files, not_exported and first (of those) of each folder that
+is linked to S3. With --export it first exports files that are only on Lustre. For a file system with `lifetime: jobs`
+the list includes files outside those folders, under the path of its mount, because a program deletes it without asking.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def report(
     is_mount: Callable[[str], bool] = staging.is_mounted,
     is_there: Callable[[str], bool] = lambda mount: users.Place.of(mount).state().phase == "ready",
 ) -> Iterator[dict[str, Any]]:
-    """mounts: of storage.json. A file that lfs cannot tell of counts as not exported.
+    """mounts: from storage.json. A file whose state lfs cannot read counts as not exported.
 
-    Raises StagingError where a file system is not mounted, but for one that is not there as no job uses it.
+    Raises StagingError if a file system is not mounted, unless it does not exist because no job uses it.
     """
     for mount in mounts:
         folders = [(mount["mount"] + path).rstrip("/") for path in mount.get("linked", ())]
@@ -56,7 +56,7 @@ def _linked(path: str, mount: str, export: bool, run: hsm.Run, is_mount: Callabl
 
 
 def _unlinked(mount: str, folders: Sequence[str]) -> dict[str, Any]:
-    """What lies outside, and symbolic links anywhere: they have no content that could be archived."""
+    """Files outside, and symbolic links anywhere, which have no content that could be archived."""
     found = [each for each, mode in staging.entries(mount) if not stat.S_ISREG(mode) or not _within(each, folders)]
     return _entry(mount, found, found)
 

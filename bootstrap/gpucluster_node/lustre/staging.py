@@ -1,9 +1,9 @@
-"""The data of a job, before and after it: loads what it declares from S3 to Lustre, and exports what it has written.
+"""A job's data before and after it: loads what it declares from S3 to Lustre, and exports its results.
 
-usage: staging data-in | data-out | teardown JOB_ID SCRIPT UID GID, called by Slurm through burst_buffer.lua, as root on
-the head. teardown is the last that a job has, whatever became of it.
-Lustre takes requests to archive from root only. The script is the user's: only files below a mounted Lustre file system
-are touched, and the job's folder is written to as the job's user. The last line on standard output is for Slurm.
+usage: staging data-in | data-out | teardown JOB_ID SCRIPT UID GID. Slurm calls it through burst_buffer.lua, as root on
+the head node. teardown is the last call for a job, however it ended. Lustre accepts requests to archive only from root.
+The script belongs to the user, so this only touches files on a mounted Lustre file system, and writes to the job's
+folder as the job's user. The last line on standard output is for Slurm.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ log = logging.getLogger("staging")
 TELL_EVERY_S = 5.0
 WAIT_S = 2.0
 END_WITHIN_S = 900.0
-"""Slurm itself gives up on processes earlier than that."""
+"""Slurm gives up on processes before that."""
 LUSTRE = "fsx-lustre"
 
 
 class StagingError(Exception):
-    """What keeps a path from being staged at all."""
+    """Why a path cannot be staged at all."""
 
 
 class MissingError(StagingError):
-    """There is nothing of that name."""
+    """No file has that name."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Job:
     gid: int
 
     def keep(self, write: Callable[[Path], None]) -> None:
-        """In the job's folder, as its user. A folder that is gone costs nobody the data."""
+        """Writes to the job's folder as its user. If the folder is gone, the data is transferred all the same."""
         folder = self.wanted.folder
         if folder and not as_user(self.uid, self.gid, lambda: write(Path(folder))):
-            log.warning("job %s: its folder %s cannot be written to", self.job_id, folder)
+            log.warning("job %s: cannot write to its folder %s", self.job_id, folder)
 
 
 def as_user(uid: int, gid: int, work: Callable[[], None]) -> bool:
-    """In a process that has this user's permissions alone. Whether it went well."""
+    """Runs in a process with only this user's permissions. Returns whether it succeeded."""
     child = os.fork()
     if child == 0:
         try:
@@ -81,12 +81,12 @@ def is_mounted(path: str, table: Path = Path("/proc/self/mounts")) -> bool:
 
 
 def checked(path: str, mounts: Sequence[str], is_mount: Callable[[str], bool] = is_mounted) -> str:
-    """The path without links in it, below a Lustre file system that is mounted here. Raises StagingError."""
+    """The path without links, on a Lustre file system that is mounted here. Raises StagingError."""
     real = os.path.realpath(path)
     mount = next((each for each in mounts if real == each or real.startswith(each + "/")), None)
     if mount is None:
         raise StagingError(
-            f"{path} is on no Lustre file system of this cluster, which has {', '.join(mounts) or 'none'}"
+            f"{path} is not on a Lustre file system of this cluster, which has {', '.join(mounts) or 'none'}"
         )
     if not is_mount(mount):
         raise StagingError(
@@ -98,7 +98,7 @@ def checked(path: str, mounts: Sequence[str], is_mount: Callable[[str], bool] = 
 
 
 def exists(path: str) -> bool:
-    """Raises OSError where nobody can tell: a file system that does not answer has not lost its files."""
+    """Raises OSError if this is unknown: a file system that does not answer has not lost its files."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -107,7 +107,7 @@ def exists(path: str) -> bool:
 
 
 def files(path: str) -> Iterator[str]:
-    """Every regular file at or below it. Links are not followed: what they lead to is somebody else's.
+    """Every regular file at or below the path. Links are not followed, because they may lead to other users' files.
 
     Raises OSError.
     """
@@ -115,7 +115,8 @@ def files(path: str) -> Iterator[str]:
 
 
 def entries(path: str) -> Iterator[tuple[str, int]]:
-    """Everything at or below it but folders, with its mode. What is deleted meanwhile is left out. Raises OSError."""
+    """Everything at or below the path except folders, with its mode. Files deleted meanwhile are skipped. Raises
+    OSError."""
     if not stat.S_ISDIR(mode := os.lstat(path).st_mode):
         yield path, mode
         return
@@ -133,7 +134,7 @@ def _unless_gone(error: OSError) -> None:
 
 
 def left_alone() -> bool:
-    """Nobody reads what this program says: Slurm has ended its caller, because the job was cancelled."""
+    """Nobody reads this program's output: Slurm has ended its caller, because the job was cancelled."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
@@ -146,7 +147,7 @@ def pause(seconds: float) -> None:
 
 
 def teller(job: Job, stage: str, path: str) -> Callable[[int, int], None]:
-    """Keeps the progress in the job's folder, every few seconds and at the end."""
+    """Writes the progress to the job's folder, every few seconds and at the end."""
     last = 0.0
 
     def tell(done: int, total: int) -> None:
@@ -167,7 +168,7 @@ def moved(path: str, transfer: Transfer) -> Outcome:
 
 
 def data_in(job: Job, mounts: Sequence[str]) -> str:
-    """Returns what went wrong, or nothing."""
+    """Returns the error, or ""."""
     for path in job.wanted.stage_in:
         try:
             real = checked(path, mounts)
@@ -182,13 +183,13 @@ def data_in(job: Job, mounts: Sequence[str]) -> str:
 
 
 def places(job: Job) -> list[users.Place]:
-    """Those of the file systems it names that exist only while jobs use them."""
+    """The file systems in it with `lifetime: jobs`."""
     mounts = (each["mount"] for each in users.mounts())
     return [users.Place.of(mount) for mount in mounts if job.wanted.names(mount)]
 
 
 def wait_for(job: Job, place: users.Place, pause: Callable[[float], None] = pause) -> None:
-    """Until it is there, which takes minutes for the first job that uses it."""
+    """Waits until it exists, which takes minutes for the first job that uses it."""
     told, parts = None, slurm.parts(job.job_id)
     place.register(job.job_id, parts)
     while (state := place.state()).phase != "ready":
@@ -205,14 +206,14 @@ def wait_for(job: Job, place: users.Place, pause: Callable[[float], None] = paus
 
 
 def wait_for_end(job_id: str, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Until its processes are gone: Slurm calls when it has begun to end them, and they may still write for a while."""
+    """Waits until the job's processes have ended: Slurm calls when it starts to end them, and they may still write."""
     until = time.monotonic() + END_WITHIN_S
     while slurm.state(job_id) == "COMPLETING" and time.monotonic() < until:
         sleep(WAIT_S)
 
 
 def data_out(job: Job, mounts: Sequence[str]) -> str:
-    """Every path is tried, whatever becomes of the others. Returns what went wrong, or nothing."""
+    """Tries every path, even after an error. Returns the error, or ""."""
     exports = [_exported(job, path, mounts) for path in job.wanted.stage_out]
     if not exports:
         return ""
@@ -226,13 +227,13 @@ def _exported(job: Job, path: str, mounts: Sequence[str]) -> verdict.Export:
     except StagingError as error:
         return verdict.Export(path, Outcome(), str(error))
     tell = teller(job, "out", path)
-    # a job that was cancelled has results too: this goes on, even if nobody reads the output
+    # a cancelled job has results too: this continues, even if nobody reads the output
     outcome = moved(real, Transfer("hsm_archive", lambda state: state.exported, tell))
     return verdict.Export(path, outcome, verdict.sentence(path, outcome, "did not reach S3") if outcome.failed else "")
 
 
 def run(verb: str, job: Job) -> str:
-    """Returns what went wrong, or nothing."""
+    """Returns the error, or ""."""
     if verb == "data-in":
         for place in places(job):
             wait_for(job, place)
@@ -240,17 +241,17 @@ def run(verb: str, job: Job) -> str:
     wait_for_end(job.job_id)
     if verb == "data-out":
         return data_out(job, lustre_mounts())
-    # Of all: a job that was cancelled may have lost its script by now.
+    # For all file systems: a cancelled job may have lost its script by now.
     for each in users.mounts():
         users.Place.of(each["mount"]).leave({job.job_id})
     return ""
 
 
 def unknown(job: Job, mounts: Sequence[str]) -> str:
-    """What is wrong with what it says it uses, or nothing."""
+    """What is wrong with the file systems that it names, or ""."""
     wrong = [path for path in job.wanted.use if not any(path == each or path.startswith(f"{each}/") for each in mounts)]
     has = ", ".join(mounts) or "none"
-    return f"{wrong[0]} is on no Lustre file system of this cluster, which has {has}" if wrong else ""
+    return f"{wrong[0]} is not on a Lustre file system of this cluster, which has {has}" if wrong else ""
 
 
 def main() -> None:

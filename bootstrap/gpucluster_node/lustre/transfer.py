@@ -1,6 +1,6 @@
-"""Moves many files between Lustre and S3 by requests to Lustre, and waits until they are there.
+"""Moves many files between Lustre and S3 by requests to Lustre, and waits until they have arrived.
 
-No more than IN_FLIGHT requests at a time: Lustre's metadata server keeps each until it is done.
+At most IN_FLIGHT requests at a time, because Lustre's metadata server keeps each until it is done.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ IN_FLIGHT = 1000
 POLL_S = 2.0
 MOST_TRIES = 3
 STALL_S = 1800.0
-"""Without one more file done, or one more byte of one moved, in this time, what is left has failed."""
+"""If no further file, and no byte of one, has moved in this time, the remaining files have failed."""
 
 
 @dataclass
 class Outcome:
     files: int = 0
-    """Looked at."""
+    """Files checked."""
     moved: int = 0
-    """That had to be, and were."""
+    """Files that had to be moved, and were."""
     failed: dict[str, str] = field(default_factory=dict)
     """Path -> why."""
 
@@ -34,7 +34,7 @@ class Transfer:
     """hsm_restore | hsm_archive."""
     done: Callable[[hsm.State], bool]
     tell: Callable[[int, int], None] = lambda done, total: None
-    """Called with how many of how many are done."""
+    """Called with the number of finished files and of all files."""
     run: hsm.Run = hsm.run
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
@@ -42,7 +42,7 @@ class Transfer:
     _said: dict[str, str] = field(default_factory=dict)
     _actions: dict[str, str] = field(default_factory=dict)
     _moving: bool = False
-    """Whether Lustre has said anything new of those under way."""
+    """Whether Lustre has reported progress of a file."""
 
     def of(self, paths: Sequence[str]) -> Outcome:
         found, failed = hsm.states(paths, self.run)
@@ -73,7 +73,7 @@ class Transfer:
         self._said |= refused
 
     def _left(self, flying: set[str], outcome: Outcome) -> set[str]:
-        """Those that still have to arrive. One that Lustre has given up is asked for again, and failed at last."""
+        """Files that have not arrived yet. If Lustre has given up on one, it is requested again, and finally fails."""
         now = hsm.actions(sorted(flying), self.run)
         self._moving, self._actions = any(now[path] != self._actions.get(path) for path in now), now
         idle = {path for path, what in now.items() if what == hsm.IDLE}

@@ -1,10 +1,11 @@
-"""Which jobs use a file system that exists only while jobs use it, and where it is: files on /home, for head and nodes.
+"""Which jobs use a file system with `lifetime: jobs`, and where it is: files on /home, for the head node and compute
+nodes.
 
-FOLDER/NAME/state.json      the head's word, see job_lustre.py
-FOLDER/NAME/users/JOB       since the job asked for it: it stays while there is one. Holds the job that asked, which for
-                            the parts of a heterogeneous job is the first of them
-FOLDER/NAME/mounts/JOB      where it is, once it is there, for the prolog on the job's nodes. One for each job, because
-                            what NFS has cached of a file that is replaced may be a minute old
+FOLDER/NAME/state.json      the head node's state, see job_lustre.py
+FOLDER/NAME/users/JOB       a job that uses the file system, which exists as long as there is one. Contains the job that
+                            requested it: for the parts of a heterogeneous job, the first of them
+FOLDER/NAME/mounts/JOB      the file system's address, for the prolog on the job's nodes. One for each job, because
+                            NFS may cache a replaced file for a minute
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ Phase = Literal["absent", "creating", "linking", "ready", "leaving", "deleting"]
 
 @dataclass(frozen=True)
 class State:
-    """From absent round to absent. Jobs may use it while it is ready.
+    """From absent to absent again. Jobs may use it while it is ready.
 
-    leaving: the head alone has it, looks at it for the last time, and may find that it is to stay.
+    leaving: only the head node has it, for its last check, and may decide to keep it.
     """
 
     phase: Phase = "absent"
     token: str = ""
-    """Of the requests that make it, for FSx to know one that is repeated. No other file system ever had it."""
+    """Part of the token of its requests, so that FSx recognises a repeated one. No other file system has the same."""
     file_system_id: str = ""
     dns_name: str = ""
     mount_name: str = ""
     version: str = ""
     mount: str = ""
     for_everybody: str = ""
-    """Its directories that everybody may write to, with commas between them."""
+    """Its directories that everybody may write to, separated by commas."""
     unused_since: float | None = None
     """Seconds since the epoch; None while jobs use it."""
     reason: str = ""
-    """What keeps it from going on, or from being deleted."""
+    """Why it cannot be created or deleted."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Of one mount."""
+    """The file system of one mount."""
 
     mount: str
     folder: Path
@@ -71,12 +72,12 @@ class Place:
         put(self.folder / "state.json", json.dumps(asdict(state), indent=2) + "\n")
 
     def register(self, job: str, parts: Sequence[str]) -> None:
-        """parts: the job, or of a heterogeneous one all of its jobs."""
+        """parts: the job, or all jobs of a heterogeneous one."""
         for part in parts:
             put(self.folder / "users" / part, job)
 
     def tell_nodes(self, job: str, state: State) -> None:
-        """To the nodes of the job's parts."""
+        """For the nodes of the job's parts."""
         text = "".join(f"{line}\n" for line in (self.mount, state.dns_name, state.mount_name, state.version or "-"))
         for part in self._parts({job}):
             put(self.folder / "mounts" / part, text)
@@ -87,14 +88,14 @@ class Place:
             (self.folder / "users" / part).unlink(missing_ok=True)
 
     def users(self) -> set[str]:
-        """The jobs that asked for it."""
+        """The jobs that requested it."""
         return set(self._registered().values())
 
     def _parts(self, jobs: Collection[str]) -> list[str]:
         return [part for part, job in self._registered().items() if job in jobs]
 
     def _registered(self) -> dict[str, str]:
-        """Part -> job. Others come and go while this looks."""
+        """Part -> job. Files may appear and disappear during the listing."""
         found: dict[str, str] = {}
         for path in (self.folder / "users").iterdir():
             if not path.name.startswith("."):
@@ -104,13 +105,13 @@ class Place:
 
 
 def mounts(bundle: Path = BUNDLE) -> list[Mapping[str, Any]]:
-    """Of the bundle's storage.json, those that exist while jobs use them."""
+    """The file systems with `lifetime: jobs` in the bundle's storage.json."""
     found = json.loads((bundle / "storage.json").read_text())["mounts"]
     return [each for each in found if each.get("lifetime") == "jobs"]
 
 
 def put(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, whole."""
+    """Readers see either the old file or the new one."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.write_text(text)
     new.replace(path)

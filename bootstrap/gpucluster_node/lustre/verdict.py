@@ -1,6 +1,6 @@
-"""What a job's folder says of its data: staging.json while it moves, exports.json when it has arrived, or has not.
+"""Results of staging in a job's folder: staging.json during a transfer, exports.json after it.
 
-A job whose exports are not in S3 has failed, whatever its program's exit code was: result.json says so too.
+A job whose exports are not in S3 has failed, whatever its program's exit code; result.json says so too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpucluster_node.lustre.transfer import Outcome
 
 MOST_NAMED = 20
 EXIT_CODE = 74
-"""sysexits' EX_IOERR, of a job that did its work and whose exports failed."""
+"""sysexits' EX_IOERR, for a job whose program succeeded and whose exports failed."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Export:
     path: str
     outcome: Outcome
     reason: str
-    """Why it is not complete; empty where it is."""
+    """Why it is not complete; empty if it is."""
 
     def report(self) -> dict[str, Any]:
         failed = [{"file": path, "reason": why} for path, why in sorted(self.outcome.failed.items())[:MOST_NAMED]]
@@ -57,7 +57,7 @@ def progress(folder: Path, stage: str, path: str, done: int, total: int) -> None
 
 
 def waits_for(folder: Path, mount: str, reason: str) -> None:
-    """For a file system that is made for the job. reason: what keeps it from being made; empty where nothing does."""
+    """For a file system that is created for the job. reason: why it cannot be created; empty if it can."""
     put(folder / "staging.json", {"stage": "in", "path": mount, "waits": True, "reason": reason})
 
 
@@ -84,7 +84,7 @@ def write(folder: Path, job_id: str, exports: Sequence[Export]) -> None:
 
 
 def _fail(path: Path, reason: str) -> None:
-    """What failed before has a reason of its own, which comes first. A job that lost its first node has no result."""
+    """An earlier failure has its own reason, which takes precedence. A job that lost its first node has no result."""
     try:
         result = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def _fail(path: Path, reason: str) -> None:
 
 
 def put(path: Path, value: Any) -> None:
-    """A reader finds the old text or the new, never a part."""
+    """Readers see either the old text or the new one."""
     new = path.with_name(path.name + ".new")
     new.write_text(json.dumps(value, indent=2) + "\n", errors="replace")
     os.replace(new, path)

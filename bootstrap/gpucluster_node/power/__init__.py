@@ -1,1 +1,1 @@
-"""Slurm's power saving: launches and ends the instances of nodes, and keeps Slurm and EC2 in step."""
+"""Slurm's power saving: launches and terminates the instances of nodes, and keeps Slurm consistent with EC2."""

@@ -1,7 +1,8 @@
-"""Which nodes a running ResumeProgram still launches: a file per program, for the programs that watch the nodes.
+"""Which nodes a running ResumeProgram is still launching: a file for each program, which programs that watch nodes
+read.
 
-The program holds a lock on its file for as long as it lives, however it ends: a file that nobody holds is stale. Locks
-and /run are gone after a boot.
+The program holds a lock on its file until it ends, however it ends: a file without a lock is stale. Locks and /run are
+cleared at boot.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FOLDER = Path("/run/gpucluster/launching")
 
 
 class Record:
-    """The nodes of this process, shorter with each launch that ends. Any thread may call."""
+    """The nodes of this process; each finished launch removes its nodes. Any thread may call."""
 
     def __init__(self, nodes: Iterable[str], folder: Path = FOLDER) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,7 @@ class Record:
         self._held.close()
 
     def _write(self) -> IO[str]:
-        """Locked before it has its name: nobody ever sees it half written, or free."""
+        """Locked before it gets its name, so nobody sees it incomplete, or unlocked."""
         new = self._path.with_suffix(".new")
         file = new.open("w")
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -52,12 +53,12 @@ class Record:
 
 
 def nodes(folder: Path = FOLDER) -> frozenset[str]:
-    """Of all programs that are alive."""
+    """The nodes of all running programs."""
     return frozenset(node for each in _alive(folder) for node in each["nodes"])
 
 
 def since(folder: Path = FOLDER) -> datetime | None:
-    """When the oldest program that is alive began."""
+    """When the oldest running program started."""
     return min((datetime.fromisoformat(each["began"]) for each in _alive(folder)), default=None)
 
 

@@ -1,4 +1,4 @@
-"""From nodes that are wanted to instances: RunInstances, one type of the partition after another."""
+"""Launches instances for nodes: RunInstances, one type of the partition after another."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from gpucluster_node.aws import AWS_ERRORS, brief, error_code, http_status, is_t
 
 log = logging.getLogger("launch")
 CALLS = rates.TokenBucket(5, 2)
-"""RunInstances: 5 calls at once, 2 more a second for an account in a region (EC2's guide, ec2-api-throttling)."""
+"""Rate of RunInstances: 5 calls at once, 2 more a second for an account in a region (EC2's guide, ec2-api-throttling).
+"""
 MOST_AT_ONCE = 500
 THROTTLED_S = 600.0
-"""How long a call is repeated that EC2 throttles. It may be for long: after 1,000 instances at once EC2 launches two a
-second (the same guide). Slurm gives up a node that is not there after ResumeTimeout, 1,800 s and more. It does not end
-this program: slurmctld is the user slurm's process, and may send no signal to root's."""
+"""How long a throttled call is repeated. This may be long: after 1,000 instances at once EC2 launches two a second (the
+same guide). Slurm gives up on a node after ResumeTimeout, 1,800 s and more. It does not end this program, because
+slurmctld runs as the user slurm, who may not signal root's processes."""
 FAULTS = 5
-"""How often a call is made that EC2 answers with a fault of its own, or not at all."""
+"""How often a call is made that EC2 answers with a server error, or not at all."""
 ROOM_S = 900.0
-"""How long a launch waits for room that the cluster's own ended instances still take. From shutting-down to terminated
-a g4dn takes five minutes and more (aws/karpenter-provider-aws#7019), bare metal over nineteen
+"""How long a launch waits for capacity that the cluster's own terminating instances still use. From shutting-down to
+terminated a g4dn takes five minutes and more (aws/karpenter-provider-aws#7019), bare metal over nineteen
 (hashicorp/packer-plugin-amazon#682)."""
 LOOK_FOR_ROOM_S = 15.0
 FULL = frozenset(
@@ -36,21 +37,21 @@ FULL = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""Something of the customer's is used up: fewer instances may fit, and all of them once others have gone."""
+"""A limit of the customer is reached: fewer instances may fit, and all of them once others have terminated."""
 RESERVED = frozenset({"reservation", "capacity-block"})
-"""There InsufficientInstanceCapacity means the same: "Insufficient Capacity Exception" is the answer for what exceeds a
-Capacity Block (EC2's guide, ec2-fleet-launch-instances-capacity-blocks-walkthrough), and an ended instance's place is
-free again minutes later (the same guide, capacity-blocks-launch)."""
+"""For a Capacity Block, InsufficientInstanceCapacity means the same: "Insufficient Capacity Exception" is the answer if
+a launch exceeds the block (EC2's guide, ec2-fleet-launch-instances-capacity-blocks-walkthrough), and a terminated
+instance's place is free again minutes later (the same guide, capacity-blocks-launch)."""
 _FINAL = ("Insufficient", "Max", "Reservation", "Spot", "Unfulfillable", "Unsupported")
-"""Beginnings of codes for missing capacity. EC2 answers some as server errors, HTTP 500, which SDKs repeat."""
+"""Prefixes of codes for missing capacity. EC2 returns some as server errors, HTTP 500, which SDKs repeat."""
 
 HandOver = Callable[[Mapping[str, ec2.Instance]], None]
-"""Given node -> instance."""
+"""Called with node -> instance."""
 
 
 @dataclass
 class Launched:
-    """left: nodes that no type had room for. why: EC2's words, by type."""
+    """left: nodes for which no type had capacity. why: EC2's messages, by type."""
 
     left: list[str] = field(default_factory=list)
     errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Launcher:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """attempt: differs between programs. client: gives EC2, and repeats nothing by itself."""
+        """attempt: differs between programs. client: returns an EC2 client that repeats nothing."""
         self._cluster, self._attempt, self._client = cluster, attempt, client
         self.clock, self._sleep = clock, sleep
         self._calls = itertools.count()
@@ -79,8 +80,8 @@ class Launcher:
     def launch(
         self, nodes: Sequence[str], templates: Sequence[fleet.LaunchTemplate], hand_over: HandOver, *, together: bool
     ) -> Launched:
-        """The first type that has room wins. together: all nodes on one type, or none. hand_over: takes what a call has
-        launched before the next call, which may be throttled for longer than a boot waits for its name."""
+        """Uses the first type with capacity. together: all nodes on one type, or none. hand_over: takes the instances
+        of a call before the next call, which may be throttled for longer than a boot waits for its name."""
         found = Launched(left=list(nodes))
         for template in templates:
             error = self._on(template, found, hand_over, together)
@@ -94,7 +95,7 @@ class Launcher:
     def _on(
         self, template: fleet.LaunchTemplate, found: Launched, hand_over: HandOver, together: bool
     ) -> Exception | None:
-        """As many of those left as there is room for on one type; EC2's refusal of the others."""
+        """Launches as many of the remaining nodes as one type has capacity for; returns EC2's refusal of the others."""
         size = len(found.left) if together else min(len(found.left), MOST_AT_ONCE)
         while found.left:
             nodes = found.left[:size]
@@ -111,7 +112,7 @@ class Launcher:
         return None
 
     def _run(self, template: fleet.LaunchTemplate, nodes: Sequence[str], least: int) -> list[ec2.Instance]:
-        """A call that is repeated has the same token: EC2 launches once, whatever became of its answer."""
+        """A repeated call has the same token: EC2 launches once, even if its answer was lost."""
         token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
         give_up_at = self.clock() + THROTTLED_S
         for failures in itertools.count(1):
@@ -122,7 +123,7 @@ class Launcher:
                 patient = self.clock() < give_up_at if is_throttled(error) else failures < FAULTS and _is_fault(error)
                 if not patient:
                     raise
-                log.info("%s: again in a moment: %s", ",".join(nodes), brief(error))
+                log.info("%s: will retry: %s", ",".join(nodes), brief(error))
             self._sleep(rates.pause_s(failures))
         raise AssertionError("endless")
 
@@ -132,15 +133,16 @@ class Launcher:
         return code in FULL or (reserved and code == "InsufficientInstanceCapacity")
 
     def wait_for_room(self, client: Any, found: Launched, since: float) -> bool:
-        """Waits a moment where what is used up is used by instances of this cluster that end: they count until they are
-        gone. False where nothing comes, or it has taken too long `since`. client: EC2's, which repeats what fails."""
+        """Waits a moment if terminating instances of this cluster still use the limit; they count until they are
+        terminated. False if there are none, or if it has taken too long `since`. client: returns an EC2 client that
+        repeats failed calls."""
         if not found.left or self.clock() - since >= ROOM_S:
             return False
         if not any(self._is_full(error, found.left[0]) for _, error in found.errors):
             return False
         if not ec2.describe(client, self._cluster, states=ec2.ENDING_STATES):
             return False
-        log.info("%s: waits for instances that end: %s", ",".join(found.left), found.why)
+        log.info("%s: waiting for terminating instances: %s", ",".join(found.left), found.why)
         self._sleep(LOOK_FOR_ROOM_S)
         return True
 

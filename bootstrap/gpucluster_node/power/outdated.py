@@ -1,6 +1,6 @@
-"""Nodes that were launched from a template that is no longer their partition's: they go when their work is done.
+"""Nodes that were launched from an old version of their partition's template: they are terminated after their jobs.
 
-A template's version counts up only when something in it has changed: the image, the interfaces, how it is bought. A new
+A template's version only increases when its content has changed: the image, the interfaces, the purchase option. A new
 bundle changes no template.
 """
 
@@ -16,14 +16,14 @@ from gpucluster_node.aws import AWS_ERRORS
 
 log = logging.getLogger("outdated")
 REFRESH_S = 60.0
-"""Parameter Store answers 40 calls a second to the whole account, and a cluster may have 50 partitions."""
+"""Parameter Store answers 40 calls a second for the whole account, and a cluster may have 50 partitions."""
 
 Template = tuple[str, str]
 """Id and version."""
 
 
 class Wanted:
-    """The templates that each partition launches from now, read again after a while."""
+    """Each partition's current templates, read again after a while."""
 
     def __init__(self, ssm: Callable[[], Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._ssm, self._clock = ssm, clock
@@ -40,7 +40,7 @@ class Wanted:
         return found
 
     def _ask(self, cluster: fleet.Fleet, partition: str) -> frozenset[Template]:
-        """Nothing where Parameter Store does not answer: this can wait, what else the head looks after cannot."""
+        """Nothing if Parameter Store does not answer: this check can wait, the head node's other checks cannot."""
         try:
             launched_from = fleet.launch_templates(self._ssm(), cluster, partition)
         except AWS_ERRORS as error:
@@ -50,12 +50,12 @@ class Wanted:
 
 
 def partitions(cluster: fleet.Fleet, instances: Collection[ec2.Instance]) -> list[str]:
-    """Those that have an instance: for the others nothing needs to be known."""
+    """Partitions that have an instance: no others are needed."""
     of = (cluster.partition_of(instance.node) for instance in instances if instance.node)
     return list(dict.fromkeys(partition.name for partition in of if partition))
 
 
 def is_outdated(instance: ec2.Instance, partition: str, wanted: Mapping[str, Collection[Template]]) -> bool:
-    """False where it is not known."""
+    """False if it is unknown."""
     known = wanted.get(partition)
     return bool(known) and instance.template is not None and instance.template not in (known or ())

@@ -1,8 +1,8 @@
-"""Keeps Slurm's nodes and EC2's instances in step, for as long as the head runs.
+"""Keeps Slurm's nodes consistent with EC2's instances, for as long as the head node runs.
 
-`decide` looks at both and says what to do; `act` does it. What may be only a moment between two steps of another
-program (a node powering up whose instance is not launched yet) counts once it has lasted a while: `Seen` remembers
-since when.
+`decide` compares the two and returns actions; `act` executes them. A state that may be normal between two steps of
+another program (a node powering up whose instance is not launched yet) counts only after it has lasted a while: `Seen`
+remembers since when.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from gpucluster_node.power import in_flight, outdated
 log = logging.getLogger("reconcile")
 INTERVAL_S = 5
 LAUNCH_GRACE = timedelta(seconds=90)
-"""From where no ResumeProgram has the node: it may not have begun, or be over, and EC2 tells of a launch later."""
+"""Counted while no ResumeProgram has the node: it may not have started, or have ended, and EC2 shows a launch later."""
 GONE_GRACE = timedelta(seconds=20)
-"""DescribeInstances may leave out an instance that it knew a moment ago (elifesciences/builder#88)."""
+"""DescribeInstances may omit an instance that it returned before (elifesciences/builder#88)."""
 ORPHAN_GRACE = timedelta(seconds=60)
 CLOCKS_DIFFER = timedelta(seconds=60)
-"""EC2's clock, which says when an instance was launched, and the head's."""
+"""Difference between EC2's clock, which gives an instance's launch time, and the head node's."""
 GONE = retry.gone()
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN")
 
@@ -42,7 +42,7 @@ class Action:
 
 @dataclass
 class Seen:
-    """Since when a condition has held without a break."""
+    """How long a condition has held without interruption."""
 
     since: dict[str, datetime] = field(default_factory=dict)
     now: datetime = datetime.min
@@ -67,8 +67,8 @@ def decide(
     launching: Collection[str] = (),
     since: datetime | None = None,
 ) -> list[Action]:
-    """now: in the head's time zone, as Slurm's times are. wanted: partition -> the templates that it launches from.
-    launching: nodes that ResumePrograms are at work on. Those are theirs, and so are instances without a name that came
+    """now: in the head node's time zone, like Slurm's times. wanted: partition -> its current templates. launching:
+    nodes that ResumePrograms are working on. Those are left to them, and so are instances without a name that started
     `since` the oldest of the programs began."""
     seen.begin(now)
     newest = _newest(instances)
@@ -85,7 +85,7 @@ def decide(
 
 
 def _is_launched(instance: ec2.Instance, launching: Collection[str], since: datetime | None) -> bool:
-    """Whether a ResumeProgram may be at work on it."""
+    """Whether a ResumeProgram may be working on it."""
     if instance.node is None:
         return since is None or instance.launch_time >= since - CLOCKS_DIFFER
     return instance.node in launching
@@ -105,7 +105,7 @@ def _about_node(cluster: fleet.Fleet, node: slurm.Node, instance: ec2.Instance |
         return Action("power_up", node.name) if wanted else None
     if instance is None:
         return _gone(node, seen)
-    # A node that answers got over whatever its boot complained of.
+    # A node that answers has recovered from its boot's error.
     if instance.boot_failure and node.has("POWERING_UP", "POWER_UP", "NOT_RESPONDING"):
         return Action("down", node.name, retry.reason(instance.boot_failure, retry.BOOT_FAILED_S))
     return None
@@ -117,7 +117,7 @@ def _is_outdated(
     instance: ec2.Instance | None,
     wanted: Mapping[str, Collection[outdated.Template]],
 ) -> bool:
-    """Of nodes that are in service. One that boots is looked at when it is up, one that a person drained is theirs."""
+    """Nodes in service. A booting node is checked when it is up; one that a user drained is left alone."""
     partition = cluster.partition_of(node.name)
     if not instance or not partition or node.has("DOWN", "DRAIN", "NOT_RESPONDING", *_CHANGING):
         return False

@@ -210,7 +210,7 @@ def test_a_step_outlasts_answers_that_break_off(
     assert aws_api.main(["parameter", "/x/head"]) == 0
     aws.broken_off = 1000
     assert aws_api.main(["parameter", "/x/head"]) == 1
-    assert "AWS, asked for parameter /x/head: IncompleteRead" in capsys.readouterr().err
+    assert "AWS call parameter /x/head failed: IncompleteRead" in capsys.readouterr().err
 
 
 def test_what_does_not_pass_is_told_in_awss_words(machine: Machine, aws: SignedAws) -> None:
@@ -218,9 +218,9 @@ def test_what_does_not_pass_is_told_in_awss_words(machine: Machine, aws: SignedA
     aws.refusals = [(403, EC2_ERROR.format(code="UnauthorizedOperation", message=denied))]
     done = run(machine, "aws_api tag i-1 gpucluster:node")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"AWS, asked for tag i-1: UnauthorizedOperation: {denied}"
+    assert done.stderr.splitlines()[-1] == f"AWS call tag i-1 failed: UnauthorizedOperation: {denied}"
     done = run(machine, "aws_api parameter /x/none")
-    assert done.stderr.splitlines()[-1] == "AWS, asked for parameter /x/none: ParameterNotFound"
+    assert done.stderr.splitlines()[-1] == "AWS call parameter /x/none failed: ParameterNotFound"
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_what_lasts_still_is_given_while_aws_does_not_answer(aws: Aws) -> None:
     assert keeper.get().access_key_id == "ASIA1"
     assert keeper.get().access_key_id == "ASIA1" and aws.asked == 2  # not again at once
     aws.later(minutes=11)
-    with pytest.raises(NoCredentials, match="could not be taken: Could not connect"):
+    with pytest.raises(NoCredentials, match="could not be assumed: Could not connect"):
         keeper.get()
     aws.fails = None
     aws.later(seconds=6)

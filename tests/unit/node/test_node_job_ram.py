@@ -96,7 +96,7 @@ def test_the_others_only_serve_and_mount(node: Node) -> None:
 
 def test_nobody_goes_on_before_all_serve(node: Node) -> None:
     node.registered.write_text("meta 1\nmeta 2\nstorage 1\n")
-    with pytest.raises(Refused, match="all servers of 2 nodes did not come up within 0.3 s"):
+    with pytest.raises(Refused, match="all servers of 2 nodes did not start within 0.3 s"):
         node.serve()
 
 
@@ -108,7 +108,7 @@ def test_management_that_does_not_answer_yet_is_asked_again(node: Node, monkeypa
 
 
 def test_where_nothing_is_served_nothing_is_mounted(node: Node) -> None:
-    with pytest.raises(Refused, match="nothing is served here"):
+    with pytest.raises(Refused, match="no file system of this job is here"):
         for_jobs.mount()
 
 
@@ -121,7 +121,7 @@ def test_a_service_that_fails_leaves_nothing_and_says_why(node: Node, monkeypatc
 
 
 def test_a_machine_that_is_not_of_the_job_is_left_alone(node: Node) -> None:
-    with pytest.raises(Refused, match="train-9 is no node of the job: train-1 train-2"):
+    with pytest.raises(Refused, match="train-9 is not a node of the job: train-1 train-2"):
         node.serve("train-9")
 
 
@@ -155,7 +155,7 @@ def test_an_export_that_fails_in_the_epilog_is_told(node: Node) -> None:
     node.program("echo 'error: train-1: no bucket'; exit 1")
     node.serve()
     for_jobs.release()
-    assert node.log() == "[ram] error: train-1: no bucket; what did not get there is lost\n"
+    assert node.log() == "[ram] error: train-1: no bucket; files that did not get there are lost\n"
 
 
 def test_with_a_server_lost_nothing_goes_over_what_is_safe(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_with_a_server_lost_nothing_goes_over_what_is_safe(node: Node, monkeypat
     node.serve()
     monkeypatch.setattr(for_jobs, "answers", lambda name, port: name != "train-2")
     for_jobs.release()
-    assert node.log() == f"[ram] warning: nothing is written back: train-2 and its part of {node.mount} are lost\n"
+    assert node.log() == f"[ram] warning: nothing is exported: train-2 and its part of {node.mount} are lost\n"
 
 
 def test_another_node_waits_for_the_first_to_be_done(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,9 +163,9 @@ def test_paths_stay_on_lustre(tmp_path: Path) -> None:
 
     assert check(f"{mount}/data/../data") == f"{mount}/data"
     for path, said in (
-        (f"{mount}/out/passwd", "is on no Lustre file system"),
-        (f"{mount}/data/../../etc", "is on no Lustre file system"),
-        (f"{mount}-other", "is on no Lustre file system"),
+        (f"{mount}/out/passwd", "is not on a Lustre file system"),
+        (f"{mount}/data/../../etc", "is not on a Lustre file system"),
+        (f"{mount}-other", "is not on a Lustre file system"),
         (f"{mount}/none", "does not exist"),
     ):
         with pytest.raises(staging.StagingError, match=said):
@@ -319,5 +319,5 @@ def test_blank_lines_are_no_end_of_the_directives() -> None:
 
 def test_a_file_system_that_is_none_is_said(tmp_path: Path) -> None:
     job = staging.Job("7", directives.parse("#BB_LUA use path=/fxs\n"), 1, 1)
-    assert staging.unknown(job, ["/fsx"]) == "/fxs is on no Lustre file system of this cluster, which has /fsx"
+    assert staging.unknown(job, ["/fsx"]) == "/fxs is not on a Lustre file system of this cluster, which has /fsx"
     assert staging.unknown(job, ["/fxs"]) == ""
