@@ -227,9 +227,7 @@ def test_a_lost_part_is_announced_and_the_job_requeued_or_ended(
     assert node.calls() == ["requeue 7"]
     assert (node.folder / "ram/lost").read_text() == "train-2\n"
     said = capsys.readouterr().out
-    assert said.startswith(
-        f"[ram] lost: train-2 and its part of {node.mount}; data only in {node.mount} is lost\n"
-    )
+    assert said.startswith(f"[ram] lost: train-2 and its part of {node.mount}; data only in {node.mount} is lost\n")
     assert (killed == [4711], "the job is not requeued but ended: disabled" in said) == (ended, ended)
 
 
