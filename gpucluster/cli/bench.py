@@ -13,7 +13,8 @@ import click
 
 from gpucluster.cli.context import CliContext
 from gpucluster.cli.following import tell
-from gpucluster.cli.submit import _pairs, _split, _workdir
+from gpucluster.cli.job_options import job_options, name_values
+from gpucluster.cli.submit import _split, _workdir
 from gpucluster.cli.with_program import WithProgram
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
@@ -60,30 +61,11 @@ Example:
     "--metrics",
     multiple=True,
     metavar="NAME=REGEX",
-    callback=_pairs,
+    callback=name_values,
     help="What finds a value in a line of the log. `throughput` is the speed; of others the last counts; repeatable.",
 )
 @click.option("--per-rank", is_flag=True, help="The throughput that is printed is one rank's, not all ranks'.")
-@click.option("-p", "--partition", help="Default: the cluster's first.")
-@click.option("--gpus-per-node", "--gpus", "gpus_per_node", type=int, help="Default: all that a node has.")
-@click.option(
-    "--ntasks-per-node",
-    "--nproc-per-node",
-    "ntasks_per_node",
-    type=int,
-    help="Ranks on each node. Default: one per GPU.",
-)
-@click.option("-t", "--time", help="Time limit of each run: 2:00:00, 90m.")
-@click.option(
-    "--env", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="A variable for the ranks; repeatable."
-)
-@click.option(
-    "--secrets",
-    multiple=True,
-    metavar="NAME",
-    help="A variable of your environment whose value only the ranks get; repeatable.",
-)
-@click.option("--workdir", help="The directory that is copied to the cluster. Default: this one, or job.yaml's.")
+@job_options
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: FILE.png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout and no table.")
 @click.option("--dry-run", is_flag=True, help="List the runs and stop. Needs no cluster.")

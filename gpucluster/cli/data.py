@@ -98,17 +98,9 @@ def _on_cluster(context: CliContext, options: Options, count: int, partition: st
     request = shard_array.request(shard_array.with_own_lists(options), count, partition, config)
     with head(context, config) as remote:
         submitted = shard_array.submit(remote, request)
-        line: dict[str, Any] = asdict(submitted)
         parts = f"the {count} part{'s' * (count > 1)} of job {submitted.array_job_id}"
         tell(f"job {submitted.job_id} writes the manifest after {parts}")
-        if not follow:
-            click.echo(json.dumps(line))
-            return 0
-        ending = following.follow(remote, submitted.job_id)
-        outcome = {"state": ending.state, "result": ending.result} if ending else {"state": "DETACHED"}
-        click.echo(json.dumps(line | outcome))
-        if ending:
-            ending.check(submitted.job_id)
+        following.finish(remote, submitted.job_id, asdict(submitted), to_end=follow)
     return 0
 
 

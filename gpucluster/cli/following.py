@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import click
 
 from gpucluster.following import jobs
@@ -25,3 +28,16 @@ def follow(remote: Remote, job_id: str) -> jobs.Ending | None:
     ending = jobs.ending(remote, job_id)
     tell(f"job {job_id} {'ended well' if ending and not ending.failed else 'has ended'}")
     return ending
+
+
+def finish(remote: Remote, job_id: str, line: dict[str, Any], *, to_end: bool) -> None:
+    """Prints the line of JSON of a job that was submitted; `to_end`: after its log, with what became of it. Raises
+    JobFailedError."""
+    if not to_end:
+        click.echo(json.dumps(line))
+        return
+    ending = follow(remote, job_id)
+    outcome = {"state": ending.state, "result": ending.result} if ending else {"state": "DETACHED"}
+    click.echo(json.dumps(line | outcome))
+    if ending:
+        ending.check(job_id)

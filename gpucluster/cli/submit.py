@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpucluster.cli.context import CliContext
+from gpucluster.cli.job_options import job_options, name_values
 from gpucluster.cli.with_program import YAML, WithProgram
 from gpucluster.errors import UsageError
 
@@ -29,13 +30,6 @@ Examples:
   gpucluster submit job.yaml --nodes 4
   gpucluster submit job.yaml --dry-run
 """
-
-
-def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
-    wrong = next((value for value in values if "=" not in value), None)
-    if wrong is not None:
-        raise click.BadParameter(f"must be {parameter.metavar}, got {wrong!r}", ctx, parameter)
-    return dict(value.split("=", 1) for value in values) or None
 
 
 def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, float] | None:
@@ -88,16 +82,8 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
 @click.command(cls=WithProgram, epilog=EXAMPLES)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @click.option("-J", "--name", "--job-name", "name", help="Default: from the program's file name.")
-@click.option("-p", "--partition", help="Default: the cluster's first.")
 @click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, help="How many nodes.")
-@click.option("--gpus-per-node", "--gpus", "gpus_per_node", type=int, help="Default: all that a node has.")
-@click.option(
-    "--ntasks-per-node",
-    "--nproc-per-node",
-    "ntasks_per_node",
-    type=int,
-    help="Ranks on each node. Default: one per GPU.",
-)
+@job_options
 @click.option(
     "--launcher",
     shell_complete=_values("launcher"),
@@ -116,17 +102,6 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     callback=_servers,
     help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1. Default: the workers' own.",
 )
-@click.option("-t", "--time", help="Time limit: 2:00:00, 1-12:00:00, 90m.")
-@click.option(
-    "--env", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="A variable for the ranks; repeatable."
-)
-@click.option(
-    "--secrets",
-    multiple=True,
-    metavar="NAME",
-    help="A variable of your environment whose value only the ranks get; repeatable.",
-)
-@click.option("--workdir", help="The directory that is copied to the cluster. Default: this one, or job.yaml's.")
 @click.option(
     "--channel",
     "channels",
@@ -168,7 +143,7 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     "--metrics",
     multiple=True,
     metavar="NAME=REGEX",
-    callback=_pairs,
+    callback=name_values,
     help="What finds a value in a line of the log; result.json then has it; repeatable.",
 )
 @click.option("--signal", help="Sent to the ranks' programs before the time limit: USR1@120.")
@@ -279,18 +254,11 @@ def _submit(
     with head(context, config) as remote:
         submitted = submission.submit(remote, request, packed)
         job_id = submitted.job_id
-        line: dict[str, Any] = {"job_id": job_id, "folder": request.folder, "name": request.spec.name}
         following.tell(f"job {job_id} submitted: {request.summary}")
         for build in submitted.builds:
             following.tell(build.told)
         if submitted.packages in submission.PACKAGES_TOLD:
             following.tell(submission.PACKAGES_TOLD[submitted.packages])
-        if not follow:
-            click.echo(json.dumps(line))
-            return 0
-        ending = following.follow(remote, job_id)
-        outcome = {"state": ending.state, "result": ending.result} if ending else {"state": "DETACHED"}
-        click.echo(json.dumps(line | outcome))
-        if ending:
-            ending.check(job_id)
+        line = {"job_id": job_id, "folder": request.folder, "name": request.spec.name}
+        following.finish(remote, job_id, line, to_end=follow)
     return 0
