@@ -35,8 +35,8 @@ class Validator:
     requires: str
     """One sentence: what must hold."""
     source: str
-    each: type | None = None
-    """The section of cluster.yaml of which it checks each one; None for a field, which is checked as it is read."""
+    each: tuple[type, ...] = ()
+    """The sections of cluster.yaml of which it checks each one; none for a field, which is checked as it is read."""
     needs: Needs = "nothing"
     rule: Rule | None = None
 
@@ -85,17 +85,16 @@ class Validators:
     ) -> Callable[[R], R]:
         def decorate(rule: R) -> R:
             heading = section or self.section
-            register(Validator(name, level, heading, first_paragraph(rule), source, _entry(rule), self.needs, rule))
+            register(Validator(name, level, heading, first_paragraph(rule), source, _entries(rule), self.needs, rule))
             return rule
 
         return decorate
 
 
-def _entry(rule: Callable[..., Any]) -> type:
-    """Of what the rule checks each: its first parameter is one."""
-    annotation = next(iter(signature(rule).parameters.values())).annotation
-    entry: type = rule.__globals__[annotation]
-    return entry
+def _entries(rule: Callable[..., Any]) -> tuple[type, ...]:
+    """What the rule checks each of: `Partition`, or `Partition | ParameterServers`."""
+    annotation: str = next(iter(signature(rule).parameters.values())).annotation
+    return tuple(rule.__globals__[name] for name in annotation.split(" | "))
 
 
 def first_paragraph(rule: Callable[..., Any]) -> str:

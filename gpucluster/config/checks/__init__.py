@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from gpucluster.config import storage
@@ -38,6 +39,7 @@ OFFLINE = (
     "partitions",
     "placement",
     "purchase",
+    "s3",
     "s3_access",
     "security",
     "software",
@@ -92,8 +94,8 @@ def every() -> Mapping[str, Validator]:
 
 
 def findings(validator: Validator, config: ClusterConfig, *clients: Any) -> Iterator[Finding]:
-    assert validator.rule and validator.each
-    for path, entry in entries(config, validator.each):
+    assert validator.rule
+    for path, entry in chain.from_iterable(entries(config, kind) for kind in validator.each):
         place = (path, config) if path else ()
         with suppress(NotValidated):
             try:

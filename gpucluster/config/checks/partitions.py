@@ -9,7 +9,6 @@ from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
 validator = Validators("Partitions")
-SERVERS = "Parameter servers"
 
 PARAMETER_BYTES = 4096
 TEMPLATE_BYTES = 110
@@ -17,8 +16,6 @@ TEMPLATE_BYTES = 110
 
 SUSPEND_TIME_MAX_S = 2**32 - 3
 """Slurm keeps it in 32 bits, of which the two highest values mean INFINITE and "not set"."""
-
-NO_NODE = "man slurm.conf.5: SuspendExcNodes: a node that no NodeName line defines is refused"
 
 
 def known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
@@ -71,19 +68,9 @@ def partition_types_fit_parameter(partition: Partition, path: Path, config: Clus
         )
 
 
-@validator("partition-min-nodes", NO_NODE)
-def partition_min_nodes(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+@validator("partition-min-nodes", "man slurm.conf.5: SuspendExcNodes: a node that no NodeName line defines is refused")
+def partition_min_nodes(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
     """min_nodes is at most max_nodes."""
-    yield from _min_nodes(partition, path)
-
-
-@validator("servers-min-nodes", NO_NODE, section=SERVERS)
-def servers_min_nodes(servers: ParameterServers, path: Path, config: ClusterConfig) -> Findings:
-    """The parameter servers' min_nodes is at most their max_nodes."""
-    yield from _min_nodes(servers, path)
-
-
-def _min_nodes(nodes: Partition | ParameterServers, path: Path) -> Findings:
     if nodes.min_nodes > nodes.max_nodes:
         yield Finding((*path, "min_nodes"), f"must be at most max_nodes ({nodes.max_nodes}), got {nodes.min_nodes}")
 

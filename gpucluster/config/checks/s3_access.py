@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from gpucluster.addresses import S3Uri
-from gpucluster.config.checks import s3
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, S3Access
 from gpucluster.config.regions import partition_of
@@ -21,22 +20,6 @@ _STATEMENT = len(
     '{"Action":["s3:PutObject","s3:DeleteObject","s3:AbortMultipartUpload"],"Effect":"Allow","Resource":[]},'
 )
 _LISTING = len('{"Action":"s3:ListBucket","Condition":{"StringLike":{"s3:prefix":[]}},"Effect":"Allow","Resource":""},')
-
-
-@validator("s3-access-bucket-name", s3.NAMING)
-def bucket_name(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
-    """A bucket has a name that a general purpose bucket can have."""
-    bucket = S3Uri.of(access.uri).bucket
-    for fault in s3.faults(bucket):
-        yield Finding((*path, "uri"), f"no bucket can be called {bucket}: it {fault}")
-
-
-@validator("s3-access-prefix-length", s3.KEYS)
-def prefix_length(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
-    """A prefix is shorter than the longest key."""
-    length = len(S3Uri.of(access.uri).folder.encode())
-    if length >= s3.KEY_BYTES:
-        yield Finding((*path, "uri"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
 
 
 @validator("s3-access-plain-prefix", ELEMENTS, level="warning")

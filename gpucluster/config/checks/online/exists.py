@@ -158,4 +158,4 @@ KINDS = (
     ),
 )
 for _kind in KINDS:
-    register(Validator(_kind.name, "error", NAMED, _kind.requires, _kind.source, ClusterConfig, "aws", _kind.rule))
+    register(Validator(_kind.name, "error", NAMED, _kind.requires, _kind.source, (ClusterConfig,), "aws", _kind.rule))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpucluster.addresses import S3Uri
 from gpucluster.config import construct_ids
-from gpucluster.config.checks import s3
 from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
@@ -80,22 +79,6 @@ def links_differ(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findi
                 "each needs a bucket or prefix of its own",
             )
         seen.setdefault(place, index)
-
-
-@validator("fsx-link-bucket-name", s3.NAMING)
-def link_bucket_name(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
-    """A data repository's bucket has a name that a general purpose bucket can have."""
-    bucket = S3Uri.of(repository.s3).bucket
-    for fault in s3.faults(bucket):
-        yield Finding((*path, "s3"), f"no bucket can be called {bucket}: it {fault}")
-
-
-@validator("fsx-link-prefix-length", s3.KEYS)
-def link_prefix_length(repository: DataRepository, path: Path, config: ClusterConfig) -> Findings:
-    """A data repository's prefix leaves room for names: FSx exports no file whose key is longer than 1,024 bytes."""
-    length = len(S3Uri.of(repository.s3).folder.encode())
-    if length >= s3.KEY_BYTES:
-        yield Finding((*path, "s3"), f"the prefix has {length} bytes, and a whole key at most {s3.KEY_BYTES}")
 
 
 @validator("fsx-link-path-length", f"{FSX_LINKS}: FileSystemPath, 4096")

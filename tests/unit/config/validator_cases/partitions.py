@@ -76,12 +76,6 @@ CASES = {
             passes=partition(idle_minutes=1e6),
         ),
     ],
-    "servers-min-nodes": Case(
-        fails=cluster(parameter_servers={"min_nodes": 5, "max_nodes": 4}),
-        key="parameter_servers.min_nodes",
-        says="must be at most max_nodes (4), got 5",
-        passes=cluster(parameter_servers={"min_nodes": 4, "max_nodes": 4}),
-    ),
     "servers-node-count": Case(
         fails=cluster(parameter_servers={"max_nodes": 0}),
         key="parameter_servers.max_nodes",

@@ -67,7 +67,7 @@ CASES: dict[str, Case | list[Case]] = {
         says="s3://bucket/a/ is linked by data_repositories[0] already",
         passes=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/b"}),
     ),
-    "fsx-link-bucket-name": [
+    "s3-bucket-name": [
         Case(
             fails=linked({**LINK, "s3": "s3://192.168.5.4/a"}),
             key="storage[0].data_repositories[0].s3",
@@ -81,7 +81,7 @@ CASES: dict[str, Case | list[Case]] = {
             passes=linked(LINK),
         ),
     ],
-    "fsx-link-prefix-length": Case(
+    "s3-prefix-length": Case(
         fails=linked({**LINK, "s3": "s3://bucket/" + "a" * 1024}),
         key="storage[0].data_repositories[0].s3",
         says="the prefix has 1025 bytes, and a whole key at most 1024",

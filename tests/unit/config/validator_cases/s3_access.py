@@ -8,7 +8,7 @@ def access(*entries: Keys) -> Keys:
 
 
 CASES: dict[str, Case | list[Case]] = {
-    "s3-access-bucket-name": [
+    "s3-bucket-name": [
         Case(
             fails=access({"uri": "s3://my..bucket/a"}),
             key="s3_access[0].uri",
@@ -22,7 +22,7 @@ CASES: dict[str, Case | list[Case]] = {
             passes=access({"uri": "s3://bucket-xn--/a".replace("--/", "/")}),
         ),
     ],
-    "s3-access-prefix-length": Case(
+    "s3-prefix-length": Case(
         fails=access({"uri": "s3://bucket/" + "a" * 1024}),
         key="s3_access[0].uri",
         says="the prefix has 1025 bytes, and a whole key at most 1024",
