@@ -215,7 +215,7 @@ def test_whoever_may_not_ask_is_warned_and_goes_on(place: Place, things: Things)
     assert {finding.level for finding in outcome.findings} == {"warning"}
     said = spoke(outcome)
     assert {each for each, message in said.items() if not message.startswith("could not be checked: ")} == set()
-    assert {"quota-on-demand", "image-exists", "kms-key-enabled"} <= set(said)
+    assert {"quota-vcpus", "image-exists", "kms-key-enabled"} <= set(said)
     assert "UnauthorizedOperation" in said["vpc-exists"]
     assert "subnet-exists" not in said
 
@@ -243,15 +243,15 @@ def test_up_is_refused_with_3_where_the_quota_is_too_small(
     own("POST", "faults", {"kind": "quota", "quota_code": "L-417A185B", "value": 0})
     done = up(file, "up")
     assert (done.returncode, done.stdout) == (3, "")
-    said = "p4d on demand: at least 96 vCPUs are needed, and the account may have 0 [quota-on-demand]"
+    said = "p4d on demand: at least 96 vCPUs are needed, and the account may have 0 [quota-vcpus]"
     assert said in done.stderr and "--quota-code L-417A185B --desired-value 96" in done.stderr
     planned = up(file, "plan", "--json")
     assert planned.returncode == 3
     assert "`up` would be refused, for " in planned.stderr
     plan = json.loads(planned.stdout)
     assert {check["validator"]: check["level"] for check in plan["checks"]} == {
-        "quota-on-demand": "error",
-        "quota-on-demand-for-all": "warning",
+        "quota-vcpus": "error",
+        "quota-vcpus-for-all": "warning",
     }
     assert control_plane.client("cloudformation").describe_stacks()["Stacks"] == []
 

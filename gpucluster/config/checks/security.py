@@ -32,12 +32,6 @@ def kms_key_region(security: Security, path: Path, config: ClusterConfig) -> Fin
         )
 
 
-@validator("kms-key-partition", "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition")
-def kms_key_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
-    """The KMS key's ARN is of the partition that the region belongs to."""
-    yield from _wrong_partition(security.kms_key_arn, (*path, "kms_key_arn"), config.region)
-
-
 @validator("kms-key-id", "https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html: pattern of KmsKeyId")
 def kms_key_id(security: Security, path: Path, config: ClusterConfig) -> Findings:
     """The KMS key's ARN ends in a key's id: five groups of hexadecimal digits, or mrk- and 32 of them."""
@@ -50,15 +44,12 @@ def kms_key_id(security: Security, path: Path, config: ClusterConfig) -> Finding
         )
 
 
-@validator("boundary-partition", "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition")
-def boundary_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
-    """The permissions boundary's ARN is of the partition that the region belongs to."""
-    yield from _wrong_partition(security.permissions_boundary_arn, (*path, "permissions_boundary_arn"), config.region)
-
-
-def _wrong_partition(arn: str | None, path: Path, region: str) -> Findings:
-    if arn is None:
-        return
-    got, wanted = arn.split(":")[1], partition_of(region)
-    if got != wanted:
-        yield Finding(path, f"is of the partition {got}, and {region} is in {wanted}", f"it begins with arn:{wanted}:")
+@validator("arn-partition", "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html: partition")
+def arn_partition(security: Security, path: Path, config: ClusterConfig) -> Findings:
+    """The ARNs of the KMS key and of the permissions boundary are of the partition that the region belongs to."""
+    wanted = partition_of(config.region)
+    for key in ("kms_key_arn", "permissions_boundary_arn"):
+        arn: str | None = getattr(security, key)
+        if arn and (got := arn.split(":")[1]) != wanted:
+            message = f"is of the partition {got}, and {config.region} is in {wanted}"
+            yield Finding((*path, key), message, f"it begins with arn:{wanted}:")

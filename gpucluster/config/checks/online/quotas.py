@@ -18,8 +18,10 @@ QUOTAS = "Quotas (asks AWS)"
 validator = Validators(QUOTAS, needs="aws")
 """What stops `up` under this heading is no fault of the file: it ends with the exit code of capacity."""
 
-PAGE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html"
-SPOT_PAGE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html"
+VCPUS = (
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html; error VcpuLimitExceeded; "
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html; error MaxSpotInstanceCountExceeded"
+)
 VPC_PAGE = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
 
 # Families by what their names begin with, up to the generation; p5 has a spot quota of its own, p6's is not documented.
@@ -49,30 +51,16 @@ class Nodes:
         return INSTANCE_TYPES[self.instance_type].vcpus
 
 
-@validator("quota-on-demand", f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances")
-def quota_on_demand(config: ClusterConfig, account: Account) -> Findings:
-    """The account's vCPU quotas hold the head node, what is always on, and one node of each partition on demand."""
-    yield from _too_few(config, account, spot=False, needed=lambda nodes: max(nodes.always, 1), what="at least")
+@validator("quota-vcpus", VCPUS)
+def quota_vcpus(config: ClusterConfig, account: Account) -> Findings:
+    """The account's vCPU quotas, on demand and spot, hold what is always on, and one node of each partition."""
+    yield from _too_few(config, account, lambda nodes: max(nodes.always, 1), "at least")
 
 
-@validator("quota-on-demand-for-all", f"{PAGE}; error VcpuLimitExceeded of EC2 RunInstances", level="warning")
-def quota_on_demand_for_all(config: ClusterConfig, account: Account) -> Findings:
-    """The account's vCPU quotas hold max_nodes of each partition on demand."""
-    yield from _too_few(config, account, spot=False, needed=lambda nodes: nodes.most, what="with max_nodes")
-
-
-@validator("quota-spot", f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances")
-def quota_spot(config: ClusterConfig, account: Account) -> Findings:
-    """The account's quotas on spot vCPUs hold what is always on, and one node of each spot partition."""
-    yield from _too_few(config, account, spot=True, needed=lambda nodes: max(nodes.always, 1), what="at least")
-
-
-@validator(
-    "quota-spot-for-all", f"{SPOT_PAGE}; error MaxSpotInstanceCountExceeded of EC2 RunInstances", level="warning"
-)
-def quota_spot_for_all(config: ClusterConfig, account: Account) -> Findings:
-    """The account's quotas on spot vCPUs hold max_nodes of each spot partition."""
-    yield from _too_few(config, account, spot=True, needed=lambda nodes: nodes.most, what="with max_nodes")
+@validator("quota-vcpus-for-all", VCPUS, level="warning")
+def quota_vcpus_for_all(config: ClusterConfig, account: Account) -> Findings:
+    """The account's vCPU quotas, on demand and spot, hold max_nodes of each partition."""
+    yield from _too_few(config, account, lambda nodes: nodes.most, "with max_nodes")
 
 
 @validator(
@@ -135,15 +123,13 @@ def quota_fsx_storage(storage: FsxLustre, path: Path, config: ClusterConfig, acc
         )
 
 
-def _too_few(
-    config: ClusterConfig, account: Account, *, spot: bool, needed: Callable[[Nodes], int], what: str
-) -> Iterator[Finding]:
-    for code, group in _by_quota(config, spot=spot).items():
+def _too_few(config: ClusterConfig, account: Account, needed: Callable[[Nodes], int], what: str) -> Findings:
+    for code, group in _by_quota(config).items():
         had, wanted = _quota(account, "ec2", code), sum(needed(nodes) * nodes.vcpus for nodes in group)
         if wanted > had:
             largest = max(group, key=lambda nodes: needed(nodes) * nodes.vcpus)
             families = ", ".join(dict.fromkeys(nodes.instance_type.partition(".")[0] for nodes in group))
-            market = "spot" if spot else "on demand"
+            market = "spot" if largest.spot else "on demand"
             yield Finding(
                 largest.path,
                 f"{families} {market}: {what} {wanted} vCPUs are needed, and the account may have {had:g}",
@@ -151,11 +137,11 @@ def _too_few(
             )
 
 
-def _by_quota(config: ClusterConfig, *, spot: bool) -> dict[str, list[Nodes]]:
+def _by_quota(config: ClusterConfig) -> dict[str, list[Nodes]]:
+    """Spot instances count against quotas of their own."""
     found: dict[str, list[Nodes]] = {}
     for nodes in _all_nodes(config):
-        code = quota_code(nodes.instance_type, spot=spot)
-        if nodes.spot == spot and code:
+        if code := quota_code(nodes.instance_type, spot=nodes.spot):
             found.setdefault(code, []).append(nodes)
     return found
 

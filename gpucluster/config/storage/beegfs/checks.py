@@ -66,23 +66,17 @@ def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: Cl
         )
 
 
-@validator("beegfs-source-is-there", "man mount.8: a path leads to where its file system is mounted")
-def beegfs_source_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """A source that is a folder lies on an FSx or EFS of the cluster: nodes have it, whichever of them is lost."""
-    yield from on_a_mount(storage.source, (*path, "source"), config)
-
-
-def on_a_mount(place: str | None, path: Path, config: ClusterConfig) -> Findings:
-    """Of a place that is a folder."""
-    if not place or in_s3(place):
-        return
+@validator("beegfs-folder-is-there", "man mount.8: a path leads to where its file system is mounted")
+def beegfs_folder_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """A source or export that is a folder lies on an FSx or EFS of the cluster: those outlive the nodes that serve."""
     mounts = [each.mount for each in config.storage if each.at_boot]
-    if not any(f"{place}/".startswith(f"{mount}/") for mount in mounts):
-        yield Finding(
-            path,
-            f"{place} is on no file system of the cluster",
-            f"there are: {', '.join(mounts)}" if mounts else "name s3://bucket/prefix, or add an fsx-lustre",
-        )
+    for key, place in (("source", storage.source), ("export", storage.export)):
+        if place and not in_s3(place) and not any(f"{place}/".startswith(f"{mount}/") for mount in mounts):
+            yield Finding(
+                (*path, key),
+                f"{place} is on no file system of the cluster",
+                f"there are: {', '.join(mounts)}" if mounts else "name s3://bucket/prefix, or add an fsx-lustre",
+            )
 
 
 @validator(

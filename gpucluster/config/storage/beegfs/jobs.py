@@ -6,7 +6,7 @@ from gpucluster.addresses import S3Uri, in_s3
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import BeegfsRam
-from gpucluster.config.storage.beegfs.checks import BEEGFS, on_a_mount
+from gpucluster.config.storage.beegfs.checks import BEEGFS
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators(BEEGFS)
@@ -26,37 +26,20 @@ def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Find
         )
 
 
-@validator("beegfs-export-is-there", "man mount.8: a path leads to where its file system is mounted")
-def export_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """An export that is a folder lies on an FSx or EFS of the cluster: it outlives the job's nodes."""
-    yield from on_a_mount(storage.export, (*path, "export"), config)
-
-
 @validator(
-    "beegfs-jobs-may-read",
+    "beegfs-jobs-may-copy",
     "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
 )
-def jobs_may_read(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """With scope: job, s3_access grants the source: the job itself reads it, under the jobs' role."""
-    if storage.scope == "job" and storage.source and in_s3(storage.source):
-        yield from _granted(config, storage.source, (*path, "source"), ("read", "read-write"), "read")
+def jobs_may_copy(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
+    """With scope: job, s3_access grants the source, and read-write to the export: the job copies both, in its role."""
+    for key, uri, access in (("source", storage.source, "read"), ("export", storage.export, "read-write")):
+        if storage.scope == "job" and uri and in_s3(uri) and not _granted(config, uri, access):
+            verb = "read" if access == "read" else "write to"
+            yield Finding(
+                (*path, key), f"jobs may not {verb} {uri}", f"add to s3_access: {{uri: {uri}, access: {access}}}"
+            )
 
 
-@validator(
-    "beegfs-jobs-may-write",
-    "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html: implicit denial",
-)
-def jobs_may_write(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """s3_access grants read-write to the export: the job itself writes it, under the jobs' role."""
-    if storage.scope == "job" and storage.export and in_s3(storage.export):
-        yield from _granted(config, storage.export, (*path, "export"), ("read-write",), "write to")
-
-
-def _granted(config: ClusterConfig, uri: str, path: Path, enough: tuple[str, ...], verb: str) -> Findings:
+def _granted(config: ClusterConfig, uri: str, access: str) -> bool:
     wanted = S3Uri.of(uri)
-    if not any(S3Uri.of(access.uri).holds(wanted) and access.access in enough for access in config.s3_access):
-        yield Finding(
-            path,
-            f"jobs may not {verb} {uri}",
-            f"add to s3_access: {{uri: {uri}, access: {enough[-1] if verb != 'read' else 'read'}}}",
-        )
+    return any(S3Uri.of(each.uri).holds(wanted) and each.access in (access, "read-write") for each in config.s3_access)

@@ -20,34 +20,38 @@ IN_ANOTHER_ZONE: Answers = {
 }
 
 CASES: dict[str, Online | list[Online]] = {
-    "quota-on-demand": Online(
-        partition(min_nodes=2),
-        key="partitions[0].max_nodes",
-        says="p4d on demand: at least 192 vCPUs are needed, and the account may have 100",
-        fails=quota(100),
-        passes=quota(192),
-    ),
-    "quota-on-demand-for-all": Online(
-        cluster(),
-        key="partitions[0].max_nodes",
-        says="p4d on demand: with max_nodes 768 vCPUs are needed, and the account may have 100",
-        fails=quota(100),
-        passes=quota(768),
-    ),
-    "quota-spot": Online(
-        partition(instance_types=["g5.12xlarge"], purchase="spot"),
-        key="partitions[0].max_nodes",
-        says="g5 spot: at least 48 vCPUs are needed, and the account may have 40",
-        fails=quota(40),
-        passes=quota(48),
-    ),
-    "quota-spot-for-all": Online(
-        partition(instance_types=["g5.12xlarge"], purchase="spot"),
-        key="partitions[0].max_nodes",
-        says="g5 spot: with max_nodes 384 vCPUs are needed, and the account may have 48",
-        fails=quota(48),
-        passes=quota(384),
-    ),
+    "quota-vcpus": [
+        Online(
+            partition(min_nodes=2),
+            key="partitions[0].max_nodes",
+            says="p4d on demand: at least 192 vCPUs are needed, and the account may have 100",
+            fails=quota(100),
+            passes=quota(192),
+        ),
+        Online(
+            partition(instance_types=["g5.12xlarge"], purchase="spot"),
+            key="partitions[0].max_nodes",
+            says="g5 spot: at least 48 vCPUs are needed, and the account may have 40",
+            fails=quota(40),
+            passes=quota(48),
+        ),
+    ],
+    "quota-vcpus-for-all": [
+        Online(
+            cluster(),
+            key="partitions[0].max_nodes",
+            says="p4d on demand: with max_nodes 768 vCPUs are needed, and the account may have 100",
+            fails=quota(100),
+            passes=quota(768),
+        ),
+        Online(
+            partition(instance_types=["g5.12xlarge"], purchase="spot"),
+            key="partitions[0].max_nodes",
+            says="g5 spot: with max_nodes 384 vCPUs are needed, and the account may have 48",
+            fails=quota(48),
+            passes=quota(384),
+        ),
+    ],
     "quota-disks": Online(
         partition(max_nodes=1000),
         key="partitions",

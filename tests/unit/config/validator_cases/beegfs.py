@@ -32,39 +32,45 @@ CASES: dict[str, Case | list[Case]] = {
         says="'cluster' needs nodes that are always on, and train has min_nodes: 0",
         passes=ram(min_nodes=0, scope="job"),
     ),
-    "beegfs-source-is-there": Case(
-        fails=cluster(storage=[{**JOB, "source": "/fsx2/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
-        key="storage[0].source",
-        says="/fsx2/data is on no file system of the cluster",
-        passes=cluster(storage=[{**JOB, "source": "/fsx/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
-    ),
     "beegfs-export-of-job": Case(
         fails=cluster(storage=[{**JOB, "scope": "cluster", "export": "/fsx/out"}, FSX]),
         key="storage[0].export",
         says="a file system of the cluster has no end at which it would be written back",
         passes=cluster(storage=[{**JOB, "export": "/fsx/out"}, FSX]),
     ),
-    "beegfs-export-is-there": Case(
-        fails=cluster(storage=[{**JOB, "export": "/fsx2/out"}, FSX]),
-        key="storage[0].export",
-        says="/fsx2/out is on no file system of the cluster",
-        passes=cluster(storage=[{**JOB, "export": "/fsx/out"}, FSX]),
-    ),
-    "beegfs-jobs-may-read": Case(
-        fails=cluster(storage=[{**JOB, "source": "s3://my-bucket/in"}], s3_access=[{"uri": "s3://my-bucket/inner"}]),
-        key="storage[0].source",
-        says="jobs may not read s3://my-bucket/in",
-        passes=cluster(storage=[{**JOB, "source": "s3://my-bucket/in"}], s3_access=[{"uri": "s3://my-bucket/in"}]),
-    ),
-    "beegfs-jobs-may-write": Case(
-        fails=cluster(storage=[{**JOB, "export": "s3://my-bucket/out"}], s3_access=[{"uri": "s3://my-bucket/out"}]),
-        key="storage[0].export",
-        says="jobs may not write to s3://my-bucket/out",
-        passes=cluster(
-            storage=[{**JOB, "export": "s3://my-bucket/out"}],
-            s3_access=[{"uri": "s3://my-bucket/out", "access": "read-write"}],
+    "beegfs-folder-is-there": [
+        Case(
+            fails=cluster(storage=[{**JOB, "source": "/fsx2/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
+            key="storage[0].source",
+            says="/fsx2/data is on no file system of the cluster",
+            passes=cluster(storage=[{**JOB, "source": "/fsx/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
         ),
-    ),
+        Case(
+            fails=cluster(storage=[{**JOB, "export": "/fsx2/out"}, FSX]),
+            key="storage[0].export",
+            says="/fsx2/out is on no file system of the cluster",
+            passes=cluster(storage=[{**JOB, "export": "/fsx/out"}, FSX]),
+        ),
+    ],
+    "beegfs-jobs-may-copy": [
+        Case(
+            fails=cluster(
+                storage=[{**JOB, "source": "s3://my-bucket/in"}], s3_access=[{"uri": "s3://my-bucket/inner"}]
+            ),
+            key="storage[0].source",
+            says="jobs may not read s3://my-bucket/in",
+            passes=cluster(storage=[{**JOB, "source": "s3://my-bucket/in"}], s3_access=[{"uri": "s3://my-bucket/in"}]),
+        ),
+        Case(
+            fails=cluster(storage=[{**JOB, "export": "s3://my-bucket/out"}], s3_access=[{"uri": "s3://my-bucket/out"}]),
+            key="storage[0].export",
+            says="jobs may not write to s3://my-bucket/out",
+            passes=cluster(
+                storage=[{**JOB, "export": "s3://my-bucket/out"}],
+                s3_access=[{"uri": "s3://my-bucket/out", "access": "read-write"}],
+            ),
+        ),
+    ],
     "beegfs-only-one": Case(
         fails=cluster(storage=[JOB, {**JOB, "mount": "/ram2"}]),
         key="storage[1].type",

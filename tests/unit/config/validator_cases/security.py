@@ -20,22 +20,24 @@ CASES: dict[str, Case | list[Case]] = {
         says="the key is in us-west-2, the cluster in us-east-1",
         passes=secured(KEY.format(region="us-east-1")),
     ),
-    "kms-key-partition": Case(
-        fails=secured(KEY.format(region="us-east-1").replace("arn:aws:", "arn:aws-cn:")),
-        key="security.kms_key_arn",
-        says="is of the partition aws-cn, and us-east-1 is in aws",
-        passes=secured(KEY.format(region="us-east-1")),
-    ),
     "kms-key-id": Case(
         fails=secured("arn:aws:kms:us-east-1:123456789012:key/my-key"),
         key="security.kms_key_arn",
         says="'my-key' is no key's id, such as 1234abcd-12ab-34cd-56ef-1234567890ab",
         passes=secured("arn:aws:kms:us-east-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"),
     ),
-    "boundary-partition": Case(
-        fails=bounded("arn:aws-us-gov:iam::123456789012:policy/boundary"),
-        key="security.permissions_boundary_arn",
-        says="is of the partition aws-us-gov, and us-east-1 is in aws",
-        passes=bounded("arn:aws:iam::123456789012:policy/boundary"),
-    ),
+    "arn-partition": [
+        Case(
+            fails=secured(KEY.format(region="us-east-1").replace("arn:aws:", "arn:aws-cn:")),
+            key="security.kms_key_arn",
+            says="is of the partition aws-cn, and us-east-1 is in aws",
+            passes=secured(KEY.format(region="us-east-1")),
+        ),
+        Case(
+            fails=bounded("arn:aws-us-gov:iam::123456789012:policy/boundary"),
+            key="security.permissions_boundary_arn",
+            says="is of the partition aws-us-gov, and us-east-1 is in aws",
+            passes=bounded("arn:aws:iam::123456789012:policy/boundary"),
+        ),
+    ],
 }
