@@ -186,7 +186,7 @@ def test_what_is_there_and_does_not_fit_is_refused(place: Place, things: Things)
         "vpc-resolves-names": f"enableDnsHostnames is off in {place.vpc_id}",
         "subnet-gives-no-public-addresses": f"{place.subnet_id} gives instances public addresses",
         "placement-group-strategy": "'apart' is a spread group, which keeps nodes apart",
-        "reservation-type": f"{things.reservation_id} is of p4d.24xlarge, got p5.48xlarge",
+        "reservation-matches": f"{things.reservation_id} is of p4d.24xlarge, got p5.48xlarge",
         "reservation-count": f"{things.reservation_id} holds 2 instances, got 4",
     }.items() <= found.items()
 

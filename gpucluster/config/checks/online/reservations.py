@@ -41,50 +41,24 @@ def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, ac
         )
 
 
-@validator(
-    "reservation-type", f"{DESCRIBE}: InstanceType; error CapacityReservationInvalidParameters: attributes must match"
-)
-def reservation_type(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's reservation is of its instance type."""
-    found = RESERVATION.look_up(account, partition.reservation_id)
-    if found and found["InstanceType"] not in partition.instance_types:
-        yield Finding(
-            (*path, "instance_types"),
-            f"{partition.reservation_id} is of {found['InstanceType']}, got {', '.join(partition.instance_types)}",
-            f"write instance_types: [{found['InstanceType']}]",
-        )
-
-
-@validator(
-    "reservation-zone",
-    f"{DESCRIBE}: AvailabilityZone; error CapacityReservationInvalidParameters: attributes must match",
-)
-def reservation_zone(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's reservation is in the cluster's zone."""
-    found, here = RESERVATION.look_up(account, partition.reservation_id), zone(account, config)
-    if found and found["AvailabilityZone"] != here:
-        yield Finding(
-            (*path, "reservation_id"),
-            f"{partition.reservation_id} is in {found['AvailabilityZone']}, the cluster in {here}",
-            f"write availability_zone: {found['AvailabilityZone']}",
-        )
-
-
-@validator(
-    "reservation-platform",
-    f"{DESCRIBE}: InstancePlatform, Tenancy; error CapacityReservationInvalidParameters: attributes",
-)
-def reservation_platform(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's reservation is for Linux, and on no dedicated hardware: as the nodes are launched."""
-    found = RESERVATION.look_up(account, partition.reservation_id)
+@validator("reservation-matches", f"{DESCRIBE}; error CapacityReservationInvalidParameters: attributes must match")
+def reservation_matches(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A partition's reservation is of its instance type, in the cluster's zone, for Linux, on no dedicated hardware."""
+    id_, here = partition.reservation_id, zone(account, config)
+    found = RESERVATION.look_up(account, id_)
     if found is None:
         return
+    type_, there = found["InstanceType"], found["AvailabilityZone"]
+    if type_ not in partition.instance_types:
+        message = f"{id_} is of {type_}, got {', '.join(partition.instance_types)}"
+        yield Finding((*path, "instance_types"), message, f"write instance_types: [{type_}]")
+    if there != here:
+        message = f"{id_} is in {there}, the cluster in {here}"
+        yield Finding((*path, "reservation_id"), message, f"write availability_zone: {there}")
     platform, tenancy = found.get("InstancePlatform", "Linux/UNIX"), found.get("Tenancy", "default")
-    if platform != "Linux/UNIX" or tenancy != "default":
-        yield Finding(
-            (*path, "reservation_id"),
-            f"{partition.reservation_id} is for {platform} with {tenancy} tenancy, nodes are Linux/UNIX with default",
-        )
+    if (platform, tenancy) != ("Linux/UNIX", "default"):
+        message = f"{id_} is for {platform} with {tenancy} tenancy, nodes are Linux/UNIX with default"
+        yield Finding((*path, "reservation_id"), message)
 
 
 @validator("reservation-count", f"{DESCRIBE}: TotalInstanceCount; {FAILS}", level="warning")

@@ -34,28 +34,21 @@ CASES: dict[str, Online | list[Online]] = {
         fails={"ec2 describe_images": "InvalidAMIID.NotFound"},
         passes=image(),
     ),
-    "image-available": Online(
-        OWN,
-        key="software.image",
-        says="ami-0123456789abcdef0 is pending, not available",
-        fails=image(State="pending"),
-        passes=image(),
-    ),
-    "image-published": Online(
-        cluster(),
-        key="software.image",
-        says="AWS publishes no dlami-ubuntu-24.04 in us-east-1",
-        fails={"ssm get_parameter": "ParameterNotFound"},
-        passes={"ssm get_parameter": {"Parameter": {"Value": "ami-1"}}},
-    ),
-    "image-architecture": Online(
-        OWN,
-        key="software.image",
-        says="ami-0123456789abcdef0 is for arm64, and every instance type here is x86_64",
-        fails=image(Architecture="arm64"),
-        passes=image(),
-    ),
-    "image-virtualization": [
+    "image-bootable": [
+        Online(
+            OWN,
+            key="software.image",
+            says="ami-0123456789abcdef0 is pending, not available",
+            fails=image(State="pending"),
+            passes=image(),
+        ),
+        Online(
+            OWN,
+            key="software.image",
+            says="ami-0123456789abcdef0 is for arm64, and every instance type here is x86_64",
+            fails=image(Architecture="arm64"),
+            passes=image(),
+        ),
         Online(
             OWN,
             key="software.image",
@@ -70,8 +63,6 @@ CASES: dict[str, Online | list[Online]] = {
             fails=image(VirtualizationType="paravirtual"),
             passes=image(),
         ),
-    ],
-    "image-root-device": [
         Online(
             OWN,
             key="software.image",
@@ -86,12 +77,19 @@ CASES: dict[str, Online | list[Online]] = {
             fails=image(RootDeviceType="instance-store"),
             passes=image(),
         ),
+        Online(
+            OWN,
+            key="software.image",
+            says="ami-0123456789abcdef0 needs a disk of 200 GiB, and nodes have 100",
+            fails=disk(200),
+            passes=disk(100),
+        ),
     ],
-    "image-root-size": Online(
-        OWN,
+    "image-published": Online(
+        cluster(),
         key="software.image",
-        says="ami-0123456789abcdef0 needs a disk of 200 GiB, and nodes have 100",
-        fails=disk(200),
-        passes=disk(100),
+        says="AWS publishes no dlami-ubuntu-24.04 in us-east-1",
+        fails={"ssm get_parameter": "ParameterNotFound"},
+        passes={"ssm get_parameter": {"Parameter": {"Value": "ami-1"}}},
     ),
 }

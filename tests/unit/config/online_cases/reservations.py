@@ -63,21 +63,21 @@ CASES: dict[str, Online | list[Online]] = {
             passes=reservation(ReservationType="capacity-block"),
         ),
     ],
-    "reservation-type": Online(
-        RESERVED,
-        key="partitions[0].instance_types",
-        says="cr-0123456789abcdef0 is of p5.48xlarge, got p4d.24xlarge",
-        fails=reservation(InstanceType="p5.48xlarge"),
-        passes=reservation(),
-    ),
-    "reservation-zone": Online(
-        RESERVED,
-        key="partitions[0].reservation_id",
-        says="cr-0123456789abcdef0 is in us-east-1b, the cluster in us-east-1a",
-        fails=reservation(AvailabilityZone="us-east-1b"),
-        passes=reservation(),
-    ),
-    "reservation-platform": [
+    "reservation-matches": [
+        Online(
+            RESERVED,
+            key="partitions[0].instance_types",
+            says="cr-0123456789abcdef0 is of p5.48xlarge, got p4d.24xlarge",
+            fails=reservation(InstanceType="p5.48xlarge"),
+            passes=reservation(),
+        ),
+        Online(
+            RESERVED,
+            key="partitions[0].reservation_id",
+            says="cr-0123456789abcdef0 is in us-east-1b, the cluster in us-east-1a",
+            fails=reservation(AvailabilityZone="us-east-1b"),
+            passes=reservation(),
+        ),
         Online(
             RESERVED,
             key="partitions[0].reservation_id",
