@@ -23,6 +23,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ READY, FAILED = "ready", "failed"
 REFUSED = 3
 """Exit code of `check`: the packages do not fit, and stderr says why."""
 CHECK_TIMEOUT_S = 240
+POLL_S = 5
 SHOWN_LINES = 15
 """Of the log of what failed."""
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*?==([^,\s]+).*")
@@ -73,8 +75,9 @@ class Overlay:
         return self.place.with_suffix(".state")
 
     @property
-    def log(self) -> Path:
-        return self.place.with_suffix(".log")
+    def environment_is_made(self) -> bool:
+        wanted = self.environment.parent / ".wanted" / self.environment.name
+        return (wanted / "complete").exists() and self.environment.exists()
 
     def file(self, name: str) -> Path:
         return self.job / "packages" / name
@@ -124,8 +127,7 @@ def _write(state: IO[str], text: str) -> None:
 
 def check(overlay: Overlay) -> int:
     """Where the cluster's environment is still to be made, there is nothing yet to compare with."""
-    wanted = overlay.environment.parent / ".wanted" / overlay.environment.name
-    if not (wanted / "complete").exists() or not overlay.environment.exists():
+    if not overlay.environment_is_made:
         print("later")
         return 0
     try:
@@ -156,13 +158,17 @@ def _refusal(overlay: Overlay) -> str:
 
 def start(overlay: Overlay) -> int:
     argv = [sys.executable, "-IS", os.path.abspath(__file__), "build", str(overlay.job)]
-    with overlay.log.open("w") as log:
+    with overlay.file("log.txt").open("w") as log:
         subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     return 0
 
 
 def build(overlay: Overlay) -> int:
-    """Of a failure under way on the head node, a job that waits for it is told, and does not try again on its nodes."""
+    """A job that waits while the head node's attempt fails is told so, and does not try again on its nodes."""
+    while not overlay.environment_is_made:
+        if str(overlay.job / "code") not in _queue():
+            return 1  # the environment could not be made, or the job was cancelled
+        time.sleep(POLL_S)
     with locked(overlay.state) as state:
         before = state.read()
         if before == READY:
@@ -331,7 +337,6 @@ def prune(jobs: Path, queue: str) -> Iterator[str]:
         with suppress(OSError), locked(state, wait=False) as file:
             _write(file, "")
             shutil.rmtree(each["folder"], ignore_errors=True)
-            state.with_suffix(".log").unlink()
         yield each["folder"]
 
 

@@ -44,7 +44,7 @@ own=$(sed -nE 's/^#SBATCH (--dependency=|-d)//p' "$name/job.sbatch" | tail -n 1)
 if [ -n "$after" ]; then set -- "--dependency=afterok$after${own:+,$own}" --kill-on-invalid-dep=yes; else set --; fi
 queue "$@" "$jobs/$name/job.sbatch"
 link
-if [ "$packages" = missing ]; then overlay start; fi
+case $packages in missing | later) overlay start ;; esac
 echo "$id"
 echo "packages $packages"
 cat "$name/builds"
@@ -52,7 +52,7 @@ cat "$name/builds"
 PACKAGES_TOLD = {
     "missing": "the head node installs its packages, while its nodes boot",
     "waiting": "the head node is installing its packages already, for another job",
-    "later": "its packages are installed when the environment is there",
+    "later": "the head node installs its packages when the environment is there, while its nodes boot",
 }
 
 

@@ -43,6 +43,13 @@ class Jobs:
         argv = [sys.executable, "-IS", str(OVERLAY), verb, str(folder)]
         return subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60, check=False)
 
+    def squeue(self, does: str) -> None:
+        program = self.folder.parent / "bin" / "squeue"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{does}\n")
+        program.chmod(0o755)
+        self.env["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+
     def place(self, key: str = "0123") -> Path:
         return self.folder / ".packages" / "torch-0123" / key
 
@@ -141,21 +148,24 @@ def test_one_makes_it_and_others_wait(jobs: Jobs) -> None:
     assert jobs.overlay("check", job).stdout == "ready\n"
 
 
-def test_an_environment_that_is_not_there_yet(jobs: Jobs) -> None:
+def test_an_environment_that_is_not_there_yet_is_waited_for_as_long_as_the_job(jobs: Jobs) -> None:
     (jobs.base / "complete").unlink()
-    assert jobs.overlay("check", jobs.ask("job", "greeting")).stdout == "later\n"
+    job = jobs.ask("job", setup="true\n")
+    assert jobs.overlay("check", job).stdout == "later\n"
+    jobs.squeue(f"echo '7 {job}/code'; touch {jobs.base}/complete")
+    assert jobs.overlay("build", job).returncode == 0
+    assert jobs.overlay("check", job).stdout == "ready\n"
+    (jobs.base / "complete").unlink()
+    jobs.squeue("true")
+    assert jobs.overlay("build", job).returncode == 1
 
 
-def test_those_that_no_job_uses_are_pruned(jobs: Jobs, tmp_path: Path) -> None:
+def test_those_that_no_job_uses_are_pruned(jobs: Jobs) -> None:
     used = jobs.ask("used", setup="true\n", key="0123")
     unused = jobs.ask("unused", setup="true\n", key="4567")
     failed = jobs.ask("failed", setup="false\n", key="89ab")
     assert [jobs.overlay("build", each).returncode for each in (used, unused, failed)] == [0, 0, 1]
-    squeue = tmp_path / "bin" / "squeue"
-    squeue.parent.mkdir()
-    squeue.write_text(f'#!/bin/sh\necho "7 {used}/code"\necho "8 /somewhere/else"\n')
-    squeue.chmod(0o755)
-    jobs.env["PATH"] = f"{squeue.parent}:{jobs.env['PATH']}"
+    jobs.squeue(f"echo '7 {used}/code'; echo '8 /somewhere/else'")
     listed = json.loads(jobs.overlay("list", jobs.folder).stdout)
     assert [(Path(each["folder"]).name, each["state"], each["jobs"], each["error"]) for each in listed] == [
         ("0123", "ready", ["7"], ""),
