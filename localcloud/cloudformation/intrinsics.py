@@ -172,6 +172,8 @@ def _or(argument: Sequence[Any], scope: Scope) -> bool:
 
 
 def _not(argument: Sequence[Any], scope: Scope) -> bool:
+    if not isinstance(argument, list) or len(argument) != 1:
+        raise ValidationError("Template error: Fn::Not object requires a list argument with exactly 1 element")
     return not resolve(argument[0], scope)
 
 

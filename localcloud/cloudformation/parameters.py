@@ -93,7 +93,10 @@ def _check(name: str, spec: Mapping[str, Any], kind: str, text: str) -> None:
     fits = constraints.form_of(str(pattern)) if pattern else None
     if fits is not None and not fits(text):
         refuse(f"match pattern {pattern}, got '{text}'")
-    if kind == "Number":
+    if kind == "List<Number>":
+        for item in _typed(kind, text):
+            _check_number(spec, item, refuse)
+    elif kind == "Number":
         _check_number(spec, text, refuse)
     elif not int(spec.get("MinLength", 0)) <= len(text) <= int(spec.get("MaxLength", 4096)):
         refuse(f"have {spec.get('MinLength', 0)} to {spec.get('MaxLength', 4096)} characters, got {len(text)}")

@@ -174,6 +174,10 @@ def _check_resource(name: str, resource: Mapping[str, Any]) -> None:
         raise ValidationError(
             f"Template format error: [/Resources/{name}] Every Resources object must contain a Type member."
         )
+    needed = resource.get("DependsOn", [])
+    if not all(isinstance(each, str) for each in (needed if isinstance(needed, list) else [needed])):
+        raise ValidationError("Template format error: DependsOn must be a string or list of strings. "
+                              f"(resource {name})")  # fmt: skip
     if not isinstance(resource.get("Properties") or {}, dict):
         raise ValidationError(f"Template format error: [/Resources/{name}/Properties] 'Properties' must be an object")
     if "CreationPolicy" in resource and resource["Type"].startswith("AWS::") and resource["Type"] not in _AWAITED:

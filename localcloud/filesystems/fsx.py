@@ -106,6 +106,8 @@ def _default_version(configuration: Record) -> str:
 
 class Fsx(FSxResponse):
     contents: Contents | None
+    _tokens: dict[tuple[str, str], tuple[Record, Record]] = {}
+    """Of associations, by region: the request and what it made."""
 
     def create_file_system(self) -> str:
         request = json.loads(self.body)
@@ -179,13 +181,25 @@ class Fsx(FSxResponse):
     def create_data_repository_association(self) -> str:
         request = json.loads(self.body)
         system = self._lustre(request["FileSystemId"])
+        if known := self._linked_before(request):
+            return json.dumps({"Association": self._shown(known)})
         links.check(request, system.to_dict(), list(system.associations.values()), self.current_account)
         record = links.record(request, self.region, self.current_account, utcnow().timestamp())
         self.fsx_backend.tagger.tag_resource(record["ResourceARN"], request.get("Tags") or [])
         system.associations[record["AssociationId"]] = record
+        if request.get("ClientRequestToken"):
+            self._tokens[self.region, request["ClientRequestToken"]] = (request, record)
         if self.contents:
             self.contents.link(record)
         return json.dumps({"Association": self._shown(record)})
+
+    def _linked_before(self, request: Record) -> Record | None:
+        """As `_made_before`; the record keeps its request."""
+        token = request.get("ClientRequestToken")
+        known = self._tokens.get((self.region, str(token))) if token else None
+        if known and known[0] != request:
+            raise lustre.refused("The token was used for another request", "IncompatibleParameterError")
+        return known[1] if known else None
 
     def describe_data_repository_associations(self) -> str:
         request = json.loads(self.body or "{}")

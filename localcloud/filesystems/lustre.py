@@ -59,6 +59,8 @@ def check_create(request: Request) -> None:
 def check_update(system: Request, request: Request) -> None:
     """`system` as DescribeFileSystems shows it."""
     lustre, held = request.get("LustreConfiguration") or {}, system["LustreConfiguration"]
+    if not set(request) - {"FileSystemId", "ClientRequestToken"} or lustre == {} == request.get("LustreConfiguration"):
+        raise refused("No updates were provided")
     fixed = sorted(set(lustre) - CHANGEABLE)
     if fixed:
         raise refused(f"{', '.join(fixed)} cannot be updated")
@@ -195,6 +197,9 @@ def _values(request: Request, lustre: Request, deployment: str) -> Iterator[Refu
         for name in ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy"):
             if lustre.get(name) is not None:
                 yield "BadRequest", f"{name} is not supported for PERSISTENT_2 file systems"
+    for name in ("AutoImportPolicy", "ImportedFileChunkSize"):
+        if lustre.get(name) not in (None, "NONE") and not lustre.get("ImportPath") and deployment != "PERSISTENT_2":
+            yield "BadRequest", f"{name} needs an ImportPath"
     if lustre.get("ExportPath") and not lustre.get("ImportPath"):
         yield "InvalidExportPath", "ExportPath needs an ImportPath"
     log = lustre.get("LogConfiguration") or {"Level": "DISABLED"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ Environ = dict[str, Any]
 _CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/\d+/([^/]+)/([^/]+)/aws4_request")
 _LIMIT_BYTES = 16 * 1024 * 1024  # no query or JSON request of AWS is larger
 # services whose calls are told apart by method and path
-REST_SERVICES = {"s3": "s3", "route53": "route53", "lambda": "lambda", "elasticfilesystem": "efs"}
+REST_SERVICES = {"s3": "s3", "route53": "route53", "lambda": "lambda", "elasticfilesystem": "efs", "dlm": "dlm"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def identify(environ: Environ) -> Call:
     body, form = b"", _flat(str(environ.get("QUERY_STRING", "")))
     told_in_body = ("application/x-www-form-urlencoded", "application/x-amz-json")
     if target or service == "route53" or content_type.startswith(told_in_body):
-        body = read_body(environ, _LIMIT_BYTES)
+        body = _unpacked(read_body(environ, _LIMIT_BYTES), environ)
     if content_type.startswith("application/x-www-form-urlencoded"):
         form |= _flat(body.decode("utf-8", "replace"))
     action = form.get("Action") or target.rpartition(".")[2] or _path_action(path) or _rest_action(service, environ)
@@ -70,6 +71,16 @@ def read_body(environ: Environ, limit_bytes: int) -> bytes:
     body: bytes = environ["wsgi.input"].read(length)
     environ["wsgi.input"] = io.BytesIO(body)
     return body
+
+
+def _unpacked(body: bytes, environ: Environ) -> bytes:
+    """SDKs compress long requests of services that take it: PutMetricData from 10,240 bytes on."""
+    if environ.get("HTTP_CONTENT_ENCODING") != "gzip":
+        return body
+    try:
+        return gzip.GzipFile(fileobj=io.BytesIO(body)).read(_LIMIT_BYTES)
+    except (OSError, EOFError):
+        return b""
 
 
 def _path_action(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from localcloud.protocol.calls import Call, Environ
 from localcloud.runtime import Locks
 from localcloud.validation import (  # noqa: F401  the tables of rules register themselves
+    combinations,
     constraints,
     data,
     iam,
@@ -39,6 +40,7 @@ def check(call: Call, environ: Environ, locks: Locks) -> None:
     tokens.check(call, asked.parameters)
     texts.check(asked.service, asked.parameters)
     tag_lists.check(asked.service, asked.action, asked.parameters)
+    combinations.check(asked.service, asked.action, asked.parameters)
     for rule in rules.of(asked.service, asked.action):
         with locks.whole:
             rule(asked.parameters, call.region)

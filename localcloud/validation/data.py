@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/efs/latest/ug/, https://docs.aws.amazon.com/elasticl
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Any
 
@@ -25,7 +26,8 @@ _ENGINES = {
     "postgres": tuple(str(major) for major in range(11, 19)),
 }
 _PASSWORDS = {"mariadb": 41, "mysql": 41, "postgres": 128}
-_LEAST_GIB = 20
+_LEAST_GIB, _MOST_GIB = 20, 65536
+_LONGEST_USERS = {"mariadb": 16, "mysql": 16, "postgres": 63}
 _PORTS = range(1150, 65536)
 _LONGEST_NAME = 32
 _RESERVED_USERS = ("rdsadmin", "rds_superuser", "rdsrepladmin")
@@ -52,7 +54,7 @@ def database(given: Parameters, region: str) -> None:
     port, storage, days = given.get("Port"), given.get("AllocatedStorage"), given.get("BackupRetentionPeriod")
     if port is not None and int(port) not in _PORTS:
         raise _invalid(f"The port {port} is not valid: it must be from {_PORTS[0]} to {_PORTS[-1]}")
-    if storage is not None and engine in _ENGINES and int(storage) < _LEAST_GIB:
+    if storage is not None and engine in _ENGINES and not _LEAST_GIB <= int(storage) <= _MOST_GIB:
         raise _invalid(f"Invalid storage size for engine name {engine} and storage type gp2: {storage}")
     if days is not None and not 0 <= int(days) <= 35:
         raise _invalid(f"Invalid backup retention period: {days}. It must be between 0 and 35.")
@@ -70,6 +72,15 @@ def _is_class(kind: str) -> bool:
 
 def _check_engine(given: Parameters, engine: str) -> None:
     version, password, user = given.get("EngineVersion"), given.get("MasterUserPassword"), given.get("MasterUsername")
+    if given.get("DBName") and not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", str(given["DBName"])):
+        raise _invalid("DBName must begin with a letter and contain only alphanumeric characters.")
+    if user is not None and len(str(user)) > _LONGEST_USERS[engine]:
+        raise _invalid(f"The parameter MasterUsername must have at most {_LONGEST_USERS[engine]} characters.")
+    if given.get("StorageType") in ("io1", "io2") and not given.get("Iops"):
+        raise _invalid("The parameter Iops must be specified for Provisioned IOPS storage.",
+                       "InvalidParameterCombination")  # fmt: skip
+    if given.get("StorageType") in ("gp2", "standard") and given.get("Iops"):
+        raise _invalid(f"You can't specify IOPS for {given['StorageType']} storage.", "InvalidParameterCombination")
     if (
         version
         and not str(version).startswith(tuple(f"{each}." for each in _ENGINES[engine]))
@@ -173,6 +184,13 @@ def subnet_group(given: Parameters, region: str) -> None:
         )
 
 
+@rule("rds", "CreateDBSubnetGroup")
+def new_subnet_group(given: Parameters, region: str) -> None:
+    name = str(given["DBSubnetGroupName"])
+    if name.lower() in map(str.lower, rds_backends[ACCOUNT_ID][region].subnet_groups):
+        raise _invalid(f"The DB subnet group '{name}' already exists.", "DBSubnetGroupAlreadyExists")
+
+
 @rule("rds", "DeleteDBSubnetGroup")
 def subnet_group_in_use(given: Parameters, region: str) -> None:
     name = str(given["DBSubnetGroupName"])
@@ -210,6 +228,12 @@ def file_system(given: Parameters, region: str) -> None:
 @rule("efs", "CreateMountTarget")
 def mount_target(given: Parameters, region: str) -> None:
     _zones(region, [str(given["SubnetId"])], "SubnetNotFound")
+    subnet, address = ec2_backends[ACCOUNT_ID][region].get_subnet(str(given["SubnetId"])), given.get("IpAddress")
+    taken = {each.private_ip_address for each in subnet.ec2_backend.enis.values() if each.subnet.id == subnet.id}
+    if address and (address in subnet._subnet_ips or address in taken):
+        raise Refusal("IpAddressInUse", f"The address {address} is already in use.", 409)
+    if address and ipaddress.ip_address(address) not in ipaddress.ip_network(subnet.cidr_block):
+        raise Refusal("BadRequest", f"The address {address} is not in the subnet's range {subnet.cidr_block}.")
     groups = given.get("SecurityGroups") or []
     if len(groups) > _MOST_GROUPS:
         raise Refusal("SecurityGroupLimitExceeded", f"A mount target has at most {_MOST_GROUPS} security groups.")

@@ -11,19 +11,13 @@ from typing import Any
 
 from localcloud.clients import ACCOUNT_ID
 from localcloud.identity import roles
-from localcloud.validation import documents
+from localcloud.validation import documents, principals
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
 _TRUST_SIZE, _MANAGED_SIZE = 2048, 6144
 _INLINE_SIZES = {"PutRolePolicy": 10240, "PutUserPolicy": 2048, "PutGroupPolicy": 5120}
 _MOST_ATTACHED, _MOST_VERSIONS, _MOST_TAGS = 10, 5, 50
-
-# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
-_SERVICE = re.compile(r"[a-z0-9][a-z0-9.-]*\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)")
-_PRINCIPAL = re.compile(
-    r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::(\d{12}|aws):.+|A(IDA|ROA|PKA|GPA|NPA|SCA)\w+|[A-Z0-9]{16,}"
-)
 
 
 def _malformed(error: ValueError) -> Refusal:
@@ -49,6 +43,7 @@ def trust(given: Parameters, region: str) -> None:
     try:
         found = documents.check(text, resource_policy=True)
         documents.check_sids(found)
+        principals.check(found)
     except ValueError as error:
         raise _malformed(error) from None
     for statement in found:
@@ -56,24 +51,8 @@ def trust(given: Parameters, region: str) -> None:
             raise Refusal("MalformedPolicyDocument", "Has prohibited field Resource")
         if not all(str(action).startswith("sts:") for action in documents.listed(statement.get("Action"))):
             raise Refusal("MalformedPolicyDocument", "AssumeRole policy may only specify STS AssumeRole actions.")
-        _check_principals(statement)
     if documents.size(text) > _TRUST_SIZE:
         raise _exceeded("ACLSizePerRole", _TRUST_SIZE)
-
-
-def _check_principals(statement: dict[str, Any]) -> None:
-    """Of this account a principal must be there; a service is named as a host of AWS's."""
-    named = statement.get("Principal") or statement.get("NotPrincipal")
-    if not isinstance(named, dict):
-        return
-    for service in map(str, documents.listed(named.get("Service"))):
-        if not _SERVICE.fullmatch(service):
-            raise Refusal("MalformedPolicyDocument", f'Invalid principal in policy: "SERVICE":"{service}"')
-    known = {each.arn for store in (roles.iam().roles, roles.iam().users) for each in store.values()}
-    for arn in map(str, documents.listed(named.get("AWS"))):
-        ours = arn.startswith((f"arn:aws:iam::{ACCOUNT_ID}:role/", f"arn:aws:iam::{ACCOUNT_ID}:user/"))
-        if (ours and arn not in known) or not _PRINCIPAL.fullmatch(arn):
-            raise Refusal("MalformedPolicyDocument", f'Invalid principal in policy: "AWS":"{arn}"')
 
 
 @rule("iam", "CreateRole")
@@ -167,7 +146,7 @@ def remove_role(given: Parameters, region: str) -> None:
 @rule("iam", "CreateServiceLinkedRole")
 def service_linked(given: Parameters, region: str) -> None:
     service = str(given["AWSServiceName"])
-    if not _SERVICE.fullmatch(service):
+    if not principals.SERVICE.fullmatch(service):
         raise Refusal("InvalidInput", f"Service {service} is not valid.")
     for role in roles.iam().roles.values():
         if str(role.path).startswith(f"/aws-service-role/{service}/") and not given.get("CustomSuffix"):

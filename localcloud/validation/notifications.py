@@ -9,10 +9,11 @@ import json
 import re
 
 from moto.budgets.models import budgets_backends
+from moto.core.utils import get_service_model
 from moto.sns.models import sns_backends
 
 from localcloud.clients import ACCOUNT_ID
-from localcloud.validation import texts
+from localcloud.validation import documents, principals, telemetry, texts
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
@@ -23,6 +24,7 @@ _TOPIC_ATTRIBUTES = (
     "Policy", "DisplayName", "DeliveryPolicy", "KmsMasterKeyId", "SignatureVersion", "TracingConfig",
     "ContentBasedDeduplication", "ArchivePolicy", "FifoThroughputScope", "DataProtectionPolicy",
 )  # fmt: skip
+_LIMITS = ("BudgetLimit", "PlannedBudgetLimits", "AutoAdjustData")
 _FEEDBACK = ("FeedbackRoleArn", "FeedbackSampleRate")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _MESSAGE_BYTES, _LONGEST_SUBJECT = 262144, 100
@@ -57,10 +59,28 @@ def subscription(given: Parameters, region: str) -> None:
         raise Refusal("InvalidParameter", f"Invalid parameter: {protocol.upper()} endpoint ARN")
 
 
+@rule("budgets", *get_service_model("budgets").operation_names)
+def own(given: Parameters, region: str) -> None:
+    if given.get("AccountId") not in (None, ACCOUNT_ID):
+        raise Refusal("AccessDeniedException", f"Account {given['AccountId']} is not the caller's.")
+
+
+@rule("budgets", "CreateBudget", "UpdateBudget")
+def spend(given: Parameters, region: str) -> None:
+    """https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_Spend.html"""
+    wanted = given.get("Budget") or given.get("NewBudget") or {}
+    unit, period = (wanted.get("BudgetLimit") or {}).get("Unit"), wanted.get("TimePeriod") or {}
+    if wanted.get("BudgetType") == "COST" and unit not in (None, "USD"):
+        raise Refusal("InvalidParameterException", f"The unit of a cost budget must be USD, got {unit}")
+    if wanted.get("BudgetType") in ("COST", "USAGE") and not any(wanted.get(name) for name in _LIMITS):
+        raise Refusal("InvalidParameterException", f"A budget needs one of {', '.join(_LIMITS)}")
+    begin, end = telemetry.moment(period.get("Start")), telemetry.moment(period.get("End"))
+    if begin and end and begin >= end:
+        raise Refusal("InvalidParameterException", "The end of a budget's time period must be after its start.")
+
+
 @rule("budgets", "CreateBudget")
 def budget(given: Parameters, region: str) -> None:
-    if given["AccountId"] != ACCOUNT_ID:
-        raise Refusal("AccessDeniedException", f"Account {given['AccountId']} is not the caller's.")
     limit = (given["Budget"].get("BudgetLimit") or {}).get("Amount")
     if limit is not None and not re.fullmatch(r"\d+(\.\d+)?", str(limit)):
         raise Refusal("InvalidParameterException", f"The budget limit must be a positive number, got {limit}")
@@ -86,6 +106,23 @@ def topic_policy(given: Parameters, region: str) -> None:
                 json.loads(attributes[name])
             except ValueError:
                 raise Refusal("InvalidParameter", f"Invalid parameter: {name} failed to parse JSON") from None
+    if attributes.get("Policy"):
+        _check_policy(str(attributes["Policy"]))
+
+
+def _check_policy(text: str) -> None:
+    """Words: serverless/serverless#5519, hashicorp/terraform-provider-aws#26041."""
+    try:
+        found = documents.check(text, resource_policy=True)
+    except ValueError:
+        raise Refusal("InvalidParameter", "Invalid parameter: Policy Error: null") from None
+    try:
+        principals.check(found)
+    except ValueError:
+        raise Refusal("InvalidParameter", "Invalid parameter: Policy Error: PrincipalNotFound") from None
+    actions = [str(each) for statement in found for each in documents.listed(statement.get("Action"))]
+    if not all(each == "*" or each.lower().startswith("sns:") for each in actions):
+        raise Refusal("InvalidParameter", "Invalid parameter: Policy statement action out of service scope!")
 
 
 @rule("sns", "Publish")
@@ -96,10 +133,26 @@ def message(given: Parameters, region: str) -> None:
                       "parameter")  # fmt: skip
     if not text:
         raise Refusal("InvalidParameter", "Invalid parameter: Empty message")
+    if given.get("MessageStructure") == "json":
+        _check_structure(text)
     if len(text.encode()) > _MESSAGE_BYTES:
         raise Refusal("InvalidParameter", "Invalid parameter: Message too long")
     if subject is not None and (not 0 < len(str(subject)) <= _LONGEST_SUBJECT or "\n" in str(subject)):
         raise Refusal("InvalidParameter", "Invalid parameter: Subject")
+
+
+def _check_structure(text: str) -> None:
+    """https://docs.aws.amazon.com/sns/latest/api/API_Publish.html"""
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        raise Refusal(
+            "InvalidParameter", "Invalid parameter: Message Structure - JSON message body failed to parse"
+        ) from None
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("default"), str):
+        raise Refusal(
+            "InvalidParameter", "Invalid parameter: Message Structure - No default entry in JSON message body"
+        )
 
 
 @rule("budgets", "CreateSubscriber")

@@ -14,6 +14,7 @@ from moto.budgets.models import budgets_backends
 from moto.ec2.models import ec2_backends
 from moto.efs.models import efs_backends
 from moto.elbv2.models import elbv2_backends
+from moto.fsx.models import fsx_backends
 from moto.logs.models import logs_backends
 from moto.rds.models import rds_backends
 from moto.sns.models import sns_backends
@@ -59,6 +60,15 @@ def name_of(group: str) -> str:
 def _key(name: str, region: str) -> bool:
     away = name.startswith("arn:") and f":{region}:{ACCOUNT_ID}:" not in name
     return away or "alias/aws/" in name or stores.find_key(name, region) is not None
+
+
+def _tagged_by_fsx(arn: str, region: str) -> bool:
+    """A file system, or an association or a task of one that is there."""
+    parts = arn.rpartition(":")[2].split("/")
+    return (
+        parts[0] not in ("file-system", "association", "task")
+        or parts[1] in fsx_backends[ACCOUNT_ID][region].file_systems
+    )
 
 
 def _listed(prefix: str, attribute: str) -> Exists:
@@ -113,6 +123,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "VpcSecurityGroupIds": Kind(_group, "InvalidParameterValue", "Invalid security group , groupId= {}."),
         "KmsKeyId": Kind(_key, "KMSKeyNotAccessibleFault", "The specified KMS key [{}] does not exist."),
     },
+    "fsx": {"ResourceARN": Kind(_tagged_by_fsx, "ResourceNotFound", "The resource '{}' does not exist.")},
     "efs": {
         "FileSystemId": _MOUNTED,
         "AccessPointId": _of(efs_backends, "access_points", "AccessPointNotFound", "'{}' does not exist.", 404),

@@ -92,7 +92,13 @@ def _parameters(service: str, operation: OperationModel, protocol: str, call: Ca
         {"method": str(environ.get("REQUEST_METHOD", "POST")), "values": values, "headers": headers, "body": body,
          "url_path": call.path, "url_params": labels}
     )  # fmt: skip
-    return dict(parsed)
+    return {name: value for name, value in parsed.items() if value != [] or not _is_in_query(operation, name)}
+
+
+def _is_in_query(operation: OperationModel, member: str) -> bool:
+    """Whose lists moto's parser answers empty where the URL has none."""
+    shape = operation.input_shape
+    return bool(shape and shape.members[member].serialization.get("location") == "querystring")
 
 
 def _json(call: Call) -> dict[str, Any]:

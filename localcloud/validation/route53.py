@@ -21,6 +21,12 @@ from localcloud.validation.rules import Parameters, rule
 _MOST_CHARACTERS = 32000
 _MOST_RECORDS = 1000
 _LONGEST_LABEL, _LONGEST_NAME = 63, 255
+# https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/ResourceRecordTypes.html
+_HOST = r"[^\s/]+"
+_FORMS = {
+    "MX": rf"\d{{1,5}} {_HOST}", "SRV": rf"\d{{1,5}} \d{{1,5}} \d{{1,5}} {_HOST}", "CNAME": _HOST, "NS": _HOST,
+    "PTR": _HOST, "CAA": r'\d{1,3} [a-zA-Z0-9]+ ".*"', "SPF": r'".*"',
+}  # fmt: skip
 Records = dict[tuple[str, str, str], tuple[Any, ...]]
 """By name, type and set identifier: TTL and values."""
 
@@ -152,6 +158,8 @@ def _invalid_value(kind: str, values: list[str]) -> str | None:
             what = f"{kind}RRDATAIllegalIPv{4 if kind == 'A' else 6}Address (Value is not a valid address)"
         elif kind == "TXT" and not value.startswith('"'):
             what = "InvalidCharacterString (Value should be enclosed in quotation marks)"
+        elif kind in _FORMS and not re.fullmatch(_FORMS[kind], value):
+            what = f"{kind}RRDATAMalformed (Value is not of the form of {kind} records)"
         elif kind == "CNAME" and len(values) > 1:
             what = "CNAMEMultipleValues (A CNAME has one value)"
         else:
@@ -187,8 +195,13 @@ def create_zone(given: Parameters, region: str) -> None:
         )
     if vpc:
         _check_vpc(vpc)
+        _check_free(name, vpc)
+
+
+def _check_free(name: str, vpc: dict[str, Any]) -> None:
+    """A VPC has one zone of a name."""
     for zone in _zones().values():
-        if vpc and _name(zone.name) == name and any(held.get("vpc_id") == vpc.get("VPCId") for held in zone.vpcs):
+        if _name(zone.name) == name and any(held.get("vpc_id") == vpc.get("VPCId") for held in zone.vpcs):
             raise Refusal(
                 "ConflictingDomainExists",
                 f"The VPC {vpc['VPCId']} in region {vpc.get('VPCRegion')} has already been associated with the hosted "
@@ -208,7 +221,10 @@ def associate(given: Parameters, region: str) -> None:
     zone = _zone(given)
     if zone and not zone.private_zone:
         raise Refusal("PublicZoneVPCAssociation", "Public hosted zones cannot be associated with VPCs.")
-    _check_vpc(given.get("VPC") or {})
+    vpc = given.get("VPC") or {}
+    _check_vpc(vpc)
+    if zone:
+        _check_free(_name(zone.name), vpc)
 
 
 @rule("route53", "DisassociateVPCFromHostedZone")

@@ -20,10 +20,9 @@ from moto.core.parse import PROTOCOL_PARSERS, RequestParserError
 from moto.core.utils import get_service_model
 
 from localcloud.clients import ACCOUNT_ID
-from localcloud.identity import roles
 from localcloud.protocol.calls import Call, Environ, read_body
 from localcloud.runtime import Locks
-from localcloud.validation import constraints, documents, s3_objects
+from localcloud.validation import constraints, documents, principals, s3_objects
 from localcloud.validation.refusal import Refusal
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -36,17 +35,19 @@ _DAYS = {
     "Expiration": ("Days",), "Transition": ("Days",), "NoncurrentVersionExpiration": ("NoncurrentDays",),
     "NoncurrentVersionTransition": ("NoncurrentDays",), "AbortIncompleteMultipartUpload": ("DaysAfterInitiation",),
 }  # fmt: skip
+_LEAST_IA_DAYS = 30
 _FROM_DAY_0 = ("Transition", "NoncurrentVersionTransition")  # INTELLIGENT_TIERING may begin at once
 _LARGEST_BYTES = 64 * 1024 * 1024  # whose digest is worth its time here
 _STORAGE = (
     "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
     "OUTPOSTS", "GLACIER_IR", "SNOW", "EXPRESS_ONEZONE", "FSX_OPENZFS", "FSX_ONTAP",
 )  # fmt: skip
-# An account, one of its principals, the unique id of a deleted one, CloudFront's origin access identity.
-_PRINCIPAL = re.compile(
-    r"\d{12}|arn:aws:(iam|sts)::\d{12}:.+|AIDA\w+|AROA\w+"
-    r"|arn:aws:iam::cloudfront:user/CloudFront Origin Access Identity \w+"
+_OBJECT_ACTION = re.compile(
+    r"(?i)(Get|Put|Delete|Restore|Update|Replicate)(Object|Tags|Delete)|AbortMultipartUpload|BypassGovernance"
+    r"|ListMultipartUploadParts|ObjectOwnerOverride|InitiateReplication"
 )
+_BUCKET_ACTION = re.compile(r"(?i)(Get|Put|Delete|List|Create)Bucket")
+_OWNERS = ("HTTP_X_AMZ_EXPECTED_BUCKET_OWNER", "HTTP_X_AMZ_SOURCE_EXPECTED_BUCKET_OWNER")
 _ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse", "aws:fsx")
 
 
@@ -87,6 +88,8 @@ def _malformed_xml() -> Refusal:
 
 
 def _check_headers(environ: Environ) -> None:
+    if any(environ.get(name) not in (None, ACCOUNT_ID) for name in _OWNERS):
+        raise Refusal("AccessDenied", "Access Denied", 403)
     storage, encryption = environ.get("HTTP_X_AMZ_STORAGE_CLASS"), environ.get("HTTP_X_AMZ_SERVER_SIDE_ENCRYPTION")
     if storage and storage not in _STORAGE:
         raise Refusal("InvalidStorageClass", "The storage class you specified is not valid")
@@ -126,16 +129,19 @@ def _policy(bucket: str, call: Call, environ: Environ) -> None:
         raise Refusal("PolicyTooLarge", "Normalized policy document exceeds the maximum allowed size of 20480 bytes.")
     try:
         found = documents.check(text, resource_policy=True)
+        principals.check(found)
     except ValueError as error:
         raise Refusal("MalformedPolicy", str(error)) from None
     for statement in found:
+        if "Resource" not in statement and "NotResource" not in statement:  # aws/aws-cdk#6708
+            raise Refusal("MalformedPolicy", "Statement is missing required element")
         actions = documents.listed(statement.get("Action") or statement.get("NotAction"))
         if not all(str(action) == "*" or str(action).lower().startswith("s3:") for action in actions):
             raise Refusal("MalformedPolicy", "Policy has invalid action")
         for resource in documents.listed(statement.get("Resource")):
             if not _is_of(bucket, str(resource)):
                 raise Refusal("MalformedPolicy", "Policy has invalid resource")
-        _check_principals(statement.get("Principal"))
+        _check_kinds(statement)
 
 
 def _is_of(bucket: str, resource: str) -> bool:
@@ -145,19 +151,28 @@ def _is_of(bucket: str, resource: str) -> bool:
     return prefix == "arn:aws:s3" and fnmatchcase(bucket, name.replace("[", "[[]")) and name[:1] == bucket[:1]
 
 
-def _check_principals(principal: object) -> None:
-    if isinstance(principal, str):
-        if principal != "*":
-            raise Refusal("MalformedPolicy", "Invalid principal in policy")
-        return
-    named = principal.get("AWS") if isinstance(principal, dict) else None
-    stores: tuple[Any, Any] = (roles.iam().roles, roles.iam().users)
-    known = {each.arn for store in stores for each in list(store.values())}
-    for arn in map(str, documents.listed(named)):
-        ours = arn.startswith(f"arn:aws:iam::{ACCOUNT_ID}:") and not arn.endswith(":root")
-        form = arn == "*" or _PRINCIPAL.fullmatch(arn)
-        if not form or (ours and arn not in known):
-            raise Refusal("MalformedPolicy", "Invalid principal in policy")
+def _check_kinds(statement: dict[str, Any]) -> None:
+    """Each action needs a resource of the kind that it is about: the bucket, or its objects.
+
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
+    """
+    resources = {kind for each in documents.listed(statement.get("Resource")) for kind in _kinds_of(str(each))}
+    for action in map(str, documents.listed(statement.get("Action"))):
+        if resources and not resources & _kinds_about(action.partition(":")[2]):
+            raise Refusal("MalformedPolicy", "Action does not apply to any resource(s) in statement")
+
+
+def _kinds_of(resource: str) -> set[str]:
+    path = resource.rpartition(":::")[2]
+    return {"object"} if "/" in path else {"bucket", "object"} if re.search(r"[*?]", path) else {"bucket"}
+
+
+def _kinds_about(action: str) -> set[str]:
+    """Of an action with wildcards, what can be told by what stands before them."""
+    if _OBJECT_ACTION.match(action):
+        return {"object"}
+    told = "*" not in action and "?" not in action
+    return {"bucket"} if action and (told or _BUCKET_ACTION.match(action)) else {"bucket", "object"}
 
 
 def _tags(bucket: str, call: Call, environ: Environ) -> None:
@@ -201,6 +216,8 @@ def _lifecycle(bucket: str, call: Call, environ: Environ) -> None:
     ids = [each.text for rule in root for each in rule if each.tag.rpartition("}")[2] == "ID"]
     if len(set(ids)) < len(ids):
         raise Refusal("InvalidArgument", "RuleId must be unique. Found same ID for more than one rule")
+    for rule in (each for each in root if each.tag.endswith("Rule")):
+        _check_rule(rule)
     for parent in root.iter():
         for child in parent:
             name, kind = child.tag.rpartition("}")[2], parent.tag.rpartition("}")[2]
@@ -208,6 +225,30 @@ def _lifecycle(bucket: str, call: Call, environ: Environ) -> None:
                 raise Refusal("InvalidArgument", f"'{name}' for {kind} action must be an integer")
             if name in _DAYS.get(kind, ()) and int(child.text or 0) < (kind not in _FROM_DAY_0):
                 raise Refusal("InvalidArgument", f"'{name}' for {kind} action must be a positive integer")
+
+
+def _check_rule(rule: ElementTree.Element) -> None:
+    """https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-transition-general-considerations.html"""
+    held = {each.tag.rpartition("}")[2]: each for each in rule}
+    if not held.keys() & set(_DAYS):
+        raise Refusal("InvalidRequest", "At least one action needs to be specified in a rule")
+    expiration = [each.tag.rpartition("}")[2] for each in held.get("Expiration", ())]
+    if len(expiration) > 1:
+        raise _malformed_xml()
+    days = {str(each.text) for each in held.get("Expiration", ()) if each.tag.endswith("Days")}
+    for transition in (each for each in rule if each.tag.endswith("}Transition") or each.tag == "Transition"):
+        told = {each.tag.rpartition("}")[2]: str(each.text) for each in transition}
+        after = told.get("Days", "")
+        if (
+            told.get("StorageClass") in ("STANDARD_IA", "ONEZONE_IA")
+            and after.isdigit()
+            and int(after) < _LEAST_IA_DAYS
+        ):
+            raise Refusal("InvalidArgument", f"'Days' in Transition action must be greater than or equal to "
+                          f"{_LEAST_IA_DAYS} for storageClass '{told['StorageClass']}'")  # fmt: skip
+        if after.isdigit() and any(each.isdigit() and int(each) <= int(after) for each in days):
+            raise Refusal("InvalidArgument", "'Days' in the Expiration action for filter must be greater than 'Days' "
+                          "in the Transition action")  # fmt: skip
 
 
 def _deletion(bucket: str, call: Call, environ: Environ) -> None:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
+from urllib.parse import parse_qsl
 from xml.etree import ElementTree
 
 from moto.s3.models import s3_backends
@@ -21,7 +22,7 @@ from localcloud.protocol.calls import Call, Environ, read_body
 from localcloud.runtime import Locks
 from localcloud.validation.refusal import Refusal
 
-_MOST_PARTS = 10000
+_MOST_PARTS, _MOST_TAGS = 10000, 10
 _METADATA_BYTES = 2048
 _LARGEST_BYTES = 4 * 1024 * 1024  # of a list of 10,000 parts
 _METADATA = "HTTP_X_AMZ_META_"
@@ -55,6 +56,7 @@ def check(bucket: str, key: str, call: Call, environ: Environ, locks: Locks) -> 
             _check_upload(held, call, environ)
         if call.action in _WRITES:
             _check_metadata(environ)
+            _check_tags(str(environ.get("HTTP_X_AMZ_TAGGING") or ""))
         if call.action in (*_WRITES, "PutObjectAcl"):
             _check_acl(held, environ)
     version = call.form.get("versionId")
@@ -123,6 +125,18 @@ def _check_metadata(environ: Environ) -> None:
     ]
     if sum(len(name) + len(value.encode()) for name, value in given) > _METADATA_BYTES:
         raise Refusal("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size")
+
+
+def _check_tags(header: str) -> None:
+    """https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html"""
+    tags = parse_qsl(header, keep_blank_values=True)
+    if len(tags) > _MOST_TAGS:
+        raise Refusal("BadRequest", f"Object tags cannot be greater than {_MOST_TAGS}")
+    if len({key for key, _ in tags}) < len(tags):
+        raise Refusal("InvalidArgument", "Cannot provide multiple Tags with the same key")
+    for key, value in tags:
+        if not 0 < len(key) <= 128 or len(value) > 256 or key.lower().startswith("aws:"):
+            raise Refusal("InvalidTag", f"The tag {key} is not valid")
 
 
 def _check_acl(bucket: Any, environ: Environ) -> None:

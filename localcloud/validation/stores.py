@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-parameter-na
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import Any
 
 from moto.kms.models import kms_backends
@@ -14,7 +15,7 @@ from moto.secretsmanager.models import secretsmanager_backends
 from moto.ssm.models import ssm_backends
 
 from localcloud.clients import ACCOUNT_ID
-from localcloud.validation import documents
+from localcloud.validation import documents, principals
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
@@ -39,6 +40,8 @@ def parameter_name(given: Parameters, region: str) -> None:
             "sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the "
             "following 3 symbols .-_"
         )
+    if "//" in name or name.endswith("/"):
+        raise _refused("Parameter name must not end with slash, and each of its sub-paths must have a name.")
     if "/" in name and not name.startswith("/"):
         raise _refused("Parameter name must be a fully qualified name.")
     if name.count("/") > _DEEPEST:
@@ -186,9 +189,26 @@ def key_policy(given: Parameters, region: str) -> None:
     if not given.get("Policy"):
         return
     try:
-        documents.check(str(given["Policy"]), resource_policy=True)
+        found = documents.check(str(given["Policy"]), resource_policy=True)
     except ValueError as error:
         raise Refusal("MalformedPolicyDocumentException", str(error)) from None
+    try:
+        principals.check(found)
+    except ValueError:  # aws-samples/siem-on-amazon-opensearch-service#32
+        raise Refusal("MalformedPolicyDocumentException",
+                      "Policy contains a statement with one or more invalid principals.") from None  # fmt: skip
+    if not given.get("BypassPolicyLockoutSafetyCheck") and not any(map(_lets_change, found)):
+        raise Refusal("MalformedPolicyDocumentException",
+                      "The new key policy will not allow you to update the key policy in the future.")  # fmt: skip
+
+
+def _lets_change(statement: dict[str, Any]) -> bool:
+    """Somebody of this account, who may be the caller: whose permissions are not evaluated here."""
+    patterns = map(str, documents.listed(statement.get("Action")))
+    allowed = "NotAction" in statement or any(fnmatchcase("kms:putkeypolicy", each.lower()) for each in patterns)
+    named = statement.get("Principal", "*")
+    who = documents.listed(named.get("AWS")) if isinstance(named, dict) else [named]
+    return statement["Effect"] == "Allow" and allowed and any(str(n) == "*" or ACCOUNT_ID in str(n) for n in who)
 
 
 # https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html

@@ -5,6 +5,7 @@ https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/ and Amazon
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ _SHORT_PERIODS_S = (10, 20, 30)
 _LONGEST_S, _LONGEST_HOURLY_S = 86400, 604800
 _OLDEST, _NEWEST = timedelta(days=14), timedelta(hours=2)  # of a metric
 _MOST_POINTS = 1440
+_RETURNED = ((1,), (1, 2))  # of an anomaly detector the metric and its band
 
 
 @rule("logs", "PutRetentionPolicy")
@@ -68,6 +70,29 @@ def alarm(given: Parameters, region: str) -> None:
         raise Refusal("ValidationError", "Threshold or ThresholdMetricId must be specified")
 
 
+@rule("cloudwatch", "PutMetricAlarm", "GetMetricData")
+def queries(given: Parameters, region: str) -> None:
+    """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDataQuery.html"""
+    asked = given.get("Metrics") or given.get("MetricDataQueries") or []
+    ids = [str(each.get("Id")) for each in asked]
+    if wrong := [each for each in ids if not re.fullmatch(r"[a-z]\w*", each) or ids.count(each) > 1]:
+        raise Refusal("ValidationError", f"The ids of metrics must be unique and begin with a small letter: {wrong[0]}")
+    if any(bool(each.get("MetricStat")) == bool(each.get("Expression")) for each in asked):
+        raise Refusal("ValidationError", "Each metric has either MetricStat or Expression")
+    if (
+        given.get("Metrics")
+        and sum(each.get("ReturnData", True) for each in asked) not in _RETURNED[bool(given.get("ThresholdMetricId"))]
+    ):
+        raise Refusal("ValidationError", "Exactly one element of the metrics list should return data.")
+
+
+@rule("logs", "FilterLogEvents", "GetLogEvents", "StartQuery")
+def span(given: Parameters, region: str) -> None:
+    begin, end = given.get("startTime"), given.get("endTime")
+    if begin is not None and end is not None and int(begin) > int(end):
+        raise Refusal("InvalidParameterException", "The start time must not be after the end time.")
+
+
 @rule("cloudwatch", "PutMetricData")
 def data(given: Parameters, region: str) -> None:
     namespace = str(given["Namespace"])
@@ -76,7 +101,7 @@ def data(given: Parameters, region: str) -> None:
     for number, datum in enumerate(given.get("MetricData") or [], 1):
         kinds = [name for name in ("Value", "StatisticValues", "Values") if datum.get(name) is not None]
         if len(kinds) != 1:
-            code = "InvalidParameterCombination" if kinds else "MissingRequiredParameter"
+            code = "InvalidParameterCombination" if kinds else "MissingParameter"
             raise Refusal(code, f"MetricData.member.{number} must have exactly one of Value, Values, StatisticValues")
         if datum.get("StorageResolution") not in (None, 1, 60):
             raise Refusal("InvalidParameterValue", f"MetricData.member.{number}.StorageResolution must be 1 or 60.")

@@ -5,6 +5,8 @@ moto counts the rules of IPv4 and IPv6 together: validation/groups.py counts the
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterator
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -23,6 +25,17 @@ def _uncounted(backend: SecurityGroupBackend, *_: Any, **__: Any) -> None:
 
 
 class GroupActions(EC2Response):
+    def _process_rules_from_querystring(self) -> Iterator[dict[str, Any]]:
+        """EC2 "canonicalizes IPv4 and IPv6 CIDRs": 100.68.0.18/18 becomes 100.68.0.0/18.
+
+        https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpRange.html
+        """
+        for rule in super()._process_rules_from_querystring():
+            for each in rule["ip_ranges"]:
+                for name in each.keys() & {"CidrIp", "CidrIpv6"}:
+                    each[name] = str(ipaddress.ip_network(each[name], strict=False))
+            yield rule
+
     def delete_security_group(self) -> ActionResult:
         group_id = self._get_param("GroupId")
         for interface in self.ec2_backend.enis.values():

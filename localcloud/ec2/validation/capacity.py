@@ -13,6 +13,7 @@ from typing import Any
 from moto.ec2.models import EC2Backend
 
 from localcloud.ec2 import catalogue
+from localcloud.ec2.validation import tags
 from localcloud.ec2.validation.model import invalid
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.telemetry import moment
@@ -113,6 +114,14 @@ def new_template(backend: EC2Backend, given: Given) -> None:
 
 def create_template(backend: EC2Backend, given: Given) -> None:
     data = given.get("LaunchTemplateData") or {}
+    if given.get("SourceVersion"):
+        _check_version(backend, given)
+    for specification in data.get("TagSpecifications") or []:
+        if specification.get("ResourceType") not in (None, *tags.LAUNCHED):
+            raise Refusal(
+                "InvalidParameterValue",
+                f"'{specification['ResourceType']}' is not a valid taggable resource type for this operation.",
+            )
     if not data:
         raise Refusal("MissingParameter", "The request must contain the parameter LaunchTemplateData")
     if (data.get("InstanceMarketOptions") or {}) and not data["InstanceMarketOptions"].get("MarketType"):
@@ -120,6 +129,19 @@ def create_template(backend: EC2Backend, given: Given) -> None:
             "MissingParameter",
             "You must use a valid fully-formed launch template. The request must contain the parameter MarketType",
         )
+
+
+def _check_version(backend: EC2Backend, given: Given) -> None:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplateVersion.html"""
+    named, wanted = given.get("LaunchTemplateId"), str(given["SourceVersion"])
+    template = (
+        backend.launch_templates.get(str(named))
+        if named
+        else next((t for t in backend.launch_templates.values() if t.name == given.get("LaunchTemplateName")), None)
+    )
+    if template and not wanted.startswith("$") and wanted not in [str(each.number) for each in template.versions]:
+        raise Refusal("InvalidLaunchTemplateId.VersionNotFound",
+                      f"Could not find launch template version {wanted}")  # fmt: skip
 
 
 def named_template(backend: EC2Backend, given: Given) -> None:
@@ -163,6 +185,13 @@ def _priorities(given: Given) -> Iterator[bool]:
     for config in given.get("LaunchTemplateConfigs") or []:
         for override in config.get("Overrides") or []:
             yield override.get("Priority") is not None
+
+
+def known_zones(backend: EC2Backend, given: Given) -> None:
+    zones = list(backend.describe_availability_zones())
+    for member, known in (("ZoneNames", {z.name for z in zones}), ("ZoneIds", {z.zone_id for z in zones})):
+        if unknown := [each for each in given.get(member) or [] if each not in known]:
+            raise Refusal("InvalidParameterValue", f"Invalid availability zone: [{unknown[0]}]")
 
 
 def known_type(backend: EC2Backend, given: Given) -> None:

@@ -9,6 +9,7 @@ from moto.ec2.models import EC2Backend
 
 from localcloud.ec2.validation import filters, ids, model, tags
 from localcloud.ec2.validation.rules import RULES
+from localcloud.validation import combinations
 from localcloud.validation.refusal import Refusal
 
 # "You cannot specify this parameter and the … IDs parameter in the same request": botocore's model of MaxResults, and
@@ -26,6 +27,7 @@ def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
     _check_pages(action, parameters)
     filters.check(action, parameters)
     tags.check(backend, action, parameters)
+    combinations.check("ec2", action, parameters)
     ids.check(backend, action, parameters)
     try:
         for rule in RULES.get(action, ()):

@@ -161,6 +161,11 @@ def _check_volume(backend: EC2Backend, name: str, ebs: Request, image: Any) -> N
         raise Refusal(
             "InvalidParameterDependency", "The parameter KmsKeyId requires the parameter Encrypted to be set."
         )
+    if root and ebs.get("VolumeType") in (
+        "st1",
+        "sc1",
+    ):  # https://docs.aws.amazon.com/ebs/latest/userguide/hdd-vols.html
+        raise invalid("volumeType", ebs["VolumeType"], "It cannot be used as a boot volume.")
     wanted = int(size) if size is not None else least
     volumes.check(wanted, ebs.get("VolumeType") or "gp3", ebs.get("Iops"), ebs.get("Throughput"))
 

@@ -198,6 +198,8 @@ def associate_address(backend: EC2Backend, given: Given) -> None:
     instance = backend.get_instance_by_id(str(given.get("InstanceId") or ""))
     if not given.get("NetworkInterfaceId") and not given.get("InstanceId"):
         raise Refusal("MissingParameter", "Either instance ID or network interface id must be specified")
+    if not interface:
+        check_single(instance)
     vpc_id = interface.subnet.vpc_id if interface else instance.vpc_id if instance else None
     if vpc_id and not attached(backend, vpc_id):
         raise Refusal("Gateway.NotAttached", f"Network {vpc_id} is not attached to any internet gateway")
@@ -256,7 +258,18 @@ def change_interface(backend: EC2Backend, given: Given) -> None:
 
 def change_instance(backend: EC2Backend, given: Given) -> None:
     instance = backend.get_instance(str(given["InstanceId"]))
+    if given.get("Groups"):
+        check_single(instance)
     _check_groups(backend, [str(each) for each in given.get("Groups") or []], str(instance.vpc_id))
+
+
+def check_single(instance: Any) -> None:
+    if instance is not None and len(instance.nics) > 1:
+        raise Refusal(
+            "InvalidInstanceID",
+            f"There are multiple interfaces attached to instance '{instance.id}'. Please specify an interface ID for "
+            "the operation instead.",
+        )
 
 
 def check_address(subnet: Any, address: str) -> None:
@@ -297,6 +310,10 @@ def create_endpoint(backend: EC2Backend, given: Given) -> None:
         raise Refusal("InvalidParameter", f"The subnets are not all in the VPC {given['VpcId']}.")
     if kind == "interface" and given.get("RouteTableIds"):
         raise Refusal("InvalidParameter", "RouteTableIds are not supported for interface endpoints.")
+    service = str(given.get("ServiceName") or "").rpartition(".")[2]
+    if kind == "gateway" and service not in ("s3", "dynamodb", "s3express"):
+        raise Refusal("InvalidParameter", "Endpoint type (Gateway) does not match available service types "
+                      "([Interface]).")  # fmt: skip
     if kind == "gateway" and (subnet_ids or given.get("SecurityGroupIds")):
         raise Refusal("InvalidParameter", "Gateway endpoints take neither subnets nor security groups.")
     _check_groups(backend, given.get("SecurityGroupIds") or [], str(given["VpcId"]))

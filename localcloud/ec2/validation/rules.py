@@ -54,6 +54,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ModifyLaunchTemplate": (capacity.named_template,),
     "CreateFleet": (capacity.create_fleet,),
     "DescribeInstanceTypes": (capacity.known_type,),
+    "DescribeAvailabilityZones": (capacity.known_zones,),
     "TerminateInstances": (instances.named, instances.terminate),
     "StartInstances": (instances.named,),
     "StopInstances": (instances.named, instances.stop),

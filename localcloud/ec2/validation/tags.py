@@ -15,10 +15,10 @@ _RESERVED = "aws:"
 
 
 # What each action makes and so can tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
-_LAUNCHED = ("instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")
+LAUNCHED = ("instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")
 _MADE: dict[str, tuple[str, ...]] = {
-    "RunInstances": _LAUNCHED,
-    "CreateFleet": ("fleet", *_LAUNCHED),
+    "RunInstances": LAUNCHED,
+    "CreateFleet": ("fleet", *LAUNCHED),
     "CreateVpc": ("vpc",), "CreateSubnet": ("subnet",), "CreateRouteTable": ("route-table",),
     "CreateInternetGateway": ("internet-gateway",), "CreateNatGateway": ("natgateway",),
     "CreateNetworkInterface": ("network-interface",), "CreateSecurityGroup": ("security-group",),

@@ -1,0 +1,234 @@
+"""What parameters are to each other, and the kinds of refusal that hold for several services: one case for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.model import ListShape, Shape, StructureShape
+from moto.core.utils import get_service_model
+
+from localcloud.tests.in_process import InProcess, refusal
+from localcloud.tests.refusal_cases import ACCOUNT, Case, allow, arn, bucket, database, document, new, role, subnet, vpc
+from localcloud.validation.combinations import ROWS, Row
+
+NOBODY = {"Effect": "Allow", "Principal": {"AWS": arn("role", "nobody-is-here")}, "Action": "kms:*", "Resource": "*"}
+
+
+def structure(shape: Shape | None, path: str) -> StructureShape:
+    for name in path.split(".") if path else ():
+        assert isinstance(shape, StructureShape), path
+        shape = shape.members[name.removesuffix("[]")]
+        if isinstance(shape, ListShape):
+            assert name.endswith("[]"), path
+            shape = shape.member
+    assert isinstance(shape, StructureShape), path
+    return shape
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.service}-{row.actions.split()[0]}-{row.words[:40]}")
+def test_a_row_is_of_parameters_that_the_model_has(row: Row) -> None:
+    """One that is misspelt would never be asked."""
+    model = get_service_model(row.service)
+    for action in row.actions.split():
+        members = structure(model.operation_model(action).input_shape, row.at).members
+        assert set(row.names) <= set(members), action
+
+
+def alarm(cloudwatch: Any, **more: Any) -> Any:
+    wanted = {"AlarmName": new(), "EvaluationPeriods": 1, "Threshold": 1.0,
+              "ComparisonOperator": "GreaterThanThreshold"}  # fmt: skip
+    return cloudwatch.put_metric_alarm(**(wanted | more))
+
+
+def metric(name: str, *, returned: bool) -> dict[str, Any]:
+    stat = {"Metric": {"Namespace": "n", "MetricName": "m"}, "Period": 60, "Stat": "Sum"}
+    return {"Id": name, "MetricStat": stat, "ReturnData": returned}
+
+
+def lifecycle(s3: Any, **rule: Any) -> Any:
+    whole = {"ID": "a", "Status": "Enabled", "Filter": {"Prefix": ""}} | rule
+    return s3.put_bucket_lifecycle_configuration(Bucket=bucket(s3), LifecycleConfiguration={"Rules": [whole]})
+
+
+def bucket_policy(s3: Any, action: str, *paths: str, **more: Any) -> Any:
+    name = bucket(s3)
+    resources = [f"arn:aws:s3:::{name}{path}" for path in paths]
+    statement = {"Effect": "Deny", "Principal": "*", "Action": action} | ({"Resource": resources} if paths else {})
+    return s3.put_bucket_policy(Bucket=name, Policy=document(statement | more))
+
+
+def launch(ec2: Any, cloud: InProcess, **more: Any) -> Any:
+    image = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
+    image_id = cloud.client("ssm").get_parameter(Name=image)["Parameter"]["Value"]
+    return ec2.run_instances(ImageId=image_id, InstanceType="m5.large", MinCount=1, MaxCount=1, **more)
+
+
+def record(route53: Any, kind: str, value: str, **more: Any) -> Any:
+    zone = route53.create_hosted_zone(Name="refused.test.", CallerReference=new())["HostedZone"]["Id"]
+    wanted = {"Name": "a.refused.test.", "Type": kind, "TTL": 60, "ResourceRecords": [{"Value": value}]} | more
+    changes = [{"Action": "CREATE", "ResourceRecordSet": wanted}]
+    return route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
+
+
+def group_rule(ec2: Any, cloud: InProcess, block: str) -> Any:
+    group = ec2.create_security_group(GroupName=new(), Description="x", VpcId=vpc(cloud))["GroupId"]
+    ranges = [{"IpProtocol": "tcp", "FromPort": 1, "ToPort": 1, "IpRanges": [{"CidrIp": block}]}]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=ranges)
+    held = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]
+    return held["IpPermissions"][0]["IpRanges"][0]["CidrIp"]
+
+
+def topic_policy(sns: Any, **statement: Any) -> Any:
+    topic = sns.create_topic(Name=new())["TopicArn"]
+    whole = {"Effect": "Allow", "Principal": "*", "Action": "sns:Publish", "Resource": topic} | statement
+    return sns.set_topic_attributes(TopicArn=topic, AttributeName="Policy", AttributeValue=document(whole))
+
+
+def snapshots(dlm: Any, iam: Any, **more: Any) -> Any:
+    schedule = {"Name": "s", "CreateRule": {"Interval": 24, "IntervalUnit": "HOURS"} | more, "RetainRule": {"Count": 1}}
+    details = {"ResourceTypes": ["VOLUME"], "TargetTags": [{"Key": "a", "Value": "b"}], "Schedules": [schedule]}
+    return dlm.create_lifecycle_policy(
+        ExecutionRoleArn=arn("role", role(iam)), Description="x", State="ENABLED", PolicyDetails=details
+    )
+
+
+REFUSED: dict[str, tuple[str, *Case]] = {
+    "never both": ("logs", lambda c, _: c.describe_log_groups(logGroupNamePrefix="a", logGroupNamePattern="b"),
+                   "InvalidParameterException", 400),
+    "only together": ("rds", lambda c, _: database(c, KmsKeyId="alias/aws/rds"), "InvalidParameterCombination", 400),
+    "one of several": ("ec2", lambda c, _: c.create_placement_group(Strategy="cluster"), "MissingParameter", 400),
+    "none of the values": ("ssm", lambda c, _: c.put_parameter(Name=new(), Value="x", Type="String", DataType="int"),
+                           "ValidationException", 400),
+    "too many": ("cloudwatch", lambda c, _: c.put_metric_data(
+        Namespace="n", MetricData=[{"MetricName": "m", "Value": 1.0}] * 1001), "InvalidParameterValue", 400),
+    "of another form": ("cloudwatch", lambda c, _: alarm(
+        c, Namespace="n", MetricName="m", Period=60, ExtendedStatistic="median"), "ValidationError", 400),
+    "in a structure of the request": ("ec2", lambda c, cloud: launch(
+        c, cloud, IamInstanceProfile={"Name": "a", "Arn": arn("instance-profile", "a")}),
+        "InvalidParameterCombination", 400),
+    "two metrics returned": ("cloudwatch", lambda c, _: alarm(
+        c, Metrics=[metric("a", returned=True), metric("b", returned=True)]), "ValidationError", 400),
+    "key policy of nobody": ("kms", lambda c, _: c.create_key(Policy=document(NOBODY)),
+                             "MalformedPolicyDocumentException", 400),
+    "key policy that nobody may change": ("kms", lambda c, _: c.create_key(Policy=document(
+        NOBODY | {"Principal": "*", "Action": "kms:Encrypt"})), "MalformedPolicyDocumentException", 400),
+    "topic policy of nobody": ("sns", lambda c, _: topic_policy(c, Principal=NOBODY["Principal"]),
+                               "InvalidParameter", 400),
+    "topic policy for another service": ("sns", lambda c, _: topic_policy(c, Action="s3:GetObject"),
+                                         "InvalidParameter", 400),
+    "trust in a kind that is none": ("iam", lambda c, _: role(c, Principal={"Robot": "x"}),
+                                     "MalformedPolicyDocument", 400),
+    "condition without an operator": ("iam", lambda c, _: c.create_policy(
+        PolicyName=new(), PolicyDocument=document(allow(Condition={"aws:username": "x"}))),
+        "MalformedPolicyDocument", 400),
+    "objects' action on the bucket": ("s3", lambda c, _: bucket_policy(c, "s3:GetObject", ""), "MalformedPolicy", 400),
+    "bucket's action on objects": ("s3", lambda c, _: bucket_policy(c, "s3:ListBucket", "/*"), "MalformedPolicy", 400),
+    "policy without a resource": ("s3", lambda c, _: bucket_policy(c, "s3:*"), "MalformedPolicy", 400),
+    "rule that does nothing": ("s3", lambda c, _: lifecycle(c), "InvalidRequest", 400),
+    "days and a date": ("s3", lambda c, _: lifecycle(c, Expiration={"Days": 1, "Date": "2030-01-01T00:00:00Z"}),
+                        "MalformedXML", 400),
+    "another owner's bucket": ("s3", lambda c, _: c.put_object(
+        Bucket=bucket(c), Key="a", Body=b"", ExpectedBucketOwner="999999999999"), "AccessDenied", 403),
+    "one tag twice": ("s3", lambda c, _: c.put_object(Bucket=bucket(c), Key="a", Body=b"", Tagging="a=1&a=2"),
+                      "InvalidArgument", 400),
+    "mail exchanger without a preference": ("route53", lambda c, _: record(c, "MX", "mail.a.test"),
+                                            "InvalidChangeBatch", 400),
+    "weight without an identifier": ("route53", lambda c, _: record(c, "A", "10.0.0.1", Weight=1), "InvalidInput", 400),
+    "path with an empty step": ("ssm", lambda c, _: c.put_parameter(Name="/a//b", Value="x", Type="String"),
+                                "ValidationException", 400),
+    "25 o'clock": ("dlm", lambda c, cloud: snapshots(c, cloud.client("iam"), Times=["25:00"]),
+                   "InvalidRequestException", 400),
+    "gateway to a service that has none": ("ec2", lambda c, cloud: c.create_vpc_endpoint(
+        VpcId=vpc(cloud), ServiceName="com.amazonaws.us-east-1.logs", VpcEndpointType="Gateway"),
+        "InvalidParameter", 400),
+    "groups of several interfaces": ("ec2", lambda c, cloud: c.modify_instance_attribute(
+        InstanceId=two_interfaces(c, cloud), Groups=[group_of_its_vpc(c, cloud)]), "InvalidInstanceID", 400),
+    "version of a template that is not there": ("ec2", lambda c, _: c.create_launch_template_version(
+        LaunchTemplateName=template(c), SourceVersion="9", LaunchTemplateData={"InstanceType": "m5.large"}),
+        "InvalidLaunchTemplateId.VersionNotFound", 400),
+    "template that tags what no launch makes": ("ec2", lambda c, _: template(
+        c, TagSpecifications=[{"ResourceType": "vpc", "Tags": [{"Key": "a", "Value": "b"}]}]),
+        "InvalidParameterValue", 400),
+    "zone that is none": ("ec2", lambda c, _: c.describe_availability_zones(ZoneNames=["mars-1a"]),
+                          "InvalidParameterValue", 400),
+    "address of a mount target that is taken": ("efs", lambda c, cloud: mounted_twice(c, cloud), "IpAddressInUse", 409),
+}  # fmt: skip
+
+
+def template(ec2: Any, **data: Any) -> str:
+    name = new()
+    ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={"InstanceType": "m5.large"} | data)
+    return name
+
+
+def two_interfaces(ec2: Any, cloud: InProcess) -> str:
+    subnet_id = subnet(cloud)
+    nics = [{"DeviceIndex": index, "SubnetId": subnet_id} for index in (0, 1)]
+    return str(launch(ec2, cloud, NetworkInterfaces=nics)["Instances"][0]["InstanceId"])
+
+
+def group_of_its_vpc(ec2: Any, cloud: InProcess) -> str:
+    newest = ec2.describe_vpcs()["Vpcs"][-1]["VpcId"]
+    return str(ec2.create_security_group(GroupName=new(), Description="x", VpcId=newest)["GroupId"])
+
+
+def mounted_twice(efs: Any, cloud: InProcess) -> Any:
+    where = {"SubnetId": subnet(cloud), "IpAddress": "10.78.1.9"}
+    for _ in range(2):
+        made = efs.create_mount_target(
+            FileSystemId=efs.create_file_system(CreationToken=new())["FileSystemId"], **where
+        )
+    return made
+
+
+@pytest.mark.parametrize("name", [*REFUSED])
+def test_what_a_service_refuses(cloud: InProcess, name: str) -> None:
+    service, call, code, status = REFUSED[name]
+    client = cloud.client(service)
+    assert refusal(lambda: call(client, cloud))[:2] == (code, status)
+
+
+TAKEN: dict[str, tuple[str, Callable[[Any, InProcess], Any]]] = {
+    "every action": ("iam", lambda c, _: c.create_policy(PolicyName=new(), PolicyDocument=document(
+        allow(Action="*:*", Condition={"ForAnyValue:StringLikeIfExists": {"aws:TagKeys": ["a", "b"]},
+                                       "Bool": {"aws:SecureTransport": False}})))),
+    "bucket and objects": ("s3", lambda c, _: bucket_policy(c, "s3:*", "", "/*")),
+    "actions on names with wildcards": ("s3", lambda c, _: bucket_policy(c, "s3:List*", "/a*")),
+    "all but some objects": ("s3", lambda c, _: bucket_policy(c, "s3:GetObject*", "*")),
+    "expiration after a transition": ("s3", lambda c, _: lifecycle(
+        c, Expiration={"Days": 90}, Transitions=[{"Days": 30, "StorageClass": "STANDARD_IA"}])),
+    "end of deletion markers": ("s3", lambda c, _: lifecycle(c, Expiration={"ExpiredObjectDeleteMarker": True})),
+    "uploads given up": ("s3", lambda c, _: lifecycle(c, AbortIncompleteMultipartUpload={"DaysAfterInitiation": 7})),
+    "own bucket": ("s3", lambda c, _: c.put_object(
+        Bucket=bucket(c), Key="a", Body=b"", ExpectedBucketOwner=ACCOUNT, Tagging="a=1&b=")),
+    "key policy of the account": ("kms", lambda c, _: c.create_key(Policy=document(
+        NOBODY | {"Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "kms:P*"}))),
+    "topic policy of services": ("sns", lambda c, _: topic_policy(
+        c, Principal={"Service": ["budgets.amazonaws.com", "cloudwatch.amazonaws.com"]}, Action="SNS:Publish")),
+    "message for each protocol": ("sns", lambda c, _: c.publish(
+        TopicArn=c.create_topic(Name=new())["TopicArn"], Message='{"default": "x"}', MessageStructure="json")),
+    "one metric of several": ("cloudwatch", lambda c, _: alarm(
+        c, Metrics=[metric("a", returned=True), metric("b", returned=False)])),
+    "percentile with decimals": ("cloudwatch", lambda c, _: alarm(
+        c, Namespace="n", MetricName="m", Period=60, ExtendedStatistic="p99.9")),
+    "mail exchanger": ("route53", lambda c, _: record(c, "MX", "10 mail.a.test.")),
+    "service record": ("route53", lambda c, _: record(c, "SRV", "0 5 8080 a.test.")),
+    "certification authority": ("route53", lambda c, _: record(c, "CAA", '0 issue "amazon.com"')),
+    "weighted record": ("route53", lambda c, _: record(c, "A", "10.0.0.1", Weight=0, SetIdentifier="a")),
+    "daily snapshots": ("dlm", lambda c, cloud: snapshots(c, cloud.client("iam"), Times=["03:00"])),
+    "compressed request": ("cloudwatch", lambda c, _: c.put_metric_data(
+        Namespace="n", MetricData=[{"MetricName": "m" * 200, "Value": 1.0}] * 100)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*TAKEN])
+def test_what_a_service_takes(cloud: InProcess, name: str) -> None:
+    service, call = TAKEN[name]
+    client = cloud.client(service)
+    assert refusal(lambda: call(client, cloud)) == ("", 200, "")
+
+
+def test_a_rules_block_is_told_in_its_canonical_form(cloud: InProcess) -> None:
+    assert group_rule(cloud.client("ec2"), cloud, "100.68.0.18/18") == "100.68.0.0/18"
