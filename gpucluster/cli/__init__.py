@@ -35,6 +35,11 @@ VERBS = {
     "up": "Create or update the cluster, on AWS or with --local here.",
     "status": "Show the cluster, its nodes and its jobs.",
     "ssh": "Open a shell on the head node, or run a command there.",
+    "ssh-config": "Make plain ssh, scp, rsync and editors reach the cluster.",
+    "cp": "Copy files to the cluster or from it.",
+    "sync": "Make a folder there the same as one here, or the reverse; resumable.",
+    "fetch": "Copy a job's folder to this machine.",
+    "forward": "Make a port of the cluster reachable on this machine.",
     "env": "List, make and check the Python environments of jobs.",
     "submit": "Submit a training job.",
     "jobs": "List jobs.",
@@ -47,6 +52,8 @@ VERBS = {
     "doctor": "Check what this machine has and lacks.",
     "down": "Delete the cluster.",
 }
+HIDDEN = ("tunnel",)
+"""Programs start these, not people."""
 
 
 class Verbs(click.Group):
@@ -56,15 +63,15 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
+        if cmd_name not in (*VERBS, *HIDDEN):
             return None
-        command: click.Command = import_module(f"gpucluster.cli.{cmd_name}").command
+        command: click.Command = import_module(f"gpucluster.cli.{cmd_name.replace('-', '_')}").command
         return accept(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS:
+        if args and args[0] not in (*VERBS, *HIDDEN):
             raise click.UsageError(_unknown_verb(args[0]), ctx)
         return super().resolve_command(ctx, args)
 
@@ -76,6 +83,8 @@ class Verbs(click.Group):
 SYNONYMS = {
     "apply": "up",
     "bash": "ssh",
+    "config-ssh": "ssh-config",
+    "copy": "cp",
     "cost": "plan",
     "create": "up",
     "delete": "down",
@@ -92,8 +101,10 @@ SYNONYMS = {
     "queue": "jobs",
     "rm": "down",
     "run": "submit",
+    "rsync": "sync",
     "sbatch": "submit",
     "scancel": "cancel",
+    "scp": "cp",
     "sinfo": "status",
     "squeue": "jobs",
     "srun": "submit",

@@ -122,35 +122,34 @@ class Aws:
         head = self.head()
         if head.state != "running":
             raise CloudError(f"the head node {head.instance_id} is {head.state}", "`gpucluster up` brings it back")
-        return HeadDoor(self, head)
+        return HeadDoor(self, head.instance_id, head.private_ip, head.endpoint_id)
 
 
 @dataclass(frozen=True)
-class HeadDoor:
-    """A `gpucluster.head.remote.Door`."""
+class Way:
+    """A `gpucluster.head.remote.Way`."""
 
     aws: Aws
-    head: Head
-
-    def host_key(self) -> str:
-        return self.aws.parameter("host-key")
+    instance_id: str
+    private_ip: str
+    endpoint_id: str
 
     def push_key(self, public_key: str) -> None:
         with aws_errors():
             self.aws.client("ec2-instance-connect").send_ssh_public_key(
-                InstanceId=self.head.instance_id, InstanceOSUser="ubuntu", SSHPublicKey=public_key
+                InstanceId=self.instance_id, InstanceOSUser="ubuntu", SSHPublicKey=public_key
             )
 
     def tunnel_url(self) -> str:
-        ids = [self.head.endpoint_id]
+        ids = [self.endpoint_id]
         with aws_errors():
             ec2 = self.aws.client("ec2")
             found = ec2.describe_instance_connect_endpoints(InstanceConnectEndpointIds=ids)["InstanceConnectEndpoints"]
             secure = urlsplit(ec2.meta.endpoint_url).scheme == "https"
         query = {
-            "instanceConnectEndpointId": self.head.endpoint_id,
+            "instanceConnectEndpointId": self.endpoint_id,
             "remotePort": SSH_PORT,
-            "privateIpAddress": self.head.private_ip,
+            "privateIpAddress": self.private_ip,
             "maxTunnelDuration": TUNNEL_S,
         }
         return self._signed(f"{'wss' if secure else 'ws'}://{found[0]['DnsName']}/openTunnel?{urlencode(query)}")
@@ -166,6 +165,29 @@ class HeadDoor:
         )
         signed: str = request.url
         return signed
+
+
+class HeadDoor(Way):
+    """A `gpucluster.head.remote.Door`."""
+
+    def host_key(self) -> str:
+        return self.aws.parameter("host-key")
+
+    def to_node(self, name: str) -> Way:
+        """To a compute node, through the same endpoint. Raises CloudError where no instance of it runs."""
+        tags = {"cluster": self.aws.config.name, "role": "compute", "node": name}
+        wanted = [{"Name": f"tag:gpucluster:{tag}", "Values": [value]} for tag, value in tags.items()]
+        with aws_errors():
+            found = self.aws.client("ec2").describe_instances(
+                Filters=[*wanted, {"Name": "instance-state-name", "Values": ["running"]}]
+            )
+        for reservation in found["Reservations"]:
+            for instance in reservation["Instances"]:
+                return Way(self.aws, instance["InstanceId"], instance["PrivateIpAddress"], self.endpoint_id)
+        raise CloudError(
+            f"no instance of the node {name} runs",
+            "a job that needs it starts it; `gpucluster status` lists the nodes and their states",
+        )
 
 
 @contextmanager

@@ -56,6 +56,11 @@ def folder_of(job_id: str) -> str:
     return f"{JOBS}/by-id/{job_id}"
 
 
+def real_folder(remote: Remote, job_id: str) -> str:
+    """Under the name that the job was submitted with. Raises RemoteError."""
+    return remote.run(["readlink", "-e", folder_of(job_id)]).check(f"job {job_id} has no folder").stdout.strip()
+
+
 def current(remote: Remote) -> list[Job]:
     return slurm.parse_jobs(remote.run(slurm.squeue_argv()).check("cannot list jobs").stdout)
 
@@ -101,6 +106,15 @@ def require(remote: Remote, job_id: str) -> Job | None:
     if job is None and remote.run(["test", "-d", folder_of(job_id)]).exit_code != 0:
         raise UsageError(f"there is no job {job_id}", "`gpucluster jobs` lists them")
     return job
+
+
+def first_node(remote: Remote, job_id: str) -> str:
+    """Where its script and its rank 0 run. Raises UsageError where it has no nodes now."""
+    job = require(remote, job_id)
+    if job is None or job.phase != "running":
+        state = describe(job) if job else f"job {job_id} has ended"
+        raise UsageError(f"{state}: it has no node now", "`gpucluster jobs` lists the jobs that run")
+    return remote.run(slurm.hostnames_argv(job.node_list)).check("cannot list the job's nodes").stdout.split()[0]
 
 
 @dataclass(frozen=True)

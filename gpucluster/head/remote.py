@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PENDING_HOST_KEY = "pending"
 USER = "ubuntu"
-_CONNECT_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 30.0
 _IDLE_S = 0.5
 """How long `follow` waits for more before it asks whether to stop."""
 _ATTEMPTS = 3
@@ -63,16 +63,20 @@ class Remote(Protocol):
     def close(self) -> None: ...
 
 
-class Door(Protocol):
-    """What AWS says and does about one head node."""
+class Way(Protocol):
+    """What AWS does to let a connection reach one instance."""
 
     def tunnel_url(self) -> str:
         """Signed, good for a minute."""
         ...
 
     def push_key(self, public_key: str) -> None:
-        """The head takes it for 60 seconds."""
+        """The instance takes it for 60 seconds."""
         ...
+
+
+class Door(Way, Protocol):
+    """The way to the head node, and what AWS says of that."""
 
     def host_key(self) -> str:
         """`ssh-ed25519 AAAA…`, or PENDING_HOST_KEY before the head has booted."""
@@ -127,7 +131,7 @@ class SshRemote:
 
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
-                return self._connected().open_session(timeout=_CONNECT_TIMEOUT_S)
+                return self._connected().open_session(timeout=CONNECT_TIMEOUT_S)
             self.close()
         raise RemoteError("the head node opens no session", "try again; `gpucluster status` shows its state")
 
@@ -199,11 +203,11 @@ def connect(door: Door, user: str) -> paramiko.Transport:
     expected = _host_key(door.host_key())
     key, public_key = _one_time_key()
     door.push_key(public_key)
-    tunnel = open_tunnel(door.tunnel_url(), timeout_s=_CONNECT_TIMEOUT_S)
+    tunnel = open_tunnel(door.tunnel_url(), timeout_s=CONNECT_TIMEOUT_S)
     try:
         transport = paramiko.Transport(tunnel)  # any object with recv and send will do
         transport.get_security_options().key_types = [expected.get_name()]
-        transport.start_client(timeout=_CONNECT_TIMEOUT_S)
+        transport.start_client(timeout=CONNECT_TIMEOUT_S)
         _verify(transport.get_remote_server_key(), expected)
         transport.auth_publickey(user, key)
     except (paramiko.SSHException, OSError, EOFError) as error:
@@ -217,15 +221,20 @@ def connect(door: Door, user: str) -> paramiko.Transport:
 def _host_key(line: str) -> paramiko.PKey:
     import paramiko
 
+    try:
+        name, encoded = published(line).split()[:2]
+        return paramiko.PKey.from_type_string(name, base64.b64decode(encoded))
+    except (ValueError, paramiko.SSHException) as error:
+        raise RemoteError(f"the head node's published host key cannot be read: {error}") from None
+
+
+def published(line: str) -> str:
+    """The head node's host key, once there is one. Raises RemoteError."""
     if line.strip() == PENDING_HOST_KEY:
         raise RemoteError(
             "the head node has not booted yet", "`gpucluster status` shows how far it is; try again in a minute"
         )
-    try:
-        name, encoded = line.split()[:2]
-        return paramiko.PKey.from_type_string(name, base64.b64decode(encoded))
-    except (ValueError, paramiko.SSHException) as error:
-        raise RemoteError(f"the head node's published host key cannot be read: {error}") from None
+    return line
 
 
 def _verify(got: paramiko.PKey, expected: paramiko.PKey) -> None:
@@ -241,14 +250,21 @@ def _one_time_key() -> tuple[paramiko.PKey, str]:
     import io
 
     import paramiko
+
+    key = paramiko.Ed25519Key.from_private_key(io.StringIO(new_private_key()))
+    return key, f"{key.get_name()} {key.get_base64()} gpucluster"
+
+
+def new_private_key() -> str:
+    """As OpenSSH writes it into a file."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    private = Ed25519PrivateKey.generate().private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    return (
+        Ed25519PrivateKey.generate()
+        .private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+        .decode()
     )
-    key = paramiko.Ed25519Key.from_private_key(io.StringIO(private.decode()))
-    return key, f"{key.get_name()} {key.get_base64()} gpucluster"
 
 
 def _refused(error: Exception, tunnel: TunnelSocket) -> RemoteError:

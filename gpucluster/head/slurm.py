@@ -198,6 +198,11 @@ def node_state_argv(nodes: str, state: str, reason: str | None = None) -> list[s
     return argv if reason is None else [*argv, f"reason={reason}"]
 
 
+def hostnames_argv(nodes: str) -> list[str]:
+    """`train-[1-4],ps-1` as one name a line."""
+    return ["scontrol", "show", "hostnames", nodes]
+
+
 def scontrol_ping_argv() -> list[str]:
     return ["scontrol", "ping"]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 from typing import TYPE_CHECKING
 
 from gpucluster.errors import RemoteError
@@ -79,3 +82,23 @@ class TunnelSocket:
     def close(self) -> None:
         self._closed = True
         self._websocket.close()
+
+
+def carry(tunnel: TunnelSocket, source: int, target: int) -> None:
+    """Joins two files to the tunnel, until one of the three ends. Raises RemoteError where the tunnel was the first."""
+    ended = threading.Event()
+    threading.Thread(target=_send, args=(source, tunnel, ended), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
+        while data := tunnel.recv(_MAX_FRAME_BYTES):
+            while data:
+                data = data[os.write(target, data) :]
+        if tunnel.close_reason and not ended.is_set():
+            raise RemoteError(f"the tunnel has ended: {tunnel.close_reason}")
+
+
+def _send(source: int, tunnel: TunnelSocket, ended: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while data := os.read(source, _MAX_FRAME_BYTES):
+            tunnel.send(data)
+        ended.set()
+    tunnel.close()

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from gpucluster import errors
-from gpucluster.cli import VERBS, main
+from gpucluster.cli import HIDDEN, VERBS, main
 from gpucluster.config import load, loads
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -114,11 +114,12 @@ def test_help_lists_every_verb_and_each_verb_has_a_module(capsys: Captured) -> N
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out
     assert all(f"  {verb} " in printed for verb in VERBS)
-    missing = [verb for verb in VERBS if not (ROOT / "gpucluster" / "cli" / f"{verb}.py").exists()]
-    assert missing == []
+    modules = {verb: ROOT / "gpucluster" / "cli" / f"{verb.replace('-', '_')}.py" for verb in (*VERBS, *HIDDEN)}
+    assert [verb for verb, module in modules.items() if not module.exists()] == []
+    assert [verb for verb in HIDDEN if f"  {verb} " in printed] == []
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *HIDDEN])
 def test_each_verb_explains_itself(verb: str, capsys: Captured) -> None:
     assert main([verb, "--help"]) == 0
     assert f"Usage: gpucluster {verb}" in capsys.readouterr().out

@@ -118,17 +118,22 @@ def _execute(channel: paramiko.Channel, command: bytes) -> None:
         ]
         for output in outputs:
             output.start()
-        with contextlib.suppress(OSError, ValueError):
-            while data := channel.recv(65536):
-                process.stdin.write(data)
-                process.stdin.flush()
-        with contextlib.suppress(OSError):
-            process.stdin.close()
+        # beside: as with sshd, a program may end before its client has said all
+        threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True).start()
         for output in outputs:
             output.join()
         with contextlib.suppress(OSError, EOFError):
             channel.send_exit_status(process.wait())
         channel.close()
+
+
+def _feed(channel: paramiko.Channel, stdin: io.BufferedWriter) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        while data := channel.recv(65536):
+            stdin.write(data)
+            stdin.flush()
+    with contextlib.suppress(OSError, ValueError):
+        stdin.close()
 
 
 def _drain(stream: io.BufferedReader, send) -> None:

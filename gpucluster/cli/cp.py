@@ -1,0 +1,30 @@
+"""`gpucluster cp`: scp to the head node or a compute node, or from it."""
+
+from __future__ import annotations
+
+import click
+
+from gpucluster.cli.context import CliContext
+from gpucluster.cli.following import tell
+
+
+@click.command()
+@click.option("-r", "--recursive", is_flag=True, help="Copy folders with what is in them.")
+@click.argument("words", nargs=-1, required=True, metavar="SOURCE... TARGET")
+@click.pass_obj
+def command(context: CliContext, recursive: bool, words: tuple[str, ...]) -> int:
+    """Copy files with scp, as scp does: gpucluster cp -r data :data
+
+    :PATH lies on the head node, train-1:PATH on a running node; a path that is not absolute begins in /home/ubuntu,
+    which all nodes share. For much data use `gpucluster sync`, which goes on after a connection broke.
+    """
+    from gpucluster.head import copying, openssh
+
+    if len(words) < 2:
+        raise click.UsageError("two paths at least: SOURCE and TARGET")
+    copy = copying.Copy.parse(words)
+    copy.check(recursive=recursive)
+    copying.require("scp")
+    with openssh.temporary(context.load().name, context.config_path) as alias:
+        copying.run(copying.scp_argv(alias, copy, recursive=recursive), copy.remote, tell)
+    return 0

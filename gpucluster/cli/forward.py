@@ -1,0 +1,47 @@
+"""`gpucluster forward`: a port of the cluster on this machine, for notebooks, TensorBoard and debuggers."""
+
+from __future__ import annotations
+
+import click
+
+from gpucluster.cli.connection import head
+from gpucluster.cli.context import CliContext
+from gpucluster.cli.following import tell
+from gpucluster.cli.job_id import job_id as job_number
+from gpucluster.following import jobs
+
+
+@click.command()
+@click.argument("ports", metavar="PORT[:REMOTE]")
+@click.option("--job", type=job_number, metavar="JOB_ID", help="On the first node of this job.")
+@click.option("--node", metavar="NAME", help="On this node, such as train-1.  [default: the head node]")
+@click.pass_obj
+def command(context: CliContext, ports: str, job: str | None, node: str | None) -> int:
+    """Make a port of the cluster reachable at the same port of this machine, until Ctrl-C.
+
+    gpucluster forward 6006 --job 12 is for a TensorBoard that job 12 runs; 6007:6006 takes port 6007 here. Only
+    programs of this machine reach it, and over there the program may listen on localhost alone.
+    """
+    from gpucluster.head import copying, forwarding, openssh
+
+    if job and node:
+        raise click.UsageError("--job and --node contradict each other")
+    wanted = forwarding.Ports.parse(ports)
+    wanted.check()
+    copying.require("ssh")
+    if job:
+        with head(context) as remote:
+            node = jobs.first_node(remote, job)
+    where = node or copying.HEAD
+    with openssh.temporary(context.load().name, context.config_path) as alias:
+        try:
+            forwarding.forward(
+                forwarding.ssh_argv(alias, wanted, node), where, wanted, lambda: _connected(wanted.here), tell
+            )
+        except KeyboardInterrupt:
+            tell("\nended")
+    return 0
+
+
+def _connected(port: int) -> None:
+    click.echo(f"http://localhost:{port}")

@@ -1,0 +1,172 @@
+"""scp and rsync over the tunnel: their argument lists, and what they say when they fail. `openssh` has the way."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucluster.errors import GpuClusterError, RemoteError, UsageError
+from gpucluster.head.openssh import Alias
+
+HEAD = "head"
+LOST = (10, 12, 30, 35, 255)
+"""rsync's exit codes where the connection broke (man rsync, EXIT VALUES), and ssh's own."""
+LONG_ENOUGH_S = 60
+"""AWS ends each tunnel after an hour: a connection that held for so long is made again, one that fails at once not."""
+_PARTIAL = ".rsync-partial"
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    host: str | None
+    """None: this machine; HEAD; or a compute node."""
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """As scp: what has a colon before its first slash is remote. `:path` is on the head node."""
+        host, colon, path = text.partition(":")
+        return cls(host or HEAD, path) if colon and "/" not in host else cls(None, text)
+
+    def word(self, alias: Alias) -> str:
+        if self.host is None:
+            return f"./{self.path}" if self.path.startswith("-") else self.path
+        # both start in the user's home, and rsync leaves ~ as it is
+        return f"{alias.host(None if self.host == HEAD else self.host)}:{self.path.removeprefix('~/')}"
+
+
+@dataclass(frozen=True)
+class Copy:
+    sources: Sequence[Place]
+    target: Place
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> Copy:
+        """Raises UsageError: both sides here, both there, or something here that is not there."""
+        *sources, target = map(Place.parse, words)
+        hosts = {place.host for place in sources}
+        if len(hosts) != 1 or (hosts == {None}) == (target.host is None):
+            raise UsageError(
+                "one side must be on the cluster, and the other one here",
+                f"a path on the head node begins with a colon, one on a node with its name: {words[0]} :{words[-1]}",
+            )
+        return cls(sources, target)
+
+    @property
+    def remote(self) -> str:
+        return self.sources[0].host or self.target.host or HEAD
+
+    def check(self, *, recursive: bool) -> None:
+        """What can be seen from here, before anybody is asked. Raises UsageError."""
+        for source in self.sources if self.target.host else ():
+            path = Path(source.path)
+            if not path.exists():
+                raise UsageError(f"{source.path}: no such file or folder on this machine")
+            if path.is_dir() and not recursive:
+                raise UsageError(f"{source.path} is a folder", "copy it with -r, or with `gpucluster sync`")
+        if self.target.host is None:
+            _check_target(Path(self.target.path), many=len(self.sources) > 1)
+
+
+def _check_target(path: Path, *, many: bool) -> None:
+    if not path.is_dir() and (many or not path.absolute().parent.is_dir()):
+        raise UsageError(f"{path if many else path.parent}: no such folder on this machine", "make it first")
+
+
+def scp_argv(alias: Alias, copy: Copy, *, recursive: bool) -> list[str]:
+    words = [place.word(alias) for place in (*copy.sources, copy.target)]
+    return ["scp", "-F", str(alias.config_file), *["-r"] * recursive, "--", *words]
+
+
+def rsync_argv(alias: Alias, copy: Copy, options: Sequence[str]) -> list[str]:
+    """A broken transfer's part waits beside its file, which stays as it was: the next run goes on from it."""
+    words = [place.word(alias) for place in (*copy.sources, copy.target)]
+    return [
+        *("rsync", "--archive", "--no-owner", "--no-group", f"--partial-dir={_PARTIAL}", "--protect-args"),
+        *(f"--rsh=ssh -F {shlex.quote(str(alias.config_file))}", *options, "--", *words),
+    ]
+
+
+PROGRESS = "--info=progress2"
+"""rsync's one line with the bytes so far, the share of the whole and the speed."""
+
+
+def require(program: str) -> None:
+    """Raises UsageError where this machine has no such program."""
+    if shutil.which(program) is None:
+        package = {"scp": "openssh-client"}.get(program, program)
+        raise UsageError(f"{program} is not installed on this machine", f"sudo apt-get install {package}")
+
+
+Call = Callable[[Sequence[str]], tuple[int, list[str]]]
+
+
+def call(argv: Sequence[str]) -> tuple[int, list[str]]:
+    """Exit code, and the lines of stderr. What the program prints to stdout, its progress, goes to our stderr."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=2, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            _, said = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    return process.returncode, said.splitlines()
+
+
+def run(argv: Sequence[str], host: str, tell: Callable[[str], None]) -> None:
+    """Raises what the program reports. Tells what it says otherwise."""
+    exit_code, said = call(argv)
+    if exit_code:
+        raise failure(argv[0], exit_code, said, host)
+    for line in said:
+        tell(line)
+
+
+def run_on(
+    argv: Sequence[str],
+    host: str,
+    tell: Callable[[str], None],
+    call: Call = call,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """As `run`, and starts the program again where a connection broke that had held for a while."""
+    while True:
+        began = clock()
+        exit_code, said = call(argv)
+        lasted_s = clock() - began
+        if exit_code not in LOST or lasted_s < LONG_ENOUGH_S:
+            break
+        tell(f"the connection broke after {lasted_s / 60:.0f} min: going on where it was")
+    if exit_code:
+        raise failure(argv[0], exit_code, said, host)
+    for line in said:
+        tell(line)
+
+
+def failure(program: str, exit_code: int, said: Sequence[str], host: str) -> GpuClusterError:
+    """One message: what `gpucluster tunnel` said, or else the program."""
+    where = "the head node" if host == HEAD else host
+    again = "run the same command again: it goes on where it stopped" if program == "rsync" else None
+    if ours := [index for index, line in enumerate(said) if line.startswith("error: ")]:
+        hints = [line.removeprefix("hint: ") for line in said[ours[0] + 1 :] if line.startswith("hint: ")]
+        return RemoteError(said[ours[0]].removeprefix("error: "), hints[0] if hints else again)
+    if any(line.startswith("Host key verification failed") for line in said):
+        return RemoteError(
+            f"{where} does not show the host key that it published: not connecting",
+            "was it replaced just now? try again in a minute",
+        )
+    if any(f"{program}: command not found" in line or f"{program}: not found" in line for line in said):
+        return RemoteError(
+            f"{program} is not installed on {where}", f"gpucluster ssh -- sudo apt-get install -y {program}"
+        )
+    if missing := [line for line in said if "No such file or directory" in line]:
+        return UsageError(f"not on {where}: {missing[0]}")
+    text = "; ".join(said[:_SHOWN]) or f"exit code {exit_code}"
+    if program == "rsync" and exit_code == 1:  # man rsync: syntax or usage error
+        return UsageError(text)
+    return RemoteError(f"{program}: {text}", again if exit_code in LOST else None)

@@ -1,0 +1,100 @@
+"""`ssh -L` through the tunnel: a port of the head node or a compute node on this machine's loopback."""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpucluster.errors import UsageError
+from gpucluster.head import copying
+from gpucluster.head.openssh import Alias
+
+LOOPBACK = "127.0.0.1"
+_CONNECTED = "gpucluster: connected"
+_TRIED_PORTS = 100
+
+
+@dataclass(frozen=True)
+class Ports:
+    here: int
+    there: int
+
+    @classmethod
+    def parse(cls, text: str) -> Ports:
+        """`8888` or, with the remote one behind it, `8889:8888`. Raises UsageError."""
+        numbers = [int(number) for number in text.split(":")] if re.fullmatch(r"\d{1,5}(:\d{1,5})?", text) else []
+        if not numbers or not all(1 <= number <= 65535 for number in numbers):
+            raise UsageError(f"{text!r} is no port: 1 to 65535, or two with a colon", "gpucluster forward 8889:8888")
+        return cls(numbers[0], numbers[-1])
+
+    def check(self) -> None:
+        """Raises UsageError where this machine's port cannot be had."""
+        problem = _taken(self.here)
+        if problem == errno.EADDRINUSE:
+            free = next((port for port in range(self.here + 1, self.here + _TRIED_PORTS) if not _taken(port)), None)
+            hint = f"the next free one: gpucluster forward {free}:{self.there}" if free else None
+            raise UsageError(f"port {self.here} of this machine is in use", hint)
+        if problem:
+            raise UsageError(
+                f"you may not listen on port {self.here} of this machine",
+                f"take one from 1024 on: gpucluster forward {8000 + self.there % 1000}:{self.there}",
+            )
+
+
+def _taken(port: int) -> int:
+    """0, or the system's error number."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as ssh does
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            return error.errno or errno.EADDRINUSE
+    return 0
+
+
+def ssh_argv(alias: Alias, ports: Ports, node: str | None) -> list[str]:
+    options = ("ExitOnForwardFailure=yes", "PermitLocalCommand=yes", f"LocalCommand=echo {_CONNECTED} >&2")
+    return [
+        *("ssh", "-F", str(alias.config_file), "-N", *(f"-o{option}" for option in options)),
+        *("-L", f"{LOOPBACK}:{ports.here}:localhost:{ports.there}", alias.host(node)),
+    ]
+
+
+def forward(
+    argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None]
+) -> None:
+    """Until the caller is interrupted. Raises what ssh reports, unless its connection had held for a while."""
+    while True:
+        began = time.monotonic()
+        exit_code, said = _run(argv, where, ports, connected, tell)
+        lasted_s = time.monotonic() - began
+        if lasted_s < copying.LONG_ENOUGH_S:
+            raise copying.failure("ssh", exit_code, said, where)
+        tell(f"the connection broke after {lasted_s / 60:.0f} min: connecting again")
+
+
+def _run(
+    argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None]
+) -> tuple[int, list[str]]:
+    said: list[str] = []
+    told = False
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            for line in map(str.rstrip, process.stderr):
+                if line == _CONNECTED:
+                    connected()
+                elif "open failed: connect failed" in line:
+                    if not told:  # a browser tries again and again
+                        tell(f"nothing listens on port {ports.there} of {where} yet")
+                    told = True
+                else:
+                    said.append(line)
+        finally:
+            process.terminate()
+    return process.returncode, said

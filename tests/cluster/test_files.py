@@ -1,0 +1,128 @@
+"""Plain OpenSSH, scp, rsync and forwarded ports, through the Instance Connect Endpoint to booted nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bed import ROOT, Bed, interrupt, wait_for
+
+from localcloud.tests.ports import two_free_ports
+
+ALIAS = "gpucluster-gpucluster"
+
+
+@pytest.fixture
+def config(cluster: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What `ssh-config` prints, in a file; the key and the host keys beside it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = cluster.gpucluster("ssh-config")
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "ssh_config"
+    file.write_text(done.stdout)
+    return file
+
+
+def plain(cluster: Bed, *argv: str | Path) -> str:
+    """A program that knows nothing of us. Its ProxyCommand finds our modules here."""
+    environment = cluster.environment() | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def job(cluster: Bed) -> Iterator[tuple[str, str]]:
+    """A job's number and its node. The job writes a file and serves its folder on the node's loopback."""
+    script = "mkdir -p out && echo written >out/model; exec python3 -m http.server 8123 --bind 127.0.0.1"
+    words = ("--name", "served", "--ntasks-per-node", "1", "--launcher", "srun", "--", "bash", "-ec", script)
+    job_id = str(cluster.submit(*words).last["job_id"])
+
+    def node() -> str | None:
+        (found,) = [
+            each for each in json.loads(cluster.gpucluster("jobs", "--json").stdout) if each["job_id"] == job_id
+        ]
+        return found["node_list"] if found["state"] == "RUNNING" else None
+
+    yield job_id, wait_for("the job runs", node, 300)
+    cluster.gpucluster("cancel", job_id)
+
+
+def test_ssh_and_scp_reach_the_head_node(cluster: Bed, config: Path, tmp_path: Path) -> None:
+    assert plain(cluster, "ssh", "-F", config, ALIAS, "hostname; whoami") == "head\nubuntu\n"
+    data = os.urandom(3_000_000)
+    (tmp_path / "there").write_bytes(data)
+    plain(cluster, "scp", "-F", config, tmp_path / "there", f"{ALIAS}:scp test")
+    plain(cluster, "scp", "-F", config, f"{ALIAS}:scp test", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == data
+
+
+def test_ssh_reaches_a_node_inside_a_job(cluster: Bed, config: Path, job: tuple[str, str]) -> None:
+    assert plain(cluster, "ssh", "-F", config, f"{job[1]}.{ALIAS}", "hostname; whoami") == f"{job[1]}\nubuntu\n"
+
+
+def test_a_node_that_is_off_is_named(cluster: Bed, config: Path) -> None:
+    done = cluster.gpucluster("cp", "train-4:x", ".")
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: no instance of the node train-4 runs\nhint: ")
+
+
+def test_cp_there_and_back(cluster: Bed, tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "it's here").write_text("1")
+    there = cluster.gpucluster("cp", "-r", str(tmp_path / "a"), ":cp-test")
+    assert (there.returncode, there.stdout) == (0, ""), there.stderr
+    back = cluster.gpucluster("cp", "head:cp-test/b/it's here", str(tmp_path))
+    assert (back.returncode, (tmp_path / "it's here").read_text()) == (0, "1"), back.stderr
+
+
+@pytest.mark.parametrize("verb", ["cp", "sync"])
+def test_a_path_that_is_not_there(cluster: Bed, verb: str, tmp_path: Path) -> None:
+    done = cluster.gpucluster(verb, ":no-such", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: not on the head node: ") and "no-such" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_sync_both_ways(cluster: Bed, tmp_path: Path) -> None:
+    here, back = tmp_path / "here", tmp_path / "back"
+    (here / "deep").mkdir(parents=True)
+    for name in ("a", "deep/b", "c.o"):
+        (here / name).write_text(name)
+    assert cluster.gpucluster("sync", "--exclude", "*.o", f"{here}/", ":sync-test").returncode == 0
+    (here / "a").unlink()
+    done = cluster.gpucluster("sync", "--delete", "--exclude", "*.o", f"{here}/", ":sync-test")
+    assert done.returncode == 0, done.stderr
+    assert cluster.gpucluster("sync", ":sync-test/", str(back)).returncode == 0
+    assert sorted(str(path.relative_to(back)) for path in back.rglob("*") if path.is_file()) == ["deep/b"]
+
+
+def test_a_jobs_port_and_its_folder(cluster: Bed, job: tuple[str, str], tmp_path: Path) -> None:
+    port, taken = two_free_ports()
+    forward = cluster.start("forward", f"{port}:8123", "--job", job[0])
+    try:
+        assert forward.stdout is not None
+        assert forward.stdout.readline() == f"http://localhost:{port}\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/out/model", timeout=60) as answer:
+            assert answer.read() == b"written\n"
+        in_use = cluster.gpucluster("forward", f"{port}:8123", "--job", job[0])
+        assert in_use.returncode == 2
+        assert in_use.stderr.startswith(f"error: port {port} of this machine is in use\nhint: the next free one: ")
+    finally:
+        interrupt(forward)
+        forward.communicate(timeout=60)
+    assert forward.returncode == 0
+    fetched = cluster.gpucluster("fetch", job[0], "--to", str(tmp_path / "all"))
+    assert (fetched.returncode, fetched.stdout) == (0, f"{tmp_path}/all\n"), fetched.stderr
+    assert "fetch again after its end" in fetched.stderr
+    found = {path.name for path in (tmp_path / "all").iterdir()}
+    assert {"log.txt", "job.sbatch", "job.yaml", "code"} <= found and not {"lib", "bin"} & found
+    assert (tmp_path / "all" / "code" / "out" / "model").read_text() == "written\n"
+    for part, names in (("logs", {"log.txt"}), ("output", {"code"})):
+        assert cluster.gpucluster("fetch", job[0], part, "--to", str(tmp_path / part)).returncode == 0
+        assert {path.name for path in (tmp_path / part).iterdir()} == names

@@ -1,0 +1,107 @@
+"""The verbs for files, ports and shells, as far as they go without a cluster."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from gpucluster.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a cluster file in the current folder."""
+    (tmp_path / "cluster.yaml").write_text((ROOT / "cluster.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("GPUCLUSTER_CONFIG", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_the_configuration_is_printed_and_nothing_of_the_users_is_touched(home: Path, capsys: Captured) -> None:
+    assert main(["ssh-config"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Host gpucluster-gpucluster *.gpucluster-gpucluster\n  User ubuntu\n")
+    assert captured.err == ""
+    assert [path.name for path in (home / ".ssh" / "gpucluster" / "gpucluster-gpucluster").iterdir()] == ["id_ed25519"]
+    assert not (home / ".ssh" / "config").exists()
+
+
+def test_the_profile_that_the_shell_has_is_written_down(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "two words")
+    assert main(["ssh-config"]) == 0
+    assert "  ProxyCommand env 'AWS_PROFILE=two words' /" in capsys.readouterr().out
+
+
+def test_it_is_written_and_removed(home: Path, capsys: Captured) -> None:
+    for _ in range(2):
+        assert main(["ssh-config", "--write", "--host", "gpu"]) == 0
+    file = home / ".ssh" / "gpucluster" / "gpu" / "config"
+    captured = capsys.readouterr()
+    assert captured.out == f"{file}\n{file}\n"
+    assert captured.err.count("put `Include gpucluster/*/config` before its first line") == 1
+    assert captured.err.endswith("the head node: ssh gpu   a running node: ssh train-1.gpu\n")
+    assert file.read_text().startswith("Host gpu *.gpu\n")
+    assert main(["ssh-config", "--remove", "--host", "gpu"]) == 0
+    assert not file.parent.exists()
+    assert main(["ssh-config", "--remove", "--host", "gpu"]) == 2
+    assert "error: there is no alias gpu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["*", "a b", "a.b", "../x", "GPU", "-x", ""])
+def test_an_alias_that_ssh_would_take_for_something_else(name: str, capsys: Captured) -> None:
+    assert main(["ssh-config", "--host", name]) == 2
+    assert f"error: {name!r} cannot be an alias" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cp", "cluster.yaml"], "two paths at least"),
+        (["cp", "cluster.yaml", "there"], "one side must be on the cluster, and the other one here"),
+        (["cp", ":a", "train-1:b"], "one side must be on the cluster"),
+        (["cp", "cluster.yaml", ":a", "."], "one side must be on the cluster"),
+        (["cp", "none", ":"], "none: no such file or folder on this machine"),
+        (["cp", "folder", ":"], "folder is a folder\nhint: copy it with -r"),
+        (["cp", ":a", "none/a"], "none: no such folder on this machine"),
+        (["cp", ":a", ":b", "cluster.yaml"], "cluster.yaml: no such folder on this machine"),
+        (["sync", "none", ":"], "none: no such file or folder on this machine"),
+        (["sync", ":a", "no/such/folder"], "no/such: no such folder on this machine"),
+        (["forward", "80a"], "'80a' is no port"),
+        (["forward", "8888:70000"], "'8888:70000' is no port"),
+        (["forward", "8888", "--job", "1", "--node", "train-1"], "--job and --node contradict each other"),
+        (["fetch", "abc"], "must be a job's number"),
+        (["fetch", "1", "state"], "'state' is not one of 'all', 'logs', 'output'"),
+    ],
+)
+def test_a_slip_is_found_before_anybody_is_asked(home: Path, words: list[str], message: str, capsys: Captured) -> None:
+    (home / "folder").mkdir()
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("verb", "program"), [("cp", "scp"), ("sync", "rsync")])
+def test_a_program_that_is_missing_here(
+    home: Path, verb: str, program: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    (home / "bin").mkdir()
+    (home / "bin" / "ssh").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    assert main([verb, "cluster.yaml", ":"]) == 2
+    assert f"error: {program} is not installed on this machine\nhint: sudo apt-get" in capsys.readouterr().err
+
+
+def test_a_port_that_is_in_use(capsys: Captured) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert main(["forward", f"{port}:6006"]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == f"error: port {port} of this machine is in use"
+    free, there = hint.removeprefix("hint: the next free one: gpucluster forward ").split(":")
+    assert int(free) > port and there == "6006"

@@ -1,0 +1,174 @@
+"""scp and rsync: what they are started with, and how their failures are reported."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from plain_ssh import lead
+from ssh_head import Head, new_key, running_head
+
+from gpucluster.errors import GpuClusterError, RemoteError, UsageError
+from gpucluster.head import copying
+from gpucluster.head.copying import Copy, Place
+from gpucluster.head.openssh import Alias
+from localcloud.tests.patience import wait_for
+
+ALIAS = Alias(Path("/t/a b/gpu"))
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "path", "word"),
+    [
+        ("data", None, "data", "data"),
+        ("-r", None, "-r", "./-r"),
+        ("./a:b", None, "./a:b", "./a:b"),
+        ("/a:b", None, "/a:b", "/a:b"),
+        (":", "head", "", "gpu:"),
+        (":data/a b", "head", "data/a b", "gpu:data/a b"),
+        ("head:/fsx", "head", "/fsx", "gpu:/fsx"),
+        (":~/data", "head", "~/data", "gpu:data"),
+        ("train-1:/scratch/x", "train-1", "/scratch/x", "train-1.gpu:/scratch/x"),
+        (":a:b", "head", "a:b", "gpu:a:b"),
+    ],
+)
+def test_which_side_a_path_is_on(text: str, host: str | None, path: str, word: str) -> None:
+    place = Place.parse(text)
+    assert (place, place.word(ALIAS)) == (Place(host, path), word)
+
+
+def test_scp_is_asked_for_what_was_asked() -> None:
+    copy = Copy.parse(["a", "-b", ":c"])
+    assert copying.scp_argv(ALIAS, copy, recursive=True) == [
+        "scp", "-F", "/t/a b/gpu/config", "-r", "--", "a", "./-b", "gpu:c",
+    ]  # fmt: skip
+
+
+def test_rsync_keeps_what_a_broken_connection_left() -> None:
+    argv = copying.rsync_argv(ALIAS, Copy.parse([":c/", "here"]), ["--delete"])
+    assert argv[0] == "rsync" and "--partial-dir=.rsync-partial" in argv
+    assert argv[-5:] == ["--rsh=ssh -F '/t/a b/gpu/config'", "--delete", "--", "gpu:c/", "here"]
+
+
+class Played:
+    """A program that ends as planned; its clock goes on by each end's seconds."""
+
+    def __init__(self, *ends: tuple[int, float]) -> None:
+        self.ends, self.now, self.calls = list(ends), 0.0, 0
+
+    def call(self, argv: Sequence[str]) -> tuple[int, list[str]]:
+        exit_code, lasted_s = self.ends[self.calls]
+        self.calls += 1
+        self.now += lasted_s
+        return exit_code, ["rsync: connection unexpectedly closed"] if exit_code else []
+
+    def clock(self) -> float:
+        return self.now
+
+
+def test_a_tunnel_that_ended_after_its_hour_is_made_again() -> None:
+    program, told = Played((12, 3600), (255, 3600), (0, 5)), list[str]()
+    copying.run_on(["rsync"], "head", told.append, program.call, program.clock)
+    assert program.calls == 3
+    assert told == ["the connection broke after 60 min: going on where it was"] * 2
+
+
+@pytest.mark.parametrize("end", [(12, 5), (23, 3600)])
+def test_what_fails_at_once_or_for_another_reason_is_not_tried_again(end: tuple[int, float]) -> None:
+    program = Played(end, (0, 1))
+    with pytest.raises(GpuClusterError):
+        copying.run_on(["rsync"], "head", print, program.call, program.clock)
+    assert program.calls == 1
+
+
+with_rsync = pytest.mark.skipif(not (shutil.which("rsync") and shutil.which("ssh")), reason="no rsync, or no ssh, here")
+
+
+@pytest.fixture
+def head() -> Iterator[Head]:
+    with running_head() as head:
+        yield head
+
+
+@pytest.fixture
+def alias(head: Head, tmp_path: Path) -> Alias:
+    """The head node is this machine."""
+    alias = Alias(tmp_path / "alias" / "gpu")
+    alias.make()
+    lead(alias, head)
+    return alias
+
+
+def sync(alias: Alias, source: str, target: str, *options: str) -> None:
+    copy = Copy.parse([source, target])
+    copying.run_on(copying.rsync_argv(alias, copy, options), copy.remote, print)
+
+
+@with_rsync
+def test_rsync_copies_there_and_back(alias: Alias, tmp_path: Path) -> None:
+    (tmp_path / "here" / "deep").mkdir(parents=True)
+    (tmp_path / "here" / "deep" / "it's $HOME").write_text("1")
+    sync(alias, f"{tmp_path}/here/", f":{tmp_path}/there")
+    sync(alias, f":{tmp_path}/there/deep/it's $HOME", f"{tmp_path}/back")
+    assert (tmp_path / "back").read_text() == "1"
+
+
+@with_rsync
+def test_what_is_not_there_is_one_message(alias: Alias, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        sync(alias, f":{tmp_path}/none", f"{tmp_path}/back")
+    assert raised.value.message.startswith("not on the head node: rsync: ")
+    assert f"{tmp_path}/none" in raised.value.message
+
+
+@with_rsync
+def test_a_rate_that_rsync_does_not_know(alias: Alias, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--bwlimit=fast is invalid"):
+        sync(alias, f":{tmp_path}/x", f"{tmp_path}/back", "--bwlimit=fast")
+
+
+@with_rsync
+def test_a_connection_that_dies_half_way(alias: Alias, head: Head, tmp_path: Path) -> None:
+    """The same command again goes on with what is there; until then the old file stays whole."""
+    data = os.urandom(4_000_000)
+    here, there = tmp_path / "big", tmp_path / "there" / "big"
+    here.write_bytes(data)
+    there.parent.mkdir()
+    there.write_text("old")
+
+    def cut() -> None:
+        wait_for(
+            "half of it", lambda: any(part.stat().st_size > 10**6 for part in there.parent.glob(".big.*")), 60, 0.05
+        )
+        head.cut()
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    with pytest.raises(RemoteError) as raised:
+        sync(alias, str(here), f":{there.parent}/", "--bwlimit=1000")
+    cutter.join()
+    assert raised.value.hint == "run the same command again: it goes on where it stopped"
+    part = there.parent / ".rsync-partial" / "big"
+    wait_for("the part is kept", part.exists, 60, 0.05)
+    assert there.read_text() == "old" and 0 < part.stat().st_size < len(data)
+    lead(alias, head)
+    sync(alias, str(here), f":{there.parent}/")
+    assert there.read_bytes() == data and not part.exists()
+
+
+@with_rsync
+def test_a_head_that_cannot_be_reached(alias: Alias, head: Head, tmp_path: Path) -> None:
+    head.refuse_tunnel = "cannot connect: 10.0.0.4 is not there"
+    with pytest.raises(RemoteError, match="the tunnel has ended: cannot connect: 10.0.0.4 is not there"):
+        sync(alias, f":{tmp_path}/none", f"{tmp_path}/back")
+
+
+@with_rsync
+def test_a_head_that_shows_another_key(alias: Alias, head: Head, tmp_path: Path) -> None:
+    head.key = new_key()
+    with pytest.raises(RemoteError, match="the head node does not show the host key that it published: not connecting"):
+        sync(alias, f":{tmp_path}/none", f"{tmp_path}/back")
