@@ -1,4 +1,4 @@
-"""Slurm's accounting database: on the head node, on RDS, or none."""
+"""Slurm's accounting database on RDS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aws_cdk import aws_rds as rds
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from stacks import roles
+from stacks import deletion, roles
 from stacks.context import Context
 from stacks.encryption import key_arn
 
@@ -34,19 +34,13 @@ _PARAMETERS = {
 
 
 class Accounting(Construct):
-    """A database on the head node needs nothing of AWS. On RDS it is an encrypted instance that only the head node
-    reaches. Its password is in no template and no bundle."""
+    """An encrypted instance that only the head node reaches. Its password is in no template and no bundle."""
 
     def __init__(self, scope: Construct, id_: str, *, context: Context) -> None:
         super().__init__(scope, id_)
         self.context = context
-        if context.config.accounting == "rds":
-            self._database()
-
-    def _database(self) -> None:
         secret = self._password()
         database = self._instance(secret)
-        context = self.context
         roles.allow(context.head_role, ["secretsmanager:GetSecretValue"], [secret.secret_arn])
         value = {
             "host": database.attr_endpoint_address,
@@ -102,7 +96,7 @@ class Accounting(Construct):
         )
         # A retained instance would keep the subnets and the VPC; so `retain` takes a snapshot instead.
         keep, drop = cdk.CfnDeletionPolicy.SNAPSHOT, cdk.CfnDeletionPolicy.DELETE
-        database.cfn_options.deletion_policy = drop if head.on_delete == "delete" else keep
+        deletion.set_policy(database, drop if head.on_delete == "delete" else keep)
         database.cfn_options.update_replace_policy = keep
         return database
 

@@ -133,11 +133,13 @@ def _of_file_system(path: str, config: ClusterConfig) -> Iterator[Row]:
 def acknowledge(stack: cdk.Stack, name: str, those: Iterable[Row]) -> None:
     """`name`: the cluster's, or the stack's."""
     values = {"name": name, "region": stack.region, "account": stack.account}
+    findings: dict[str, list[cdk.Acknowledgment]] = {}
     for row in those:
-        construct = _find(stack, row.path)
-        if construct:  # resources that not every cluster has
-            finding = cdk.Acknowledgment(id=f"AwsSolutions-{row.finding.format_map(values)}", reason=row.reason)
-            cdk.Validations.of(construct).acknowledge(finding)
+        finding = cdk.Acknowledgment(id=f"AwsSolutions-{row.finding.format_map(values)}", reason=row.reason)
+        findings.setdefault(row.path, []).append(finding)
+    for path, together in findings.items():
+        if construct := _find(stack, path):  # resources that not every cluster has
+            cdk.Validations.of(construct).acknowledge(*together)
 
 
 def _find(stack: cdk.Stack, path: str) -> IConstruct | None:

@@ -1,4 +1,8 @@
-"""The stack: creates the constructs, connects them, grants permissions and defines the outputs."""
+"""The stack: creates the constructs, connects them, grants permissions and defines the outputs.
+
+Constructs that few clusters have are imported where a cluster has them: loading CDK's libraries takes longer than using
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,7 @@ from gpucluster.config import ClusterConfig
 from gpucluster.config.construct_ids import pascal
 from gpucluster.layout import expand
 from stacks import encryption, record, roles
-from stacks.accounting import Accounting
 from stacks.acknowledged import acknowledge, rows
-from stacks.budget import Budget
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
 from stacks.head import HeadNode, generation
@@ -28,7 +30,6 @@ from stacks.placeholders import NO_ACCOUNT
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
 from stacks.storage.s3_access import grant_environment_cache
-from stacks.way_in import WayIn
 
 
 class GpuCluster(cdk.Stack):
@@ -67,26 +68,32 @@ class GpuCluster(cdk.Stack):
         self.parameters = Parameters(self, "Parameters", path=config.ssm_path)
         context = Context(self.layout, self.network, self.head_role, self.compute_role, self.key, self.parameters)
         self.storage = Storage(self, "Storage", context=context)
-        self.accounting = Accounting(self, "Accounting", context=context)
+        accounts = self._accounts(context)
         self._announce()
         self._grant()
         self.monitoring = Monitoring(self, "Monitoring", context=context, file_systems=self.storage.file_systems)
-        needs = [
-            self.munge_key,
-            self.compute_role,
-            self.storage,
-            self.accounting,
-            self.monitoring.logs,
-        ]
+        needs = [self.munge_key, self.compute_role, self.storage, *accounts, self.monitoring.logs]
         self.bundle.announce(self.parameters, self.network, self.head_role, self.home, *needs)
         self.head = self._head(needs)
-        if config.budget:
-            self.budget = Budget(self, "Budget", context=context, budget=config.budget)
+        self._budget(context)
         self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
-        self.way_in = self._way_in()
+        self.ssh_host = self._way_in()
         self._outputs()
-        record.tell_policies(self)
         acknowledge(self, config.name, rows(config))
+
+    def _accounts(self, context: Context) -> list[Construct]:
+        """A database on the head node needs nothing of AWS."""
+        if self._config.accounting != "rds":
+            return []
+        from stacks.accounting import Accounting
+
+        return [Accounting(self, "Accounting", context=context)]
+
+    def _budget(self, context: Context) -> None:
+        if self._config.budget:
+            from stacks.budget import Budget
+
+            Budget(self, "Budget", context=context, budget=self._config.budget)
 
     def _bundle(self) -> Bundle:
         network, files = self._config.network, render.bundle(self._config)
@@ -134,18 +141,21 @@ class GpuCluster(cdk.Stack):
             generation=self.head_generation,
             termination_protection=self._config.head_node.termination_protection,
             key=self.key,
-            topic_arn=self.monitoring.topic.arn if self.monitoring.topic else None,
+            topic_arn=self.monitoring.topic_arn,
             after=[self.parameters, *needs],
         )
 
-    def _way_in(self) -> WayIn | None:
+    def _way_in(self) -> str | None:
+        """What `ssh_from` may connect to."""
         public, sources = self.network.public_subnet, self._config.network.ssh_from
         if not (public and sources):
             return None
+        from stacks.way_in import WayIn
+
         instance_id = self.head.instance.instance_id
         return WayIn(
             self, "WayIn", network=self.network, public_subnet=public, instance_id=instance_id, sources=sources
-        )
+        ).host
 
     def _image(self, image: str) -> ec2.IMachineImage:
         return machine_image(image, region=self._config.region)
@@ -206,7 +216,7 @@ class GpuCluster(cdk.Stack):
             "SsmPath": self._config.ssm_path,
             "BundleVersion": self.bundle.version,
         }
-        if self.way_in:
-            values["SshHost"] = self.way_in.host
+        if self.ssh_host:
+            values["SshHost"] = self.ssh_host
         for name, value in values.items():
             cdk.CfnOutput(self, name, value=value)

@@ -22,14 +22,3 @@ def _looked_up(stack: cdk.Stack, name: str, region: str) -> LookedUp:
     """CDK's key for the lookup of a parameter."""
     key = f"ssm:account={stack.account}:parameterName={PARAMETERS[name]}:region={region}"
     return LookedUp(key, machine_image(name, region=region).get_image(stack).image_id)
-
-
-def tell_policies(stack: cdk.Stack) -> None:
-    """CloudFormation ignores a change of only a resource's deletion policy, but not a change of its metadata. So the
-    metadata repeats the policy."""
-    kept = (cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE, cdk.CfnDeletionPolicy.SNAPSHOT)
-    for construct in stack.node.find_all():
-        if isinstance(construct, cdk.CfnResource):
-            policy = construct.cfn_options.deletion_policy
-            if policy in kept:
-                construct.add_metadata("DeletionPolicy", policy.value)

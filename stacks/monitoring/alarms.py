@@ -9,7 +9,6 @@ from constructs import Construct
 
 from gpucluster.config import ClusterConfig
 from stacks.monitoring.metrics import GIB, FileSystem, Metric, of_cluster, of_file_system, of_head
-from stacks.monitoring.topic import Topic
 
 DISK_PERCENT = 85
 FILE_SYSTEM_FREE = 0.1
@@ -29,12 +28,12 @@ class Alarms(Construct):
         id_: str,
         *,
         config: ClusterConfig,
-        topic: Topic | None,
+        topic_arn: str | None,
         file_systems: tuple[FileSystem, ...],
     ) -> None:
         super().__init__(scope, id_)
         self._cluster = config.name
-        self._actions = [topic.arn] if topic else None
+        self._actions = [topic_arn] if topic_arn else None
         self.arns: list[str] = []
         self._heartbeat()
         self._disk("RootDisk", "root", "/", "the head node's root disk")

@@ -7,7 +7,7 @@ bucket: it uses the user's, and the one of `cdk bootstrap`, which itself refuses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from constructs import Construct
 
@@ -15,12 +15,7 @@ from gpucluster.config import construct_ids
 from gpucluster.config.storage import Mount
 from stacks.context import Context
 from stacks.monitoring.metrics import FileSystem
-from stacks.storage.beegfs import BeegfsRam
-from stacks.storage.efs import Efs
-from stacks.storage.fsx import FsxLustre
 from stacks.storage.s3_access import JobRole
-
-KINDS: Mapping[str, Callable[..., Construct]] = {"fsx-lustre": FsxLustre, "efs": Efs, "beegfs-ram": BeegfsRam}
 
 
 class Storage(Construct):
@@ -33,8 +28,25 @@ class Storage(Construct):
             self.jobs = JobRole(self, construct_ids.JOB_ROLE, context=context, access=context.config.s3_access)
 
     def _make(self, context: Context, storage: Mount) -> None:
-        """`head-nfs` is the head node's volume, which is always created, listed or not."""
         id_ = construct_ids.of_mount(storage.mount)
-        if kind := KINDS.get(storage.type):
+        if kind := _construct(storage.type):
             made = kind(self, id_, context=context, storage=storage)
             self.file_systems += getattr(made, "watched", ())
+
+
+def _construct(type_: str) -> Callable[..., Construct] | None:
+    """Imports CDK's library for this kind alone. `head-nfs` is the head node's volume, which is always created."""
+    match type_:
+        case "fsx-lustre":
+            from stacks.storage.fsx import FsxLustre
+
+            return FsxLustre
+        case "efs":
+            from stacks.storage.efs import Efs
+
+            return Efs
+        case "beegfs-ram":
+            from stacks.storage.beegfs import BeegfsRam
+
+            return BeegfsRam
+    return None

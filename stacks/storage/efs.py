@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpucluster.config import storage as kinds
+from stacks import deletion
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.storage import firewall
@@ -70,7 +71,7 @@ class Efs(Construct):
             backup_policy=efs.CfnFileSystem.BackupPolicyProperty(status="ENABLED"),
             file_system_policy=_over_tls_alone(),
         )
-        system.cfn_options.deletion_policy = deletion_policy(retain=storage.on_delete == "retain")
+        deletion.set_policy(system, deletion_policy(retain=storage.on_delete == "retain"))
         system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN  # only the user may delete the files
         return system
 

@@ -14,6 +14,7 @@ from constructs import Construct
 from gpucluster.config import construct_ids
 from gpucluster.config import storage as kinds
 from gpucluster.config.storage.fsx import lustre, requests
+from stacks import deletion
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.monitoring import metrics as watching
@@ -62,7 +63,7 @@ class FsxLustre(Construct):
             announce(context, storage, self._describe(self.file_system))
         if self._retain:
             # Its interfaces would prevent the deletion of subnet, VPC and group, so these are retained with it.
-            self.group.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+            deletion.retain(self.group)
             keep_network(context.network)
         tag(self, context, storage.mount)
 
@@ -104,7 +105,7 @@ class FsxLustre(Construct):
         ]
         if self._retain:
             for rule in own:
-                rule.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+                deletion.retain(rule)
         for who, nodes, ports in (("Head", head, LUSTRE), ("Compute", compute, inner)):
             firewall.admit(self, f"{who}ToLustre", into=self.group, source=nodes, ports=ports)
             firewall.let_out(self, f"LustreTo{who}", of=self.group, destination=nodes, ports=ports)
@@ -143,7 +144,7 @@ class FsxLustre(Construct):
             kms_key_id=key_arn(self._context.key) if persistent else None,  # FSx's own key encrypts scratch
             lustre_configuration=self._lustre(),
         )
-        system.cfn_options.deletion_policy = deletion_policy(retain=self._retain)
+        deletion.set_policy(system, deletion_policy(retain=self._retain))
         # Some changes replace the file system. Only the user may delete the old one and its contents.
         system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
         rules = [child for child in self.node.children if isinstance(child, cdk.CfnResource) and _is_rule(child)]
@@ -193,7 +194,7 @@ class FsxLustre(Construct):
             s3=_events(repository),
         )
         # Deleting the link keeps the files. A file system that is retained keeps its link.
-        association.cfn_options.deletion_policy = deletion_policy(retain=self._retain)
+        deletion.set_policy(association, deletion_policy(retain=self._retain))
         return association
 
 

@@ -11,14 +11,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from stacks import encryption, roles
+from stacks import deletion, encryption, roles
 
 HOME_TAG = "gpucluster:home"
 SNAPSHOT_TIME_UTC = "03:00"
 _AT_END = {
     "delete": cdk.CfnDeletionPolicy.DELETE,
     "snapshot": cdk.CfnDeletionPolicy.SNAPSHOT,
-    "retain": cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE,
+    "retain": deletion.STAYS,
 }
 
 
@@ -51,10 +51,10 @@ class HomeVolume(Construct):
             encrypted=True,
             encryption_key=key,
         )
-        options = self._resource().cfn_options
-        options.deletion_policy = _AT_END[on_delete]
+        resource = self._resource()
+        deletion.set_policy(resource, _AT_END[on_delete])
         # A replacement would be empty, so the old volume is retained.
-        options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
+        resource.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
         for tag, value in (("Name", f"{cluster}-home"), ("gpucluster:cluster", cluster), (HOME_TAG, cluster)):
             cdk.Tags.of(self.volume).add(tag, value)
         if snapshot_days:

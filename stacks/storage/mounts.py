@@ -11,6 +11,7 @@ from constructs import Construct
 
 from gpucluster.config import construct_ids
 from gpucluster.config.storage import Storage
+from stacks import deletion
 from stacks.context import Context
 from stacks.network import Network
 
@@ -28,13 +29,10 @@ def tag(scope: Construct, context: Context, name: str) -> None:
 
 
 def deletion_policy(*, retain: bool) -> cdk.CfnDeletionPolicy:
-    """Resources of a failed first deployment are deleted in either case, because nobody has written to them."""
-    return cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE if retain else cdk.CfnDeletionPolicy.DELETE
+    return deletion.STAYS if retain else cdk.CfnDeletionPolicy.DELETE
 
 
 def keep_network(network: Network) -> None:
     """Retains the VPC and the nodes' subnet when the stack is deleted. An existing network stays anyway."""
     for construct in (network.vpc, network.subnet):
-        made = construct.node.default_child
-        if isinstance(made, cdk.CfnResource):
-            made.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        deletion.retain(construct)
