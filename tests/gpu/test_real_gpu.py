@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from gpu.conftest import gpus, output, python
 from shell.jobs.stubbed_jobs import change, finished, prepare
+
+from gpucluster_job.preflight import judge, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOTSTRAP = ROOT / "bootstrap"
@@ -25,18 +24,9 @@ RANKS = 4
 PROGRAMS = ROOT / "examples" / "proof" / "programs"
 
 
-def preflight(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "templates" / "job" / f"preflight_{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_preflight_counts_the_gpus_and_finds_no_memory_errors() -> None:
     answer = output("nvidia-smi", *QUERY)
-    assert preflight("probe").gpus((0, answer)) == {"gpus": gpus(), "gpus_with_memory_errors": []}
+    assert probe.gpus((0, answer)) == {"gpus": gpus(), "gpus_with_memory_errors": []}
 
 
 def test_the_judge_lets_this_machine_pass() -> None:
@@ -50,9 +40,9 @@ def test_the_judge_lets_this_machine_pass() -> None:
         "mounts": [],
         "efa_interfaces": 0,
     }
-    report |= preflight("probe").gpus((0, answer)) | {"sum": 1.0, "clock_offset_s": 0.0, "clock_error_s": 0.0}
+    report |= probe.gpus((0, answer)) | {"sum": 1.0, "clock_offset_s": 0.0, "clock_error_s": 0.0}
     expected = {"gpus": gpus(), "efa": "auto", "efa_interfaces": {}, "mounts": []}
-    assert preflight("judge").judge(expected, [report], ["here"]).errors == []
+    assert judge.judge(expected, [report], ["here"]).errors == []
 
 
 @pytest.mark.parametrize("more", [(), ("--query",), ("topo", "--matrix"), ("nvlink", "--status")])
