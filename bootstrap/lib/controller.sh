@@ -16,14 +16,10 @@ touch_log() {
 
 # slurmctld runs as slurm, whom the metadata service refuses, so its power programs use sudo.
 power_programs() {
-    local bin=/opt/gpucluster/bin program
+    local bin=/opt/gpucluster/bin
     node_program
-    for program in resume suspend; do
-        put_file "$bin/$program" 0755 root:root <<EOF
-#!/bin/sh
-exec sudo -n --preserve-env=SLURM_RESUME_FILE $bin/node-program power.$program "\$@" >>/var/log/gpucluster/power.log 2>&1
-EOF
-    done
+    put_program bin/resume
+    put_program bin/suspend
     put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
 slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume *, $bin/node-program power.suspend *
 EOF

@@ -14,6 +14,11 @@ put_file() {
     put_mode "$path" "$mode" "$owner"
 }
 
+# put_program PATH: installs the bundle's programs/PATH as /opt/gpucluster/PATH.
+put_program() {
+    put_file "/opt/gpucluster/$1" 0755 root:root <"$BUNDLE/programs/$1"
+}
+
 # put_mode PATH MODE OWNER:GROUP
 put_mode() {
     local now

@@ -1,22 +1,6 @@
-# node_program: starts a program of gpucluster_node. slurmctld and sudo drop the machine's environment.
+# node_program: installs what starts the programs of gpucluster_node.
 node_program() {
-    put_file /opt/gpucluster/bin/node-program 0755 root:root <<EOF
-#!/bin/sh
-# usage: node-program [WING.]MODULE [ARGUMENT...]
-set -a
-if [ -e /etc/environment ]; then . /etc/environment; fi
-AWS_DEFAULT_REGION=$REGION
-AWS_METADATA_SERVICE_TIMEOUT=5
-AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
-# Older SDKs call STS in us-east-1, which a network without a route to the internet does not reach.
-AWS_STS_REGIONAL_ENDPOINTS=regional
-PYTHONDONTWRITEBYTECODE=1
-set +a
-cd /opt/gpucluster/bundle || exit
-module=\$1
-shift
-exec python3 -m "gpucluster_node.\$module" "\$@"
-EOF
+    put_program bin/node-program
 }
 
 # node_service NAME WING.MODULE DESCRIPTION [FILE...]: a daemon, gpucluster-NAME, that is restarted when its code or its data

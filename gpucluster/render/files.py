@@ -33,7 +33,7 @@ USABLE_MEMORY = 0.95
 """Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than
 its configuration says is refused."""
 
-_ENVIRONMENT_PROGRAMS = ("build.sh", "environment.sh", "horovod_wheel.sh", "interpreter.sh", "verify.py")
+_ENVIRONMENT_PROGRAMS = ("build.sh", "cxx17", "environment.sh", "horovod_wheel.sh", "interpreter.sh", "verify.py")
 _ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
 
 Role = Literal["head", "compute", "image"]
@@ -43,6 +43,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
     """Path inside the bundle -> text."""
     layout = expand(config)
     return {
+        "cluster.sh": _template("bootstrap/cluster.sh.j2").render(_node_values(config)),
         "head.sh": _template("bootstrap/head.sh.j2").render(_head_values(layout)),
         "compute.sh": _template("bootstrap/compute.sh.j2").render(_compute_values(layout)),
         **{f"machines/{each.name}.sh": machine(each) for each in layout.machine_types},
@@ -281,7 +282,7 @@ def _gpu_model(types: tuple[InstanceType, ...]) -> str | None:
 @cache
 def _verbatim() -> Mapping[str, str]:
     """Files that nodes get as they are. None is a template: bash's own `${#array[@]}` would open a jinja comment."""
-    patterns = ("lib/*.sh", "steps/*/*.sh", "gpucluster_node/**/*.py")
+    patterns = ("lib/*.sh", "steps/*/*.sh", "programs/*/*", "gpucluster_node/**/*.py")
     found = (path for pattern in patterns for path in BOOTSTRAP.glob(pattern))
     return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}
 

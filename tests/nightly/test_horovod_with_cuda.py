@@ -22,6 +22,7 @@ SUBJECTS = [
     "bootstrap/environments/horovod-volta.txt",
     "bootstrap/environments/tensorflow.txt",
     "bootstrap/environments/verify.py",
+    "bootstrap/environments/cxx17",
     "bootstrap/environments/environment.sh",
     "bootstrap/environments/horovod_wheel.sh",
     "bootstrap/environments/interpreter.sh",

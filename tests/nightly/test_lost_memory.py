@@ -10,6 +10,7 @@ SUBJECTS = [
     "bootstrap/beegfs.sh.j2",
     "bootstrap/steps/storage/beegfs*.sh",
     "bootstrap/steps/storage/job_ram.sh",
+    "bootstrap/programs/*job-ram",
     "bootstrap/gpucluster_node/beegfs/*",
     "gpucluster*job/*",
     "templates/job/*",

@@ -13,11 +13,5 @@ shell_credentials() {
         rm -f "$profile"
         return
     fi
-    put_file "$profile" 0644 root:root <<PROFILE
-# Root has the node's own role. Keys that a user has set take precedence.
-if [ "\$(id -u)" -ne 0 ]; then
-    export AWS_CONTAINER_CREDENTIALS_FULL_URI=$JOB_CREDENTIALS
-    export AWS_REGION=\${AWS_REGION:-$REGION} AWS_DEFAULT_REGION=\${AWS_DEFAULT_REGION:-$REGION}
-fi
-PROFILE
+    put_file "$profile" 0644 root:root <"$BUNDLE/programs/profile.d/gpucluster-credentials.sh"
 }

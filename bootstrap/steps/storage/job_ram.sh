@@ -4,16 +4,10 @@ step_job_ram() {
     this_partition
     if [ "$BEEGFS_ROLE" != job ]; then return; fi
     node_program
-    put_file $bin/job-ram 0755 root:root <<EOF
-#!/bin/sh
-exec $bin/node-program beegfs.for_jobs "\$@"
-EOF
+    put_program bin/job-ram
     # Services and mounts need root, which Slurm's epilog has.
     put_file /etc/sudoers.d/gpucluster-ram 0440 root:root <<EOF
 $JOB_USER ALL=(root) NOPASSWD: $bin/job-ram serve *, $bin/job-ram mount
 EOF
-    put_file /opt/gpucluster/epilog.d/50-job-ram 0755 root:root <<EOF
-#!/bin/sh
-exec $bin/job-ram release
-EOF
+    put_program epilog.d/50-job-ram
 }

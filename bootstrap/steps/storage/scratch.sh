@@ -38,16 +38,7 @@ UNIT
 
 # Programs that Slurm runs around each job, and that jobs call.
 scratch_programs() {
-    put_file /opt/gpucluster/prolog.d/20-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch.jobs begin'
-    put_file /opt/gpucluster/epilog.d/80-scratch 0755 root:root <<<$'#!/bin/sh\nexec /opt/gpucluster/bin/node-program scratch.jobs end'
-    put_file /opt/gpucluster/bin/scratch-cache 0755 root:root <<'PROGRAM'
-#!/usr/bin/python3 -I
-"""Keeps data sets between jobs: see gpucluster_node/scratch/cache.py. Of the machine's Python, whatever a job has first."""
-import sys
-
-sys.path.insert(0, "/opt/gpucluster/bundle")
-from gpucluster_node.scratch.cache import main
-
-sys.exit(main())
-PROGRAM
+    put_program prolog.d/20-scratch
+    put_program epilog.d/80-scratch
+    put_program bin/scratch-cache
 }

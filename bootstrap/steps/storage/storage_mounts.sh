@@ -45,18 +45,9 @@ mount_storage() {
     say "$1 is mounted from $DNS_NAME"
 }
 
-# mount_before_jobs MOUNT...: Slurm runs this before each job. It mounts file systems that `up` has added since this node booted,
-# and those whose mount was lost. It reads the kernel's list of mounts, because access to a mount may hang while its server does
-# not answer.
+# mount_before_jobs MOUNT...: installs what Slurm runs before each job, and the list of mounts that it looks for.
 mount_before_jobs() {
     if [ "$ROLE" != compute ]; then return; fi
-    put_file /opt/gpucluster/prolog.d/10-storage 0755 root:root <<SCRIPT
-#!/bin/bash
-mounted=yes
-for mount in $*; do
-    grep -q " \$mount " /proc/self/mountinfo || mounted=no
-done
-if [ "\$mounted" = yes ] && cmp -s $STORAGE /var/lib/gpucluster/storage.json; then exit; fi
-exec bash /opt/gpucluster/bundle/compute.sh storage >>/var/log/gpucluster/boot.log 2>&1
-SCRIPT
+    put_file /var/lib/gpucluster/storage.mounts 0644 root:root <<<"$*"
+    put_program prolog.d/10-storage
 }

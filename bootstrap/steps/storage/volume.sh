@@ -26,19 +26,10 @@ Wants=network-online.target
 UNIT
 }
 
-# Not by fstab, because its mounts are awaited before the network is up, and containers skip its disks.
+# mount_at_boot DEVICE
 mount_at_boot() {
-    put_file /opt/gpucluster/bin/mount-home 0755 root:root <<SCRIPT
-#!/bin/sh
-if mountpoint -q $VOLUME; then exit; fi
-for _ in \$(seq 300); do
-    if [ -b $1 ]; then exec mount -o noatime $1 $VOLUME; fi
-    sleep 1
-done
-echo "$1 did not appear within 300 s" >&2
-exit 1
-SCRIPT
-    boot_task gpucluster-home "Mount $VOLUME" /opt/gpucluster/bin/mount-home <<'UNIT'
+    put_program bin/mount-home
+    boot_task gpucluster-home "Mount $VOLUME" "/opt/gpucluster/bin/mount-home $1 $VOLUME" <<'UNIT'
 Requires=gpucluster-volume.service
 After=gpucluster-volume.service
 UNIT

@@ -19,18 +19,17 @@ class Node(Machine):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        for name in ("agent", "cloudwatch_agent", "node_program"):
-            text = source_of(name).read_text()
-            text = text.replace("/opt/", f"{root}/opt/").replace("/var/lib/gpucluster", f"{root}/var")
-            self.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
+        for name in ("files", "agent", "cloudwatch_agent", "node_program"):
+            text = source_of(name).read_text().replace("/var/lib/gpucluster", f"{root}/var")
+            self.step(name, self.below(text, "/opt/"))
+        self.programs("/opt/")
+        (root / "bundle/cluster.sh").write_text("REGION=eu-west-1\n")
         self.command("systemctl")
         self.command("apt-get", f'mkdir -p "{(root / self.ctl).parent}" && cp "{self.bin}/ctl" "{root / self.ctl}"')
         self.command("ctl")
         self.command("curl")
         # Stands for `node-program watch.agent_config ROLE [--without efa]`.
         self.command("python3", """shift 2; echo '{"asked": "'"$*"'"}'""")
-        (root / "opt/gpucluster").mkdir(parents=True)
-        (root / "opt/gpucluster/bundle").symlink_to(root / "bundle")
 
     def boot(self, region: str = "eu-west-1") -> str:
         done = self.run(RUN.format(region=region), *SOURCES)

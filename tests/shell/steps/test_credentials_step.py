@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 from test_steps import Machine, source_of
 
+from gpucluster import config, render
+
+CLUSTER = """
+name: Test
+region: eu-west-1
+partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 1}]
+s3_access: [{uri: s3://some-data}]
+"""
 URL = "http://127.0.0.1:9911/credentials"
 SOURCES = ("runner", "files", "services", "node_program", "job_credentials")
 PROFILE = "etc/profile.d/gpucluster-credentials.sh"
@@ -17,9 +25,11 @@ UNIT = "etc/systemd/system/gpucluster-credentials.service"
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
-    for name in ("node_program", "job_credentials"):
-        text = source_of(name).read_text().replace("/opt/", f"{tmp_path}/opt/").replace("=/etc/", f"={tmp_path}/etc/")
-        machine.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
+    for name in ("files", "node_program", "job_credentials"):
+        text = source_of(name).read_text().replace("=/etc/", f"={tmp_path}/etc/")
+        machine.step(name, machine.below(text, "/opt/"))
+    machine.programs("/opt/")
+    (tmp_path / "bundle/cluster.sh").write_text(render.bundle(config.loads(CLUSTER))["cluster.sh"])
     machine.command("systemctl")
     for module in ("fleet.py", "jobs/credentials.py", "scratch/cache.py"):
         (tmp_path / "bundle/gpucluster_node" / module).parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +41,7 @@ def machine(tmp_path: Path) -> Machine:
 def run(machine: Machine, role: str, *, credentials: str) -> list[str]:
     """Its calls of systemctl."""
     before = len(machine.calls())
-    header = f"ROLE={role} JOB_CREDENTIALS={credentials} REGION=eu-west-1\nreport_failure() {{ :; }}\n"
+    header = f"ROLE={role} JOB_CREDENTIALS={credentials}\nreport_failure() {{ :; }}\n"
     done = machine.run(f"{header}run_step job_credentials", *SOURCES)
     assert done.returncode == 0, done.stderr + done.stdout
     return machine.calls()[before:]
@@ -50,7 +60,6 @@ def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> N
     """Older SDKs ask in us-east-1: without a way to the internet nothing leads there."""
     run(machine, "compute", credentials=URL)
     machine.command("python3", 'echo "$AWS_DEFAULT_REGION $AWS_STS_REGIONAL_ENDPOINTS $*"')
-    (machine.root / "opt/gpucluster/bundle").mkdir(exist_ok=True)
     program = machine.root / "opt/gpucluster/bin/node-program"
     argv, path = [program, "jobs.credentials"], {"PATH": f"{machine.bin}:/usr/bin:/bin"}
     done = subprocess.run(argv, env=path, capture_output=True, text=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_steps import Machine
+from test_steps import BOOTSTRAP, Machine
 
+CXX17 = BOOTSTRAP / "environments/cxx17"
 LOGS = Path(__file__).resolve().parents[2] / "data/compiler"
 NVCC_13_0 = "75 80 86 87 88 89 90 100 110 103 120 121"
 """In the order in which nvcc 13.0.88 --list-gpu-arch prints them."""
@@ -109,7 +110,7 @@ def test_torch_is_not_compiled_against_another_cuda(machine: Machine) -> None:
 @pytest.mark.parametrize("standard", ["-std=c++14", "-std=gnu++14", "-std=c++17"])
 def test_horovods_compiler_knows_cstdint_and_cxx17(machine: Machine, standard: str) -> None:
     machine.command("g++")
-    machine.run(f'cxx17_wrapper >"$ROOT/cxx"; bash "$ROOT/cxx" {standard} -g a.cc', "horovod_wheel").check_returncode()
+    machine.run(f"{CXX17} {standard} -g a.cc").check_returncode()
     assert machine.calls() == ["g++ -include cstdint -DOMPI_SKIP_MPICXX -std=c++17 a.cc"]
 
 
@@ -123,7 +124,7 @@ def test_horovods_compiler_knows_cstdint_and_cxx17(machine: Machine, standard: s
 def test_what_nvcc_says_to_its_host_compiler_stays_as_it_is(machine: Machine, arguments: str) -> None:
     """Calls of nvcc 13.0.88, shortened. It preprocesses a file first: included twice, a header defines things twice."""
     machine.command("g++")
-    machine.run(f'cxx17_wrapper >"$ROOT/cxx"; bash "$ROOT/cxx" {arguments}', "horovod_wheel").check_returncode()
+    machine.run(f"{CXX17} {arguments}").check_returncode()
     assert machine.calls() == [f"g++ {arguments}"]
 
 

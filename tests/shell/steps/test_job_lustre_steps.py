@@ -56,9 +56,9 @@ def run(node: Node, *steps: str, job: str = "7") -> None:
 
 
 def epilog(node: Node, job: str) -> str:
-    script = (node.root / "opt/gpucluster/epilog.d/90-job-lustre").read_text()
+    script = node.root / "opt/gpucluster/epilog.d/90-job-lustre"
     environment = {"PATH": f"{node.machine.bin}:/usr/bin:/bin", "SLURM_JOB_ID": job, "ROOT": str(node.root)}
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run([script], capture_output=True, text=True, check=True, env=environment)
     return done.stdout
 
 

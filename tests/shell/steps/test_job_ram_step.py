@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_steps import OWNER, Machine, source_of
+from test_steps import BOOTSTRAP, Machine, source_of
 
+PROGRAMS = BOOTSTRAP / "programs"
 PLACES = ("/opt/gpucluster", "/etc/sudoers.d")
 
 
@@ -14,10 +15,7 @@ def run(machine: Machine, beegfs_role: str) -> str:
     """What is there afterwards, file after file."""
     machine.step("node_program", "node_program() { :; }")
     for name in ("files", "job_ram"):
-        text = source_of(name).read_text().replace("root:root", OWNER)
-        for place in PLACES:
-            text = text.replace(place, f"{machine.root}{place}")
-        machine.step(name, text)
+        machine.step(name, machine.below(source_of(name).read_text(), *PLACES))
     header = f"JOB_USER=ubuntu BEEGFS_ROLE={beegfs_role} ROLE=compute\nthis_partition() {{ :; }}"
     done = machine.run(f"{header}\nstep_job_ram", "files", "node_program", "job_ram")
     assert done.returncode == 0, done.stderr
@@ -29,17 +27,17 @@ def run(machine: Machine, beegfs_role: str) -> str:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+    machine = Machine(tmp_path)
+    machine.programs(*PLACES)
+    return machine
 
 
 def test_a_node_gets_program_permission_and_epilog(machine: Machine) -> None:
     assert run(machine, "job") == (
         "etc/sudoers.d/gpucluster-ram 440\n"
         "ubuntu ALL=(root) NOPASSWD: /opt/gpucluster/bin/job-ram serve *, /opt/gpucluster/bin/job-ram mount\n"
-        "opt/gpucluster/bin/job-ram 755\n"
-        '#!/bin/sh\nexec /opt/gpucluster/bin/node-program beegfs.for_jobs "$@"\n'
-        "opt/gpucluster/epilog.d/50-job-ram 755\n"
-        "#!/bin/sh\nexec /opt/gpucluster/bin/job-ram release\n"
+        f"opt/gpucluster/bin/job-ram 755\n{(PROGRAMS / 'bin/job-ram').read_text()}"
+        f"opt/gpucluster/epilog.d/50-job-ram 755\n{(PROGRAMS / 'epilog.d/50-job-ram').read_text()}"
     )
 
 

@@ -16,7 +16,8 @@ def run(root: Path) -> None:
     text = "".join(source_of(name).read_text() for name in ("node_program", "controller", "staging", "programs"))
     text = re.sub(r"(?<![\w$/])/(etc|opt|var)/", rf"{root}/\1/", text)
     stubs = 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\ntouch_log() { :; }\n'
-    script = f"set -euo pipefail\nBUNDLE={root}/bundle REGION=eu-west-1\n{text}\n{stubs}\nstep_programs\n"
+    stubs += f'put_program() {{ put_file "{root}/opt/gpucluster/$1" <"{ROOT}/bootstrap/programs/$1"; }}\n'
+    script = f"set -euo pipefail\nBUNDLE={root}/bundle\n{text}\n{stubs}\nstep_programs\n"
     environment = {"PATH": os.environ["PATH"]}
     subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True, env=environment)
 
@@ -30,7 +31,7 @@ def test_what_an_older_bundle_left_is_replaced(tmp_path: Path) -> None:
     resume.parent.mkdir(parents=True)
     resume.write_text('exec sudo -n node-program resume "$@"\n')
     run(tmp_path)
-    assert f"{tmp_path}/opt/gpucluster/bin/node-program power.resume" in resume.read_text()
+    assert "/opt/gpucluster/bin/node-program power.resume" in resume.read_text()
     assert "node-program power.suspend *" in (tmp_path / "etc/sudoers.d/gpucluster").read_text()
     assert "etc/slurm/burst_buffer.lua" not in written(tmp_path)
 

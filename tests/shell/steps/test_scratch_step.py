@@ -15,11 +15,9 @@ UNIT = "etc/systemd/system/gpucluster-scratch.service"
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
-    for name in ("node_program", "scratch", "job_hooks"):
-        text = source_of(name).read_text()
-        for folder in ("/opt/", "/etc/", "/dev/disk/", "/var/log/"):
-            text = text.replace(folder, f"{tmp_path}{folder}")
-        machine.step(name, text.replace("root:root", "$(id -un):$(id -gn)"))
+    for name in ("files", "node_program", "scratch", "job_hooks"):
+        machine.step(name, machine.below(source_of(name).read_text(), "/opt/", "/etc/", "/dev/disk/"))
+    machine.programs("/opt/", "/var/log/")
     for folder in ("etc/gpucluster", "dev/disk/by-id", "var/log/gpucluster"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "etc/gpucluster/scratch").write_text(f"{tmp_path}\n")
@@ -33,7 +31,7 @@ def run(machine: Machine, step: str = "scratch", *, gigabytes: int = 3800, scrat
     """Its calls of systemctl and apt-get."""
     before = len(machine.calls())
     header = (
-        f"REGION=eu-west-1 JOB_USER=ubuntu \nreport_failure() {{ :; }}\n"
+        f"JOB_USER=ubuntu\nreport_failure() {{ :; }}\n"
         f"this_machine() {{ NVME_GB={gigabytes}; }}\nthis_partition() {{ SCRATCH={scratch}; }}\n"
         'command() { [ "$2" != mdadm ] && builtin command "$@"; }\n'  # whatever this machine has
     )
@@ -105,7 +103,7 @@ def test_scratch_puts_its_programs_there(machine: Machine) -> None:
 def test_jobs_call_the_cache_with_the_machines_own_python(machine: Machine, tmp_path: Path) -> None:
     run(machine)
     program = tmp_path / "opt/gpucluster/bin/scratch-cache"
-    (tmp_path / "opt/gpucluster/bundle").symlink_to(BOOTSTRAP)
+    (tmp_path / "bundle/gpucluster_node").symlink_to(BOOTSTRAP / "gpucluster_node")
     text = program.read_text()
     assert text.startswith("#!/usr/bin/python3 -I\n")
     done = subprocess.run(

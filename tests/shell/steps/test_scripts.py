@@ -1,4 +1,4 @@
-"""Every shell script as nodes get it: lints clean, parses, and has no template left in it."""
+"""Every shell script as nodes get it: lints clean, parses, has no template left in it, and no program."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[3]
 SHARED = sorted((ROOT / "bootstrap/lib").glob("*.sh"))
 STEPS = sorted((ROOT / "bootstrap/steps").glob("*/*.sh"))
 BUILDERS = sorted((ROOT / "bootstrap/environments").glob("*.sh"))
+PROGRAMS = sorted([*(ROOT / "bootstrap/programs").glob("*/*"), ROOT / "bootstrap/environments/cxx17"])
+IN_PYTHON = {"scratch-cache"}
 CLUSTERS = sorted([ROOT / "cluster.yaml", *(ROOT / "examples").glob("*.yaml")])
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 ROLES: tuple[render.Role, ...] = ("head", "compute")
@@ -68,6 +70,29 @@ def test_steps_lint_alone() -> None:
     assert shellcheck("--shell=bash", "--exclude=SC1091", *SHARED, *STEPS, *BUILDERS) == ""
 
 
+def test_programs_lint() -> None:
+    """What steps install as it is: each says by its first line in which language it is, and no other is passed over."""
+    python = [path for path in PROGRAMS if path.read_text().startswith("#!/usr/bin/python3")]
+    assert {path.name for path in python} == IN_PYTHON  # ruff knows them by pyproject.toml
+    assert shellcheck("-x", "--source-path=SCRIPTDIR", *(path for path in PROGRAMS if path not in python)) == ""
+
+
+def test_no_program_is_written_inside_another(rendered: Path) -> None:
+    """In a here-document shellcheck sees nothing. The user data is one file, so that its Python is there."""
+    written = r"<<-?['\"]?(\w+)['\"]?\n(#!.*)\n"
+    for path in rendered.rglob("*"):
+        if path.is_file() and not path.name.startswith("user-data-"):
+            assert not re.search(written, path.read_text()), path
+
+
+def test_every_program_is_installed_by_a_step() -> None:
+    """And none of another name."""
+    text = "\n".join(path.read_text() for path in (*SHARED, *STEPS))
+    named = {*re.findall(r"^ +put_program (\S+)$", text, re.M), *re.findall(r"/programs/(\w[^\"]*)\"", text)}
+    folder = ROOT / "bootstrap/programs"
+    assert named == {path.relative_to(folder).as_posix() for path in folder.glob("*/*")}
+
+
 def test_rendered_scripts_lint(rendered: Path) -> None:
     """Finds a header value that nobody defines."""
     scripts = [spelled_out(script) for script in sorted(rendered.glob("*.sh"))]
@@ -76,8 +101,8 @@ def test_rendered_scripts_lint(rendered: Path) -> None:
 
 
 def test_lint_sees_a_header_value_that_nobody_defines(rendered: Path) -> None:
-    head = rendered / "head.sh"
-    head.write_text(head.read_text().replace("readonly ZONE=", "readonly ZONES="))
+    cluster, head = rendered / "cluster.sh", rendered / "head.sh"
+    cluster.write_text(cluster.read_text().replace("readonly ZONE=", "readonly ZONES="))
     found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", spelled_out(head))
     assert "ZONE is referenced but not assigned" in found
 

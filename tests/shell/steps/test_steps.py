@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"
+OWNER = f"{subprocess.getoutput('id -un')}:{subprocess.getoutput('id -gn')}"
 
 
 def source_of(name: str) -> Path:
@@ -35,6 +36,20 @@ class Machine:
 
     def step(self, name: str, body: str) -> None:
         self._copy(name).write_text(body)
+
+    def programs(self, *places: str) -> None:
+        """The bundle's programs, with these places of the system below the scratch folder; the bundle is there too."""
+        for path in (BOOTSTRAP / "programs").glob("*/*"):
+            copy = self.root / "bundle" / path.relative_to(BOOTSTRAP)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(self.below(path.read_text(), *places))
+        (self.root / "opt/gpucluster").mkdir(parents=True, exist_ok=True)
+        (self.root / "opt/gpucluster/bundle").symlink_to(self.root / "bundle")
+
+    def below(self, text: str, *places: str) -> str:
+        """A script whose places of the system are below the scratch folder, and whose files are this user's."""
+        named = "|".join(map(re.escape, places))
+        return re.sub(rf"(?<![\w/.-])({named})", rf"{self.root}\1", text).replace("root:root", OWNER)
 
     def calls(self) -> list[str]:
         return self.calls_file.read_text().splitlines()
@@ -129,9 +144,6 @@ def test_a_step_leaves_no_variable_behind(machine: Machine) -> None:
     machine.step("x", "step_x() { leaked=yes; }")
     done = machine.run(f'{REPORT}\nrun_step x\necho "leaked=${{leaked:-no}}"', "runner", "x")
     assert "leaked=no" in done.stdout
-
-
-OWNER = f"{subprocess.getoutput('id -un')}:{subprocess.getoutput('id -gn')}"
 
 
 def test_put_file_writes_only_what_differs(machine: Machine) -> None:

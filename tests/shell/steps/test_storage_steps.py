@@ -15,6 +15,7 @@ from test_steps import BOOTSTRAP, OWNER, Machine, source_of
 from localcloud.tests.recorded import recorded, recorded_line
 
 OURS = (
+    "files",
     "mounts",
     "efs",
     "fsx",
@@ -27,9 +28,12 @@ OURS = (
     "storage_mounts",
     "storage_clients",
 )
-SOURCES = ("runner", "files", "services", "apt", "nvidia", "this_machine", *OURS)
+SOURCES = ("runner", "services", "apt", "nvidia", "this_machine", *OURS)
 PLACES = (
     "/var/lib/gpucluster",
+    "/var/log/gpucluster",
+    "/run/gpucluster",
+    "/proc/self/mountinfo",
     "/home",
     "/etc/fstab",
     "/etc/gpucluster",
@@ -52,9 +56,11 @@ class Node:
         self.root, self.role, self.machine = root, role, Machine(root)
         for name in OURS:
             text = source_of(name).read_text().replace("root:root", OWNER)
-            self.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[/\s\"])", rf"{root}\1", text))
-        for folder in ("mounted", "etc", "home/gpucluster", "home/ubuntu/.ssh"):
+            self.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[-/\s\"])", rf"{root}\1", text))
+        self.machine.programs(*PLACES)
+        for folder in ("mounted", "etc", "home/gpucluster", "home/ubuntu/.ssh", "run", "proc/self"):
             (root / folder).mkdir(parents=True)
+        (root / "var/log/gpucluster").mkdir(parents=True)
         (root / "etc/fstab").write_text("LABEL=root / ext4 defaults 0 1\n")
         (root / "etc/os-release").write_text("ID=ubuntu\nVERSION_CODENAME=noble\n")
         self._commands()
@@ -323,13 +329,8 @@ def test_before_a_job_what_was_added_since_or_has_come_loose_is_mounted(node: No
     node.has(fsx())
     node.run("storage_mounts").check_returncode()
     hook = node.root / "opt/gpucluster/prolog.d/10-storage"
-    text = hook.read_text().replace("/opt/gpucluster", f"{node.root}/opt/gpucluster")
-    text = text.replace(f"{node.root}{node.root}", str(node.root)).replace("/var/log/gpucluster", str(node.root))
-    kernels = node.root / "mountinfo"
-    hook.write_text(text.replace("/proc/self/mountinfo", str(kernels)))
-    bundle = node.root / "opt/gpucluster/bundle"
-    bundle.mkdir()
-    (bundle / "compute.sh").write_text(f'echo "again $1" >>"{node.root}/calls"\n')
+    kernels = node.root / "proc/self/mountinfo"
+    (node.root / "bundle/compute.sh").write_text(f'echo "again $1" >>"{node.root}/calls"\n')
     as_it_was = (f"36 35 0:1 / {node.root}/fsx rw - lustre\n", (fsx(),), 0)
     added = (as_it_was[0], (fsx(), efs()), 1)
     come_loose = ("36 35 0:1 / / rw - ext4\n", (fsx(),), 2)

@@ -26,6 +26,7 @@ ELSEWHERE = {
     "api.jsonl",
     "cdk.context.json",
     "cloud.json",
+    "cluster.sh",
     "compute.sh",
     "dist/",
     "exports.json",

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests/golden"
 CLUSTERS = [ROOT / "cluster.yaml", *sorted((ROOT / "examples").glob("*.yaml"))]
 REFERENCE = ROOT / "examples" / f"{snapshots.REFERENCE}.yaml"
-VERBATIM = ("lib/", "steps/", "environments/", "gpucluster_node/")
+VERBATIM = ("lib/", "steps/", "programs/", "environments/", "gpucluster_node/")
 
 BASE = """
 name: My-Cluster

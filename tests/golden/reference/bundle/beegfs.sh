@@ -2,10 +2,10 @@
 # BeeGFS 8 in memory, on this machine. usage: beegfs.sh COMMAND
 #   install      packages, the client's kernel module, what all services read
 #   management   manages, from now on an empty file system
-# # server serves its part of the memory, empty, as metadata and storage server
+#   server       serves its part of the memory, empty, as metadata and storage server
 #   client       mounts it
-# # unmount unmounts it
-# # leave leaves it altogether, and frees the memory
+#   unmount      unmounts it
+#   leave        leaves it altogether, and frees the memory
 #   list         the servers that have registered: a line for each service, with its number
 # Environment: GENERATION, any word; what was set up under the same word stays as it is. MANAGEMENT: the host of the management
 # service. NUMBER: a server's number, 1 to 65535, unique. FOLDER: where the management service keeps its records.

@@ -3,17 +3,10 @@
 set -euo pipefail
 
 readonly ROLE=compute
-readonly CLUSTER=GpuCluster
-readonly REGION=us-east-1
-readonly ZONE=gpucluster.internal
-readonly SSM_PATH=/gpucluster/GpuCluster/
-readonly JOB_USER=ubuntu
-readonly ACCOUNTING=local
-readonly HOME_ON=head-nfs
-readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials
 readonly CONTAINERS=no
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
+source "$BUNDLE/cluster.sh"
 export AWS_DEFAULT_REGION=$REGION
 # The machine's own environment, which sudo drops, and HOME, which cloud-init does not set.
 set -a

@@ -3,14 +3,6 @@
 set -euo pipefail
 
 readonly ROLE=head
-readonly CLUSTER=GpuCluster
-readonly REGION=us-east-1
-readonly ZONE=gpucluster.internal
-readonly SSM_PATH=/gpucluster/GpuCluster/
-readonly JOB_USER=ubuntu
-readonly ACCOUNTING=local
-readonly HOME_ON=head-nfs
-readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials
 readonly BEEGFS_ROLE=none
 readonly VOLUME_GIB=200
 readonly VOLUME=/home
@@ -18,6 +10,7 @@ readonly DATA=/home/gpucluster
 readonly PARTITIONS=(train small ps)
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
+source "$BUNDLE/cluster.sh"
 export AWS_DEFAULT_REGION=$REGION
 # The machine's own environment, which sudo drops, and HOME, which cloud-init does not set.
 set -a

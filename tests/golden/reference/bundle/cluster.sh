@@ -1,0 +1,10 @@
+# shellcheck shell=sh disable=SC2034
+# What every machine of GpuCluster is told. Role scripts source it, and programs that run after the boot.
+readonly CLUSTER=GpuCluster
+readonly REGION=us-east-1
+readonly ZONE=gpucluster.internal
+readonly SSM_PATH=/gpucluster/GpuCluster/
+readonly JOB_USER=ubuntu
+readonly ACCOUNTING=local
+readonly HOME_ON=head-nfs
+readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials
