@@ -37,6 +37,8 @@ CHECK_TIMEOUT_S = 240
 POLL_S = 5
 SHOWN_LINES = 15
 """Of the log of what failed."""
+FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod")
+"""Modules that come under several names of packages."""
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*?==([^,\s]+).*")
 _NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
 
@@ -245,6 +247,10 @@ def _refuse_replacements(overlay: Overlay) -> None:
             has = f"the environment {overlay.environment.name} has {name} {theirs.version}"
             raise Failed(f"setup installed {name} {ours.version} and {has}, which must stay", [])
         print(f"{name} {ours.version} goes before the environment's {theirs.version}", flush=True)
+    for module in FRAMEWORKS:  # such as tensorflow where the environment has tensorflow-cpu
+        if all(list(each.glob(f"lib/python3.*/site-packages/{module}")) for each in (overlay.place, overlay.base)):
+            has = f"the environment {overlay.environment.name} has one, which must stay"
+            raise Failed(f"a second {module} was installed, and {has}", [])
 
 
 def run(argv: list[str], overlay: Overlay, *, cwd: Path | None = None, told: Mapping[str, str] | None = None) -> None:

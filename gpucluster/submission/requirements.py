@@ -33,8 +33,9 @@ class Line:
     @property
     def path(self) -> str | None:
         """Of a wheel or a source archive in the workdir, or on shared storage."""
-        local = self.text.startswith((".", "/")) or self.text.endswith(ARCHIVES)
-        return self.text if local and "://" not in self.text and " @ " not in self.text else None
+        name = re.split(r"[;\[]| --", self.text)[0].strip()
+        local = name.startswith((".", "/")) or name.endswith(ARCHIVES)
+        return name if local and "://" not in name and " @ " not in name else None
 
 
 def lines(entries: Iterable[str], folder: Path) -> list[Line]:

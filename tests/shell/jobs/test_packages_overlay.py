@@ -134,6 +134,14 @@ def test_a_setup_that_fails_says_so_and_leaves_nothing(jobs: Jobs, setup: str, s
     assert jobs.overlay("check", job).stdout == "missing\n"  # submitted anew, it is tried anew
 
 
+def test_a_framework_under_another_name_is_refused(jobs: Jobs) -> None:
+    site = next(jobs.base.glob("lib/*/site-packages")).relative_to(jobs.base)
+    (jobs.base / site / "mxnet").mkdir()
+    built = jobs.overlay("build", jobs.ask("job", setup=f"mkdir $VIRTUAL_ENV/{site}/mxnet\n"))
+    assert built.returncode == 1
+    assert "error: a second mxnet was installed, and the environment torch has one, which must stay" in built.stdout
+
+
 def test_one_makes_it_and_others_wait(jobs: Jobs) -> None:
     job = jobs.ask("job", setup="until [ -e ../../../../go ]; do sleep 0.05; done; sleep 0.2\n")
     argv = [sys.executable, "-IS", str(OVERLAY), "build", str(job)]

@@ -86,6 +86,14 @@ def test_what_cannot_be_read_is_named_with_its_place(tmp_path, name, text, said)
         asked(tmp_path, requirements=name)
 
 
+def test_a_wheel_in_the_workdir(tmp_path):
+    (tmp_path / "own.whl").write_text("1")
+    first = asked(tmp_path, requirements="./own.whl[all]")
+    assert first.requirements == ("./own.whl[all]",)
+    (tmp_path / "own.whl").write_text("2")
+    assert asked(tmp_path, requirements="./own.whl[all]").key != first.key
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UsageError, match="none.txt: there is no such file"):
         asked(tmp_path, requirements="none.txt")
