@@ -1,4 +1,4 @@
-"""boto3 clients on this cloud's own endpoint, with the administrator's credentials."""
+"""boto3 clients for this cloud's own endpoint, with the administrator's credentials."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ACCOUNT_ID = "123456789012"
 
 _endpoint_url: str | None = None
 _secret = ""
-_lock = threading.Lock()  # boto3 may not create clients in two threads at once
+_lock = threading.Lock()  # boto3 must not create clients in two threads at once
 
 
 def configure(endpoint_url: str, secret: str) -> None:
-    """Tell `client` where the API answers, and with which secret; the server does it once, as it starts."""
+    """Sets the address of the API and the secret; the server does this once at its start."""
     global _endpoint_url, _secret
     _endpoint_url, _secret = endpoint_url, secret
     _client.cache_clear()

@@ -1,7 +1,7 @@
-"""Errors that end a verb with one line; anything else is a defect and keeps its traceback.
+"""Errors that end a command with one line. Anything else is a defect and keeps its traceback.
 
 LocalCloudError   exit code 1
-└── UsageError    exit code 2: what was typed, or what this machine lacks
+└── UsageError    exit code 2: wrong arguments, or something that this machine lacks
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Faults on demand: what AWS does to people on bad days, as rules that `localcloud fault add` lays.
+"""Failures on demand: rules that `localcloud fault add` adds.
 
 capacity      launches of a type (in a zone) fail with InsufficientInstanceCapacity
 throttle      calls of an action fail with RequestLimitExceeded
 slow-boot     matching instances boot `delay_s` later
 failed-boot   matching instances never boot
-broken        a command of matching instances prints a line and exits 1
-interruption  a spot instance's metadata announces its end, which comes `delay_s` (120 s) later
-not-offered   a zone lacks an instance type: it is missing in the offerings, launches fail with Unsupported
-quota         a quota on vCPUs of EC2, named by its code, is `value`: Service Quotas says so, launches beyond it fail
+broken        a command of matching instances prints a line and exits with code 1
+interruption  a spot instance's metadata announces its termination, which follows `delay_s` (120 s) later
+not-offered   a zone lacks an instance type: its offerings do not list the type, launches fail with Unsupported
+quota         sets a quota on vCPUs of EC2 to `value`: Service Quotas shows it, launches beyond it fail
 
-A rule with `count` wears out after so many uses. Instance death is no rule: it happens at once.
+A rule with `count` is removed after that many uses. Instance death is not a rule: it happens at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BOOT_KINDS = ("slow-boot", "failed-boot", "broken")
 
 
 class FaultError(ValueError):
-    """A rule that cannot mean anything; the message says why."""
+    """An invalid rule; the message says why."""
 
 
 @dataclass
@@ -53,8 +53,8 @@ class Fault:
     command: str = ""
     message: str = ""
     delay_s: float = 0.0
-    due_epoch_s: float = 0.0  # interruption: when the instance ends; set when the rule is laid
-    count: int | None = None  # uses left; None: for good
+    due_epoch_s: float = 0.0  # interruption: when the instance is terminated; set when the rule is added
+    count: int | None = None  # uses left; None: unlimited
     quota_code: str = ""  # quota: L-417A185B
     value: float | None = None  # quota: vCPUs
 
@@ -95,7 +95,7 @@ class Faults:
         return fault
 
     def clear(self, fault_id: str | None = None) -> int:
-        """How many rules went."""
+        """Returns how many rules were removed."""
         with self._lock:
             kept = [rule for rule in self._rules if fault_id and rule.id != fault_id]
             gone, self._rules = len(self._rules) - len(kept), kept
@@ -118,7 +118,7 @@ class Faults:
         return False
 
     def not_offered(self, instance_type: str, availability_zone: str) -> bool:
-        """Asking does not wear a rule out."""
+        """This query does not count as a use."""
         with self._lock:
             return any(
                 rule.kind == "not-offered"
@@ -127,7 +127,7 @@ class Faults:
             )
 
     def quota(self, code: str) -> float | None:
-        """What the latest rule for a quota says."""
+        """The value of the latest rule for a quota."""
         with self._lock:
             found = [rule.value for rule in self._rules if rule.kind == "quota" and rule.quota_code == code]
         return found[-1] if found else None
@@ -141,7 +141,7 @@ class Faults:
         return False
 
     def boot_fault(self, instance_id: str, instance_type: str, tags: Mapping[str, str]) -> BootFault:
-        """What every matching rule together does to the boot of a new instance."""
+        """The combined effect of all matching rules on the boot of a new instance."""
         delay_s, never, broken = 0.0, False, {}
         with self._lock:
             for rule in [r for r in self._rules if r.kind in _BOOT_KINDS]:
@@ -155,7 +155,7 @@ class Faults:
         return BootFault(delay_s, never, broken)
 
     def interruption_epoch_s(self, instance_id: str) -> float | None:
-        """When the instance is to end by an interruption that is still in force."""
+        """When the instance will be terminated by an interruption that is still in force."""
         with self._lock:
             found = [r for r in self._rules if r.kind == "interruption" and r.instance_id == instance_id]
         return found[0].due_epoch_s if found else None
@@ -168,7 +168,7 @@ class Faults:
 
 
 def _set(rule: Fault) -> dict[str, Any]:
-    """The fields that say something; a quota may be 0."""
+    """The fields that are set; a quota may be 0."""
     return {k: v for k, v in asdict(rule).items() if v not in ("", 0.0, None) or (k == "value" and v is not None)}
 
 

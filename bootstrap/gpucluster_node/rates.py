@@ -1,4 +1,4 @@
-"""How fast AWS may be asked: it answers an account so many calls of a kind at once and so many a second after that."""
+"""AWS's rate limits: a number of calls of a kind at once, and a number a second after that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST_PAUSE_S = 30.0
 
 
 class TokenBucket:
-    """Holds each caller until AWS's own bucket should have a token for it. Any thread may call."""
+    """Makes each caller wait until AWS's own bucket should have a token for it. Any thread may call."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class TokenBucket:
         self._tokens, self._filled_at = float(size), clock()
 
     def take(self) -> None:
-        """Below zero are the tokens that callers wait for already."""
+        """A negative number counts tokens for which callers already wait."""
         with self._lock:
             now = max(self._clock(), self._filled_at)
             self._tokens = min(self._size, self._tokens + (now - self._filled_at) * self._per_s) - 1
@@ -36,5 +36,6 @@ class TokenBucket:
 
 
 def pause_s(failures: int) -> float:
-    """After so many failures in a row. Drawn, so that callers who failed together do not come back together."""
+    """The pause after so many failures in a row. It is random, so that callers who failed together do not retry
+    together."""
     return random.uniform(0.5, 1.0) * min(2.0**failures, LONGEST_PAUSE_S)

@@ -1,4 +1,4 @@
-"""Launches that EC2 refused, from the program that launches to the one that counts: a file, one JSON value a line."""
+"""Launches that EC2 refused, passed from the launching to the counting program: a file, one JSON value a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("refusals")
 
 
 def record(partition: str, code: str, path: Path = PATH) -> None:
-    """What cannot be counted must not keep a node from being set down."""
+    """An error in counting must not prevent a node from being set down."""
     try:
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -25,7 +25,7 @@ def record(partition: str, code: str, path: Path = PATH) -> None:
 
 
 def take(path: Path = PATH) -> Counter[tuple[str, str]]:
-    """(partition, EC2's code) -> how many since the last call. The file is empty then."""
+    """(partition, EC2's code) -> how many since the last call. Empties the file."""
     try:
         with path.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -37,7 +37,7 @@ def take(path: Path = PATH) -> Counter[tuple[str, str]]:
 
 
 def _parse(line: str) -> Iterator[tuple[str, str]]:
-    """A line that a full disk cut short is lost."""
+    """A line that a full disk truncated is lost."""
     with suppress(ValueError):
         partition, code = json.loads(line)
         yield partition, code

@@ -1,5 +1,5 @@
-"""When a node that failed may be tried again. The node's reason in Slurm carries it, so that people see it and nothing
-else must remember it."""
+"""When a failed node may be tried again. The time is in the node's reason in Slurm, so users see it and no other state
+is needed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpucluster_node.slurm import Node
 
 LAUNCH_REFUSED_S = 120
 BOOT_FAILED_S = 300
-"""Long enough to log in and look: the instance stays until then."""
+"""Long enough to log in and look, because the instance stays until then."""
 INSTANCE_GONE_S = 0
 SLURM_REASONS = {"ResumeTimeout reached": 120, "Not responding": 300}
-"""Slurm's own reasons for DOWN, and after how many seconds a node that it gave up is tried again."""
+"""Slurm's own reasons for DOWN, and after how many seconds a node with that reason is tried again."""
 _ENDED_FROM_OUTSIDE = (
     "Client.InstanceInitiatedShutdown",
     "Client.UserInitiatedShutdown",
@@ -24,26 +24,27 @@ _NEXT_TRY = re.compile(r"; next try in (\d+) s$")
 
 
 def reason(why: str, after_s: int) -> str:
-    """Quotes and line ends would end scontrol's argument in its listing."""
+    """Quotes and newlines would end scontrol's argument in its listing."""
     plain = " ".join(why.replace('"', "'").split())
     return f"{plain}; next try in {after_s} s"
 
 
 def gone(ended_by: str = "") -> str:
-    """Of a node without its instance; ended_by: EC2's words. What somebody ended, or a spot market, is launched anew at
-    once. What could not start, for a key that may not be used as an example, would not start now either."""
+    """For a node without its instance; ended_by: EC2's message. An instance that a user or the spot market terminated
+    is launched again at once. One that could not start, for example because its key may not be used, would fail again
+    now."""
     after_s = INSTANCE_GONE_S if not ended_by or ended_by.startswith(_ENDED_FROM_OUTSIDE) else LAUNCH_REFUSED_S
     return reason(f"the EC2 instance of this node is gone{': ' + ended_by if ended_by else ''}", after_s)
 
 
 def is_due(node: Node, now: datetime) -> bool:
-    """False also for a node that a person set down: that is theirs to undo."""
+    """Also False for a node that a user set down, which only the user may change."""
     after_s = _after_s(node.reason)
     return after_s is not None and node.reason_time is not None and now - node.reason_time >= timedelta(seconds=after_s)
 
 
 def is_ours(node: Node) -> bool:
-    """Whether a program gave the node its reason, and not a person."""
+    """Whether a program, and not a user, gave the node its reason."""
     return _after_s(node.reason) is not None
 
 

@@ -24,7 +24,7 @@ class Node:
     states: frozenset[str]
     reason: str = ""
     reason_time: datetime | None = None
-    """In the head's own time zone, as Slurm writes it."""
+    """In the head node's own time zone, as Slurm writes it."""
 
     def has(self, *states: str) -> bool:
         """Whether any of these is set."""
@@ -32,7 +32,7 @@ class Node:
 
 
 def parse_nodes(text: str) -> list[Node]:
-    """Of `scontrol show nodes --oneliner`."""
+    """From `scontrol show nodes --oneliner`."""
     return [node for line in text.splitlines() if (node := _parse_node(line))]
 
 
@@ -68,7 +68,7 @@ def update_argv(nodes: Sequence[str], **values: str) -> list[str]:
 
 
 def nodes(names: Sequence[str] = ()) -> list[Node]:
-    """Where none are named: all."""
+    """All nodes if none are named."""
     asked = [",".join(names)] if names else []
     return parse_nodes(_run(["scontrol", "show", "nodes", *asked, "--oneliner"]))
 
@@ -77,9 +77,9 @@ WAITING = frozenset(
     ["PENDING", "EXPEDITING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"]
 )
 RUNNING = frozenset(["CONFIGURING", "RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"])
-"""Nodes are theirs, though they may still boot."""
+"""The job has its nodes, though they may still be booting."""
 ENDING = frozenset({"COMPLETING", "STAGE_OUT"})
-"""Its programs have ended: its epilog runs, or its data is on its way."""
+"""Its programs have ended; its epilog runs, or its data is being moved."""
 OVER = frozenset(
     [
         "BOOT_FAIL",
@@ -94,27 +94,27 @@ OVER = frozenset(
         "TIMEOUT",
     ]
 )
-"""A job in a state that none of these names is not over: Slurm has got a new one."""
+"""A job in an unknown state has not ended: it is a new state of Slurm."""
 
 
 def jobs_argv(fields: str, *options: str) -> list[str]:
-    """With jobs that are over, for squeue's own filter knows a RUNNING that is also STOPPED by its second name only."""
+    """Includes ended jobs, because squeue's filter finds a job that is RUNNING and STOPPED only by the second name."""
     return ["squeue", "--noheader", "--states=all", f"--format={fields}", *options]
 
 
 def parse_jobs(text: str) -> list[tuple[str, str]]:
-    """Partition and state of each job that is not over, of `squeue --format "%P %T"`."""
+    """Partition and state of each job that has not ended, from `squeue --format "%P %T"`."""
     found = [(words[0], words[1]) for line in text.splitlines() if len(words := line.split()) == 2]
     return [(partition, state) for partition, state in found if state not in OVER]
 
 
 def jobs() -> list[tuple[str, str]]:
-    """Those that wait or run; each task of an array is one."""
+    """Pending and running jobs; each task of an array counts."""
     return parse_jobs(_run(jobs_argv("%P %T", "--array")))
 
 
 def unfinished(text: str) -> set[str]:
-    """Of `squeue --states=all --format "%A %T"`: the jobs that are not over."""
+    """From `squeue --states=all --format "%A %T"`: the jobs that have not ended."""
     return {job for job, _ in parse_jobs(text)}
 
 
@@ -123,7 +123,7 @@ def unfinished_jobs() -> set[str]:
 
 
 def state(job_id: str) -> str:
-    """Empty where Slurm does not know it any more."""
+    """Empty if Slurm no longer knows the job."""
     try:
         said = _run(jobs_argv("%T", f"--jobs={job_id}"))
     except SlurmError:
@@ -132,7 +132,7 @@ def state(job_id: str) -> str:
 
 
 def parts(job_id: str) -> list[str]:
-    """The job, or all the jobs of a heterogeneous one."""
+    """The job, or all jobs of a heterogeneous one."""
     return _run(jobs_argv("%A", f"--jobs={job_id}")).split() or [job_id]
 
 
@@ -141,11 +141,11 @@ class Queued:
     job_id: str
     running: bool
     script: str
-    """As it lies on the shared disk."""
+    """The script on the shared disk."""
 
 
 def parse_queued(text: str) -> list[Queued]:
-    """Jobs that wait or run, of `squeue --format "%A|%T|%r|%o"`, without those that somebody holds."""
+    """Pending and running jobs, from `squeue --format "%A|%T|%r|%o"`, without those that a user holds."""
     found = (line.strip().split("|", 3) for line in text.splitlines())
     return [
         Queued(each[0], each[1] in RUNNING, each[3])
@@ -162,7 +162,7 @@ def job(verb: str, job_id: str) -> None:
     """verb: hold, requeuehold or release."""
     _run(["scontrol", verb, job_id])
     if verb == "release":
-        # Slurm lets a requeued job wait two minutes, for nodes to be cleaned.
+        # Slurm makes a requeued job wait two minutes, until its nodes are clean.
         _run(["scontrol", "update", f"jobid={job_id}", "starttime=now"])
 
 
@@ -197,6 +197,6 @@ def _run(argv: Sequence[str]) -> str:
         raise SlurmError(f"`{' '.join(argv)}` did not answer within {TIMEOUT_S} s") from None
     if done.returncode:
         raise SlurmError(
-            f"`{' '.join(argv)}` exited with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
+            f"`{' '.join(argv)}` exited with code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
         )
     return done.stdout

@@ -21,19 +21,19 @@ from gpucluster_node.log import start_logging
 
 Mount = Mapping[str, Any]
 NOTHING = "-"
-"""Stands for an empty column: bash takes several tabs for one."""
+"""Stands for an empty column, because bash treats several tabs as one."""
 
 
 def resolve(mounts: list[Mount], ask: Callable[[str], Mapping[str, Any]]) -> list[Mount]:
-    """`ask`: the parameter of that name. What the cluster file says wins.
+    """`ask`: returns the parameter of a name. Values of the cluster file take precedence.
 
-    What exists while jobs use it has no place that lasts: see lustre_users.py.
+    A file system with `lifetime: jobs` has no permanent address: see lustre_users.py.
     """
     return [each if each.get("lifetime") == "jobs" else {**ask(each["parameter"]), **each} for each in mounts]
 
 
 def table(mounts: list[Mount]) -> Iterator[str]:
-    """Without those that exist while jobs use them: see lustre_users.py."""
+    """Without file systems with `lifetime: jobs`: see lustre_users.py."""
     for each in mounts:
         if each.get("lifetime") == "jobs":
             continue
@@ -60,7 +60,7 @@ def main() -> None:
     try:
         found = resolve(mounts, lambda name: fleet.parameter(ssm, cluster, name))
     except AWS_ERRORS as error:
-        sys.exit(f"Parameter Store does not say where the file systems are: {error}")
+        sys.exit(f"Parameter Store does not return where the file systems are: {error}")
     print(json.dumps({"mounts": found}, indent=2))
 
 

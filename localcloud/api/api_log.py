@@ -11,13 +11,13 @@ from typing import Any
 
 class ApiLog:
     def __init__(self, path: Path) -> None:
-        """An earlier cloud's log of the same name is replaced."""
+        """Replaces an earlier cloud's log of the same name."""
         self._path = path
         self._file = path.open("w")
         self._lock = threading.Lock()
 
     def add(self, **facts: Any) -> None:
-        """`facts`: service, action, caller, status, error, instance_ids; of a role's call also role and checks."""
+        """`facts`: service, action, caller, status, error, instance_ids; for a role's call also role and checks."""
         entry = {"time": round(time.time(), 3)} | facts
         with self._lock:
             if not self._file.closed:

@@ -1,4 +1,4 @@
-"""The APIs of a cloud without a server: moto with our services in front, and what each call passes on its way there."""
+"""The APIs of a cloud without a server: moto with our services in front, and the checks that each call passes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 class ControlPlane:
-    """One at a time: moto's records are the process's."""
+    """One at a time, because moto's records are global to the process."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class ControlPlane:
         contents: Contents | None = None,
         tunnel_address: str = "",
     ) -> None:
-        """`hypervisor`: made of what guests may learn. `contents`: None where no machine boots, which could look."""
+        """`hypervisor`: a function that creates it from the guests' data. `contents`: None if no machine boots that
+        could look."""
         clients.configure(endpoint_url, secret)
         locks, faults, pushed_keys = locks or Locks(), Faults(), PushedKeys()
         self.log = log

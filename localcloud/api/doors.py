@@ -1,7 +1,7 @@
-"""Who may send a request at all, before anybody asks what it says: no web page, and nobody under a foreign name.
+"""Refuses requests of web pages, and requests under a foreign host name, before anything else is checked.
 
-A browser sends Origin with what a page of another site makes it send. A page whose own name was made to lead here
-(DNS rebinding) sends that name as Host.
+A browser sends Origin with requests that a page of another site makes. A page whose own name was made to resolve to
+this address (DNS rebinding) sends that name as Host.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_owners(client: tuple[str, int], server: tuple[str, int], sockets: str | N
     wanted = [_as_kernel(*client), _as_kernel(*server), _ESTABLISHED]
     for line in (sockets or _SOCKETS.read_text()).splitlines()[1:]:
         fields = line.split()
-        # Only an open connection tells its user: the kernel says 0 for those that the client has closed.
+        # Only an open connection has its user: the kernel reports 0 after the client has closed it.
         if fields[1:4] == wanted:
             return int(fields[7]) in (0, os.geteuid())
     return False

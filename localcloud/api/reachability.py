@@ -1,7 +1,7 @@
-"""Whether an instance reaches an AWS API: by a way to the internet, or by a VPC endpoint of the service.
+"""Whether an instance reaches an AWS API: by a route to the internet, or by a VPC endpoint of the service.
 
 On AWS a call without either waits until its connection times out. Here it is refused at once, with a status that
-clients take for a failing network, and the API log names it EndpointUnreachable.
+clients treat as a network failure, and the API log names it EndpointUnreachable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GATEWAY = ("s3", "dynamodb")
 
 
 def missing(call: Call, session: Session | None) -> str:
-    """What an instance lacks for a call; empty where it reaches the service. Callers hold the cloud's lock."""
+    """What an instance lacks for a call; empty if it reaches the service. Callers hold the cloud's lock."""
     instance = lifecycle.find(session.instance_id) if session else None
     if instance is None or instance.state == "terminated" or not call.service:
         return ""
@@ -28,7 +28,7 @@ def missing(call: Call, session: Session | None) -> str:
     subnet = next(interfaces.of(instance)).subnet
     if spec.reach(backend, subnet).internet or _has_endpoint(backend, instance, subnet, call.service):
         return ""
-    return f"{subnet.id} has no way to the internet, and {subnet.vpc_id} no endpoint of {call.service} for it"
+    return f"{subnet.id} has no route to the internet, and {subnet.vpc_id} no endpoint of {call.service} for it"
 
 
 def _has_endpoint(backend: EC2Backend, instance: Instance, subnet: Any, service: str) -> bool:

@@ -1,4 +1,5 @@
-"""The cloud's own routes under /_localcloud/: status, faults, calls; loopback only, but for wait handles."""
+"""The cloud's own routes under /_localcloud/: status, faults, calls. Only loopback may use them, except for wait
+handles."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class Routes:
         return _json(self._log.since(float(request.args.get("since", 0))))
 
     def _credentials(self, request: Request) -> Response:
-        """What the instance's metadata service would say; for debugging permissions without a booted guest."""
+        """What the instance's metadata service would return; for debugging permissions without a booted guest."""
         with self._runtime.locks.holding("sts"):
             credentials = self._sessions.credentials(request.args["instance_id"])
         return _json(vars(credentials) if credentials else {"error": "no such instance, or it has no role"})
@@ -82,7 +83,7 @@ class Routes:
         return _json({"cleared": self._runtime.faults.clear(request.args.get("id"))})
 
     def _kill(self, request: Request) -> Response:
-        """Instance death: the machine is gone at once, nobody was asked."""
+        """Instance death: kills the machine at once, without a shutdown."""
         instance_id = str(request.get_json(force=True)["instance_id"])
         if self._runtime.hypervisor.state(instance_id) is None:
             raise ValueError(f"no instance {instance_id} runs in this cloud")
@@ -93,7 +94,7 @@ class Routes:
         return _json(self._runtime.pace.described())
 
     def _begin_pace(self, request: Request) -> Response:
-        """Instances that run already keep their state; buckets are full."""
+        """Running instances keep their state; buckets are full."""
         wanted = request.get_json(force=True)
         self._runtime.pace.begin(wanted["pace"], Clock(float(wanted.get("scale", 1.0))))
         return self._pace(request)
@@ -103,7 +104,7 @@ class Routes:
         return self._pace(request)
 
     def _interrupt(self, instance_id: str) -> None:
-        """The end that was announced, unless the fault was lifted since."""
+        """Ends the instance as announced, unless the fault was removed since."""
         if self._runtime.faults.interruption_epoch_s(instance_id) is not None:
             hypervisor = self._runtime.hypervisor
             lifecycle.end_by_itself(hypervisor, instance_id, "Server.SpotInstanceTermination", hard=False)

@@ -1,4 +1,4 @@
-"""The API server: moto behind a layer that checks permissions, lays faults, logs, and does what moto does not."""
+"""The API server: moto behind a layer that checks permissions, applies faults, logs, and adds what moto lacks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _LAUNCHES = ("RunInstances", "CreateFleet")
 
 
 class Application:
-    """WSGI application of the whole cloud. Guests get a second one that hides the cloud's own routes."""
+    """WSGI application of the whole cloud. Guests get a second one without the cloud's own routes."""
 
     def __init__(self, plane: ControlPlane, routes: Routes | None, hosts: tuple[str, ...] = ()) -> None:
-        """`hosts`: names of the server, where they are not those of loopback."""
+        """`hosts`: names of the server, if they are not those of loopback."""
         self._plane = plane
         self._locks = plane.runtime.locks
         self._routes = routes
@@ -45,7 +45,7 @@ class Application:
             return Response(f"{refusal}\n", status=403)(environ, start_response)
         if path.startswith("/_localcloud/"):
             return self._own(Request(environ), path)(environ, start_response)
-        if path.startswith("/moto-api"):  # moto's own routes: they reset the cloud, and ask nobody who they are
+        if path.startswith("/moto-api"):  # moto's own routes, which reset the cloud without asking for credentials
             return Response("not found\n", status=404)(environ, start_response)
         call = calls.identify(environ)
         session, verdict = None, authorization.Verdict()
@@ -61,7 +61,7 @@ class Application:
         except NotImplementedError as error:
             message = f"the local cloud does not know this call: {error or f'{call.service}:{call.action}'}"
             response = answers.error(call, "InvalidAction", message, status=400)
-        except Exception as error:  # a defect of ours or of moto's: tell the caller, keep the trace, go on serving
+        except Exception as error:  # a defect of ours or of moto's: tell the caller, log the traceback, continue
             traceback.print_exc(file=sys.stderr)
             response = answers.error(call, "InternalError", f"{type(error).__name__}: {error}", status=500)
         self._record(call, session, verdict, response)
@@ -93,11 +93,11 @@ class Application:
             with self._locks.whole:
                 lacks = reachability.missing(call, session)
             if lacks:
-                return answers.error(call, "EndpointUnreachable", f"no way to the endpoint: {lacks}", status=503)
+                return answers.error(call, "EndpointUnreachable", f"no route to the endpoint: {lacks}", status=503)
         if verdict.denial:
             return answers.denied(call, str(verdict.denial))
         check.check(call, environ, self._locks)
-        if call.service == "cloudformation":  # it calls back, so it must not hold the lock
+        if call.service == "cloudformation":  # it calls the API again, so it must not hold the lock
             from localcloud.cloudformation import api
 
             return api.handle(Request(environ), self._plane.cloudformation)
@@ -105,7 +105,7 @@ class Application:
             return dlm.handle(Request(environ), call.region, ACCOUNT_ID)
         with self._locks.holding(call.service, call.action):
             body, status, headers = run_wsgi_app(self._plane.moto, environ, buffered=True)
-            # not joined: of an answer to HEAD the length would become that of nothing
+            # not joined, because an answer to HEAD would get the length of nothing
             kept = [(name, value) for name, value in headers if not name.lower().startswith("access-control-")]
             response = Response(list(body), status, kept)
             tokens.remember(call, response.get_data)
@@ -132,24 +132,24 @@ class Application:
 
 
 def _judged(session: Session, verdict: authorization.Verdict) -> dict[str, Any]:
-    """Of a role's call: who asked, and everything that had to be allowed."""
+    """For a role's call: the role, and every permission that it needed."""
     checks = [{"action": check.action, "resource": check.resource, "keys": check.keys} for check in verdict.checks]
     return {"role": session.role_name, "checks": checks, "denied": verdict.denial is not None}
 
 
 def _ends(environ: Environ) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Of a request's connection: the client's and the server's."""
+    """The two addresses of a request's connection: the client's and the server's."""
     connection: socket.socket = environ["werkzeug.socket"]
     return connection.getpeername(), connection.getsockname()
 
 
 def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:
-    """Serve `app` on a listening socket in a thread of its own."""
+    """Serves `app` on a listening socket in its own thread."""
     from moto.moto_server.werkzeug_app import MotoRequestHandler
 
     class QuietHandler(MotoRequestHandler):
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            """api.jsonl holds every call."""
+            """Werkzeug logs nothing, because api.jsonl has every call."""
 
     address, port = listener.getsockname()[:2]
     server = make_server(address, port, app, threaded=True, request_handler=QuietHandler, fd=listener.fileno())

@@ -1,9 +1,9 @@
 """The websocket of EC2 Instance Connect Endpoints: a TCP connection into a VPC as binary frames.
 
-Its address is presigned. A request without a good signature, or of a role that may not open tunnels, gets 403.
+Its address is presigned. A request without a valid signature, or from a role that may not open tunnels, gets 403.
 
-GET /openTunnel?instanceConnectEndpointId=&privateIpAddress=&remotePort=&maxTunnelDuration=… A request that is wrong
-is closed with 1008 and a reason; a machine that does not answer with 1011.
+GET /openTunnel?instanceConnectEndpointId=&privateIpAddress=&remotePort=&maxTunnelDuration=… A wrong request is closed
+with 1008 and a reason; if the machine does not answer, with 1011.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from localcloud.protocol.credential_errors import Refused
 from localcloud.runtime import Locks, Runtime
 
 MAX_DURATION_S = 3600
-_PORTS = (22, 3389)  # the only ports that AWS lets through
+_PORTS = (22, 3389)  # AWS allows only these ports
 _CHUNK = 65536
 
 
@@ -59,13 +59,13 @@ class Tunnels:
         return server
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """None lets it in."""
+        """None admits the request."""
         headers = {name.lower(): value for name, value in request.headers.raw_items()}
         reason = doors.refuses(headers.get("host", ""), headers.get("origin"))
         try:
             reason = reason or self._denial(signatures.Received("GET", request.path, headers))
         except Refused as error:
-            reason = f"the signature does not hold: {error.kind}"
+            reason = f"the signature is not valid: {error.kind}"
         return connection.respond(HTTPStatus.FORBIDDEN, f"{reason}\n") if reason else None
 
     def _denial(self, request: signatures.Received) -> str | None:
@@ -110,7 +110,7 @@ def target_of(url: str, locks: Locks) -> Target:
 
 
 def _vpc_of(endpoint_id: str, private_ip: str, locks: Locks) -> str:
-    """The endpoint's, which must have this address."""
+    """The endpoint's VPC, which must contain this address."""
     try:
         address = ipaddress.ip_address(private_ip)
     except ValueError as error:
@@ -142,7 +142,7 @@ def _carry(websocket: ServerConnection, remote: socket.socket, duration_s: int) 
 
 
 def _reason(text: str) -> str:
-    """A close frame holds 123 bytes."""
+    """A close frame has at most 123 bytes."""
     return text.encode()[:120].decode(errors="ignore")
 
 

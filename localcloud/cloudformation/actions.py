@@ -1,4 +1,4 @@
-"""What the API actions share: the template of a request, revisions, capabilities, pages."""
+"""Shared by the API actions: the template of a request, revisions, capabilities, pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def template_text(service: Service, region: str, given: Given, stack: Stack | No
 
 
 def _download(service: Service, region: str, url: str) -> str:
-    """The object behind a path-style or virtual-hosted S3 URL."""
+    """The object of a path-style or virtual-hosted S3 URL."""
     parts = urlparse(url)
     if parts.scheme not in ("http", "https") or not _IS_S3.search(parts.hostname or ""):
         raise ValidationError("TemplateURL must be a supported URL.")
@@ -80,7 +80,7 @@ def _parsed(text: str, given: Given) -> Template:
     try:
         return parse(text)
     except TransformError:
-        # Macros may make anything, so CloudFormation wants to be told that they may.
+        # Macros may create anything, so CloudFormation requires this capability.
         if "CAPABILITY_AUTO_EXPAND" not in (given.get("Capabilities") or ()):
             raise InsufficientCapabilitiesError("Requires capabilities : [CAPABILITY_AUTO_EXPAND]") from None
         raise
@@ -121,7 +121,7 @@ def page(items: Sequence[Any], token: str | None, size: int = PAGE) -> tuple[lis
 
 
 def position(token: str | None) -> int | None:
-    """Of a page's token, which is a number here."""
+    """The offset in a page's token, which is a number here."""
     if token and not token.isdigit():
         raise ValidationError("Invalid pagination token. Please ensure the token is provided for the correct API")
     return int(token) if token else None

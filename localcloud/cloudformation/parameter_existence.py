@@ -1,4 +1,4 @@
-"""Parameters of AWS's own types: what they name must be there, in the account and in the region."""
+"""Parameters of AWS's own types: the resources that they name must exist in the account and the region."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOOK_UP = {
 
 
 def check(template: Template, values: Mapping[str, ParameterValue], clients: Clients, region: str) -> None:
-    """Raises ValidationError for the first that is not there."""
+    """Raises ValidationError for the first one that does not exist."""
     for name, spec in template.parameters.items():
         value = values[name]
         kind = str(spec["Type"]).removeprefix("AWS::SSM::Parameter::Value<").removeprefix("List<").rstrip(">")

@@ -1,4 +1,4 @@
-"""What guests may ask of the host: one Unix socket per guest, which is also the guest's identity."""
+"""Answers requests of guests to the host: one Unix socket per guest, which also identifies the guest."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class Peer:
-    """The process that asks: as the host numbers it, which for users is as the guest does."""
+    """The asking process, by its number on the host; user numbers are the same on host and guest."""
 
     pid: int
     uid: int
 
 
 Handle = Callable[[Mapping[str, Any], Peer], Mapping[str, object]]
-"""What a request is answered with, besides `ok`. Raises ShareError; others where it is not understood."""
+"""The answer to a request, besides `ok`. Raises ShareError; other errors if the request is not understood."""
 
 
 class Agent:
@@ -72,7 +72,7 @@ class Agent:
 
 
 def _listen(folder: Path) -> socket.socket:
-    """Through the folder's descriptor: a socket's path may have only 108 characters."""
+    """Through the folder's descriptor, because a socket's path has at most 108 characters."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     descriptor = os.open(folder, os.O_PATH)
     try:
@@ -80,8 +80,8 @@ def _listen(folder: Path) -> socket.socket:
         listener.bind(f"/proc/self/fd/{descriptor}/{SOCKET_NAME}")
     finally:
         os.close(descriptor)
-    # Users of the guest may ask too. Nobody of this machine comes here: the state directory is shut, and
-    # `nspawn.is_inside` keeps out who finds the socket in /proc.
+    # Users of the guest may ask too. Other users of this machine cannot come here: the state directory is closed, and
+    # `nspawn.is_inside` refuses those who find the socket in /proc.
     (folder / SOCKET_NAME).chmod(0o666)
     listener.listen(16)
     return listener

@@ -1,7 +1,7 @@
 """Control groups of machines, on hosts with the unified hierarchy and on hybrid ones.
 
-Every guest's init needs a group of its own, or guests on one host share /payload and end each
-other. On a hybrid host that means one in cgroup2 and one in v1's `name=systemd`.
+Every guest's init needs its own group, or guests on one host share /payload and end each other. A hybrid host needs one
+in cgroup2 and one in v1's `name=systemd`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def hierarchies(mounts: str | None = None) -> list[Path]:
-    """Where groups must be made, cgroup2 first, read from the text of /proc/mounts."""
+    """Where groups must be created, cgroup2 first, from the text of /proc/mounts."""
     text = mounts if mounts is not None else Path("/proc/mounts").read_text()
     rows = [line.split() for line in text.splitlines()]
     unified = [Path(row[1]) for row in rows if row[2] == "cgroup2"]
@@ -42,14 +42,14 @@ def pids(name: str) -> list[int]:
     """Every process in the group and in the groups below it."""
     found: set[int] = set()
     for root in hierarchies():
-        for folder, _, _ in os.walk(root / name):  # which passes over groups that vanish meanwhile, as rglob does not
+        for folder, _, _ in os.walk(root / name):  # os.walk skips groups that vanish meanwhile, unlike rglob
             with contextlib.suppress(OSError):
                 found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
     return sorted(found - {0})
 
 
 def kill(name: str, timeout_s: float = 5.0) -> list[int]:
-    """Kill every process of the group until none is left; returns whom it killed."""
+    """Kills every process of the group until none is left; returns the killed ones."""
     killed: set[int] = set()
     deadline = time.monotonic() + timeout_s
     while (alive := pids(name)) and time.monotonic() < deadline:
@@ -62,7 +62,7 @@ def kill(name: str, timeout_s: float = 5.0) -> list[int]:
 
 
 def remove(name: str) -> bool:
-    """Remove the group and those below it; False where there was none."""
+    """Removes the group and those below it; False if there was none."""
     removed = False
     for root in hierarchies():
         folders = [path for path, _, _ in os.walk(root / name, topdown=False)]

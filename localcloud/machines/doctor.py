@@ -15,7 +15,7 @@ from localcloud.machines import cgroups
 from localcloud.machines.image import KEYRING
 
 WANTED_DISK_GIB = 15
-# command that must be there -> Debian and Ubuntu package that brings it
+# required command -> Debian and Ubuntu package that has it
 COMMANDS = {
     "systemd-nspawn": "systemd-container",
     "mmdebstrap": "mmdebstrap",
@@ -33,11 +33,11 @@ class Finding:
     name: str
     ok: bool
     found: str
-    advice: str = ""  # what to do where it is not ok
+    advice: str = ""  # what to do if it is not ok
 
 
 def findings(state_dir: Path = Path("/var/lib/localcloud")) -> list[Finding]:
-    """Every check, in an order in which fixing them makes sense."""
+    """Every check, in a sensible order for fixing."""
     found = [_linux(), _root(), *_packages(), _cgroups(), _disk(state_dir)]
     ready = os.geteuid() == 0 and not missing_packages()
     return [*found, *_kernel(), _forwarding()] if ready else found
@@ -100,7 +100,7 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _said(argv: list[str], stdin: str | None = None) -> str:
-    """What a failing command said; empty where it worked."""
+    """The output of a failed command; empty if it succeeded."""
     try:
         done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -129,7 +129,7 @@ def _probe_nft() -> str:
 
 
 def _forwarding() -> Finding:
-    """Docker, for one, drops what the host forwards unless a rule of its own lets it pass."""
+    """Docker, for example, drops packets that the host forwards unless a rule allows them."""
     argv = ["nft", "list", "chain", "ip", "filter", "FORWARD"]
     rules = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     others = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True, check=False).stdout
@@ -139,7 +139,7 @@ def _forwarding() -> Finding:
 
 
 def _in_namespace(kind: str, commands: str) -> str:
-    """In a namespace of its own, so that nothing stays."""
+    """In its own namespace, so that nothing stays."""
     return _said(["unshare", kind, "sh", "-c", commands])
 
 

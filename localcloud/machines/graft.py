@@ -1,7 +1,7 @@
 """Attaches a directory of one mount namespace at a directory of another.
 
-A program of its own, because a process with threads cannot change its mount namespace. Standard
-library only, so that it starts fast: python3 -I -S graft.py FROM_PID PATH TO_PID TARGET [ro]
+A separate program, because a process with threads cannot change its mount namespace. Standard library only, so that it
+starts fast: python3 -I -S graft.py FROM_PID PATH TO_PID TARGET [ro]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hypervisor of this machine: systemd-nspawn containers that are EC2 instances to all who look."""
+"""The hypervisor of this machine: systemd-nspawn containers that look like EC2 instances from outside and inside."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NspawnHypervisor:
         self._wheels = wheels
         self._trusted = trusted
         self._machines: dict[str, Machine] = {}
-        self._ends = threading.Lock()  # of what becomes of a guest that ends: stopped or terminated
+        self._ends = threading.Lock()  # about the end of a guest: stopped or terminated
         self._tokens = imds.Tokens()
         ownership.claim(state_dir, cloud_id)
         shutil.rmtree(state_dir / "machines", ignore_errors=True)  # an earlier cloud's consoles
@@ -58,7 +58,7 @@ class NspawnHypervisor:
             raise
 
     def _serve_vpc(self, vpc: Vpc) -> Callable[[], None]:
-        """Metadata and names, on the addresses that EC2 gives them in every VPC, until the returned call."""
+        """Serves metadata and names at EC2's addresses for every VPC, until the returned function is called."""
 
         def lookup(address: str) -> InstanceSpec | None:
             machine = self._machine_at(vpc.vpc_id, address)
@@ -82,7 +82,7 @@ class NspawnHypervisor:
         return stop
 
     def _machine_at(self, vpc_id: str, private_ip: str) -> Machine | None:
-        """The live instance with this address. Another VPC may have the same one."""
+        """The running instance with this address. Another VPC may use the same address."""
         for machine in reversed(list(self._machines.values())):
             spec = machine.spec
             if (spec.vpc_id, spec.interfaces[0].private_ip) == (vpc_id, private_ip) and not machine.gone.is_set():
@@ -91,7 +91,7 @@ class NspawnHypervisor:
 
     def start(self, spec: InstanceSpec, fault: BootFault) -> None:
         root = Root(self._state_dir / "machines" / spec.instance_id)
-        before = self._machines.get(spec.instance_id)  # its image may be gone by now
+        before = self._machines.get(spec.instance_id)  # its image may have been deleted
         layers = before.layers if before else self._layers.of(spec.image_id)
         machine = Machine(spec, fault, root, layers, f"{ownership.cgroup(self._cloud_id)}/{spec.instance_id}")
         root.folder.mkdir(parents=True, exist_ok=True)
@@ -117,9 +117,9 @@ class NspawnHypervisor:
             self._power_off(machine, agent)
 
     def _settle_end(self, machine: Machine) -> None:
-        """A guest that nobody asked to end is stopped or terminated as its shutdown behaviour says."""
+        """A guest that shut itself down is stopped or terminated according to its shutdown behaviour."""
         survives = machine.process is not None and self._metadata.survives_shutdown(machine.spec.instance_id)
-        with self._ends:  # after the question: whoever answers it may be waiting for this lock
+        with self._ends:  # after the question, because whoever answers it may be waiting for this lock
             if not machine.asked:
                 machine.end(hard=False, keep_disk=survives)
 
@@ -145,7 +145,8 @@ class NspawnHypervisor:
         machine.state = "terminated"
 
     def _answer(self, machine: Machine, request: Mapping[str, Any], peer: Peer) -> Mapping[str, object]:
-        """To a process of the guest. Others of this machine may have the same user, and find the socket in /proc."""
+        """Answers only processes of the guest. Others on this machine may have the same user and find the socket in
+        /proc."""
         if peer.uid and not nspawn.is_inside(peer.pid, machine.leader()):
             raise shares.ShareError("only processes of this instance may ask")
         if request["op"] == "lustre":
@@ -160,7 +161,7 @@ class NspawnHypervisor:
         return self._share(machine, shares.MountRequest.parse(request), peer.pid)
 
     def _share(self, machine: Machine, request: shares.MountRequest, pid: int) -> Mapping[str, object]:
-        """`system`: the id of the file system, where it is one of the cloud's."""
+        """`system`: the file system's id, if it is one of the cloud's."""
 
         def leader_at(address: str) -> int | None:
             server = self._machine_at(machine.spec.vpc_id, address)
@@ -222,7 +223,7 @@ class NspawnHypervisor:
     def _await_leader(self, machine: Machine) -> int | None:
         """The guest's init, once it has its own /dev: a volume may be attached before a slow machine has booted.
 
-        None where it is stopped.
+        None if the machine is stopped.
         """
         while not machine.gone.wait(0.1):
             if leader := machine.ready_leader():
@@ -260,7 +261,7 @@ class NspawnHypervisor:
         self._resolver.close()
         cgroups.kill(ownership.cgroup(self._cloud_id))
         cgroups.remove(ownership.cgroup(self._cloud_id))
-        for folder in ("network", "volumes", "images"):  # the consoles stay, for whoever asks what happened
+        for folder in ("network", "volumes", "images"):  # the consoles stay, for later questions
             shutil.rmtree(self._state_dir / folder, ignore_errors=True)
-        if all(gone):  # else what is left must still be found by whose it is
+        if all(gone):  # otherwise the rest must still be found by its owner's id
             ownership.release(self._state_dir)

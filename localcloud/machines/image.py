@@ -1,11 +1,12 @@
 """The machine image: a Debian root file system that plays a baked Deep Learning AMI, or a plain Ubuntu.
 
-ami/ says what those AMIs have and lack.
+ami/ lists what those AMIs have and lack.
 
-The plain one lacks SOFTWARE_LIST and what plays NVIDIA's and EFA's software. It has the packages in REPOSITORY instead,
-which is all that its apt knows, so that nodes install them without a network.
+The plain image lacks SOFTWARE_LIST and the stand-ins for NVIDIA's and EFA's software. Its only apt source is the
+packages in REPOSITORY, so nodes install them without a network.
 
-Built once with mmdebstrap, cached by a hash of everything that goes into it, and shared read-only by all instances.
+mmdebstrap builds an image once. It is cached by a hash of everything that goes into it, and all instances share it
+read-only.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ HOST_CERTIFICATES = Path("/usr/local/share/ca-certificates")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_VARIABLE = "LOCALCLOUD_DEBIAN_MIRROR"
 SUITE = "trixie"
-# No Python 3.11 is installed: uv takes it from an archive that the image keeps, made of Debian 12's packages.
+# Python 3.11 is not installed: uv takes it from an archive in the image, which is made of Debian 12's packages.
 PYTHON_SUITE = "bookworm"
 PYTHON_PACKAGES = (
     "python3.11-minimal",
@@ -57,17 +58,17 @@ class ImageError(LocalCloudError):
 
 @dataclass(frozen=True)
 class Host:
-    """What an image takes over from the machine that builds it, so that it reaches what that machine reaches."""
+    """Settings that an image takes over from the building machine, so that it reaches the same hosts."""
 
     mirror: str
     apt_options: tuple[str, ...] = ()
     pip_index: str | None = None
     certificates: tuple[Path, ...] = ()
-    debian: bool = True  # else its apt does not know Debian's signatures by itself
+    debian: bool = True  # otherwise its apt does not know Debian's signatures
 
 
 def packages(text: str) -> list[str]:
-    """The words of a package list, comments left out."""
+    """The words of a package list, without comments."""
     return [word for line in text.splitlines() for word in line.partition("#")[0].split()]
 
 
@@ -78,7 +79,7 @@ def inspect_host() -> Host:
 
 
 def debian_mirror(targets: str) -> str:
-    """The one that LOCALCLOUD_DEBIAN_MIRROR names, else apt's first with Debian's folder. Raises ImageError."""
+    """The mirror of LOCALCLOUD_DEBIAN_MIRROR, else apt's first with Debian's folder. Raises ImageError."""
     if chosen := os.environ.get(MIRROR_VARIABLE):
         return chosen.rstrip("/")
     found = [uri.rstrip("/") for uri in targets.split() if uri.rstrip("/").endswith("/debian")]
@@ -111,7 +112,7 @@ def _pip_index() -> str | None:
 
 
 def fingerprint(host: Host, *, plain: bool = False) -> str:
-    """16 hex digits over everything that decides what the image holds."""
+    """16 hex digits of a hash over everything that goes into the image."""
     digest = hashlib.sha256()
     python = (PINS, *PYTHON_PACKAGES)
     for text in (*python, *EXCLUDED, *sources(host), *host.apt_options, host.pip_index or "", "plain" if plain else ""):
@@ -133,7 +134,7 @@ def default_path(host: Host | None = None, *, plain: bool = False) -> Path:
 
 
 def build(target: Path | None = None, *, plain: bool = False, log: Callable[[str], None] = print) -> Path:
-    """Build the image at `target` unless it is there already; return where it is. Takes one to three minutes."""
+    """Builds the image at `target` unless it exists; returns its path. Takes one to three minutes."""
     host = inspect_host()
     path = target or default_path(host, plain=plain)
     with _lock(path):
@@ -152,7 +153,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _build(path: Path, host: Host, *, plain: bool) -> None:
-    """Build beside `path` and rename, so that a broken build is never taken for an image."""
+    """Builds beside `path` and renames, so that nobody uses an incomplete build."""
     partial = path.with_name(path.name + ".partial")
     _discard(partial)
     with tempfile.TemporaryDirectory(prefix="localcloud-image-") as scratch:
@@ -168,7 +169,7 @@ def _build(path: Path, host: Host, *, plain: bool) -> None:
 
 
 def _discard(partial: Path) -> None:
-    """A build that was killed leaves the host's /dev/shm, /proc and /sys mounted in it: what is theirs must stay."""
+    """A killed build leaves the host's /dev/shm, /proc and /sys mounted in it, whose contents must stay."""
     mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
     for point in sorted((each for each in mounts if each.startswith(f"{partial}/")), reverse=True):
         subprocess.run(["umount", "--lazy", point], check=True)
@@ -176,7 +177,7 @@ def _discard(partial: Path) -> None:
 
 
 def _host_files(scratch: Path, host: Host) -> Path:
-    """Lay out the files that depend on the host under `scratch`, as they go into the image."""
+    """Writes the files that depend on the host to `scratch`, in the layout of the image."""
     pins = scratch / PIN_FILE
     pins.parent.mkdir(parents=True)
     pins.write_text(PINS)
@@ -218,12 +219,12 @@ def mmdebstrap_argv(root: Path, host: Host, host_files: Path, *, plain: bool = F
 
 
 def sources(host: Host) -> list[str]:
-    """apt's lines. The guest keeps those of its own suite, and has Debian's keyring at the same place."""
+    """apt's lines. The guest keeps those of its own suite, and has Debian's keyring at the same path."""
     signed = "" if host.debian else f"[signed-by={KEYRING}] "
     return [f"deb {signed}{host.mirror} {suite} main" for suite in (SUITE, f"{SUITE}-updates", PYTHON_SUITE)]
 
 
 def _copy(folder: Path) -> str:
-    """A hook that lays `folder` over the root, owned by root whoever owns the checkout."""
+    """A hook that copies `folder` over the root, owned by root, whoever owns the checkout."""
     pack = f"tar -C '{folder}' --exclude=__pycache__ --owner=root:0 --group=root:0 --mode=u=rwX,go=rX -c ."
     return f'{pack} | tar -C "$1" -x --no-same-permissions'

@@ -16,7 +16,7 @@ from localcloud.machines.spec import InstanceSpec, Metadata
 
 LONGEST_TTL_S = 21600
 ACTIVE_KEYS = re.compile(r"meta-data/managed-ssh-keys/active-keys/([^/]+)/?")
-# The versions that clients ask for by name; all say the same here.
+# The versions that clients ask for by name; all have the same content here.
 VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
 _VERSION = re.compile(r"/(?:latest|1\.0|\d{4}-\d{2}-\d{2})(?:/|$)")
 
@@ -26,7 +26,7 @@ Answer = tuple[int, str]
 
 @dataclass
 class Tokens:
-    """Session tokens, each good for one instance until it expires."""
+    """Session tokens, each valid for one instance until it expires."""
 
     clock: Callable[[], float] = time.monotonic
     _granted: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Tokens:
 
 
 def read(spec: InstanceSpec, metadata: Metadata, url_path: str) -> Answer:
-    """The answer to a GET that came with a good token."""
+    """The answer to a GET with a valid token."""
     if url_path.strip("/") == "":
         return 200, "\n".join(VERSIONS)
     version = _VERSION.match(url_path)
@@ -59,7 +59,7 @@ def read(spec: InstanceSpec, metadata: Metadata, url_path: str) -> Answer:
 
 
 def serve(listener: socket.socket, lookup: Lookup, metadata: Metadata, tokens: Tokens) -> http.server.HTTPServer:
-    """Answer on a listening socket in a thread of its own until the server is shut down."""
+    """Answers on a listening socket in its own thread until the server is shut down."""
 
     class Handler(_Handler):
         pass
@@ -86,7 +86,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     tokens: Tokens
 
     def log_message(self, format: str, *args: object) -> None:
-        """The API log tells what matters; a line per metadata read would drown it."""
+        """Logs nothing: the API log has what matters, and a line for every metadata read would hide it."""
 
     def do_PUT(self) -> None:
         spec = self.lookup(self.client_address[0])
@@ -123,5 +123,5 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _is_latin(text: str) -> bool:
-    """User data is bytes and travels as Latin-1; tags are the only text that may hold more."""
+    """User data is bytes and is sent as Latin-1; only tags may contain other characters."""
     return all(ord(character) < 256 for character in text)

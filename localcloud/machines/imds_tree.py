@@ -1,4 +1,4 @@
-"""What the instance metadata service says about one instance: a tree of paths and texts."""
+"""The instance metadata of one instance: a tree of paths and texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def listing_or_leaf(tree: Mapping[str, str], path: str) -> str | None:
 
 
 def tree(spec: InstanceSpec, metadata: Metadata) -> dict[str, str]:
-    """Everything under /latest/, as it is now: tags, credentials and interruptions are asked for live."""
+    """Everything under /latest/, in its current state: tags, credentials and interruptions are read at each request."""
     leaves = {f"meta-data/{path}": text for path, text in (_fixed(spec) | _live(spec, metadata)).items()}
     leaves["dynamic/instance-identity/document"] = json.dumps(_document(spec), indent=2)
     if spec.user_data:
@@ -61,7 +61,7 @@ def _fixed(spec: InstanceSpec) -> dict[str, str]:
 
 
 def _interface(spec: InstanceSpec, interface: Interface) -> dict[str, str]:
-    """cloud-init takes an instance without vpc-id for one of EC2 Classic and reads everything twice."""
+    """Without vpc-id, cloud-init assumes an instance of EC2 Classic and reads everything twice."""
     prefix = f"network/interfaces/macs/{interface.mac}"
     facts = {
         "device-number": str(interface.device_index),

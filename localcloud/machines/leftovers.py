@@ -1,7 +1,6 @@
 """Ends and removes whatever a dead cloud of a state directory still owns.
 
-Everything that a cloud makes carries its id or lies below its state directory, so nothing here
-depends on what the cloud last managed to write down.
+Everything that a cloud creates carries its id or is in its state directory, so this depends on no record of the cloud.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ LINKS_FOLDER = Path("/sys/class/net")
 
 
 def clean(state_dir: Path) -> list[str]:
-    """Remove it all; returns what was removed, one phrase each. Harmless where nothing is left.
+    """Removes everything; returns a phrase for each removed thing. Harmless if nothing is left.
 
     Only for a cloud whose server is dead: a live one would lose its machines.
     """
@@ -43,7 +42,7 @@ def clean(state_dir: Path) -> list[str]:
 
 
 def found(state_dir: Path) -> list[str]:
-    """What `clean` would find, without touching it."""
+    """What `clean` would remove."""
     cloud_id = ownership.owner(state_dir)
     mounts = [f"mount {path}" for path in mounts_below(state_dir, Path("/proc/self/mountinfo").read_text())]
     loops = [f"loop device {loop}" for loop in loops_below(state_dir)]

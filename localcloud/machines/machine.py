@@ -1,4 +1,4 @@
-"""One instance: from its first file to the last trace of it."""
+"""One instance, from the creation of its first file to the removal of the last."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NEVER_BOOTS = "localcloud: fault `never-boots`: this instance runs and its opera
 class Machine:
     """One run of a guest, from power on to power off.
 
-    `state` goes pending -> running -> shutting-down -> terminated, or, where its disk is kept, running -> stopping ->
-    stopped, and never back: a stopped instance that starts again is another machine with the same root.
+    `state` goes pending -> running -> shutting-down -> terminated, or, if its disk is kept, running -> stopping ->
+    stopped, and never back: a stopped instance that starts again is a new Machine with the same root.
     """
 
     spec: InstanceSpec
@@ -35,7 +35,7 @@ class Machine:
     cgroup: str  # relative to each hierarchy's root
     state: str = "pending"
     hard: bool = False
-    asked: bool = False  # to end; else the guest has powered itself off
+    asked: bool = False  # somebody asked it to end; otherwise the guest has powered itself off
     keeps_disk: bool = False  # it is stopped, not terminated
     stopping: threading.Event = field(default_factory=threading.Event)
     gone: threading.Event = field(default_factory=threading.Event)
@@ -43,7 +43,7 @@ class Machine:
     _launch: Callable[[], subprocess.Popen[bytes]] = field(init=False)
 
     def boot(self, netns: str, wheels: Path | None, trusted: str) -> None:
-        """Start the guest; with a delay in the fault, after that, unless it is ended before."""
+        """Starts the guest, after the fault's delay if it has one, unless it is ended before."""
         self.root.mount(self.layers)
         self.root.prepare(self.spec, self.fault.broken_commands, self.layers)
         self.root.trust(trusted)
@@ -62,19 +62,19 @@ class Machine:
         return nspawn.leader(self.process.pid) if self.process and self.process.poll() is None else None
 
     def say(self, text: str) -> None:
-        """A line on the instance's console, where whoever asks why it is not there will look."""
+        """Writes a line to the instance's console, where users look for the reason."""
         with self.root.console.open("a") as console:
             console.write(text)
 
     def ready_leader(self) -> int | None:
-        """The guest's init once it has its own root and /dev, which nspawn lays out first."""
+        """The guest's init, once it has its own root and /dev, which nspawn sets up first."""
         leader = self.leader()
         return leader if leader and Path(f"/proc/{leader}/root/run/localcloud/hardware.json").exists() else None
 
     def wait(self, on_boot: Callable[[int], None]) -> None:
-        """Until the guest has ended, by itself or because `stop` was called; a reboot is not an end.
+        """Waits until the guest has ended, on its own or by `stop`; a reboot is not an end.
 
-        `on_boot` is told each new init.
+        `on_boot` is called with each new init.
         """
         if self.process is None:
             return
@@ -94,7 +94,7 @@ class Machine:
         self.process.wait()
 
     def _shut_down(self) -> None:
-        """Ask init to power off and give it its time; a sleeper has no init to ask."""
+        """Asks init to power off and gives it time; a sleeper has no init."""
         assert self.process is not None
         started = processes.start_time(self.process.pid)
         if started is not None and not self.fault.never_boots:
@@ -104,7 +104,7 @@ class Machine:
             time.sleep(0.1)
 
     def end(self, *, hard: bool, keep_disk: bool) -> None:
-        """Begin the end of this run. Whoever terminates a stopping guest takes its disk away after all."""
+        """Begins the end of this run. Terminating a stopping guest removes its disk too."""
         self.hard = self.hard or hard
         self.keeps_disk = keep_disk and (self.keeps_disk or not self.asked)
         self.asked = True
@@ -112,7 +112,7 @@ class Machine:
         self.stopping.set()
 
     def reboot(self) -> None:
-        """systemd's word for it; where nothing listens, nothing happens."""
+        """systemd's command for it; without a listener nothing happens."""
         leader = self.leader()
         started = processes.start_time(leader) if leader else None
         if leader and started is not None and not self.fault.never_boots:

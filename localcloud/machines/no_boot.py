@@ -1,4 +1,4 @@
-"""A hypervisor that keeps states and boots nothing: the control plane alone."""
+"""A hypervisor that keeps states and boots nothing, for the control plane alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Machine:
 
 
 class NoBoot:
-    """`localcloud.machines.spec.Hypervisor` without machines; instances turn running after a moment."""
+    """`localcloud.machines.spec.Hypervisor` without machines; instances become running after a moment."""
 
     def __init__(self) -> None:
         self._machines: dict[str, _Machine] = {}
@@ -36,7 +36,7 @@ class NoBoot:
         self._end(instance_id, "stopped", hard)
 
     def reboot(self, instance_id: str) -> None:
-        """Nothing runs that could."""
+        """No machine runs that could."""
 
     def terminate(self, instance_id: str, *, hard: bool = False) -> None:
         self._end(instance_id, "terminated", hard)
@@ -48,11 +48,11 @@ class NoBoot:
                 machine.ends_at, machine.end = time.monotonic() + (0 if hard else SHUTTING_DOWN_S), end
 
     def create_image(self, instance_id: str, image_id: str) -> None:
-        """No disk is written, but a caller that waits for the image sees it pending."""
+        """Writes no disk, but the caller sees the image as pending."""
         time.sleep(PENDING_S)
 
     def delete_image(self, image_id: str) -> None:
-        """Nothing was kept."""
+        """Nothing was stored."""
 
     def state(self, instance_id: str) -> str | None:
         now = time.monotonic()
@@ -74,7 +74,7 @@ class NoBoot:
         """Nothing is attached."""
 
     def grow_volume(self, volume_id: str, size_gib: int) -> None:
-        """Nothing is as large as it says."""
+        """No device has that size."""
 
     def delete_volume(self, volume_id: str) -> None:
         """Nothing was written."""

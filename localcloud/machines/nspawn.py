@@ -1,4 +1,4 @@
-"""Starting one guest: the argv of systemd-nspawn, and how its init is found."""
+"""Starts one guest: the arguments of systemd-nspawn, and the search for its init."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# No --private-users: in a user namespace of its own a guest may not mount ext4 (EPERM from mount(2)), nor set up cards
-# of a network namespace that the host has made. docs/local-cloud.md says what keeps other users of the host out.
-# Docker and Debian's default plus what mount helpers, Slurm, MPI and network set-up in a guest need.
+# No --private-users: in its own user namespace a guest may neither mount ext4 (EPERM from mount(2)) nor set up cards of
+# a network namespace that the host has created. docs/local-cloud.md says what keeps other users of the host out.
+# The default of Docker and Debian, plus what mount helpers, Slurm, MPI and network set-up in a guest need.
 CAPABILITIES = "CAP_NET_ADMIN,CAP_NET_RAW,CAP_SYS_NICE,CAP_IPC_LOCK,CAP_SYS_RESOURCE"
-REBOOT = 133  # nspawn's exit status, with --keep-unit, when the guest wants to start again
+REBOOT = 133  # nspawn's exit code, with --keep-unit, if the guest reboots
 GRACEFUL = "SIGRTMIN+3"  # systemd's word for "power off"
 ENVIRONMENT = {
     "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
     "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",  # DHCP clients write below /proc/sys/net
     "SYSTEMD_NSPAWN_LOCK": "0",  # its lock files would stay in /run
-    "SYSTEMD_NSPAWN_TMPFS_TMP": "0",  # /tmp lies on the root disk, as on Ubuntu's images
+    "SYSTEMD_NSPAWN_TMPFS_TMP": "0",  # /tmp is on the root disk, as in Ubuntu's images
 }
 
 
@@ -37,7 +37,7 @@ class Bind:
 
 
 def argv(machine: str, root: Path, netns: str, binds: Sequence[Bind], *, boots: bool = True) -> list[str]:
-    """`boots` off leaves a sleeper in init's place: a machine that runs and never comes up."""
+    """Without `boots`, a sleeper replaces init: a machine that runs and never comes up."""
     init = ["--boot"] if boots else ["--as-pid2"]
     return [
         "nsenter",
@@ -63,7 +63,7 @@ def argv(machine: str, root: Path, netns: str, binds: Sequence[Bind], *, boots: 
 
 
 def start(command: Sequence[str], cgroups: Sequence[Path], console: Path) -> subprocess.Popen[bytes]:
-    """Start nspawn inside its control groups; its console goes to a file."""
+    """Starts nspawn inside its control groups, with its console in a file."""
     join = "".join(f"echo $$ > '{group}/cgroup.procs'; " for group in cgroups)
     with console.open("ab") as output:
         return subprocess.Popen(
@@ -77,13 +77,13 @@ def start(command: Sequence[str], cgroups: Sequence[Path], console: Path) -> sub
 
 
 def forget(machine: str) -> None:
-    """Remove the folder that nspawn makes for each machine and leaves where /run is on a disk."""
+    """Removes the folder that nspawn creates for each machine and leaves behind if /run is on a disk."""
     with contextlib.suppress(OSError):
         (PROPAGATE / machine).rmdir()
 
 
 def leader(nspawn_pid: int) -> int | None:
-    """The guest's init as the host numbers it: nspawn's child that is process 1 of its namespace."""
+    """The guest's init by its number on the host: nspawn's child that is process 1 of its namespace."""
     for pid in _children(nspawn_pid):
         if _namespace_pid(pid) == 1:
             return pid
@@ -91,7 +91,7 @@ def leader(nspawn_pid: int) -> int | None:
 
 
 def is_inside(pid: int, leader: int | None) -> bool:
-    """Whether a process is one of the guest with this init."""
+    """Whether a process belongs to the guest with this init."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink(f"/proc/{leader}/ns/pid")
     except OSError:

@@ -1,4 +1,4 @@
-"""Which cloud a state directory belongs to, and what everything of that cloud is called."""
+"""Which cloud a state directory belongs to, and the names of everything of that cloud."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ RECORD = "hypervisor.json"
 
 
 def cgroup(cloud_id: str) -> str:
-    """Relative to each hierarchy's root; the machines' and the network's groups lie below it."""
+    """Relative to each hierarchy's root; the machines' and the network's groups are in it."""
     return f"lc-{cloud_id}"
 
 
 def claim(state_dir: Path, cloud_id: str) -> None:
-    """Before anything is made: whoever cleans up after a dead cloud finds all by this id."""
+    """Written before anything is created, so that a clean-up after a dead cloud finds everything by this id."""
     state_dir.mkdir(parents=True, exist_ok=True)
     (state_dir / RECORD).write_text(json.dumps({"cloud_id": cloud_id}))
 

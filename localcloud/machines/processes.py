@@ -1,4 +1,4 @@
-"""Commands that are run, and processes that are told apart for sure: by id and start time."""
+"""Runs commands, and identifies processes by id and start time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from localcloud.errors import LocalCloudError
 
 
 class MachineError(LocalCloudError):
-    """A command of the host that makes machines run has failed; the message holds its words."""
+    """A command of the host failed; the message contains its output."""
 
 
 def run(argv: Sequence[str], *, stdin: str | None = None, check: bool = True, timeout_s: float = 60.0) -> str:
-    """The standard output of a command. Raises MachineError, with what the command said, unless `check` is off."""
+    """The standard output of a command. Raises MachineError, with the command's errors, unless `check` is off."""
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
     if check and done.returncode:
         words = (done.stderr or done.stdout).strip()
@@ -48,7 +48,7 @@ def send(pid: int, started: int, signal_number: int) -> None:
 
 
 def end(pid: int, started: int, *, grace_s: float = 2.0) -> bool:
-    """Ask a process to end, then make it; False where it was not running."""
+    """Asks a process to end, then kills it; False if it was not running."""
     if not is_running(pid, started):
         return False
     send(pid, started, signal.SIGTERM)

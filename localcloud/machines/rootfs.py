@@ -1,4 +1,4 @@
-"""One guest's root: an overlay on its machine image, and what is written into it before the first boot."""
+"""One guest's root: an overlay on its machine image, and the files written into it before the first boot."""
 
 from __future__ import annotations
 

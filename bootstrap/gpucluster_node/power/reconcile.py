@@ -125,7 +125,7 @@ def _is_outdated(
 
 
 def _retry(node: slurm.Node, seen: Seen) -> Action | None:
-    """First the node is powered down, which ends whatever instance it still has; then Slurm may use it again."""
+    """First the node is powered down, which terminates its instance if there is one; then Slurm may use it again."""
     if not retry.is_due(node, seen.now) or node.has("POWERING_DOWN", "POWER_DOWN"):
         return None
     return Action("resume" if node.has("POWERED_DOWN") else "power_down_force", node.name)
@@ -148,11 +148,11 @@ def _orphans(
 
 
 def _orphan(instance: ec2.Instance, node: slurm.Node | None, newest: dict[str, ec2.Instance]) -> str | None:
-    """Why nobody needs the instance; None where somebody does."""
+    """Why the instance is not needed; None if it is."""
     if instance.node is None:
         return "has no node's name"
     if node is None:
-        return f"{instance.node} is no node of this cluster"
+        return f"{instance.node} is not a node of this cluster"
     if newest[instance.node] is not instance:
         return f"{instance.node} has a newer instance"
     if node.has("POWERED_DOWN") and not node.has("POWERING_UP", "POWER_UP"):
@@ -161,7 +161,7 @@ def _orphan(instance: ec2.Instance, node: slurm.Node | None, newest: dict[str, e
 
 
 def explained(actions: Sequence[Action], ended: Callable[[Sequence[str]], Sequence[ec2.Instance]]) -> list[Action]:
-    """With EC2's reason where an instance is gone. ended: gives the ended instances of nodes."""
+    """Adds EC2's reason if an instance is gone. ended: returns the terminated instances of nodes."""
     gone = [action.name for action in actions if action.reason == GONE]
     last = _newest(ended(gone)) if gone else {}
     return [
@@ -173,7 +173,7 @@ def explained(actions: Sequence[Action], ended: Callable[[Sequence[str]], Sequen
 
 
 def act(actions: Sequence[Action]) -> None:
-    """One that fails must not keep the others from being done."""
+    """One failed action must not block the others."""
     for action in actions:
         log.info("%s %s %s", action.verb, action.name, action.reason)
         try:
@@ -194,11 +194,11 @@ def _do(action: Action) -> None:
 
 
 def prepare(cluster: fleet.Fleet) -> None:
-    """What is better done once, and no reason not to begin."""
+    """Better done once at start, but not required."""
     try:
         dns.shorten_negative_answers(client("route53"), fleet.hosted_zone_id(client("ssm"), cluster))
     except AWS_ERRORS as error:
-        log.warning("the zone's SOA record stays as it is: %s", error)
+        log.warning("the zone's SOA record was not changed: %s", error)
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Slurm's ResumeProgram: launches the instances of nodes that jobs wait for.
 
-usage: resume HOSTLIST. Which job wants which nodes is in the file that SLURM_RESUME_FILE names. The nodes of a job are
-launched together or not at all; jobs of one node share a call, which may serve some of them. Nodes that could not be
-launched are set DOWN at once with EC2's code and message. As long as a launch is under way, `in_flight` says so.
+usage: resume HOSTLIST. The file SLURM_RESUME_FILE says which job wants which nodes. The nodes of a job are launched
+together or not at all. Jobs of one node share a call, which may launch some of them. Nodes that could not be launched
+are set DOWN at once with EC2's code and message. `in_flight` lists the nodes while a launch is running.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from gpucluster_node.power import in_flight, launch
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64
-"""Most of them wait for their turn at EC2."""
+"""Most threads wait for their turn at EC2."""
 TAGS_AT_ONCE = 16
 TELL_EACH_S = 60.0
-"""For how long nodes are told one after another where they could not be told together. Boots wait for their names."""
+"""How long nodes are told their names one by one after a joint call failed. Their boots wait for the names."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are launched with one call. job_id: of the job whose nodes come together or not at all; None: nodes of
-    several jobs of one node, or of none, as many as there is room for."""
+    """Nodes that are launched with one call. job_id: the job whose nodes are launched together or not at all; None:
+    nodes of several jobs of one node, or of no job, as many as there is capacity for."""
 
     partition: str
     nodes: tuple[str, ...]
@@ -44,7 +44,7 @@ class Group:
 
 
 def groups(cluster: fleet.Fleet, nodes: Sequence[str], jobs: Sequence[dict[str, Any]]) -> list[Group]:
-    """One for each job and partition that wants several nodes; all the single nodes of a partition are one."""
+    """One for each job and partition that wants several nodes, and one for all single nodes of a partition."""
     found: list[Group] = []
     left = dict.fromkeys(nodes)
     for job in jobs:
@@ -64,7 +64,7 @@ def _by_partition(cluster: fleet.Fleet, nodes: Sequence[str]) -> Iterator[tuple[
 
 
 class Resume:
-    """One run of the program: groups side by side, so that none waits for the refusals of another."""
+    """One run of the program. Groups run in parallel, so that none waits for the refusals of another."""
 
     def __init__(self, cluster: fleet.Fleet, launcher: launch.Launcher, record: in_flight.Record) -> None:
         self._cluster, self._launcher, self._record = cluster, launcher, record
@@ -78,7 +78,7 @@ class Resume:
             list(pool.map(self.one, wanted))
 
     def one(self, group: Group) -> None:
-        """Whatever goes wrong, nodes that will not come must not stay `powering up` until Slurm's timeout."""
+        """After any error, nodes that will not come must not stay `powering up` until Slurm's timeout."""
         left = list(group.nodes)
 
         def keep(instances: Mapping[str, ec2.Instance]) -> None:
@@ -99,28 +99,28 @@ class Resume:
             self._refuse(left, brief(error))
 
     def _still_wanted(self, nodes: Sequence[str]) -> list[str]:
-        """Without those that Slurm has set DOWN or powers down meanwhile: it may ask for them anew, and another program
+        """Drops nodes that Slurm has set DOWN or powers down meanwhile: it may request them again, and another program
         then launches them."""
         try:
             asked_for = {node.name for node in slurm.nodes(nodes) if _is_asked_for(node)}
         except slurm.SlurmError as error:
-            log.warning("%s: still waited for: %s", ",".join(nodes), error)
+            log.warning("%s: still needed: %s", ",".join(nodes), error)
             return list(nodes)
         others = [node for node in nodes if node not in asked_for]
         if others:
-            log.info("%s: Slurm does not power them up any more", ",".join(others))
+            log.info("%s: Slurm no longer powers them up", ",".join(others))
             self._record.done(others)
         return [node for node in nodes if node in asked_for]
 
     def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
-        """Read once: Parameter Store answers an account 40 calls a second."""
+        """Read once, because Parameter Store answers an account 40 calls a second."""
         with self._reading:
             if partition not in self._templates:
                 self._templates[partition] = fleet.launch_templates(client("ssm"), self._cluster, partition)
             return self._templates[partition]
 
     def _keep(self, group: Group, instances: Mapping[str, ec2.Instance]) -> None:
-        """What cannot be made a node is ended, with all of its job's."""
+        """Instances that cannot become nodes are terminated, with all others of their job."""
         try:
             failed = self._assign(instances)
         except Exception as error:
@@ -138,8 +138,8 @@ class Resume:
         self._record.done(kept)
 
     def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
-        """Tell the zone and Slurm each node's address, and then each instance its node's name: its boot waits for that.
-        Returns the nodes whose instance could not be told, and why."""
+        """Tells the zone and Slurm each node's address, and then each instance its node's name, for which its boot
+        waits. Returns the nodes whose instance could not be told, and why."""
         addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
         failed = self._tell_patiently(addresses)
         told = {
@@ -150,14 +150,15 @@ class Resume:
         return failed | {node: brief(error) for node, future in told.items() if (error := future.exception())}
 
     def _tell_patiently(self, addresses: Mapping[str, str]) -> dict[str, str]:
-        """All together twice, then each by itself: many jobs may share a call, and one node must not end them all."""
+        """Two joint attempts, then each node separately: many jobs may share a call, and one bad node must not end them
+        all."""
         for _ in range(2):
             try:
                 self._tell(addresses)
                 return {}
             except Exception as error:
                 why, failed = brief(error), dict[str, str]()
-                log.warning("the addresses of %s could not be told: %s", ",".join(addresses), why)
+                log.warning("the addresses of %s could not be written: %s", ",".join(addresses), why)
         until = self._launcher.clock() + TELL_EACH_S
         for node, address in addresses.items():
             try:
@@ -181,12 +182,12 @@ class Resume:
         return fleet.hosted_zone_id(client("ssm"), self._cluster)
 
     def _end(self, instances: Sequence[ec2.Instance]) -> None:
-        """What is not ended here has no name, and reconcile ends it."""
+        """An instance that is not terminated here has no name, and reconcile terminates it."""
         try:
             ids = [instance.instance_id for instance in instances]
             ec2.patiently(lambda: ec2.terminate(client("ec2"), ids))
         except AWS_ERRORS as error:
-            log.error("%s could not be ended: %s", " ".join(each.instance_id for each in instances), error)
+            log.error("%s could not be terminated: %s", " ".join(each.instance_id for each in instances), error)
 
     def _refuse(self, nodes: Sequence[str], why: str) -> None:
         if not nodes:
@@ -210,7 +211,7 @@ def count(partition: str, found: launch.Launched) -> None:
 
 
 def waiting_jobs() -> list[dict[str, Any]]:
-    """Slurm removes the file when this program ends: read it first."""
+    """Slurm removes the file when this program ends, so it is read first."""
     path = os.environ.get("SLURM_RESUME_FILE")
     if not path:
         return []

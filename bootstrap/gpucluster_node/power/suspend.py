@@ -1,4 +1,4 @@
-"""Slurm's SuspendProgram: ends the instances of nodes and removes their DNS records. usage: suspend HOSTLIST"""
+"""Slurm's SuspendProgram: terminates the instances of nodes and removes their DNS records. usage: suspend HOSTLIST"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("suspend")
 
 
 def suspend(cluster: fleet.Fleet, nodes: Sequence[str], asked_at: datetime) -> None:
-    """An instance that was launched later is the node's next one, should this program have taken so long."""
+    """An instance that was launched later is the node's next one: this program may have taken long."""
     found = ec2.describe(client("ec2"), cluster, nodes) if nodes else []
     instances = [instance for instance in found if instance.launch_time <= asked_at]
     ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])

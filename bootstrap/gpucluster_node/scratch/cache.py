@@ -33,12 +33,13 @@ from gpucluster_node.scratch import place as scratch_place
 STATE = ".state"
 HASH = re.compile(r"[0-9a-f]{16,64}")
 SPARE, SPARE_BYTES = 0.05, 10 * 10**9
-"""What is never filled: this part of the file system, or so much where that is less. It may be the root volume."""
+"""Space that is never filled: this share of the file system, or this size if that is less. It may be the root volume.
+"""
 NOT_THERE, WRONG_USAGE, NO_ROOM = 1, 2, 3
 
 
 class NoRoom(Exception):
-    """Even without all that may go."""
+    """Not enough, even after removing everything that may be removed."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Entry:
 
 class Cache:
     def __init__(self, folder: Path, job_id: str | None = None) -> None:
-        """`job_id`: of the job that asks; None outside of jobs."""
+        """`job_id`: the job that asks; None outside of jobs."""
         self._folder, self._state, self._job_id = folder, folder / STATE, job_id
         self._state.mkdir(exist_ok=True)
 
@@ -64,13 +65,13 @@ class Cache:
         return self._folder / hash_
 
     def fill(self, hash_: str, size: int, command: Sequence[str]) -> tuple[Path, int]:
-        """The folder, and the command's exit status; 0 where it did not have to run. Raises NoRoom."""
+        """The folder, and the command's exit code; 0 if it did not have to run. Raises NoRoom."""
         filling = self._state / f"{hash_}.filling"
         with _locked(filling):
             if found := self.get(hash_):
                 return found, 0
             with _locked(self._state / "lock"):
-                filling.write_text("")  # a promise of one that ended otherwise than by its own
+                filling.write_text("")  # left by a process that did not end normally
                 self._make_room(size + self._promised())
                 filling.write_text(str(size))
             try:
@@ -92,7 +93,7 @@ class Cache:
 
     def _keep(self, hash_: str, new: Path) -> None:
         (self._state / f"{hash_}.json").write_text(json.dumps({"bytes": _protect(new)}))
-        # Else a machine that loses its power would have the folder and not what is in the files.
+        # Otherwise, after a power failure, the machine could have the folder without the files' contents.
         subprocess.run(["sync", "-f", str(new)], check=True)
         with _locked(self._state / "lock"):
             new.rename(self._folder / hash_)
@@ -105,7 +106,7 @@ class Cache:
             (self._state / f"{hash_}.jobs" / self._job_id).touch()
 
     def entries(self) -> list[Entry]:
-        """The one that was not used for the longest time first."""
+        """The least recently used one first."""
         found = (self._entry(folder.name) for folder in self._folder.iterdir() if HASH.fullmatch(folder.name))
         return sorted(found, key=lambda each: each.used)
 
@@ -116,7 +117,7 @@ class Cache:
         return Entry(hash_, json.loads(known.read_text())["bytes"], known.stat().st_mtime, jobs)
 
     def _make_room(self, size: int) -> None:
-        """With the lock held. Raises NoRoom, and then nothing has gone."""
+        """Called with the lock held. Raises NoRoom, and then nothing was removed."""
         short = size - self._free()
         going: list[Entry] = []
         for entry in self.entries():
@@ -126,14 +127,14 @@ class Cache:
         if short > 0:
             used = sum(entry.bytes for entry in self.entries() if entry.jobs)
             raise NoRoom(
-                f"no room for {_gb(size)} in {self._folder}: {_gb(short)} short, even without data sets that no job "
-                f"uses; jobs use {_gb(used)} of data sets, and other files of theirs lie beside the cache"
+                f"no room for {_gb(size)} in {self._folder}: {_gb(short)} short, even without unused data sets; "
+                f"jobs use {_gb(used)} of data sets, and other files of theirs are beside the cache"
             )
         for entry in going:
             self._remove(entry.hash)
 
     def _promised(self) -> int:
-        """What those that are being filled now are still to come to. A lock ends with the process that held it."""
+        """Bytes that fills in progress still need. A lock ends with the process that held it."""
         return sum(
             max(0, int(path.read_text() or 0) - _size(self._folder / f".{path.stem}.new"))
             for path in self._state.glob("*.filling")
@@ -146,7 +147,7 @@ class Cache:
 
     def _remove(self, hash_: str) -> None:
         going = self._folder / f".{hash_}.gone"
-        _discard(going)  # of one that was killed at it
+        _discard(going)  # left by a killed process
         (self._folder / hash_).rename(going)
         _discard(going)
         (self._state / f"{hash_}.json").unlink(missing_ok=True)
@@ -169,7 +170,7 @@ def _is_held(path: Path) -> bool:
 
 
 def _protect(folder: Path) -> int:
-    """Its bytes on the disk. It can only be read from now on: the next job is to find what this one found."""
+    """Its bytes on the disk. It becomes read-only, so that the next job finds the same content."""
     size = 0
     for path in _files(folder):
         status = path.lstat()
@@ -182,7 +183,7 @@ def _protect(folder: Path) -> int:
 
 
 def _discard(folder: Path) -> None:
-    """Also what can only be read. Root needs no leave, and must not be led to change other folders than these."""
+    """Removes read-only files too. Root ignores permissions, and must not be tricked into changing other folders."""
     if os.geteuid() != 0:
         for path in _folders(folder):
             with suppress(OSError):
@@ -191,7 +192,7 @@ def _discard(folder: Path) -> None:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """Itself and those in it, each before what is in it."""
+    """The folder and those in it, parents first."""
     if folder.is_dir():
         yield folder
     for root, below, _ in os.walk(folder):
@@ -212,7 +213,7 @@ def _gb(size: int) -> str:
 
 
 def jobs(folder: Path) -> set[str]:
-    """That have asked for something."""
+    """Jobs that have asked for a data set."""
     return {mark.name for mark in folder.glob(f"{STATE}/*.jobs/*")}
 
 
@@ -222,7 +223,7 @@ def forget_job(folder: Path, job_id: str) -> None:
 
 
 def discard_unfinished(folder: Path) -> None:
-    """But for what is being filled now. A process that would fill the same waits until it is gone."""
+    """Except the one that is being filled. A process that would fill the same waits until it is removed."""
     for path in folder.glob(".*.new"):
         with _unless_held(folder / STATE / f"{path.name[1:].removesuffix('.new')}.filling") as nobody_fills:
             if nobody_fills:
@@ -233,7 +234,7 @@ def discard_unfinished(folder: Path) -> None:
 
 @contextmanager
 def _unless_held(lock: Path) -> Iterator[bool]:
-    """Whether it is had for the time being. No file is made: it would be root's, and closed to the jobs' user."""
+    """Whether the lock is free. Creates no file, which would be root's and closed to the jobs' user."""
     try:
         file = lock.open()
     except FileNotFoundError:
@@ -254,7 +255,7 @@ def _listed(cache: Cache, now: float) -> str:
 
 
 def run(arguments: Sequence[str], cache: Cache) -> int:
-    """The exit status. Raises NoRoom, OSError; ValueError for a usage that is none."""
+    """The exit code. Raises NoRoom, OSError; ValueError for wrong usage."""
     verb, *rest = arguments or [""]
     if verb == "list" and not rest:
         print(_listed(cache, time.time()), end="")

@@ -1,10 +1,10 @@
 """Makes one file system at /scratch of this instance's own NVMe disks, at each boot.
 
-usage: scratch_disks GIGABYTES USER     GIGABYTES: of the instance type's disks together, 10^9 bytes
+usage: scratch_disks GIGABYTES USER     GIGABYTES: all disks of the instance type together, 10^9 bytes
 
-Disks are known by the name that udev makes of model and serial number: EBS volumes have another model. A file system of
-ours that is there is mounted. What the image has made of them, as a Deep Learning AMI does, is taken apart, unless
-somebody mounted it elsewhere.
+Disks are recognised by the name that udev derives from model and serial number, because EBS volumes have another model.
+An existing file system of ours is mounted. Volumes that the image has made of the disks, as a Deep Learning AMI does,
+are removed, unless somebody mounted them elsewhere.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ ARRAY = Path("/dev/md/scratch")
 LABEL = "gpu-scratch"
 DEEP_LEARNING_AMI = "/opt/dlami/nvme"
 IMAGES_SERVICE = "dlami-nvme.service"
-"""Makes a logical volume of all of them and mounts it there."""
+"""Combines all disks into a logical volume and mounts it there."""
 SINCE_BOOT = Path("/run/gpucluster/scratch")
-"""Is there until the next boot: jobs may be running when this program runs again."""
+"""Exists until the next boot: jobs may be running when this program runs again."""
 ALL_THERE = 0.9
-"""Of the size that EC2 tells: it counts gigabytes roundly."""
+"""Tolerance, because EC2 rounds the size to gigabytes."""
 TIMEOUT_S = 60
 CHUNK_KIB = 512
 MKFS = (
@@ -51,9 +51,9 @@ MKFS = (
     "-E",
     "nodiscard,lazy_itable_init=1,lazy_journal_init=1",
 )
-"""An inode for 64 KiB: 60 million on 3.8 TB. EC2 hands these disks out trimmed."""
+"""One inode for 64 KiB: 60 million on 3.8 TB. EC2 provides these disks trimmed."""
 OPTIONS = "noatime,noinit_itable"
-"""No writing of empty inode tables in the background."""
+"""Do not write empty inode tables in the background."""
 
 
 class Unusable(Exception):
@@ -83,7 +83,7 @@ def await_disks(gigabytes: int, timeout_s: float = TIMEOUT_S) -> list[Path]:
 
 
 def ask(*command: str) -> str:
-    """What it prints; nothing where it fails or is not there."""
+    """The program's output; nothing if it fails or does not exist."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -100,20 +100,20 @@ def do(*command: str) -> None:
     log.info("%s: %s", " ".join(command), done.returncode)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        what = said[-1].removeprefix(f"{command[0]}: ") if said else f"exit status {done.returncode}"
+        what = said[-1].removeprefix(f"{command[0]}: ") if said else f"exit code {done.returncode}"
         raise Unusable(f"{command[0]}: {what}")
 
 
 def assembled(members: Sequence[Path]) -> Path | None:
-    """Our array of these disks: udev may have put it together already, under this name or another."""
+    """Our array of these disks: udev may have assembled it already, under this name or another."""
     if not ARRAY.exists():
         ask("mdadm", "--assemble", "--run", str(ARRAY), *map(str, members))
     return ARRAY if ARRAY.exists() else None
 
 
 def striped(members: Sequence[Path]) -> Path:
-    """A new array. Raises Unusable."""
-    # homehost=any: of whatever name the machine is when it boots again, the array is its own.
+    """Creates an array. Raises Unusable."""
+    # homehost=any: the array is found at the next boot, whatever the machine's name is then.
     options = ("--run", "--level=0", f"--chunk={CHUNK_KIB}", "--homehost=any", "--name=scratch")
     do("mdadm", "--create", str(ARRAY), *options, f"--raid-devices={len(members)}", *map(str, members))
     ask("udevadm", "settle")
@@ -125,7 +125,7 @@ def is_ours(device: Path) -> bool:
 
 
 def make(members: Sequence[Path]) -> Path:
-    """A device with our file system: the one that is there, else a new and empty one. Raises Unusable."""
+    """A device with our file system: the existing one, or a new, empty one. Raises Unusable."""
     device = members[0] if len(members) == 1 else assembled(members)
     if device is None or not is_ours(device):
         if device is None or len(members) == 1:
@@ -136,10 +136,12 @@ def make(members: Sequence[Path]) -> Path:
 
 
 def clear(members: Sequence[Path]) -> None:
-    """Takes apart what the image has made of these disks. Raises Unusable."""
+    """Removes volumes and arrays that the image has made of these disks. Raises Unusable."""
     for line in sorted({each for disk in members for each in ask("lsblk", "-nrpo", "MOUNTPOINT", str(disk)).split()}):
         if line != DEEP_LEARNING_AMI:
-            raise Unusable(f"this image has mounted NVMe disks at {line}: take that out of it, or write `scratch: off`")
+            raise Unusable(
+                f"this image has mounted NVMe disks at {line}: unmount them in the image, or set `scratch: off`"
+            )
         do("umount", line)
     for group in sorted(_groups(members)):
         do("vgremove", "--force", "--force", "--yes", group)
@@ -150,20 +152,20 @@ def clear(members: Sequence[Path]) -> None:
 
 
 def _groups(members: Sequence[Path]) -> set[str]:
-    """Volume groups that lie on these disks. Raises Unusable for one that also lies elsewhere."""
+    """Volume groups on these disks. Raises Unusable for one that is also on another disk."""
     rows = [row.split() for row in ask("pvs", "--noheadings", "-o", "pv_name,vg_name").splitlines()]
     volumes = {row[0]: row[1] for row in rows if len(row) == 2}
     ours = {group for disk, group in volumes.items() if Path(disk) in members}
     for disk, group in volumes.items():
         if group in ours and Path(disk) not in members:
             raise Unusable(
-                f"the volume group {group} lies on {disk} as well, which is not one of the instance's own disks"
+                f"the volume group {group} is on {disk} as well, which is not one of the instance's own disks"
             )
     return ours
 
 
 def silence_image() -> None:
-    """Its own service would take the disks again. One that is at it just now is waited for."""
+    """The image's own service would use the disks again. A running one is waited for."""
     if ask("systemctl", "is-enabled", IMAGES_SERVICE) != "enabled":
         return
     for _ in range(TIMEOUT_S):
@@ -180,14 +182,14 @@ def mount(device: Path) -> None:
     try:
         do(*command)
     except Unusable as error:
-        # What a machine that lost its power has left. Nothing there is the only copy of anything.
-        log.warning("%s: the file system is made anew", error)
+        # Left by a machine that lost its power. The file system has no only copies.
+        log.warning("%s: creating the file system again", error)
         do(*MKFS, str(device))
         do(*command)
 
 
 def lead_to(place: Path, other: Path = Path(DEEP_LEARNING_AMI)) -> None:
-    """Where people know the disks from the image, they find them."""
+    """Makes the disks available where users expect them on this image."""
     if other.is_dir() and not os.path.ismount(other):
         do("mount", "--bind", str(place), str(other))
 
@@ -215,8 +217,8 @@ def main() -> None:
     try:
         place = prepare(gigabytes)
     except Unusable as error:
-        # It ends a node's first boot. After a later one slurmd starts all the same, and no job must take a bare folder
-        # for the disks.
+        # It ends a node's first boot. After a later boot slurmd starts all the same, and no job must use a bare folder
+        # instead of the disks.
         settle(scratch_place.ON_ROOT, user)
         sys.exit(str(error))
     settle(place, user)

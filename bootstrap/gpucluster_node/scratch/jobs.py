@@ -40,7 +40,7 @@ def begin(place: Path, job_id: str, uid: int) -> None:
 
 
 def end(place: Path, job_id: str) -> list[str]:
-    """The names of what could not be removed."""
+    """The names of files that could not be removed."""
     jobs, cache = place / scratch_place.JOBS, place / scratch_place.CACHE
     scratch_cache.forget_job(cache, job_id)
     with _locked(jobs):
@@ -56,7 +56,7 @@ def end(place: Path, job_id: str) -> list[str]:
 
 @contextmanager
 def _locked(jobs: Path) -> Iterator[None]:
-    """Its file is root's alone: who may open it may hold it."""
+    """Only root may open its file, because whoever opens it can hold the lock."""
     file = os.open(jobs / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -71,7 +71,7 @@ def _of_running(jobs: Path) -> Iterator[Path]:
 
 
 def _move_jobs(jobs: Path) -> list[str]:
-    """Of all that are over, with the lock held; the names of those that stay, as what is mounted does."""
+    """Removes all that are over, with the lock held; returns the names of those that stay, such as mounted ones."""
     left = []
     for mark in jobs.glob(f"{OVER}*"):
         job_id = mark.name.removeprefix(OVER)
@@ -93,14 +93,14 @@ def _moved(path: Path, jobs: Path) -> bool:
 
 
 def _remove_moved(jobs: Path, device: int) -> list[str]:
-    """Also what an earlier end could not remove, or was stopped at."""
+    """Also removes what an earlier end could not remove, or was interrupted at."""
     moved = jobs / GONE
     paths = list(moved.iterdir()) if moved.is_dir() else []
     return [f"{jobs.name}/{GONE}/{path.name}" for path in paths if not scratch_place.remove(path, device)]
 
 
 def boot(place: Path) -> list[str]:
-    """No job is on a machine that boots, whatever it was told before it went down."""
+    """After a boot no job is on the machine, whatever the folders say."""
     cache, device = place / scratch_place.CACHE, place.stat().st_dev
     for path in (place / scratch_place.JOBS).iterdir():
         scratch_place.remove(path, device)
@@ -122,7 +122,7 @@ def main() -> None:
     except (OSError, KeyError) as error:
         log.warning("job %s: %s of %s: %s", job_id, sys.argv[1], place, error)
     for name in left:
-        log.warning("job %s: %s stays, it could not be removed", job_id, place / name)
+        log.warning("job %s: %s could not be removed and stays", job_id, place / name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where jobs find room on this node's own disks, and what lies there."""
+"""Where jobs find room on this node's own disks, and the folders there."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 MOUNT = Path("/scratch")
 ON_ROOT = Path("/var/lib/gpucluster/scratch")
-"""Of a node without disks of its own, or whose partition leaves them alone."""
+"""For a node without disks of its own, or whose partition does not use them."""
 TOLD = Path("/etc/gpucluster/scratch")
 """A file with the path, for every program that needs it."""
 JOBS, CACHE, CONTAINERS = "jobs", "cache", "containers"
 KEPT = (JOBS, CACHE, CONTAINERS, "lost+found")
-"""What the end of the last job leaves: the data sets, and the images that enroot unpacks them from."""
+"""Kept after the last job: the data sets, and the images that enroot unpacks them from."""
 
 
 def place(told: Path = TOLD) -> Path:
-    """As `tell` has left it."""
+    """The path that `tell` has written."""
     try:
         return Path(told.read_text().strip())
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def tell(path: Path, told: Path = TOLD) -> None:
 
 
 def lay_out(path: Path, user: str) -> None:
-    """As /tmp: every user may write there, and delete their own files. The cache is the jobs' user's."""
+    """As in /tmp, every user may write there and delete their own files. The cache belongs to the jobs' user."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o1777)
     for name, mode in ((JOBS, 0o755), (CACHE, 0o755), (CONTAINERS, 0o1777)):
@@ -43,18 +43,18 @@ def lay_out(path: Path, user: str) -> None:
 
 
 def of_jobs(path: Path) -> list[Path]:
-    """All but what is kept."""
+    """Everything except the kept folders."""
     return [Path(entry.path) for entry in os.scandir(path) if entry.name not in KEPT]
 
 
 def empty(path: Path) -> list[str]:
-    """Removes all but what is kept; the names that could not be removed. What is mounted there is not followed."""
+    """Removes everything except the kept folders and mounts; returns the names that could not be removed."""
     device = path.stat().st_dev
     return [each.name for each in of_jobs(path) if not remove(each, device)]
 
 
 def remove(path: Path, device: int) -> bool:
-    """A file or a folder with all that is in it, on this device; whether it is gone."""
+    """Removes a file or a folder with its contents on this device; returns whether it is gone."""
     try:
         status = path.lstat()
         if status.st_dev != device:

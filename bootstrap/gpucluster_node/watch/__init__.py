@@ -1,1 +1,1 @@
-"""What the cluster tells CloudWatch."""
+"""Metrics and logs that the cluster sends to CloudWatch."""

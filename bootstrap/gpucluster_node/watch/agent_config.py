@@ -1,7 +1,7 @@
-"""The CloudWatch agent's configuration for this machine, on standard output.
+"""Prints the CloudWatch agent's configuration for this machine.
 
-usage: agent_config ROLE [--without SECTION]. Of the bundle's file it leaves out what this machine cannot measure: the
-agent does not start where it finds no nvidia-smi.
+usage: agent_config ROLE [--without SECTION]. Removes sections of the bundle's file that this machine cannot measure:
+the agent does not start if it finds no nvidia-smi.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NODE = "{node}"
 
 
 def tailor(text: str, *, node: str, without: Collection[str]) -> dict[str, Any]:
-    """without: sections of `metrics_collected` that are left out."""
+    """without: sections of `metrics_collected` to remove."""
     config: dict[str, Any] = json.loads(text.replace(NODE, node))
     collected = config["metrics"]["metrics_collected"]
     config["metrics"]["metrics_collected"] = {key: each for key, each in collected.items() if key not in without}

@@ -1,6 +1,6 @@
-"""Links to the logs of recent jobs, for the CloudWatch agent: it follows every file that it finds for ever.
+"""Links to the logs of recent jobs, for the CloudWatch agent, which follows every file that it finds for ever.
 
-A job's log belongs to its user, who may have put anything in its place; only a plain file of that user's is linked.
+A job's log belongs to its user, who may have put anything in its place, so only a plain file of that user is linked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("job_logs")
 
 
 def refresh(jobs: Path = JOBS, links: Path = LINKS, *, now: float | None = None) -> None:
-    """A link for each job whose log was written to within a day, named after the job's id."""
+    """Links the log of each job that was written to within a day, by the job's id."""
     try:
         _link(links, dict(_recent(jobs, (now or time.time()) - RECENT_S)))
     except OSError as error:

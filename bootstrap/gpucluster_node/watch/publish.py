@@ -1,7 +1,9 @@
-"""Tells CloudWatch each minute how the cluster is: nodes and jobs by state, refused launches by code, USD per hour.
+"""Sends the cluster's metrics to CloudWatch each minute: nodes and jobs by state, refused launches by code, USD per
+hour.
 
-The agent of each node measures the machine; what Slurm and EC2 know only the head can count. A count that is zero is
-not published, but for once after it was more: CloudWatch charges for each metric in each hour that it has a value.
+Each node's agent measures the machine; only the head node can count what Slurm and EC2 know. A count of zero is
+published only once after it was larger, because CloudWatch charges for each metric in each hour in which it has a
+value.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ log = logging.getLogger("publish")
 NAMESPACE = "GpuCluster"
 INTERVAL_S = 60
 METRICS_PER_CALL = 500
-"""PutMetricData takes 1,000 values and 1 MB."""
+"""PutMetricData accepts 1,000 values and 1 MB."""
 
 Count = Counter[tuple[str, str]]
 """(partition, state or code) -> how many."""
@@ -39,7 +41,8 @@ _STATES = (
     ("busy", ("ALLOCATED", "MIXED", "COMPLETING")),
     ("idle", ("IDLE",)),
 )
-"""The first that fits: a node that is being powered up may be POWERED_DOWN still, a drained one is IDLE as well."""
+"""The first state that fits: a node that is being powered up may still be POWERED_DOWN, a drained one is IDLE as well.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,18 +62,18 @@ def state(node: slurm.Node) -> str:
 
 
 def count_nodes(cluster: fleet.Fleet, nodes: Iterable[slurm.Node]) -> Count:
-    """Nodes that are off are the rest of max_nodes: nobody needs a curve of them."""
+    """Nodes that are off are the rest of max_nodes, so they need no metric."""
     known = ((cluster.partition_of(node.name), state(node)) for node in nodes)
     return Counter((partition.name, name) for partition, name in known if partition and name != "off")
 
 
 def count_jobs(jobs: Iterable[tuple[str, str]]) -> Count:
-    """jobs: partition and state of each. One that may run in several partitions counts for the first."""
+    """jobs: partition and state of each. A job that may run in several partitions counts for the first."""
     return Counter((partition.split(",")[0], name.lower()) for partition, name in jobs)
 
 
 def prices(instances: Iterable[Mapping[str, Any]], usd_per_hour: Mapping[str, float]) -> dict[str, float]:
-    """partition -> USD per hour of the instances that are not ended; those without a price count nothing."""
+    """partition -> USD per hour of the instances that are not terminated; those without a price count as 0."""
     total: dict[str, float] = {}
     for instance in instances:
         tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
@@ -80,7 +83,7 @@ def prices(instances: Iterable[Mapping[str, Any]], usd_per_hour: Mapping[str, fl
 
 
 def metric_data(cluster: str, now: View, before: View) -> list[Datum]:
-    """Of PutMetricData."""
+    """The data of PutMetricData."""
 
     def datum(name: str, value: float, unit: str = "Count", **dimensions: str) -> Datum:
         named = [{"Name": key, "Value": text} for key, text in {"Cluster": cluster, **dimensions}.items()]
@@ -105,7 +108,7 @@ def put(cloudwatch: Any, data: Sequence[Datum]) -> None:
 
 
 def look(cluster: fleet.Fleet, usd_per_hour: Mapping[str, float]) -> View:
-    """Raises SlurmError where slurmctld does not answer: then there is no heartbeat either."""
+    """Raises SlurmError if slurmctld does not answer; then no heartbeat is sent either."""
     nodes, jobs = slurm.nodes(), slurm.jobs()
     running = _instances(client("ec2"), cluster)
     return View(count_nodes(cluster, nodes), count_jobs(jobs), Counter(), prices(running, usd_per_hour))

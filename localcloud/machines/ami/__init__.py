@@ -1,4 +1,4 @@
-"""What AWS's machine images have and lack, by recorded sources, and whether an image of ours holds to it."""
+"""What AWS's machine images have and lack, from recorded sources, and whether an image of ours matches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UBUNTU = HERE / "ubuntu-24.04.toml"
 MANIFESTS = (DLAMI, UBUNTU)
 FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin")
 WHERE_IT_SAYS = {"/usr/local/cuda": "/usr/local/cuda/bin/nvcc", "/opt/amazon/efa/bin/fi_info": "/usr/bin/fi_info"}
-"""Links out of the image, and folders: which file says the version."""
+"""Links out of the image, and folders: which file contains the version."""
 
 Line = dict[str, Any]
 
@@ -36,7 +36,7 @@ def baked(manifest: Path) -> set[str]:
 
 
 def differences(root: Path, manifest: Path, *, baked: bool) -> list[str]:
-    """Of the image `root` from the AMI, those that the manifest does not name. `baked`: after `image build`."""
+    """Differences of the image `root` from the AMI that the manifest does not name. `baked`: after `image build`."""
     has, lacks = read(manifest)
     return [*_missing(root, has), *_too_much(root, lacks, baked=baked)]
 
@@ -50,7 +50,7 @@ def _missing(root: Path, has: list[Line]) -> Iterator[str]:
         if not said.exists():
             yield f"{path} is missing"
         elif "version" in line and "here" not in line and line["version"] not in said.read_text(errors="replace"):
-            yield f"{path} does not say {line['version']}"
+            yield f"{path} does not contain {line['version']}"
 
 
 def _too_much(root: Path, lacks: list[Line], *, baked: bool) -> Iterator[str]:

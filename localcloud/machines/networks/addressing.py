@@ -1,4 +1,4 @@
-"""Which addresses and names the local cloud's plumbing takes: pure arithmetic."""
+"""The addresses and names of the local cloud's networks: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 METADATA_ADDRESS = "169.254.169.254"
 RESOLVER_ADDRESS = "169.254.169.253"
 API_ADDRESS = "169.254.169.251"
-TRUSTSTORE_ADDRESS = "203.0.113.53"  # of RDS's authorities; a documentation network's, and behind the way out
+TRUSTSTORE_ADDRESS = "203.0.113.53"  # of RDS's authorities; reached by the route to the internet
 # EC2's own; jumbo frames inside a VPC.
 VPC_MTU = 9001
-_SHARED = ipaddress.IPv4Network("100.64.0.0/10")  # carrier-grade NAT space: nobody's LAN
+_SHARED = ipaddress.IPv4Network("100.64.0.0/10")  # carrier-grade NAT space, which no LAN uses
 _INSIDE = ipaddress.IPv4Network("100.127.0.0/16")  # between hub and VPCs; the host never sees it
 _CLOUDS = 1 << 16
-_BLOCKS = 15  # how many /30 a cloud's number may fall on below _INSIDE
+_BLOCKS = 15  # how many /30 networks below _INSIDE a cloud's number can select
 
 Pair = tuple[str, str]
 
@@ -69,7 +69,7 @@ def uplink_name(cloud_id: str) -> str:
 
 
 def guest_link_name(instance_id: str) -> str:
-    """Unique among the guests of a VPC and at most 15 characters long, as the kernel wants."""
+    """Unique among the guests of a VPC and at most 15 characters long, the kernel's limit."""
     return f"v{instance_id[-12:]}"
 
 

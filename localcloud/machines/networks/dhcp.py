@@ -1,4 +1,4 @@
-"""Addresses for guests: one dnsmasq per VPC that knows every guest by its hardware address."""
+"""Addresses for guests: one dnsmasq per VPC, with every guest's hardware address."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def without_lease_of_others(leases: str, mac: str, private_ip: str) -> str:
 
 
 class DhcpServer:
-    """dnsmasq in a VPC's namespace. A new subnet restarts it; a new guest is a file that it notices. Guests that boot
-    together come from threads of their own, one at a time."""
+    """dnsmasq in a VPC's namespace. A new subnet restarts it; it notices a new guest's file. Guests that boot together
+    call from their own threads, one at a time."""
 
     def __init__(self, folder: Path, netns: str, domain: str, cgroups: Iterable[Path]) -> None:
         self._folder = folder
@@ -87,7 +87,7 @@ class DhcpServer:
             self._forget_others(mac, private_ip)
 
     def _forget_others(self, mac: str, private_ip: str) -> None:
-        """EC2 gives addresses out again; dnsmasq would keep the one of an ended guest for that guest."""
+        """EC2 reuses addresses; dnsmasq would keep the address of a terminated guest for that guest."""
         path = self._folder / "leases"
         before = path.read_text() if path.exists() else ""
         after = without_lease_of_others(before, mac, private_ip)

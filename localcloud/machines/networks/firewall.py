@@ -1,4 +1,5 @@
-"""nftables rules: address translation on the way out, and no way out where a subnet has none."""
+"""nftables rules: address translation for outgoing traffic, which is dropped for subnets without a route to the
+internet."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ table ip localcloud {
 
 
 def vpc_rules() -> str:
-    """Of a VPC's namespace: only subnets in the set `internet` leave it; the API is reached by all.
+    """For a VPC's namespace: only subnets in the set `internet` may leave it; all reach the API.
 
-    Segments are clamped to the uplink's MTU: guests offer jumbo frames, which nobody outside takes.
+    Segments are clamped to the uplink's MTU: guests offer jumbo frames, which no host outside accepts.
     """
     return f"""\
 table ip localcloud {{
@@ -60,5 +61,5 @@ def allow_internet(subnet_cidr: str) -> str:
 
 
 def deny_internet(subnet_cidr: str) -> str:
-    """Deleting from a set what is not in it is an error, so it is added first."""
+    """Deleting a missing element of a set is an error, so it is added first."""
     return f"{allow_internet(subnet_cidr)}delete element ip localcloud internet {{ {subnet_cidr} }}\n"

@@ -1,7 +1,7 @@
-"""Sockets that live in another network namespace than the process which uses them.
+"""Sockets in another network namespace than that of the process that uses them.
 
-A socket belongs for ever to the namespace in which it was made, so a short-lived thread enters the
-namespace, makes the socket and ends; no other thread of the process ever leaves its own.
+A socket stays in the namespace in which it was created. So a short-lived thread enters the namespace, creates the
+socket and ends; no other thread of the process leaves its own namespace.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def inside(netns: str, make: Callable[[], T]) -> T:
-    """What `make()` returns when it runs inside the named network namespace (a file in /run/netns)."""
+    """The result of `make()`, called in the named network namespace (a file in /run/netns)."""
     outcome: list[T] = []
     failure: list[BaseException] = []
 

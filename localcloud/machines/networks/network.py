@@ -22,8 +22,8 @@ from localcloud.machines.processes import run
 from localcloud.machines.spec import InstanceSpec
 
 ROUTER_MAC = "02:fe:00:00:00:01"
-"""Of every VPC's router. A bridge left to itself takes a guest's, and another when that guest leaves: the others would
-not reach the router until they ask for it again."""
+"""Of every VPC's router. By default a bridge takes a guest's address, and another one when that guest leaves: the other
+guests would not reach the router until they ask for its address again."""
 
 
 @dataclass
@@ -35,13 +35,13 @@ class Vpc:
     index: int
     subnets: dict[str, Subnet] = field(default_factory=dict)
     guests: set[str] = field(default_factory=set)
-    stop: Callable[[], None] = lambda: None  # ends what answers inside it
+    stop: Callable[[], None] = lambda: None  # ends the services inside it
 
 
 class Network:
-    """Owns the namespaces and links of one cloud. A VPC is there from its first guest to its last.
+    """Owns the namespaces and links of one cloud. A VPC's namespace exists from its first guest to its last.
 
-    `on_vpc` starts what answers in a new VPC and returns what ends it.
+    `on_vpc` starts the services of a new VPC and returns a function that ends them.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Network:
         return self._vpcs.get(vpc_id)
 
     def join(self, spec: InstanceSpec) -> str:
-        """Make the guest's namespace with its card in the VPC; returns the namespace's name."""
+        """Creates the guest's namespace with its card in the VPC; returns the namespace's name."""
         with self._lock:
             vpc = self._vpcs.get(spec.vpc_id) or self._make_vpc(spec)
             vpc.guests.add(spec.instance_id)
@@ -87,7 +87,7 @@ class Network:
         return netns
 
     def leave(self, spec: InstanceSpec) -> None:
-        """The guest's card goes with its namespace."""
+        """The guest's card is deleted with its namespace."""
         with self._lock:
             vpc = self._vpcs.get(spec.vpc_id)
             if vpc:
@@ -126,7 +126,7 @@ class Network:
         return next(index for index in range(len(used) + 1) if index not in used)
 
     def _ensure_subnet(self, vpc: Vpc, spec: InstanceSpec) -> None:
-        """Whether a subnet has a way out may change between launches: the last launch's word counts."""
+        """A subnet's route to the internet may change between launches: the last launch decides."""
         rule = firewall.allow_internet if spec.internet else firewall.deny_internet
         nft(rule(spec.subnet_cidr), netns=vpc.netns)
         if spec.subnet_id in vpc.subnets:
@@ -186,7 +186,7 @@ def vpc_inside_commands(vpc_address: str, hub_address: str, resolver: str, mtu: 
 
 
 def guest_commands(instance_id: str, mac: str, netns: str) -> list[str]:
-    """Run in the VPC's namespace: a pair of cards, one end on the bridge, the other the guest's ens5."""
+    """Runs in the VPC's namespace: creates a pair of cards, one on the bridge, the other the guest's ens5."""
     link = addressing.guest_link_name(instance_id)
     return [
         f"link add {link} mtu {VPC_MTU} type veth peer name ens5 mtu {VPC_MTU} address {mac} netns {netns}",
@@ -215,7 +215,7 @@ def _make_router(netns: str, rules: str) -> None:
 
 
 def _skip_duplicate_detection() -> None:
-    """Addresses are given out once; looking for doubles of the link-local one costs every boot two seconds."""
+    """Addresses are unique here; the check for duplicates of the link-local one would cost every boot two seconds."""
     path = Path("/proc/sys/net/ipv6/conf/default/accept_dad")
     if path.exists():
         path.write_text("0")
@@ -227,7 +227,7 @@ def _routes() -> list[str]:
 
 
 def _uplink_mtu() -> int:
-    """The MTU of the card that the host's default route leaves by."""
+    """The MTU of the card of the host's default route."""
     routes = json.loads(run(["ip", "-j", "-4", "route", "show", "default"]) or "[]")
     if not routes:
         return 1500

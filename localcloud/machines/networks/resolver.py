@@ -1,4 +1,4 @@
-"""The VPC's resolver: private zones and instance names from the control plane, the rest from upstream."""
+"""The VPC's resolver: answers private zones and instance names from the control plane, and forwards other names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
 
-TTL_S = 5  # names of nodes come and go with the nodes
+TTL_S = 5  # nodes, and so their names, come and go
 UPSTREAM_TIMEOUT_S = 3.0
 LONGEST_UDP_ANSWER = 1232
 _LONGEST_CHAIN = 8
@@ -30,7 +30,7 @@ Forward = Callable[[bytes, bool], bytes]
 
 
 def answer(wire: bytes, resolve: Resolve, forward: Forward, *, tcp: bool = False) -> bytes | None:
-    """The reply to one query, or None where it is not a query at all."""
+    """The reply to one query, or None if it is not a query."""
     try:
         query = dns.message.from_wire(wire)
     except dns.exception.DNSException:
@@ -49,7 +49,7 @@ def answer(wire: bytes, resolve: Resolve, forward: Forward, *, tcp: bool = False
 
 
 def _lookup(name: str, record_type: str, resolve: Resolve) -> list[dns.rrset.RRset] | None:
-    """The records for a name, following aliases inside our zones; None where the name is not ours."""
+    """The records of a name, following aliases inside our zones; None if the name is not ours."""
     values = resolve(name, record_type)
     if values is None:
         return None
@@ -92,7 +92,7 @@ def failure(wire: bytes) -> bytes:
 
 
 def host_nameservers(resolv_conf: Path = Path("/etc/resolv.conf")) -> list[str]:
-    """IPv4 nameservers of this machine. systemd-resolved's stub answers only the host itself, which we are."""
+    """IPv4 nameservers of this machine. systemd-resolved's stub answers only the host, on which this process is."""
     rows = [line.split() for line in resolv_conf.read_text().splitlines()]
     return [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver" and ":" not in row[1]]
 
@@ -141,7 +141,7 @@ def _read_exactly(stream: socket.socket, size: int) -> bytes:
 
 
 class Resolver:
-    """Answers on any number of sockets with one listening thread and a few that wait for upstream."""
+    """Answers on any number of sockets with one listening thread and a few threads that wait for upstream."""
 
     def __init__(self, forward: Forward) -> None:
         self._forward = forward
@@ -152,7 +152,7 @@ class Resolver:
         self._thread.start()
 
     def serve(self, bound: socket.socket, resolve: Resolve) -> None:
-        """Answer on a UDP socket or a listening TCP socket."""
+        """Answers on a UDP socket or a listening TCP socket."""
         bound.setblocking(False)
         self._selector.register(bound, selectors.EVENT_READ, resolve)
 
@@ -186,14 +186,14 @@ class Resolver:
                 bound.sendto(reply, sender)
 
     def _reply_tcp(self, connection: socket.socket, resolve: Resolve) -> None:
-        with connection, contextlib.suppress(OSError):  # the asker may have gone
+        with connection, contextlib.suppress(OSError):  # the client may have closed the connection
             connection.settimeout(UPSTREAM_TIMEOUT_S)
             reply = self._answer(_read_message(connection), resolve, tcp=True)
             if reply is not None:
                 connection.sendall(struct.pack("!H", len(reply)) + reply)
 
     def _answer(self, wire: bytes, resolve: Resolve, *, tcp: bool) -> bytes | None:
-        """A fault of the control plane is a SERVFAIL to the guest, which asks again, and a traceback in our log."""
+        """An error of the control plane becomes SERVFAIL for the guest, which retries, and a traceback in our log."""
         try:
             return answer(wire, resolve, self._forward, tcp=tcp)
         except Exception:  # noqa: BLE001 - whatever it is, the guest must hear something

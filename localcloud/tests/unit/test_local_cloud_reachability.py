@@ -55,7 +55,7 @@ def place(ec2: Any) -> Place:
 def test_without_a_way_out_nothing_is_reached(place: Place) -> None:
     assert not place.reaches("ec2")
     lacks = reachability.missing(Call("ec2", "us-east-1", "DescribeTags", "ASIA"), place.session)
-    assert lacks == f"{place.subnet} has no way to the internet, and {place.vpc} no endpoint of ec2 for it"
+    assert lacks == f"{place.subnet} has no route to the internet, and {place.vpc} no endpoint of ec2 for it"
 
 
 def test_a_route_to_the_internet_reaches_everything(place: Place) -> None:

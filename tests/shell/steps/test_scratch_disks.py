@@ -169,7 +169,7 @@ REFUSALS = {
     "a group that lies on EBS too": (
         "pvs",
         "echo '{disk} vg'; echo '/dev/nvme0n1p2 vg'",
-        "vg lies on /dev/nvme0n1p2 as well",
+        "vg is on /dev/nvme0n1p2 as well",
     ),
     "a disk that cannot be written": ("mkfs.ext4", "echo 'Input/output error' >&2; exit 1", "Input/output error"),
     "fewer disks than the type has": ("blockdev", "echo 1900000000000", "with 1900 GB were found, .* has 3800 GB"),

@@ -48,7 +48,7 @@ def test_differences_are_found(tmp_path: Path) -> None:
         (tmp_path / path).write_text(text)
     found = ami.differences(tmp_path, ami.DLAMI, baked=True)
     assert "aws is there, and the AMI has none" in found
-    assert "/usr/bin/nvidia-smi does not say 595.91.07" in found
+    assert "/usr/bin/nvidia-smi does not contain 595.91.07" in found
     assert "/usr/bin/dcgmi is missing" in found
     assert "slurmd is missing, which `image build` installs" in found
     assert "slurmd is there, and the AMI has none" not in ami.differences(tmp_path, ami.DLAMI, baked=False)
