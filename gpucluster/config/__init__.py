@@ -7,32 +7,6 @@ does: no network, no AWS.
 from __future__ import annotations
 
 from gpucluster.config.load import load, loads
-from gpucluster.config.models import (
-    PARAMETER_SERVERS,
-    Budget,
-    ClusterConfig,
-    HeadNode,
-    Monitoring,
-    Network,
-    ParameterServers,
-    Partition,
-    S3Access,
-    Security,
-    Software,
-)
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
 
-__all__ = [
-    "PARAMETER_SERVERS",
-    "Budget",
-    "ClusterConfig",
-    "HeadNode",
-    "Monitoring",
-    "Network",
-    "ParameterServers",
-    "Partition",
-    "S3Access",
-    "Security",
-    "Software",
-    "load",
-    "loads",
-]
+__all__ = ["PARAMETER_SERVERS", "ClusterConfig", "load", "loads"]

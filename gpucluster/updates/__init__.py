@@ -6,7 +6,7 @@ file systems are there of those that `asks_for` names.
 
 from __future__ import annotations
 
-from gpucluster.config.outcome import Drain, Effect, Outcome
+from gpucluster.config.outcome import Effect
 from gpucluster.updates.plan import Change, LiveNode, asks_for, compare, drains, of_effect, settle, summary
 from gpucluster.updates.policies import POLICIES
 from gpucluster.updates.record import Deployed, LookedUp, UnknownRecord, metadata, read
@@ -15,11 +15,9 @@ __all__ = [
     "POLICIES",
     "Change",
     "Deployed",
-    "Drain",
     "Effect",
     "LiveNode",
     "LookedUp",
-    "Outcome",
     "UnknownRecord",
     "asks_for",
     "compare",

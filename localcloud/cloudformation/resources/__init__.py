@@ -19,6 +19,6 @@ from localcloud.cloudformation.resources import (  # noqa: F401
     signals,
     storage,
 )
-from localcloud.cloudformation.resources.registry import Call, Handler, Made, handler_for, supported_types
+from localcloud.cloudformation.resources.registry import handler_for, supported_types
 
-__all__ = ["Call", "Handler", "Made", "handler_for", "supported_types"]
+__all__ = ["handler_for", "supported_types"]

@@ -102,7 +102,7 @@ def test_the_memory_of_a_file_system_is_its_partitions() -> None:
 
 def test_what_was_refused_of_the_servers_is_refused_of_their_partition() -> None:
     """Else a check across keys would compare a default that nobody wrote."""
-    text = HEAD + TRAIN + "parameter_servers: {min_nodes: -1, max_nodes: 20000, instance_type: m5.nothing}\n"
+    text = HEAD + TRAIN + "parameter_servers: {min_nodes: -1, max_nodes: 70000, instance_type: m5.nothing}\n"
     with pytest.raises(ConfigError) as caught:
         loads(text)
     said = {notice.key for notice in caught.value.problems}
