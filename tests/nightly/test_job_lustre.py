@@ -13,6 +13,7 @@ from test_file_systems import BUCKET, objects, shell
 
 SUBJECTS = [
     "bootstrap/gpucluster_node/lustre/*",
+    "bootstrap/programs/*job-lustre",
     "bootstrap/steps/storage/job_lustre*.sh",
     "bootstrap/steps/storage/lustre_client.sh",
     "gpucluster/cluster/deletion/*",
