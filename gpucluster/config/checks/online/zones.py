@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpucluster.config.checks.online.account import Account, zone
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, HeadNode, ParameterServers, Partition
+from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Zone (asks AWS)", needs="aws")
@@ -16,12 +16,13 @@ OFFERINGS = (
 )
 
 
-@validator("zone-offers-partition", OFFERINGS)
-def zone_offers_partition(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The zone offers at least one of a partition's instance types."""
+@validator("zone-offers-nodes", OFFERINGS)
+def zone_offers_nodes(config: ClusterConfig, account: Account) -> Findings:
+    """The zone offers the head node's instance type, the parameter servers', and at least one of each partition's."""
     offered = _offered(account, config)
-    if not offered & set(partition.instance_types):
-        yield _missing((*path, "instance_types"), partition.instance_types, config, account)
+    for path, types in _named(config):
+        if not offered & set(types):
+            yield _missing(path, types, config, account)
 
 
 @validator("zone-offers-every-type", OFFERINGS, level="warning")
@@ -33,20 +34,6 @@ def zone_offers_every_type(partition: Partition, path: Path, config: ClusterConf
         for name in missing:
             place = (*path, "instance_types", partition.instance_types.index(name))
             yield _missing(place, [name], config, account)
-
-
-@validator("zone-offers-head", OFFERINGS)
-def zone_offers_head(head: HeadNode, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The zone offers the head node's instance type."""
-    if head.instance_type not in _offered(account, config):
-        yield _missing((*path, "instance_type"), [head.instance_type], config, account)
-
-
-@validator("zone-offers-servers", OFFERINGS)
-def zone_offers_servers(servers: ParameterServers, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The zone offers the parameter servers' instance type."""
-    if servers.instance_type not in _offered(account, config):
-        yield _missing((*path, "instance_type"), [servers.instance_type], config, account)
 
 
 def _missing(path: Path, names: Iterable[str], config: ClusterConfig, account: Account) -> Finding:
@@ -63,11 +50,12 @@ def _offered(account: Account, config: ClusterConfig) -> set[str]:
 
 def _offers(account: Account, config: ClusterConfig) -> dict[str, set[str]]:
     """Of the types that the file names, by zone."""
+    names = {name for _, types in _named(config) for name in types}
     answer = account.ask(
         "ec2",
         "describe_instance_type_offerings",
         LocationType="availability-zone",
-        Filters=[{"Name": "instance-type", "Values": sorted(_named(config))}],
+        Filters=[{"Name": "instance-type", "Values": sorted(names)}],
     )
     found: dict[str, set[str]] = {}
     for offering in answer["InstanceTypeOfferings"]:
@@ -75,6 +63,8 @@ def _offers(account: Account, config: ClusterConfig) -> dict[str, set[str]]:
     return found
 
 
-def _named(config: ClusterConfig) -> set[str]:
-    in_partitions = (name for partition in config.every_partition for name in partition.instance_types)
-    return {config.head_node.instance_type, *in_partitions}
+def _named(config: ClusterConfig) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    yield ("head_node", "instance_type"), (config.head_node.instance_type,)
+    for path, partition in config.partitions_by_path():
+        key = "instance_type" if partition.name == PARAMETER_SERVERS else "instance_types"
+        yield (*path, key), partition.instance_types
