@@ -198,6 +198,13 @@ def node_state_argv(nodes: str, state: str, reason: str | None = None) -> list[s
     return argv if reason is None else [*argv, f"reason={reason}"]
 
 
+def shell_argv(partition: str, node: str | None, *, gpus: int, cpus: int, time: str | None, pty: bool) -> list[str]:
+    """An interactive job: it ends when its connection does."""
+    asked = [f"--nodelist={node}"] * bool(node) + [f"--gres=gpu:{gpus}"] * bool(gpus) + [f"--time={time}"] * bool(time)
+    size = ["--nodes=1", "--ntasks=1", f"--cpus-per-task={cpus}"]
+    return ["srun", "--job-name=shell", f"--partition={partition}", *size, *asked, *["--pty"] * pty, "bash", "--login"]
+
+
 def hostnames_argv(nodes: str) -> list[str]:
     """`train-[1-4],ps-1` as one name a line."""
     return ["scontrol", "show", "hostnames", nodes]

@@ -31,13 +31,16 @@ def run(channel: paramiko.Channel, argv: Sequence[str]) -> int:
     return _exit_code(channel)
 
 
-def shell(channel: paramiko.Channel) -> int:
-    """An interactive login; without a terminal here, the commands of stdin."""
+def shell(channel: paramiko.Channel, argv: Sequence[str] | None = None) -> int:
+    """An interactive login, or `argv` with this terminal; without a terminal here, the commands of stdin."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return run(channel, ["bash", "--login"])
+        return run(channel, argv or ["bash", "--login"])
     size = shutil.get_terminal_size()
     channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)
-    channel.invoke_shell()
+    if argv:
+        channel.exec_command(shlex.join(argv))
+    else:
+        channel.invoke_shell()
     with _raw(sys.stdin.fileno()), _resizing(channel):
         _exchange(channel, sys.stdin.fileno(), sys.stdout.fileno())
     return _exit_code(channel)

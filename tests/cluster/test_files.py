@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,10 +67,10 @@ def test_ssh_reaches_a_node_inside_a_job(cluster: Bed, config: Path, job: tuple[
     assert plain(cluster, "ssh", "-F", config, f"{job[1]}.{ALIAS}", "hostname; whoami") == f"{job[1]}\nubuntu\n"
 
 
-def test_a_node_that_is_off_is_named(cluster: Bed, config: Path) -> None:
-    done = cluster.gpucluster("cp", "train-4:x", ".")
+def test_a_node_without_an_instance_is_named(cluster: Bed, config: Path) -> None:
+    done = cluster.gpucluster("cp", "train-99:x", ".")
     assert done.returncode == 3
-    assert done.stderr.startswith("error: no instance of the node train-4 runs\nhint: ")
+    assert done.stderr.startswith("error: no instance of the node train-99 runs\nhint: ")
 
 
 def test_cp_there_and_back(cluster: Bed, tmp_path: Path) -> None:
@@ -126,3 +127,21 @@ def test_a_jobs_port_and_its_folder(cluster: Bed, job: tuple[str, str], tmp_path
     for part, names in (("logs", {"log.txt"}), ("output", {"code"})):
         assert cluster.gpucluster("fetch", job[0], part, "--to", str(tmp_path / part)).returncode == 0
         assert {path.name for path in (tmp_path / part).iterdir()} == names
+
+
+def test_a_shell_on_a_node_is_a_job_that_ends_with_it(cluster: Bed, job: tuple[str, str]) -> None:
+    """On the node of a job that has ended. Without a terminal, the shell reads its commands from stdin."""
+    words = [sys.executable, "-m", "gpucluster.cli", "shell", "--node", job[1], "--gpus", "1"]
+    environment = cluster.environment() | {"PYTHONPATH": str(ROOT)}
+    cluster.gpucluster("cancel", job[0])
+    done = subprocess.run(
+        words, env=environment, input="hostname; echo $SLURM_JOB_ID $SLURM_CPUS_PER_TASK; exit 3\n",
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    node, numbers = done.stdout.splitlines()[-2:]
+    assert node == job[1]
+    job_id, cpus = numbers.split()
+    assert cpus == "12", "a quarter of the node's: it has four GPUs"
+    (listed,) = [each for each in json.loads(cluster.gpucluster("jobs", "--json").stdout) if each["job_id"] == job_id]
+    assert listed["state"] == "FAILED" and listed["name"] == "shell"

@@ -76,6 +76,13 @@ def test_an_alias_that_ssh_would_take_for_something_else(name: str, capsys: Capt
         (["forward", "80a"], "'80a' is no port"),
         (["forward", "8888:70000"], "'8888:70000' is no port"),
         (["forward", "8888", "--job", "1", "--node", "train-1"], "--job and --node contradict each other"),
+        (
+            ["shell", "--node", "train-9"],
+            "no node 'train-9' in the cluster GpuCluster\nhint: its nodes: train-1 to train-4",
+        ),
+        (["shell", "--node", "train"], "no node 'train'"),
+        (["shell", "--partition", "big"], "no partition 'big'"),
+        (["shell", "--gpus", "5"], "--gpus 5: the nodes of train have 4"),
         (["fetch", "abc"], "must be a job's number"),
         (["fetch", "1", "state"], "'state' is not one of 'all', 'logs', 'output'"),
     ],

@@ -99,6 +99,28 @@ def test_the_key_is_pushed_for_the_right_user(cloud):
     cloud.door().push_key(key)
 
 
+def to_node(cloud, instances):
+    deployed(cloud)
+    door = cloud.door()
+    names = {"tag:gpucluster:cluster": "Test", "tag:gpucluster:role": "compute", "tag:gpucluster:node": "train-1"}
+    filters = [
+        {"Name": name, "Values": [value]} for name, value in (names | {"instance-state-name": "running"}).items()
+    ]
+    found = {"Reservations": [{"Instances": instances}]}
+    cloud.stub("ec2", "describe_instances", found, expected={"Filters": filters})
+    return door.to_node("train-1")
+
+
+def test_the_way_to_a_node_leads_through_the_same_endpoint(cloud):
+    way = to_node(cloud, [{"InstanceId": "i-9", "PrivateIpAddress": "10.0.0.9"}])
+    assert (way.instance_id, way.private_ip, way.endpoint_id) == ("i-9", "10.0.0.9", "eice-1")
+
+
+def test_a_node_that_does_not_run(cloud):
+    with pytest.raises(CloudError, match="no instance of the node train-1 runs"):
+        to_node(cloud, [])
+
+
 def test_the_host_key_is_the_clusters(cloud):
     deployed(cloud)
     name = {"Name": "/gpucluster/Test/host-key"}

@@ -197,3 +197,13 @@ def test_why_it_failed():
     assert lost.sentence("7") == "job 7 failed: server-0 on ps-1 exited with code 1: MemoryError"
     assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit"]
     assert list(why.ended("7", Ending("COMPLETED", {"exit_code": 0}), ["x"])) == ["job 7 ended well"]
+
+
+def test_a_shell_asks_for_its_share_of_one_node() -> None:
+    argv = slurm.shell_argv("train", "train-1", gpus=1, cpus=12, time="1:00:00", pty=True)
+    assert argv == [
+        *("srun", "--job-name=shell", "--partition=train", "--nodes=1", "--ntasks=1", "--cpus-per-task=12"),
+        *("--nodelist=train-1", "--gres=gpu:1", "--time=1:00:00", "--pty", "bash", "--login"),
+    ]
+    anywhere = slurm.shell_argv("train", None, gpus=0, cpus=1, time=None, pty=False)
+    assert anywhere[-3:] == ["--cpus-per-task=1", "bash", "--login"]
