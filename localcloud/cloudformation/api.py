@@ -1,4 +1,4 @@
-"""CloudFormation's Query API: a request in, AWS's XML out. `handle` is what the server mounts."""
+"""CloudFormation's Query API: `handle` answers a request with AWS's XML. The server mounts it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _model() -> Any:
 
 
 def handle(request: Request, service: Service) -> Response:
-    """Answers one request; whatever goes wrong is answered as an AWS error."""
+    """Answers one request; every error becomes an AWS error."""
     request_id = str(uuid.uuid4())
     try:
         action = request.values.get("Action", "")

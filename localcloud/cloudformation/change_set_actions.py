@@ -42,7 +42,7 @@ def create_change_set(service: Service, region: str, given: Given) -> dict[str, 
 
 
 def _stack_for(service: Service, region: str, name: str, kind: str) -> tuple[Stack, bool]:
-    """The stack to change, and whether it was made for this change set."""
+    """The stack to change, and whether it was created for this change set."""
     if kind not in ("CREATE", "UPDATE"):
         raise ValidationError(f"ChangeSetType {kind} is not supported by the local cloud; supported: CREATE, UPDATE")
     stack = service.find(region, name)
@@ -90,7 +90,7 @@ def _planned(service: Service, stack: Stack, name: str, kind: str, given: Given)
 
 
 def find(service: Service, region: str, given: Given) -> ChangeSet:
-    """By ARN, or by name within the stack that is named."""
+    """By ARN, or by name within the named stack."""
     wanted = str(given["ChangeSetName"])
     if given.get("StackName"):
         stack = service.find(region, str(given["StackName"]))
@@ -208,7 +208,7 @@ def execute_change_set(service: Service, region: str, given: Given) -> dict[str,
     configure(stack, settings)
     stack.change_set_id = item.change_set_id
     item.execution_status = "EXECUTE_COMPLETE"
-    stack.change_sets = {item.name: item}  # executing one makes the stack's others obsolete
+    stack.change_sets = {item.name: item}  # executing a change set makes the stack's others obsolete
     if item.kind == "CREATE":
         service.create(stack, item.revision, on_failure(settings))
     else:
@@ -220,7 +220,7 @@ def delete_change_set(service: Service, region: str, given: Given) -> dict[str, 
     try:
         item = find(service, region, given)
     except ChangeSetNotFoundError:
-        return {}  # as AWS: deleting what is gone is no error
+        return {}  # as on AWS, deleting a missing one is no error
     del item.stack.change_sets[item.name]
     return {}
 

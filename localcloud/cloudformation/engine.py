@@ -1,4 +1,4 @@
-"""Stack operations: create, update, delete, and the way back from each failure."""
+"""Stack operations: create, update, delete, and the rollback after each failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create(operation: Operation, on_failure: str = "ROLLBACK") -> None:
 
 
 def _create_all(operation: Operation) -> str:
-    """Empty, or what failed."""
+    """Empty, or the reason of the failure."""
     stack = operation.stack
     needs = graph.dependencies(stack.revision.template, present(stack.revision, _scope(operation)))
 
@@ -43,7 +43,8 @@ def _create_all(operation: Operation) -> str:
 
 
 def _fail_at_once(operation: Operation, violations: dict[str, str]) -> str:
-    """What cannot be made fails before anything else is made; AWS finds most of it only when its turn comes."""
+    """A resource with invalid properties fails before any other is created; AWS finds most of these errors only when
+    its turn comes."""
     stack, verbs = operation.stack, {}
     for logical_id, reason in violations.items():
         resource = stack.resources.get(logical_id)
@@ -86,7 +87,7 @@ def _remove_all(
     retain: set[str] | None = None,
     creating: bool = False,
 ) -> dict[str, Exception]:
-    """Removes in reverse dependency order; what was removed leaves the stack."""
+    """Deletes in reverse dependency order; deleted resources leave the stack."""
     live = {resource.logical_id: resource for resource in resources if resource.status != "DELETE_COMPLETE"}
     definitions = replace(
         operation.stack.revision.template, resources={name: item.definition for name, item in live.items()}
@@ -101,14 +102,14 @@ def _remove_all(
         if logical_id in (retain or ()):
             policy = "Retain"
         if creating and resource.physical_id is None:
-            policy = "Delete"  # nothing was made: nothing to keep
+            policy = "Delete"  # nothing was created, so nothing needs keeping
         operation.remove(resource, policy)
 
     return graph.run(needs, remove_one)
 
 
 class Update:
-    """An update and what it takes to undo it."""
+    """An update, and its rollback."""
 
     def __init__(self, operation: Operation, revision: Revision, policy: str | None = None) -> None:
         """`policy`: the stack policy in force, as text."""
@@ -117,7 +118,7 @@ class Update:
         self.stack = operation.stack
         self.revision = revision
         self.old_revision = self.stack.revision
-        # The records themselves change in place and are exchanged by replacement; copies keep what was.
+        # The records are changed in place or replaced, so the copies keep the old state.
         self.originals = dict(self.stack.resources)
         self.before = {name: replace(item) for name, item in self.originals.items()}
         self.old_outputs = list(self.stack.outputs)
@@ -127,7 +128,7 @@ class Update:
     def run(self, roll_back: bool = True) -> None:
         try:
             planner = self._plan()
-        except CloudFormationError as error:  # nothing was touched yet
+        except CloudFormationError as error:  # nothing has been changed yet
             self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", error.message)
             self.stack.set_status("UPDATE_ROLLBACK_COMPLETE")
             return
@@ -147,7 +148,7 @@ class Update:
         return planner
 
     def _refuse(self, planner: Planner) -> str:
-        """Empty, or what is refused before anything is touched."""
+        """Empty, or why the update is refused before any change."""
         denied = dict(planner.violations)
         for change in planner.planned if self.policy else ():
             if reason := stack_policy.denial(str(self.policy), change):
@@ -156,7 +157,7 @@ class Update:
         return _fail_at_once(self.operation, denied)
 
     def _apply(self, changes: dict[str, ResourceChange]) -> str:
-        """Carries out the plan; empty when all went well, else the reason."""
+        """Executes the plan; returns "" after success, else the reason."""
         needs = graph.dependencies(self.revision.template, present(self.revision, _scope(self.operation)))
 
         def apply_one(logical_id: str) -> None:
@@ -176,7 +177,7 @@ class Update:
         resource = self.stack.resources.get(change.logical_id)
         if change.action == "Add":
             if resource is not None:
-                self.operation.remove(resource)  # what a failed attempt without rollback left behind
+                self.operation.remove(resource)  # left by a failed attempt without rollback
             self.operation.create(change.logical_id)
         elif resource is not None:
             definition = self.revision.template.resources[change.logical_id]
@@ -184,7 +185,7 @@ class Update:
                 self.obsolete.append(resource)
 
     def _clean_up(self, status: str, resources: list[StackResource], policy: str) -> None:
-        """Deletes what the update left behind. A failure to does not fail the update, as on AWS."""
+        """Deletes what the update left behind. As on AWS, an error in this does not fail the update."""
         if resources:
             self.stack.set_status(f"{status}_CLEANUP_IN_PROGRESS")
         current = {resource.logical_id: resource for resource in self.stack.resources.values()}
@@ -210,7 +211,7 @@ class Update:
         )
 
     def roll_back(self, reason: str = "Rollback requested by user.", skip: Collection[str] = ()) -> None:
-        """`skip`: resources that are taken for what they were, whatever they are."""
+        """`skip`: resources that count as rolled back, whatever their state."""
         self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", reason)
         self.operation.cancelled.clear()
         new_resources = dict(self.stack.resources)
@@ -258,7 +259,7 @@ class Update:
         except Exception as error:
             if explain(error) != refusal:
                 raise
-            # What refused the update refuses its reversal in the same words: it changed nothing.
+            # A handler that refused the update would refuse its reversal with the same message: it changed nothing.
             current.properties = old.properties
             self.stack.set_resource_status(current, "UPDATE_COMPLETE", "The refused update changed nothing.")
 

@@ -1,4 +1,4 @@
-"""Errors that CloudFormation's own API answers with; each becomes an AWS XML error."""
+"""Errors of CloudFormation's API; each becomes an AWS XML error."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class CloudFormationError(Exception):
 
 
 class ValidationError(CloudFormationError):
-    """The request, the template or the stack's state does not allow this."""
+    """The request, the template or the stack's state is invalid."""
 
 
 class TransformError(ValidationError):
-    """The template asks for a macro, and the local cloud has none."""
+    """The template uses a macro; the local cloud has none."""
 
 
 class AlreadyExistsError(CloudFormationError):
@@ -40,13 +40,13 @@ class InsufficientCapabilitiesError(CloudFormationError):
 
 
 class UnsupportedError(CloudFormationError):
-    """An operation that the local cloud leaves out; the SDKs do not retry it."""
+    """An unsupported operation; the SDKs do not retry it."""
 
     code = "UnsupportedOperation"
 
 
 class ResourceError(Exception):
-    """A resource could not be made, changed or removed; the text is the event's reason."""
+    """A resource could not be created, changed or deleted; the text is the event's reason."""
 
 
 class CancelledError(ResourceError):

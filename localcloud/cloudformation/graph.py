@@ -1,4 +1,4 @@
-"""Dependency order, and running work along it."""
+"""The dependency order, and execution in that order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Dependencies = Mapping[str, set[str]]
 
 
 def dependencies(template: Template, present: Iterable[str]) -> dict[str, set[str]]:
-    """What each present resource (its condition holds) must wait for. Raises on a circle."""
+    """The dependencies of each resource whose condition holds. Raises on a circle."""
     names = set(present)
     result = {
         name: {target for _, target in references(template.resources[name]) if target in names and target != name}
@@ -25,7 +25,7 @@ def dependencies(template: Template, present: Iterable[str]) -> dict[str, set[st
 
 
 def in_order(graph: Dependencies) -> list[str]:
-    """Names so that everything comes after what it depends on; stable in the order written."""
+    """The names in dependency order; otherwise in the written order."""
     done: dict[str, None] = {}
     while len(done) < len(graph):
         ready = [name for name, needs in graph.items() if name not in done and not needs - set(done)]
@@ -37,7 +37,7 @@ def in_order(graph: Dependencies) -> list[str]:
 
 
 def reverse(graph: Dependencies) -> dict[str, set[str]]:
-    """The graph for removal: a resource waits for everything that depends on it."""
+    """The graph for deletion: a resource waits for everything that depends on it."""
     return {name: {other for other, needs in graph.items() if name in needs} for name in graph}
 
 
@@ -48,10 +48,10 @@ def run(
     on_failure: Callable[[], None] | None = None,
     at_once: int = 12,
 ) -> dict[str, Exception]:
-    """Run `work` on every name, each after its dependencies, independent ones side by side.
+    """Runs `work` on every name, each after its dependencies, and independent ones in parallel.
 
-    Returns what failed. With `on_failure` the first failure stops new work from starting (and is
-    announced by calling it); without it only what depends on a failed name is left out.
+    Returns the failures. With `on_failure`, the first failure is passed to it and stops new work from starting. Without
+    it, only names that depend on a failed one are skipped.
     """
     failures: dict[str, Exception] = {}
     done: set[str] = set()
@@ -65,7 +65,7 @@ def run(
         for name in ready[: at_once - len(running)]:
             del waiting[name]
             running.add(name)
-            # Daemon threads: a wait of an hour must not hold up the end of the process.
+            # Daemon threads, because a wait of an hour must not delay the end of the process.
             threading.Thread(target=_attempt, args=(work, name, finished), name=f"cfn-{name}", daemon=True).start()
 
     start_ready()

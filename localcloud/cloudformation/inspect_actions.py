@@ -1,4 +1,4 @@
-"""API actions that only look: stacks, resources, events, templates, exports."""
+"""API actions that read: stacks, resources, events, templates, exports."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def list_stacks(service: Service, region: str, given: Given) -> dict[str, Any]:
 
 
 def _stack_of(service: Service, region: str, given: Given) -> Stack:
-    """As the event and resource actions name a missing stack; the CDK CLI knows these words."""
+    """The message of the event and resource actions for a missing stack, which the CDK CLI recognises."""
     stack = service.find(region, str(given["StackName"]))
     if stack is None:
         raise ValidationError(f"Stack [{given['StackName']}] does not exist")
@@ -100,7 +100,7 @@ def describe_stack_events(service: Service, region: str, given: Given) -> dict[s
 
 
 def newest_first(events: Sequence[Event], token: str | None) -> tuple[list[Event], str | None]:
-    """A page of events. The token counts from the oldest, so that it holds while new ones arrive."""
+    """A page of events. The token counts from the oldest event, so it stays valid while new ones arrive."""
     told = position(token)
     end = len(events) if told is None else told
     start = max(0, end - PAGE)
@@ -130,7 +130,7 @@ def _event_core(event: Event) -> dict[str, Any]:
 
 
 def describe_events(service: Service, region: str, given: Given) -> dict[str, Any]:
-    """Events by operation. A change set that cannot be made is refused at once, so it has none."""
+    """Events by operation. A change set that cannot be created fails at once, so it has none."""
     if given.get("ChangeSetName"):
         find_change_set(service, region, given)
         return {"OperationEvents": []}

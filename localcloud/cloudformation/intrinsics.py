@@ -1,4 +1,4 @@
-"""Intrinsic functions: template values to plain values."""
+"""Evaluates intrinsic functions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class _Marker:
 
 
 NO_VALUE = _Marker("AWS::NoValue")
-# A value that exists only once a change has been carried out. While planning only.
+# A value that exists only after a change set has been executed. Used only during planning.
 UNKNOWN = _Marker("{{changeSet:KNOWN_AFTER_APPLY}}")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Where names get their values from. Parameters include the pseudo parameters."""
+    """The sources of names' values. Parameters include the pseudo parameters."""
 
     parameters: Mapping[str, Any]
     mappings: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Scope:
 
 
 def resolve(value: Any, scope: Scope) -> Any:
-    """Plain value of a template value; keys and items whose value is AWS::NoValue disappear."""
+    """The plain value of a template value; keys and items with the value AWS::NoValue are removed."""
     if isinstance(value, str):
         return scope.dynamic(value) if "{{resolve:" in value else value
     if isinstance(value, list):
@@ -57,7 +57,7 @@ def resolve(value: Any, scope: Scope) -> Any:
         return value
     if len(value) == 1:
         ((name, argument),) = value.items()
-        if name in _FUNCTIONS and not (name == "Condition" and not isinstance(argument, str)):  # a policy has one, too
+        if name in _FUNCTIONS and not (name == "Condition" and not isinstance(argument, str)):  # policies have one too
             return _apply(name, argument, scope)
         if name.startswith("Fn::"):
             raise ValidationError(f"Template error: {name} is not supported by the local cloud")

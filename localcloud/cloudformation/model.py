@@ -1,4 +1,4 @@
-"""State that the service keeps: stacks, their resources, events and change sets."""
+"""The service's state: stacks, their resources, events and change sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def now() -> datetime.datetime:
 
 @dataclass
 class StackResource:
-    """One resource of a stack as it is now. `properties` are resolved: what the handler was given."""
+    """The current state of one resource of a stack. `properties` are the resolved values that the handler got."""
 
     logical_id: str
     resource_type: str
@@ -59,7 +59,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Revision:
-    """What a stack is asked to be: a template with its parameters and tags."""
+    """A revision of a stack: a template with its parameters and tags."""
 
     template: Template = EMPTY
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Stack:
     disable_rollback: bool = False
     termination_protection: bool = False
     policy: str | None = None
-    # unique ids of SignalResource by logical id: whether each was a success
+    # unique ids of SignalResource by logical id: whether each reported success
     signals: dict[str, dict[str, bool]] = field(default_factory=dict)
     # Rolls back an update that failed with rollback disabled, or whose rollback failed.
     undo: Callable[..., None] | None = None
@@ -105,7 +105,7 @@ class Stack:
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     def set_status(self, status: str, reason: str | None = None) -> None:
-        # The event comes first: who sees the final status must find its event too.
+        # The event comes first: a client that sees the final status must find its event too.
         self.record(self.name, self.stack_id, "AWS::CloudFormation::Stack", status, reason)
         self.status, self.status_reason = status, reason
 
@@ -126,7 +126,7 @@ class Stack:
     ) -> None:
         with self.lock:
             time = now()
-            if self.events:  # clients sort by milliseconds: no two events of a stack may share one
+            if self.events:  # clients sort by milliseconds, so no two events of a stack may have the same
                 time = max(time, self.events[-1].time + datetime.timedelta(milliseconds=1))
             event_id = f"{logical_id}-{status}-{uuid.uuid4().hex[:12]}"
             operation_id = self.operation_id

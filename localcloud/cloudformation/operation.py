@@ -1,4 +1,4 @@
-"""Steps on single resources, with their events: what every stack operation is made of."""
+"""Steps on single resources, with their events; every stack operation consists of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from localcloud.cloudformation.resources.registry import Call, Made, handler_for
 from localcloud.cloudformation.scopes import Clients, scope
 
 _log = logging.getLogger(__name__)
-# Refusals that end once something else has gone; CloudFormation waits for that, too.
+# Temporary refusals, until another resource is deleted; CloudFormation waits for that too.
 _IN_USE = re.compile(r"DependencyViolation|DeleteConflict|InUse|IncorrectState|ResourceConflict|ScheduledForDeletion")
 # Names that must be unique and do not identify the resource.
 _NAMES = {
@@ -34,7 +34,7 @@ _DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?")
 
 
 def explain(error: Exception) -> str:
-    """The reason of an event, in CloudFormation's manner."""
+    """An event's reason, in CloudFormation's form."""
     if isinstance(error, (ResourceError, CloudFormationError, BotoCoreError)):
         return str(error)
     if isinstance(error, ClientError):
@@ -50,7 +50,7 @@ def explain(error: Exception) -> str:
 
 
 def seconds(duration: str) -> float:
-    """ISO 8601 duration as CreationPolicy writes it: PT15M is 900.0."""
+    """Seconds of an ISO 8601 duration of CreationPolicy: PT15M is 900.0."""
     match = _DURATION.fullmatch(duration)
     if match is None:
         raise ResourceError(f"Invalid Timeout {duration!r} in CreationPolicy: expected e.g. PT15M")
@@ -59,7 +59,7 @@ def seconds(duration: str) -> float:
 
 
 class Operation:
-    """One operation on a stack. `cancelled` ends waiting in the resources being made."""
+    """One operation on a stack. `cancelled` ends the waits of resources that are being created."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Operation:
         return resource
 
     def _make(self, resource: StackResource, status_if_failed: str) -> None:
-        """Creates the resource behind the record; the status afterwards is the caller's."""
+        """Creates the record's resource; the caller sets the final status."""
         try:
             self._check_cancelled("creation")
             handler = handler_for(resource.resource_type)
@@ -147,9 +147,9 @@ class Operation:
                 raise CancelledError("Resource creation cancelled")
 
     def update(self, resource: StackResource, definition: Mapping[str, Any]) -> StackResource:
-        """The record after the update: a new one when the resource was replaced.
+        """The record after the update: a new one if the resource was replaced.
 
-        Raises with the record left as far as the attempt got.
+        When it raises, the record shows how far the attempt got.
         """
         try:
             self._check_cancelled("update")
@@ -199,7 +199,7 @@ class Operation:
         self.stack.set_resource_status(resource, "UPDATE_COMPLETE")
 
     def remove(self, resource: StackResource, policy: str = "Delete") -> None:
-        """Deletes what is behind the record, or skips it as its policy says."""
+        """Deletes the record's resource, or skips it according to its policy."""
         if policy == "Retain":
             self.stack.set_resource_status(resource, "DELETE_SKIPPED")
             return
@@ -214,7 +214,7 @@ class Operation:
         self.stack.set_resource_status(resource, "DELETE_COMPLETE", note)
 
     def _delete(self, resource: StackResource, policy: str) -> str | None:
-        """A note for the event, if there is something to say."""
+        """A note for the event, or ""."""
         handler, call, physical_id = handler_for(resource.resource_type), self.call(resource), str(resource.physical_id)
         if policy == "Snapshot":
             handler.snapshot(call, physical_id)
@@ -233,7 +233,7 @@ class Operation:
 
 
 def _refuse_same_name(resource: StackResource, wanted: Mapping[str, Any], region: str) -> None:
-    """A new resource is made before the old one goes, so it cannot have the name that the template gives to both."""
+    """A new resource is created before the old one is deleted, so both cannot have the name of the template."""
     schema = schemas.of(resource.resource_type, region)
     chosen = schemas.names(schema) if schema else frozenset()
     for name in chosen | _NAMES.get(resource.resource_type, frozenset()):

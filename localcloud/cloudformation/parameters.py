@@ -1,4 +1,4 @@
-"""Parameter values: defaults, previous values, types, constraints, and those that live in SSM."""
+"""Parameter values: defaults, previous values, types, constraints, and values in SSM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SSM_VALUE = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
 
 @dataclass(frozen=True)
 class ParameterValue:
-    """`given` is what the caller or the default said; `value` what Ref gives."""
+    """`given`: the caller's value or the default; `value`: what Ref returns."""
 
     given: str
     value: Any
@@ -31,9 +31,9 @@ def resolve_all(
     previous: Mapping[str, ParameterValue],
     fetch_ssm: FetchSsm,
 ) -> dict[str, ParameterValue]:
-    """Values for every declared parameter.
+    """Values of all declared parameters.
 
-    UsePreviousValue keeps what was *given* before, so the value of an SSM parameter is read anew.
+    UsePreviousValue keeps what was *given* before, so an SSM parameter's value is read again.
     """
     by_name = {str(entry["ParameterKey"]): entry for entry in given}
     unknown = sorted(set(by_name) - set(template.parameters))

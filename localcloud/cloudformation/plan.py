@@ -1,4 +1,4 @@
-"""What an update would change: the difference between a stack as it is and a new revision of it."""
+"""The changes of an update: the differences between a stack and a new revision of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from localcloud.cloudformation.model import Revision, Stack, StackResource
 from localcloud.cloudformation.resources.registry import Handler, handler_for
 from localcloud.cloudformation.scopes import Clients, attribute_of, scope
 
-# Parts of a definition besides Properties whose change is a change of the resource.
+# Parts of a definition besides Properties whose change changes the resource.
 _ASPECTS = ("Metadata", "CreationPolicy", "UpdatePolicy", "DeletionPolicy", "UpdateReplacePolicy")
 
 
@@ -23,7 +23,7 @@ class PropertyChange:
     before: Any
     after: Any
     recreation: str  # Never | Conditionally | Always
-    dynamic: bool  # the new value is known only once something else has changed
+    dynamic: bool  # the new value is known only after another change
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ def present(revision: Revision, names: Scope) -> list[str]:
 
 
 class Planner:
-    """Walks a new revision in dependency order, remembering what becomes of each resource."""
+    """Walks a new revision in dependency order, and records what happens to each resource."""
 
     def __init__(self, stack: Stack, revision: Revision, clients: Clients, imported: Callable[[str], Any]) -> None:
         self.stack = stack
         self.revision = revision
         self.changes: dict[str, ResourceChange] = {}
         self.violations: dict[str, str] = {}
-        """Of the types' schemas, by logical id."""
+        """From the types' schemas, by logical id."""
         self.planned: list[ResourceChange] = []
 
         def make(of: Revision) -> Scope:
@@ -110,9 +110,10 @@ class Planner:
         return _modification(resource, definition, changed, aspects, _replacement(changed, handler))
 
     def _before(self, resource: StackResource) -> Mapping[str, Any]:
-        """What the last revision asks of the resource, by the same measure as the new one.
+        """The properties that the last revision set, resolved in the same way as the new ones.
 
-        After a failure that was not rolled back that says nothing: then it is what it really has.
+        After a failure without rollback that revision is not what the resource has; then the actual properties are
+        used.
         """
         if self.stack.status.endswith("FAILED"):
             return resource.properties

@@ -1,8 +1,8 @@
-"""A resource's properties against the schema of its type, in the words of CloudFormation's validator.
+"""Checks a resource's properties against the schema of its type, with the messages of CloudFormation's validator.
 
-Those are the words of https://github.com/everit-org/json-schema, which CloudFormation's provider framework uses.
-Templates write numbers and booleans as text and the other way round, and CloudFormation takes both. A value that is
-known only once another resource is made fits everywhere.
+CloudFormation's provider framework uses https://github.com/everit-org/json-schema, whose messages these are. Templates
+may write numbers and booleans as text and vice versa; CloudFormation accepts both. A value that exists only after
+another resource is created always passes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _check_object(root: Schema, schema: Schema, value: Mapping[str, Any], path: 
 
 
 def _check_together(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Which keys need or exclude each other."""
+    """Which keys require or exclude each other."""
     for name, needed in (schema.get("dependentRequired") or {}).items():
         for other in needed if name in value else ():
             if other not in value:
@@ -156,7 +156,7 @@ def _check_combinations(root: Schema, schema: Schema, value: Any, path: str) -> 
 def _pattern(pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
-    except re.error:  # Java knows forms that Python does not
+    except re.error:  # Java accepts forms that Python does not
         return None
 
 
@@ -194,7 +194,7 @@ def _may_be_number(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_dynamic(value: Any) -> bool:
-    """A reference that is read when the resource is made."""
+    """A reference that is resolved when the resource is created."""
     return isinstance(value, str) and "{{resolve:" in value
 
 

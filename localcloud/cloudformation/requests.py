@@ -1,4 +1,4 @@
-"""What CloudFormation refuses in a request by itself: names, tags, options that exclude each other."""
+"""What CloudFormation refuses in a request alone: names, tags, exclusive options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_PARAMETER = 4096
 
 
 def check_model(shape: Any, given: Mapping[str, Any]) -> None:
-    """Against the service's own model: required members, lengths, patterns, values."""
+    """Checks against the service's own model: required members, lengths, patterns, values."""
     found = list(constraints.violations(shape, given)) if shape is not None else []
     if found:
         plural = "s" if len(found) > 1 else ""
@@ -29,7 +29,7 @@ def check_model(shape: Any, given: Mapping[str, Any]) -> None:
 
 
 def check_role(clients: Clients, region: str, arn: str | None) -> None:
-    """Of the role that shall carry out the operation."""
+    """Checks the role for the operation."""
     if not arn:
         return
     try:
@@ -39,7 +39,7 @@ def check_role(clients: Clients, region: str, arn: str | None) -> None:
 
 
 def check_name(value: str, member: str) -> None:
-    """Of a stack (`stackName`) or a change set (`changeSetName`) that shall be made."""
+    """Checks the name of a new stack (`stackName`) or change set (`changeSetName`)."""
     if len(value) > _LONGEST_NAME:
         raise _constraint(value, member, f"Member must have length less than or equal to {_LONGEST_NAME}")
     if not _NAME.fullmatch(value):
@@ -47,7 +47,7 @@ def check_name(value: str, member: str) -> None:
 
 
 def check(given: Mapping[str, Any], template: Template) -> None:
-    """Of CreateStack, UpdateStack and CreateChangeSet."""
+    """Checks CreateStack, UpdateStack and CreateChangeSet."""
     sources = [name for name in ("TemplateBody", "TemplateURL") if given.get(name)]
     if len(sources) > 1 or (sources and given.get("UsePreviousTemplate")):
         raise ValidationError("Template Body and Template URL may not be specified together, nor with the previous one")
@@ -95,7 +95,7 @@ def check_tags(tags: Any) -> None:
 
 
 def check_policy(text: Any) -> None:
-    """A stack policy, as text."""
+    """Checks a stack policy, given as text."""
     if text is None:
         return
     try:

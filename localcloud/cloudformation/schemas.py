@@ -1,8 +1,7 @@
-"""CloudFormation's registry: which resource types there are, and the schema of each.
+"""CloudFormation's registry: the resource types and the schema of each.
 
-The schemas are AWS's, as cfn-lint packs them with its corrections
-(https://github.com/aws-cloudformation/cfn-lint, src/cfnlint/data/schemas). cfn-lint itself is not imported: a type's
-file is read when the type is first asked for.
+The schemas are AWS's, as cfn-lint packages them with its corrections (https://github.com/aws-cloudformation/cfn-lint,
+src/cfnlint/data/schemas). cfn-lint itself is not imported; a type's file is read on first use.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _REGION = "us-east-1"
 
 @functools.cache
 def _folder() -> Path:
-    """Raises ImportError where cfn-lint is not installed."""
+    """Raises ImportError if cfn-lint is not installed."""
     found = importlib.util.find_spec("cfnlint")
     if found is None or not found.submodule_search_locations:
         raise ImportError("cfn-lint, whose data the local cloud reads, is not installed: pip install cfn-lint")
@@ -37,7 +36,7 @@ def _files(region: str) -> dict[str, str]:
 
 @functools.cache
 def of(resource_type: str, region: str = _REGION) -> Schema | None:
-    """None where AWS has no such type in the region."""
+    """None if AWS has no such type in the region."""
     name = _files(region).get(resource_type)
     if name is None:
         return None
@@ -56,7 +55,7 @@ def read_only(schema: Schema) -> frozenset[str]:
 
 
 def names(schema: Schema) -> frozenset[str]:
-    """Properties that identify a resource and may be chosen: what is replaced cannot keep them."""
+    """Properties that identify a resource and can be set: a replacement cannot have the same values."""
     identity = frozenset(_top_level(schema, "primaryIdentifier")) & frozenset(
         _top_level(schema, "createOnlyProperties")
     )
@@ -71,7 +70,7 @@ def _top_level(schema: Schema, key: str) -> Iterator[str]:
 
 
 def has_attribute(schema: Schema, name: str) -> bool:
-    """Whether GetAtt may ask for it: a property, or one inside an object, by its dotted name."""
+    """Whether GetAtt may use the name: a property, or one inside an object by its dotted name."""
     where: Any = schema
     for part in name.split("."):
         where = resolved(schema, where)

@@ -55,7 +55,7 @@ def scope(
     attribute: Callable[[str, str], Any] | None = None,
     read_dynamic: bool = True,
 ) -> Scope:
-    """Scope of `revision` on `stack`; references come from the stack's resources unless given."""
+    """The scope of `revision` on `stack`; references use the stack's resources unless given."""
     values = {name: parameter.value for name, parameter in revision.parameters.items()}
 
     def zones(region: str) -> list[str]:
@@ -116,7 +116,7 @@ def dynamic_references(clients: Clients, region: str) -> Callable[[str], Any]:
 
 
 def _secret(client: Any, reference: str) -> str:
-    """`reference` is secret-id:SecretString:json-key:version-stage:version-id; an ARN holds colons."""
+    """`reference` is secret-id:SecretString:json-key:version-stage:version-id; an ARN contains colons."""
     match = _SECRET.fullmatch(reference)
     if match is None:
         raise ResourceError(f"malformed secretsmanager reference {reference!r}")

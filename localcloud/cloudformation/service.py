@@ -1,4 +1,4 @@
-"""The stacks of the cloud: finding them, starting operations on them, exports between them."""
+"""The cloud's stacks: finds them, starts operations on them, and manages exports between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACCOUNT_ID = "123456789012"
 
 
 class Service:
-    """CloudFormation's state. `clients(service, region)` gives the boto3 clients that make resources."""
+    """CloudFormation's state. `clients(service, region)` returns the boto3 clients that create resources."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Service:
         self._running: dict[str, tuple[Operation, threading.Thread]] = {}
 
     def stacks(self, region: str) -> list[Stack]:
-        """Newest first, deleted ones too."""
+        """Newest first, including deleted ones."""
         return [stack for stack in reversed(self._stacks) if stack.region == region]
 
     def find(self, region: str, name: str) -> Stack | None:
-        """A stack by name or, deleted ones too, by id."""
+        """A stack by name, or by id, including deleted ones."""
         for stack in self.stacks(region):
             if stack.stack_id == name or (stack.name == name and stack.exists):
                 return stack
@@ -61,7 +61,7 @@ class Service:
         return stack
 
     def drop(self, stack: Stack) -> None:
-        """Forgets a stack that never came to be."""
+        """Removes a stack that was never created."""
         self._stacks.remove(stack)
 
     def exports(self, region: str) -> list[tuple[Stack, Output]]:
@@ -88,7 +88,7 @@ class Service:
         self._begin(stack, "CREATE_IN_PROGRESS", lambda operation: engine.create(operation, on_failure))
 
     def update(self, stack: Stack, revision: Revision, roll_back: bool, policy: str | None = None) -> None:
-        """`policy`: the stack policy that is in force."""
+        """`policy`: the stack policy in force."""
         stack.updated = now()
 
         def work(operation: Operation) -> None:
@@ -97,8 +97,8 @@ class Service:
         self._begin(stack, "UPDATE_IN_PROGRESS", work)
 
     def refuse_exports(self, stack: Stack, outputs: list[Output]) -> None:
-        """Raises ValidationError where a stack's new outputs take a name that another exports, or change or drop an
-        export that another imports."""
+        """Raises ValidationError if a stack's new outputs use an export's name of another stack, or change or drop an
+        export that another stack imports."""
         names = [output.export_name for output in outputs if output.export_name is not None]
         for name in names:
             if not _EXPORT.fullmatch(name):
@@ -154,7 +154,7 @@ class Service:
         running[0].cancelled.set()
 
     def _begin(self, stack: Stack, status: str, work: Callable[[Operation], None]) -> None:
-        """Sets the first status and does the rest in a thread."""
+        """Sets the first status and runs the operation in a thread."""
         stack.operation_id = str(uuid.uuid4())
         stack.set_status(status, "User Initiated")
         operation = Operation(stack, self.clients, self.imported(stack.region), knows_profile=self.knows_profile)

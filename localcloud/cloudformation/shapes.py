@@ -1,8 +1,7 @@
-"""Fits CloudFormation properties to the input of an API operation, by botocore's own model.
+"""Converts CloudFormation properties to the input of an API operation, by botocore's model.
 
-Templates write numbers and booleans as text, and some services' APIs begin member names with a
-small letter where CloudFormation does not. Everything else must match, so a misspelt property
-is refused here as CloudFormation refuses it.
+Templates may write numbers and booleans as text, and some services' member names begin with a small letter where
+CloudFormation's do not. Everything else must match, so a misspelt property is refused as CloudFormation refuses it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from localcloud.cloudformation.errors import ResourceError
 
 
 def fit(client: Any, method: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` as the keyword arguments of `client.<method>`; members that are None are left out."""
+    """`values` as the keyword arguments of `client.<method>`, without members that are None."""
     operation = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[method])
     if operation.input_shape is None:
         return {}

@@ -1,4 +1,4 @@
-"""API actions that make, change and remove stacks."""
+"""API actions that create, change and delete stacks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def require_updatable(stack: Stack) -> None:
 
 
 def same_otherwise(stack: Stack, wanted: Revision) -> bool:
-    """Whether nothing but resources could differ between the stack and the revision."""
+    """Whether the stack and the revision could differ only in resources."""
     now = stack.revision
     return wanted.template.outputs == now.template.outputs and dict(wanted.tags) == dict(now.tags)
 

@@ -1,4 +1,4 @@
-"""Stack policies: which updates of which resources they let pass."""
+"""Stack policies: which updates of which resources they allow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localcloud.identity import permissions
 
 
 def denial(policy: str, change: ResourceChange) -> str | None:
-    """Why the policy refuses a change, or None. Under a policy everything is denied that it does not allow."""
+    """Why the policy refuses a change, or None. A policy denies everything that it does not allow."""
     action = _action(change)
     if action is None:
         return None

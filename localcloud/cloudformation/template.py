@@ -1,4 +1,4 @@
-"""Template text (JSON or YAML with short tags) to a `Template`, and its static checks."""
+"""Parses a template (JSON or YAML with short tags) into a `Template`, and checks it statically."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Template:
-    """A parsed template; sections are the plain dictionaries that were written."""
+    """A parsed template; sections are plain dictionaries."""
 
     text: str
     resources: Mapping[str, Mapping[str, Any]]
@@ -47,7 +47,7 @@ EMPTY = Template(text="{}", resources={})
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Safe YAML in which dates stay text, as the policy version "2012-10-17" must."""
+    """Safe YAML that keeps dates as text, such as the policy version "2012-10-17"."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -85,7 +85,7 @@ def load(text: str) -> Any:
 
 
 def parse(text: str) -> Template:
-    """Raises ValidationError with CloudFormation's wording for what is wrong with the template."""
+    """Raises ValidationError with CloudFormation's message for an invalid template."""
     body = load(text)
     if not isinstance(body, dict):
         raise ValidationError("Template format error: unsupported structure.")
@@ -128,7 +128,7 @@ def _check(template: Template) -> None:
 
 
 def _check_conditions(template: Template) -> None:
-    """They see parameters only, and are decided before anything is made."""
+    """They can only use parameters, and are evaluated before anything is created."""
     told = {name for _, name in references(dict(template.conditions))}
     if wrong := sorted(told - set(template.parameters) - PSEUDO_PARAMETERS):
         raise ValidationError(
@@ -185,7 +185,7 @@ def _check_references(template: Template, section: str, known: set[str]) -> None
 
 
 def references(value: Any) -> Iterator[tuple[str, str]]:
-    """Every ("Ref" | "GetAtt" | "DependsOn", name) that a resource or output definition mentions."""
+    """Every ("Ref" | "GetAtt" | "DependsOn", name) in the definition of a resource or an output."""
     if isinstance(value, list):
         for item in value:
             yield from references(item)

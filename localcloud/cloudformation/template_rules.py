@@ -1,4 +1,4 @@
-"""What CloudFormation refuses in a template by itself: limits, names, attributes, types.
+"""What CloudFormation refuses in a template alone: limits, names, attributes, types.
 
 Limits: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 """
@@ -64,7 +64,7 @@ _TYPES = {
 
 
 def check_length(body: str) -> None:
-    """Of a template in the request itself."""
+    """For a template in the request itself."""
     if len(body.encode()) > LONGEST_BODY:
         raise ValidationError(
             f"1 validation error detected: Value '{body[:60]}…' at 'templateBody' failed to satisfy constraint: "
@@ -145,7 +145,8 @@ def _check_parameter(name: str, spec: Mapping[str, Any]) -> None:
 
 
 def _check_pattern(name: str, pattern: Any) -> None:
-    """CloudFormation's are Java's, which have classes that Python's lack: only what is wrong in both is refused."""
+    """CloudFormation's patterns are Java's, with classes that Python lacks, so only patterns that are invalid in both
+    are refused."""
     try:
         re.compile(str(pattern or ""))
     except re.error as error:
@@ -195,7 +196,7 @@ def _check_resource(name: str, resource: Mapping[str, Any]) -> None:
 
 
 def _check_mapping(name: str, levels: Mapping[str, Any]) -> None:
-    """Two levels of keys, then text or a list of it."""
+    """Two levels of keys, then text or a list of text."""
     if len(levels) > _MOST_MAPPED or any(
         isinstance(each, dict) and len(each) > _MOST_MAPPED for each in levels.values()
     ):

@@ -1,4 +1,4 @@
-"""The resource types of a template: whether AWS has them, whether the local cloud makes them, and their attributes."""
+"""A template's resource types: whether AWS has them, whether the local cloud supports them, and their attributes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_known(template: Template, region: str) -> None:
 
 
 def check_supported(template: Template) -> None:
-    """Raises ValidationError before anything is made, where a stack could never be."""
+    """Raises ValidationError before any resource is created, for a stack that could never be complete."""
     missing = sorted(set(template.resource_types()) - set(supported_types()))
     if missing:
         raise ValidationError(
@@ -36,7 +36,7 @@ def check_supported(template: Template) -> None:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, str]]:
-    """Of every GetAtt and every ${Resource.Attribute}, but for names that are themselves computed."""
+    """The names in every GetAtt and ${Resource.Attribute}, except those that are computed."""
     if isinstance(value, list):
         for item in value:
             yield from _attributes(item)

@@ -1,4 +1,4 @@
-"""Wait condition handles: the URLs that signals are put to, and waiting for them."""
+"""Wait condition handles: the URLs to which signals are sent, and waits for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from werkzeug import Request, Response
 
 from localcloud.cloudformation.errors import ResourceError
 
-# As guests see the API; the same path on the endpoint outside answers as well.
+# The API's address in guests; the same path at the endpoint outside works too.
 BASE_URL = "http://169.254.169.251/_localcloud/wait/"
 _POLL_S = 0.25
 
@@ -26,7 +26,7 @@ class Signal:
 
 
 def parse(body: bytes) -> Signal:
-    """A signal as cfn-signal and `curl -T` send it. Raises ValueError for anything else."""
+    """A signal in the form of cfn-signal and `curl -T`. Raises ValueError for anything else."""
     message = json.loads(body)
     if not isinstance(message, dict) or message.get("Status") not in ("SUCCESS", "FAILURE"):
         raise ValueError('expected {"Status": "SUCCESS" | "FAILURE", "Reason", "UniqueId", "Data"}')
@@ -40,7 +40,7 @@ def parse(body: bytes) -> Signal:
 
 
 class Waits:
-    """Signals by handle token. A signal counts once per unique id; the first one stays."""
+    """Signals by handle token. Only the first signal with a unique id counts."""
 
     def __init__(self) -> None:
         self._signals: dict[str, dict[str, Signal]] = {}
@@ -57,7 +57,7 @@ class Waits:
             self._signals.pop(_token(url), None)
 
     def add(self, token: str, signal: Signal) -> bool:
-        """False when there is no such handle (any more)."""
+        """False if there is no such handle (any more)."""
         with self._changed:
             if token not in self._signals:
                 return False
@@ -66,7 +66,7 @@ class Waits:
             return True
 
     def wait(self, url: str, count: int, timeout_s: float, cancelled: threading.Event) -> str | None:
-        """JSON text of the signals' data by unique id, or None when cancelled. Raises on FAILURE."""
+        """The signals' data by unique id as JSON text, or None if cancelled. Raises on FAILURE."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
@@ -96,7 +96,7 @@ WAITS = Waits()
 
 
 def handle(request: Request) -> Response:
-    """PUT /_localcloud/wait/<token>: what the URL of a wait condition handle answers."""
+    """PUT /_localcloud/wait/<token>: the URL of a wait condition handle."""
     if request.method not in ("PUT", "POST"):
         return Response("wait handles take PUT\n", status=405, headers={"Allow": "PUT"})
     try:

@@ -1,7 +1,7 @@
-"""EC2's answers as XML, quickly: what moto works out again for every value is remembered here by member and class.
+"""Writes EC2's answers as XML fast: remembers by member and class what moto computes for every value.
 
-moto asks six providers of aliases for the names that a member may have, and builds dictionaries of which xmltodict
-makes text. An answer of a thousand instances took it seconds.
+moto asks six providers of aliases for the names of a member, and builds dictionaries that xmltodict turns into text. An
+answer of a thousand instances took it seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ModifyInstanceAttribute: which attributes change when, as EC2 has it."""
+"""ModifyInstanceAttribute: when each attribute may change, as on EC2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localcloud.ec2 import catalogue
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.networks import interfaces
 
-# parameter -> moto's attribute; the first group needs the instance stopped
+# parameter -> moto's attribute; the first group requires a stopped instance
 _STOPPED = {"InstanceType": "instance_type", "UserData": "user_data", "EbsOptimized": "ebs_optimized"}
 _ANY_TIME = {
     "DisableApiTermination": "disable_api_termination",
@@ -41,7 +41,7 @@ class AttributeActions(EC2Response):
         return EmptyResult()
 
     def _chosen(self) -> tuple[str, Any]:
-        """The one attribute that a call may name, in either of the API's two spellings."""
+        """The one attribute that a call may name, in either of the API's two forms."""
         given = {name: self.params[name]["Value"] for name in (*_STOPPED, *_ANY_TIME) if name in self.params}
         given |= {name: self.params[name] for name in ("BlockDeviceMappings", "Groups") if self.params.get(name)}
         if attribute := self.params.get("Attribute"):
@@ -104,7 +104,7 @@ def _check_value(instance: Instance, name: str, value: Any) -> None:
 
 
 def _user_data(value: Any) -> Base64EncodedString | None:
-    """Of a blob, which moto hands over decoded or not."""
+    """The value of a blob, which moto passes decoded or not."""
     if not value:
         return None
     if isinstance(value, Base64EncodedString):

@@ -1,9 +1,9 @@
 """The actions, resources and condition keys of EC2 calls.
 
-RunInstances and CreateFleet are checked on everything that they touch (instance, volumes, interfaces, image, subnet,
-security groups, launch template, placement group), with iam:PassRole for the instance profile's role and
-ec2:CreateTags for the tags they set. Terminate, volume, tag and endpoint actions are checked on what they name, with
-its tags. Describe actions are checked on `*`.
+RunInstances and CreateFleet are checked for everything that they use (instance, volumes, interfaces, image, subnet,
+security groups, launch template, placement group), with iam:PassRole for the instance profile's role and ec2:CreateTags
+for the tags that they set. Terminate, volume, tag and endpoint actions are checked for the resources that they name,
+with their tags. Describe actions are checked for `*`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KINDS = {
     "snap": "snapshot", "ami": "image", "rtb": "route-table", "cr": "capacity-reservation",
 }  # fmt: skip
 
-# what EC2's guide asks of the key that encrypts an instance's volumes
+# EC2's guide requires these for the key that encrypts an instance's volumes
 _ENCRYPTED_LAUNCH = (
     "CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo",
 )  # fmt: skip
@@ -88,7 +88,7 @@ def _request_tags(tags: dict[str, str]) -> Keys:
 
 
 def _named(pace: Pace, backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iterator[Check]:
-    """The resources whose ids the parameters hold."""
+    """The resources whose ids are in the parameters."""
     request_tags = {tag["Key"]: tag.get("Value", "") for tag in parameters.get("Tags") or []}
     ids = [value for value in _strings(parameters) if value.partition("-")[0] in _KINDS and _is_id(value)]
     for resource_id in ids:
@@ -129,7 +129,7 @@ def _run(pace: Pace, backend: EC2Backend, parameters: dict[str, Any]) -> Iterato
         request = launch.merged(backend, parameters)
         nics = launch.network_interfaces(backend, request)
     except ServiceException:
-        return  # the call itself will say what is wrong with its template or subnet
+        return  # the call itself will report what is wrong with its template or subnet
     prefix = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}"
     common = _launch_keys(backend, request, parameters)
     tags = convert_tag_spec(request.get("TagSpecifications") or [])

@@ -1,4 +1,4 @@
-"""Instance types: moto's catalogue, the p3 sizes that it lacks, and what a guest is told of them."""
+"""Instance types: moto's catalogue, the p3 sizes that it lacks, and their data for guests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _P3 = {
 
 
 def install() -> None:
-    """Add the missing types; offered wherever their bigger sister p3dn.24xlarge is."""
+    """Adds the missing types, wherever p3dn.24xlarge is offered."""
     for name in _P3:
         if name not in INSTANCE_TYPES:
             INSTANCE_TYPES[name] = _p3(name)

@@ -1,4 +1,4 @@
-"""EC2's errors, by code and with AWS's wording."""
+"""EC2's errors, by code and with AWS's messages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SERVER_ERRORS = (
     "InternalError",
     "InternalFailure",
 )
-"""Of EC2's table of server errors (EC2 API reference, "Error codes"). Seen as 500 in galaxyproject/cloudman#64 and
-nib-health-funds/hammertime#29. A full reservation is a client's error: hashicorp/terraform-provider-aws#35745."""
+"""From EC2's table of server errors (EC2 API reference, "Error codes"). Observed as 500 in galaxyproject/cloudman#64
+and nib-health-funds/hammertime#29. A full reservation is a client's error: hashicorp/terraform-provider-aws#35745."""
 HTTP_STATUS = {
     **dict.fromkeys(SERVER_ERRORS, 500),
     "DryRunOperation": 412,
@@ -29,7 +29,7 @@ CLIENT_ERROR = 400
 
 
 class Ec2Error(EC2ClientError):
-    """`Ec2Error(code, message)`: answered to the caller as AWS would."""
+    """`Ec2Error(code, message)`: returned to the caller like AWS's error."""
 
 
 def http_status(code: str) -> int:

@@ -1,4 +1,4 @@
-"""The state in which AWS answers what was just made; when it is next described, it is ready."""
+"""The state that AWS returns for a new resource; the next describe call shows it ready."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST = {
 
 
 def shown(action: str, result: Any) -> Any:
-    """The answer of `action`, without a change to what it tells of."""
+    """The answer of `action`, without a change to the resource itself."""
     if action not in _FIRST or isinstance(result, Exception):
         return result
     member, state = _FIRST[action]

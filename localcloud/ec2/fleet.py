@@ -1,4 +1,4 @@
-"""CreateFleet of type instant: the first pool that has capacity wins, the others' errors are told."""
+"""CreateFleet of type instant: uses the first pool with capacity and returns the errors of the others."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _create(runtime: Runtime, backend: EC2Backend, request: Request) -> Request:
 
 
 def _pools(request: Request) -> list[tuple[Request, Request]]:
-    """(template, override) in the order in which they are tried: by Priority where given, else as written."""
+    """(template, override) in the order of attempts: by Priority if given, else as written."""
     pools = [
         (config["LaunchTemplateSpecification"], override)
         for config in request["LaunchTemplateConfigs"]
@@ -102,7 +102,7 @@ def _launch(
 
 
 def _in_subnet(backend: EC2Backend, template: Request, override: Request) -> Request:
-    """An override's subnet: for every interface of the template, where it has some."""
+    """An override's subnet, for every interface of the template if it has any."""
     subnet_id = override.get("SubnetId")
     if not subnet_id:
         return {}
@@ -113,13 +113,13 @@ def _in_subnet(backend: EC2Backend, template: Request, override: Request) -> Req
 
 
 def _shown(backend: EC2Backend, template: Request, override: Request) -> Request:
-    """As CreateFleet answers it: with the template's id, and the version as a number where it exists."""
+    """In the form of CreateFleet's answer: with the template's id, and the version as a number if it exists."""
     shown = dict(template)
     try:
         version = launch.template_version(backend, template)
         shown |= {"LaunchTemplateId": version.template.id, "Version": str(version.number)}
     except EC2ClientError:
-        pass  # the pool's own error says what is wrong with the template
+        pass  # the pool's own error reports what is wrong with the template
     return {"LaunchTemplateSpecification": shown, "Overrides": override}
 
 

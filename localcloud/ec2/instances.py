@@ -20,7 +20,8 @@ _TOKENS = "client tokens"
 
 
 def once(backend: EC2Backend, action: str, request: dict[str, Any], make: Callable[[], Any]) -> Any:
-    """`make()`'s answer, the same one again for the same ClientToken; a failed call leaves no token."""
+    """Returns the answer of `make()`, and the same answer again for the same ClientToken; a failed call leaves no
+    token."""
     token = request.get("ClientToken")
     if not token:
         return make()
@@ -40,7 +41,7 @@ def once(backend: EC2Backend, action: str, request: dict[str, Any], make: Callab
 
 
 def _refuse_ended(answer: Any) -> None:
-    """Since January 2025 the token of a terminated instance is refused: boto/boto3#4406."""
+    """Since January 2025 AWS refuses the token of a terminated instance: boto/boto3#4406."""
     instances = getattr(answer, "instances", None)
     if instances and all(instance.state == "terminated" for instance in instances):
         raise Ec2Error(
@@ -88,7 +89,7 @@ class InstanceActions(EC2Response):
         return result
 
     def describe_instance_type_offerings(self) -> ActionResult:
-        """Without what a `not-offered` fault takes away; zone ids stand for their zones."""
+        """Without types that a `not-offered` fault removes; zone ids stand for their zones."""
         kind, lacks = self._get_param("LocationType") or "region", self.runtime.faults.not_offered
         zones = {zone.zone_id: zone.name for zone in self.ec2_backend.describe_availability_zones()}
         found = self.ec2_backend.describe_instance_type_offerings(kind, self._filters_from_querystring())

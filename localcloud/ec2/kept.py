@@ -13,18 +13,18 @@ _kept: WeakKeyDictionary[EC2Backend, dict[str, dict[str, Record]]] = WeakKeyDict
 
 
 def of(backend: EC2Backend, kind: str) -> dict[str, Record]:
-    """The records of a kind by key; change it in place."""
+    """The records of a kind by key; callers change it in place."""
     return _kept.setdefault(backend, {}).setdefault(kind, {})
 
 
 def find(backend: EC2Backend, resource_id: str) -> Record | None:
-    """The record that has this id, of whatever kind."""
+    """The record with this id, of any kind."""
     kinds = _kept.get(backend, {}).values()
     return next((record for kind in kinds for record in kind.values() if resource_id in record.values()), None)
 
 
 def tags(response: EC2Response, resource_type: str) -> list[dict[str, str]]:
-    """The request's tags for `resource_type`, as records hold them."""
+    """The request's tags for `resource_type`, in the form of records."""
     given = response._parse_tag_specification().get(resource_type, {})
     return [{"Key": key, "Value": value} for key, value in given.items()]
 

@@ -1,6 +1,6 @@
-"""From a RunInstances request to running instances: merge the template, check the rules, build, start.
+"""From a RunInstances request to running instances: merges the template, checks the rules, builds and starts instances.
 
-One path for RunInstances and CreateFleet. A request is a dictionary as the EC2 API spells it.
+RunInstances and CreateFleet share this path. A request is a dictionary with the EC2 API's names.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from localcloud.pace.hooks import Pace
 from localcloud.runtime import Runtime
 
 Request = dict[str, Any]
-_RESERVED_ADDRESSES = 5  # AWS keeps the first four and the last of every subnet
+_RESERVED_ADDRESSES = 5  # AWS reserves the first four addresses and the last of every subnet
 
 
 def run(runtime: Runtime, backend: EC2Backend, request: Request, *, dry_run: bool = False) -> Reservation:
-    """Launch MinCount to MaxCount instances or raise the error that EC2 answers."""
+    """Launches MinCount to MaxCount instances, or raises EC2's error."""
     request = merged(backend, request)
     nics = network_interfaces(backend, request)
     subnet = backend.get_subnet(nics[0]["SubnetId"])
@@ -55,7 +55,7 @@ def run(runtime: Runtime, backend: EC2Backend, request: Request, *, dry_run: boo
 
 
 def merged(backend: EC2Backend, request: Request) -> Request:
-    """The request over its launch template's data; tags of both count, the request's first."""
+    """The request merged over its launch template's data; tags of both are used, and the request's come first."""
     chosen = request.get("LaunchTemplate")
     if not chosen:
         return request
@@ -214,7 +214,7 @@ def _count(request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> int:
 
 
 def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], count: int) -> Reservation:
-    """moto's model objects; moto merges nothing and knows no template."""
+    """moto's model objects; moto itself merges nothing and ignores templates."""
     reservation: Reservation | None = None
     volumes = _volumes(backend, request)
     for index in range(count):
@@ -224,7 +224,7 @@ def _build(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], co
             _user_data(request),
             [],
             instance_type=request["InstanceType"],
-            is_instance_type_default=True,  # moto would look for it in a long list; `_check` did
+            is_instance_type_default=True,  # moto would search a long list; `_check` has done so
             region_name=backend.region_name,
             key_name=request.get("KeyName"),
             nics=interfaces.for_moto(_with_addresses(backend, nics)),
@@ -258,7 +258,7 @@ def _user_data(request: Request) -> Base64EncodedString | None:
 
 
 def _with_addresses(backend: EC2Backend, nics: list[interfaces.Nic]) -> list[interfaces.Nic]:
-    """moto draws secondary addresses at random, where they can collide: take them from the subnet instead."""
+    """moto chooses secondary addresses at random, so they can collide; this takes them from the subnet instead."""
     ready = []
     for nic in nics:
         if interfaces.slot(nic) and interfaces.kind(nic) != "efa-only" and not nic.get("PrivateIpAddress"):
@@ -275,7 +275,7 @@ def _tags(request: Request) -> dict[str, dict[str, str]]:
 
 
 def _volumes(backend: EC2Backend, request: Request) -> list[dict[str, Any]]:
-    """The request's block devices, with the root device that the image brings."""
+    """The request's block devices, with the image's root device."""
     image = backend.describe_images(ami_ids=[request["ImageId"]])[0]
     named = {
         mapping["DeviceName"]: dict(mapping.get("Ebs") or {})
@@ -289,7 +289,7 @@ def _volumes(backend: EC2Backend, request: Request) -> list[dict[str, Any]]:
 
 
 def _moto_volumes(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """moto's run_instances knows no IOPS: `_speed` writes them, and the type that needs them, afterwards."""
+    """moto's run_instances has no IOPS: `_speed` sets them, and the type that needs them, afterwards."""
     return [volume | {"Ebs": volume["Ebs"] | {"VolumeType": "gp3"}} for volume in volumes]
 
 

@@ -1,4 +1,4 @@
-"""Instance states: moto's follow the hypervisor's, and moto tears down what an instance held once it is gone."""
+"""Instance states: moto's follow the hypervisor's, and moto releases an instance's resources once it is terminated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "st
 
 
 def refresh(runtime: Runtime, backend: EC2Backend) -> None:
-    """Bring every instance's state up to date; called before any EC2 action looks at them."""
+    """Updates every instance's state; called before each EC2 action."""
     for instance in backend.all_instances():
         if instance.state == "terminated":
             continue
@@ -47,14 +47,14 @@ def survives_shutdown(instance: Instance) -> bool:
 
 
 def stop(hypervisor: Hypervisor, instance: Instance, *, hard: bool = False) -> None:
-    """Begin to stop a running instance; `refresh` sees it through."""
+    """Starts to stop a running instance; `refresh` completes it."""
     show(instance, "stopping")
     _asked.add(instance.id)
     hypervisor.stop(instance.id, hard=hard)
 
 
 def _come_to_rest(instance: Instance) -> None:
-    """What EC2 does when a guest has stopped: an address that came with the launch goes back to the pool."""
+    """What EC2 does after a guest has stopped: an address from the launch returns to the pool."""
     instance.stop()
     if not _was_asked(instance):
         _tell(instance, "Client.InstanceInitiatedShutdown")
@@ -73,7 +73,7 @@ def _tell(instance: Instance, code: str) -> None:
 
 
 def terminate(hypervisor: Hypervisor, instance: Instance, *, hard: bool = False) -> None:
-    """Begin the end of an instance; `refresh` sees it through."""
+    """Starts to terminate an instance; `refresh` completes it."""
     if instance.disable_api_termination is True:
         raise Ec2Error(
             "OperationNotPermitted",
@@ -87,13 +87,13 @@ def terminate(hypervisor: Hypervisor, instance: Instance, *, hard: bool = False)
 
 
 def end_by_itself(hypervisor: Hypervisor, instance_id: str, code: str, *, hard: bool) -> None:
-    """End an instance that nobody asked to end; `code` is one of REASONS."""
+    """Ends an instance without a request; `code` is one of REASONS."""
     _untimely[instance_id] = code
     hypervisor.terminate(instance_id, hard=hard)
 
 
 def _finish(hypervisor: Hypervisor, backend: EC2Backend, instance: Instance) -> None:
-    """What EC2 does when a guest has gone: interfaces, addresses and volumes are freed or deleted."""
+    """What EC2 does after a guest has ended: interfaces, addresses and volumes are released or deleted."""
     asked = _was_asked(instance)
     doomed = [block.volume_id for _, block in instance.get_block_device_mapping if block.delete_on_termination]
     kept = [block.volume_id for _, block in instance.get_block_device_mapping if not block.delete_on_termination]
@@ -112,7 +112,7 @@ def _finish(hypervisor: Hypervisor, backend: EC2Backend, instance: Instance) -> 
 
 
 def all_backends() -> Iterator[EC2Backend]:
-    """The EC2 backends that anything was done in."""
+    """The EC2 backends that have been used."""
     for regions in list(ec2_backends.values()):
         yield from list(regions.values())
 

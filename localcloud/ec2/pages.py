@@ -1,4 +1,4 @@
-"""Pages of Describe actions: moto answers most of them whole, or cut off without a token."""
+"""Pages of Describe actions: moto returns most of them whole, or truncated without a token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARK = "localcloud:"
 
 class Pages(EC2Response):
     _page: tuple[str, int, int] | None = None
-    """The member of the answer that is cut, from where, and after how many."""
+    """The member of the answer that is split, the start, and the size."""
 
     def call_action(self) -> TYPE_RESPONSE:
         self._page = self._asked()

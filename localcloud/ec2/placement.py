@@ -1,4 +1,4 @@
-"""Placement groups, which moto lacks, and the network topology of what runs in them."""
+"""Placement groups, which moto lacks, and the network topology of their instances."""
 
 from __future__ import annotations
 

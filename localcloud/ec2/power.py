@@ -1,4 +1,4 @@
-"""Powering instances on, off and on again: StartInstances, StopInstances, RebootInstances."""
+"""StartInstances, StopInstances and RebootInstances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ State = dict[str, Any]
 
 
 def on(runtime: Runtime, instance: Instance) -> None:
-    """Boot a new instance, or a stopped one again, with the volumes that are attached to it."""
+    """Boots a new instance, or a stopped one again, with its attached volumes."""
     tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
     fault = runtime.faults.boot_fault(instance.id, instance.instance_type, tags)
     runtime.hypervisor.start(spec.of(instance), fault)

@@ -1,4 +1,4 @@
-"""EC2's quotas on vCPUs: which one an instance type counts against, what is in use, what a launch may add."""
+"""EC2's quotas on vCPUs: which one applies to an instance type, what is in use, what a launch may add."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localcloud.ec2.errors import Ec2Error
 from localcloud.faults import Faults
 
 UNLIMITED = 1_000_000.0
-"""vCPUs, where no `quota` fault says less: AWS's own defaults, some of them 0, would refuse most clusters."""
+"""vCPUs, unless a `quota` fault sets less: AWS's own defaults, some of them 0, would refuse most clusters."""
 ADDRESSES, MOST_ADDRESSES = "L-0263D0A3", 5.0
 """Elastic addresses of a Region: its code, and AWS's default."""
 _FREE = ("stopped", "terminated", "shutting-down")
@@ -23,10 +23,10 @@ class Quota:
     code: str
     name: str
     families: tuple[str, ...]
-    """What an instance type begins with, up to the generation's digit."""
+    """The letters of an instance type before the generation's digit."""
     spot: bool = False
     generations: tuple[str, ...] = ()
-    """Where a quota holds some generations of a family only: the digit, and what follows in the type's name."""
+    """Quotas for some generations of a family only: the digit, and what follows in the type's name."""
 
 
 _STANDARD = ("a", "c", "d", "h", "i", "m", "r", "t", "z")
@@ -45,7 +45,7 @@ QUOTAS = (
 
 
 def of_type(instance_type: str, *, spot: bool) -> Quota | None:
-    """None for the families that no quota here holds."""
+    """None for families without a quota here."""
     family = instance_type.rstrip("0123456789").partition(".")[0]
     letters = "".join(_take(family))
     generation = family[len(letters) : len(letters) + 1]
@@ -77,7 +77,7 @@ def check_addresses(faults: Faults, backend: EC2Backend) -> None:
 
 
 def check(faults: Faults, backend: EC2Backend, instance_type: str, count: int, market: str) -> None:
-    """Refuse `count` more instances that would go beyond their quota."""
+    """Refuses `count` more instances if they exceed their quota."""
     quota = _quota(instance_type, market)
     if quota is None or count <= room(faults, backend, instance_type, market):
         return
@@ -100,7 +100,7 @@ def room(faults: Faults, backend: EC2Backend, instance_type: str, market: str) -
 
 
 def _quota(instance_type: str, market: str) -> Quota | None:
-    """Capacity Blocks count against none."""
+    """Capacity Blocks count against no quota."""
     return of_type(instance_type, spot=market == "spot") if market in ("on-demand", "spot") else None
 
 
@@ -119,7 +119,7 @@ def _vcpus(instance_type: str) -> int:
 
 
 def shown(faults: Faults, quota: Quota, region: str, account_id: str) -> dict[str, Any]:
-    """As Service Quotas answers it."""
+    """In the form of Service Quotas' answer."""
     return {
         "ServiceCode": "ec2",
         "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",

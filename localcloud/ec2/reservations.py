@@ -1,7 +1,7 @@
-"""Capacity reservations and capacity blocks: what launches may take from them.
+"""Capacity reservations and capacity blocks, and launches into them.
 
-A reservation that begins in the future is `scheduled`, one whose end has come `expired`; both are read off the clock
-whenever someone looks.
+A reservation that begins in the future is `scheduled`, one that has ended `expired`; both are computed from the clock
+at each query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from localcloud.ec2.errors import Ec2Error
 Request = dict[str, Any]
 RESERVATIONS = "capacity reservations"
 _OFFERINGS = "capacity block offerings"
-_FREE = ("stopped", "terminated")  # states in which an instance takes nothing
+_FREE = ("stopped", "terminated")  # states in which an instance uses no capacity
 BLOCK = "capacity-block"
 
 
@@ -42,7 +42,7 @@ def market(request: Request) -> str:
 
 
 def check(backend: EC2Backend, request: Request, availability_zone: str) -> None:
-    """A launch that names a reservation must fit it; one that asks for a block must name one."""
+    """A launch that names a reservation must match it; one with market type capacity-block must name one."""
     _check_market(request)
     reservation_id = target(request)
     if not reservation_id:
@@ -73,7 +73,7 @@ def check(backend: EC2Backend, request: Request, availability_zone: str) -> None
 
 
 def room(backend: EC2Backend, request: Request) -> float:
-    """How many instances of a launch its reservation holds yet; any number where it names none."""
+    """How many instances the launch's reservation still has room for; any number if it names none."""
     reservation_id = target(request)
     return float(get(backend, reservation_id)["AvailableInstanceCount"]) if reservation_id else float("inf")
 
@@ -103,7 +103,7 @@ def _exceeded(message: str) -> Ec2Error:
 
 
 def get(backend: EC2Backend, reservation_id: str) -> kept.Record:
-    """The reservation as it is now."""
+    """The reservation's current state."""
     found = kept.of(backend, RESERVATIONS).get(reservation_id)
     if found is None:
         raise Ec2Error(

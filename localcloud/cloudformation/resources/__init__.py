@@ -1,4 +1,4 @@
-"""Resource types that the local cloud can make. Importing this package registers all of them."""
+"""The resource types of the local cloud. Importing this package registers all of them."""
 
 from __future__ import annotations
 

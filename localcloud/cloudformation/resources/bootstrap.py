@@ -1,4 +1,4 @@
-"""What `cdk bootstrap` makes besides roles: S3 buckets and policies, ECR repositories, SSM parameters."""
+"""What `cdk bootstrap` creates besides roles: S3 buckets and policies, ECR repositories, SSM parameters."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _cors(value: Any) -> dict[str, Any]:
     return {"CORSConfiguration": {"CORSRules": rules}}
 
 
-# property: (method that sets it, how its input is built, method that removes it)
+# property: (method that sets it, function that builds its input, method that removes it)
 _SETTINGS: dict[str, tuple[str, Fitting, str | None]] = {
     "PublicAccessBlockConfiguration": ("put_public_access_block", _public_access, "delete_public_access_block"),
     "VersioningConfiguration": ("put_bucket_versioning", _versioning, None),

@@ -9,7 +9,7 @@ from localcloud.cloudformation.resources.registry import Call, Handler, Made, Pr
 
 @resource("AWS::Budgets::Budget", updatable="Budget ResourceTags")
 class Budget(Handler):
-    """A new name or other subscribers replace it; what it counts changes in place."""
+    """A new name or other subscribers replace a budget; its filters change in place."""
 
     def create(self, call: Call, properties: Properties) -> Made:
         budget = {"BudgetName": call.name(100), **properties["Budget"]}
@@ -66,7 +66,7 @@ def _which(call: Call, physical_id: str) -> dict[str, str]:
 
 
 def _changeable(properties: Properties) -> dict[str, Any]:
-    """With the API's names for what CloudFormation calls Type and Value."""
+    """With the API's names for CloudFormation's Type and Value."""
     threshold = properties["ActionThreshold"]
     return {
         **only(properties, "Definition", "ExecutionRoleArn", "NotificationType"),

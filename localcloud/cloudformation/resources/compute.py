@@ -20,13 +20,13 @@ from localcloud.cloudformation.resources.registry import (
     without,
 )
 
-# Properties that RunInstances spells or nests differently.
+# Properties that have another name or structure in RunInstances.
 _OTHERWISE = (
     "Affinity", "AvailabilityZone", "HostId", "IamInstanceProfile", "Monitoring", "NetworkInterfaces",
     "PlacementGroupName", "PropagateTagsToVolumeOnCreation", "SourceDestCheck", "Tags", "Tenancy", "UserData",
     "Volumes",
 )  # fmt: skip
-# These need the instance stopped; then they change in place.
+# EC2 changes these in place, but only on a stopped instance.
 _STOPPED = ("InstanceType", "UserData", "EbsOptimized")
 
 
@@ -67,7 +67,7 @@ def _tags(call: Call, properties: Properties) -> list[dict[str, Any]] | None:
 
 
 def _disks(mappings: Any) -> list[Properties]:
-    """The mappings without what may change in place."""
+    """The mappings without the parts that may change in place."""
     if not isinstance(mappings, list):
         return [{"": str(mappings)}]
     return [{**mapping, "Ebs": without(mapping.get("Ebs") or {}, "DeleteOnTermination")} for mapping in mappings]
@@ -131,7 +131,7 @@ class Instance(Handler):
         return self._made(call, physical_id)
 
     def replaces_for(self, name: str, old: Any, new: Any) -> bool:
-        """Of an instance's disks only what becomes of them at its end can change."""
+        """Of an instance's disks, only DeleteOnTermination can change."""
         return name == "BlockDeviceMappings" and _disks(old) != _disks(new)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:

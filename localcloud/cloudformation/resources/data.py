@@ -30,7 +30,7 @@ class Secret(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         given = only(new, "Description", "KmsKeyId")
         names = ("SecretString", "GenerateSecretString")
-        # An unchanged recipe keeps the secret that it made.
+        # An unchanged GenerateSecretString keeps the secret that it generated.
         text = self._text(call, new) if only(old, *names) != only(new, *names) else None
         call.api("secretsmanager", "update_secret", given, SecretId=physical_id, SecretString=text)
         return Made(physical_id, {"Id": physical_id})

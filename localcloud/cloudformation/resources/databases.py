@@ -104,7 +104,7 @@ class DbSubnetGroup(Handler):
 
 
 def _two_zones(call: Call, subnet_ids: list[str]) -> None:
-    """moto takes any subnets; RDS does not."""
+    """moto accepts any subnets; RDS does not."""
     subnets = call.api("ec2", "describe_subnets", SubnetIds=subnet_ids)["Subnets"]
     if len({subnet["AvailabilityZone"] for subnet in subnets}) < 2:
         raise ResourceError(

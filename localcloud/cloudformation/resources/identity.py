@@ -130,7 +130,7 @@ class ManagedPolicy(Handler):
         call.api("iam", "delete_policy", PolicyArn=physical_id)
 
     def _drop_old_versions(self, call: Call, arn: str) -> None:
-        """A policy may have five versions and can be deleted with one only."""
+        """A policy has at most five versions, and can be deleted only with one."""
         for version in call.api("iam", "list_policy_versions", PolicyArn=arn)["Versions"]:
             if not version["IsDefaultVersion"]:
                 call.api("iam", "delete_policy_version", PolicyArn=arn, VersionId=version["VersionId"])
@@ -153,7 +153,7 @@ class InstanceProfile(Handler):
         made = call.api("iam", "create_instance_profile", only(properties, "Path"), InstanceProfileName=name)
         call.announce(name)
         self._hold(call, name, {}, properties)
-        # AWS's CloudFormation gives IAM two minutes here, so that a launch will know the profile.
+        # AWS's CloudFormation waits two minutes here, so that a launch will know the profile.
         call.wait(lambda: call.knows_profile(name), f"{name} known to EC2")
         return Made(name, {"Arn": made["InstanceProfile"]["Arn"]})
 

@@ -141,7 +141,7 @@ class TopicPolicy(Handler):
         return Made(physical_id)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        """A topic's policy goes with its topic; AWS puts the default one back."""
+        """A topic's policy is deleted with its topic; AWS then restores the default one."""
 
 
 @resource("AWS::Events::Rule", updatable="Description EventPattern RoleArn ScheduleExpression State Targets")

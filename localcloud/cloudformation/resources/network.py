@@ -139,7 +139,7 @@ class NatGateway(Handler):
         call.wait(lambda: self._state(call, physical_id) == "deleted", f"{physical_id} going away")
 
     def _state(self, call: Call, gateway_id: str) -> str:
-        """Raises what AWS says when the gateway failed; a gateway that is gone counts as deleted."""
+        """Raises AWS's message if the gateway failed; a missing gateway counts as deleted."""
         found = call.if_there("ec2", "describe_nat_gateways", NatGatewayIds=[gateway_id]).get("NatGateways")
         return str(found[0]["State"]) if found else "deleted"
 

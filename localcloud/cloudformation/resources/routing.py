@@ -1,4 +1,4 @@
-"""AWS::EC2: route tables, routes, network ACLs and what ties them to subnets."""
+"""AWS::EC2: route tables, routes, network ACLs and their associations with subnets."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class SubnetNetworkAclAssociation(Handler):
         self._move(call, properties["SubnetId"], acls[0]["NetworkAclId"])
 
     def _move(self, call: Call, subnet_id: str, acl_id: str) -> str:
-        """A subnet always has one ACL: taking another replaces the association."""
+        """A subnet always has one ACL, so another one replaces the association."""
         of_subnet = [{"Name": "association.subnet-id", "Values": [subnet_id]}]
         acls = call.api("ec2", "describe_network_acls", Filters=of_subnet)["NetworkAcls"]
         current = next(entry for acl in acls for entry in acl["Associations"] if entry["SubnetId"] == subnet_id)

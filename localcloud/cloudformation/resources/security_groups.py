@@ -13,7 +13,7 @@ _DIRECTIONS = {"SecurityGroupIngress": "ingress", "SecurityGroupEgress": "egress
 
 
 def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A CloudFormation rule as the IpPermission that EC2 takes."""
+    """A CloudFormation rule as an IpPermission of EC2."""
     result: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])}
     if str(rule["IpProtocol"]) != "-1":
         result |= {key: int(rule[key]) for key in ("FromPort", "ToPort") if key in rule}
@@ -78,7 +78,7 @@ class SecurityGroup(Handler):
     def _rules(self, properties: Properties, name: str) -> list[Mapping[str, Any]]:
         rules = properties.get(name) or []
         if not rules and name == "SecurityGroupEgress":
-            return [{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}]  # what EC2 gives a group without any
+            return [{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}]  # EC2's default for a group without egress rules
         return list(rules)
 
     def _made(self, group_id: str, properties: Properties) -> Made:
@@ -112,11 +112,11 @@ class SecurityGroupEgress(_Rule):
     direction = "egress"
 
     def create(self, call: Call, properties: Properties) -> Made:
-        """As CloudFormation does, takes away the rule that EC2 gives each new group, whoever else states it."""
+        """Like CloudFormation, removes the rule that EC2 gives each new group, even if a template states it."""
         of_group = [{"Name": "group-id", "Values": [properties["GroupId"]]}]
         rules = call.api("ec2", "describe_security_group_rules", Filters=of_group)["SecurityGroupRules"]
         for rule in rules:
             if (rule["IsEgress"], rule["IpProtocol"], rule.get("CidrIpv4")) == (True, "-1", "0.0.0.0/0"):
                 which = {"GroupId": properties["GroupId"], "SecurityGroupRuleIds": [rule["SecurityGroupRuleId"]]}
-                call.if_there("ec2", "revoke_security_group_egress", **which)  # another one may be at it too
+                call.if_there("ec2", "revoke_security_group_egress", **which)  # another rule may be removing it too
         return super().create(call, properties)

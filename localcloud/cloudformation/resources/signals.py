@@ -1,4 +1,4 @@
-"""AWS::CloudFormation::WaitCondition and its handle; AWS::CDK::Metadata, which makes nothing."""
+"""AWS::CloudFormation::WaitCondition and its handle; AWS::CDK::Metadata, which creates nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WaitConditionHandle(Handler):
 
 @resource("AWS::CloudFormation::WaitCondition", updatable="Count Handle Timeout")
 class WaitCondition(Handler):
-    """CloudFormation does not update wait conditions: every change of properties is refused."""
+    """CloudFormation does not update wait conditions; it refuses every change of properties."""
 
     def create(self, call: Call, properties: Properties) -> Made:
         if not properties.get("Handle"):

@@ -64,7 +64,7 @@ class VolumeAttachment(Handler):
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         volume_id = properties["VolumeId"]
         if _volume(call, volume_id)["State"] == "available":
-            return  # the instance is gone already, and the attachment with it
+            return  # the instance has been terminated, and the attachment with it
         call.api("ec2", "detach_volume", only(properties, "VolumeId", "InstanceId"))
         call.wait(lambda: _volume(call, volume_id)["State"] == "available", f"{volume_id} being detached")
 
@@ -138,7 +138,7 @@ class EfsAccessPoint(Handler):
 @resource("AWS::FSx::FileSystem", updatable="FileSystemTypeVersion StorageCapacity LustreConfiguration Tags")
 class FsxFileSystem(Handler):
     def replaces_for(self, name: str, old: Any, new: Any) -> bool:
-        """Of LustreConfiguration, only what UpdateFileSystem takes changes in place."""
+        """Only the parts of LustreConfiguration that UpdateFileSystem accepts change in place."""
         return name == "LustreConfiguration" and bool(set(_changed(old, new)) - CHANGEABLE)
 
     def create(self, call: Call, properties: Properties) -> Made:
@@ -184,7 +184,7 @@ class FsxFileSystem(Handler):
 
 
 def _changed(old: Properties | None, new: Properties | None) -> dict[str, Any]:
-    """What is new or different; None where it was taken away."""
+    """New or changed values; None for removed ones."""
     before, after = old or {}, new or {}
     return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
 

@@ -1,6 +1,6 @@
-"""Work on block devices that may take a while, off the API's back: AWS attaches asynchronously as well.
+"""Slow work on block devices, outside the API's thread: AWS also attaches asynchronously.
 
-What is asked of one volume happens in the order in which it was asked.
+Requests for one volume are executed in order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _later(volume_id: str, work: Callable[[], None]) -> None:
             before.join()
         try:
             work()
-        except Exception:  # nobody waits for it: the server's log is where it is told
+        except Exception:  # nobody waits for it, so the server's log gets the error
             print(f"volume {volume_id}:", file=sys.stderr)
             traceback.print_exc(file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""Machine images of one's own: moto keeps the records, the hypervisor what is on their disks."""
+"""Users' machine images: moto keeps the records, the hypervisor their disks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROOT_GIB = 8  # Ubuntu's and Amazon Linux's
 
 
 def check_launchable(backend: EC2Backend, image_id: str) -> None:
-    """Raises what RunInstances answers for an image that is unknown, not ready yet, or deregistered."""
+    """Raises RunInstances' error for an image that is unknown, not ready yet, or deregistered."""
     found: list[Ami] = backend.describe_images(ami_ids=[image_id])
     if not found or found[0].state != "available":
         state = found[0].state if found else "deregistered"
@@ -30,7 +30,7 @@ def check_launchable(backend: EC2Backend, image_id: str) -> None:
 
 
 def root_size_gib(image: Ami) -> int:
-    """Of the root device that an image brings; moto makes each as large as the next."""
+    """The size of an image's root device; moto gives all images the same size."""
     return int(image.ebs_snapshot.volume.size) if _is_own(image) else _ROOT_GIB
 
 
@@ -85,7 +85,7 @@ def _is_own(image: Ami) -> bool:
 
 
 def _resemble(image: Ami, source: Ami | None, instance: Instance) -> None:
-    """What moto leaves open: it is what the instance booted from was, on a disk like the instance's."""
+    """Fields that moto leaves empty: they come from the instance's image, with the size of the instance's disk."""
     for attribute in _COPIED if source else ():
         setattr(image, attribute, getattr(source, attribute))
     image.architecture = "x86_64"
@@ -96,13 +96,13 @@ def _resemble(image: Ami, source: Ami | None, instance: Instance) -> None:
 
 
 def _copy(runtime: Runtime, instance_id: str, image: Ami, reboots: bool) -> None:
-    """May take a while, and AWS's CreateImage does not wait either."""
+    """Runs in the background, because it may take a while and AWS's CreateImage does not wait either."""
     state = "available"
     try:
         runtime.hypervisor.create_image(instance_id, image.id)
         if reboots:
             runtime.hypervisor.reboot(instance_id)
-    except Exception:  # whoever waits reads the state; the server's log has the reason
+    except Exception:  # clients read the state; the server's log has the reason
         print(f"image {image.id}:", file=sys.stderr)
         traceback.print_exc(file=sys.stderr)
         state = "failed"

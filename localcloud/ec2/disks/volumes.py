@@ -17,7 +17,7 @@ class VolumeActions(EC2Response):
     runtime: Runtime
 
     def get_ebs_default_kms_key_id(self) -> ActionResult:
-        """The answer of an account that never chose another key, as the AWS CLI's reference shows it."""
+        """The default of an account that has not chosen another key, as in the AWS CLI's reference."""
         return ActionResult({"KmsKeyId": "alias/aws/ebs"})
 
     def attach_volume(self) -> ActionResult:

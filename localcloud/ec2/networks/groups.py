@@ -1,6 +1,6 @@
 """Security groups: AWS refuses to delete one that an interface or another group's rule still uses; moto does not.
 
-moto counts the rules of IPv4 and IPv6 together: validation/groups.py counts them as AWS does, before moto sees them.
+moto counts the rules of IPv4 and IPv6 together; validation/groups.py counts them as AWS does, before moto sees them.
 """
 
 from __future__ import annotations

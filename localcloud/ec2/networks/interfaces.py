@@ -1,7 +1,7 @@
-"""Network interfaces of a launch: EC2's rules for cards, indexes and EFA, and their place in moto's model.
+"""Network interfaces of a launch: EC2's rules for cards, indexes and EFA, and their representation in moto's model.
 
-moto keys an instance's interfaces by device index alone; EC2 by (network card, device). `slot` makes one number
-of both while moto builds the instance; `settle` gives each interface its real indexes and type afterwards.
+moto identifies an instance's interfaces by device index only; EC2 by (network card, device). `slot` makes one number of
+both while moto builds the instance; `settle` then gives each interface its real indexes and type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moto.ec2.models.instances import Instance
 from localcloud.ec2 import catalogue
 from localcloud.ec2.errors import Ec2Error
 
-Nic = dict[str, Any]  # a NetworkInterface of RunInstances, as the API spells it
+Nic = dict[str, Any]  # a NetworkInterface of RunInstances, with the API's names
 _CARD = 100  # no instance type has as many devices on a card
 TYPES = ("interface", "efa", "efa-only")
 
@@ -39,7 +39,7 @@ def kind(nic: Nic) -> str:
 
 
 def check(instance_type: str, nics: list[Nic]) -> None:
-    """Raise the error that RunInstances answers for a layout that the instance type cannot have."""
+    """Raises RunInstances' error for a layout that the instance type does not support."""
     network = catalogue.network(instance_type)
     for check_rule in (_check_types, _check_efa, _check_cards, _check_primary, _check_public):
         check_rule(instance_type, network, nics)
@@ -88,7 +88,7 @@ def _check_cards(instance_type: str, network: dict[str, Any], nics: list[Nic]) -
 
 
 def _check_device_index(number: int, card_index: int, most: int) -> None:
-    """EC2's words, as eksctl-io/eksctl#7520 has them."""
+    """EC2's message, as in eksctl-io/eksctl#7520."""
     if number >= most:
         raise Ec2Error(
             "InvalidParameterValue",
@@ -99,7 +99,7 @@ def _check_device_index(number: int, card_index: int, most: int) -> None:
 
 
 def _check_efa_of_card(index: int, entry: dict[str, Any], kinds: list[str]) -> None:
-    """A card takes one EFA interface; card 0 of a p6-b300 none."""
+    """A card accepts one EFA interface; card 0 of a p6-b300 none."""
     limit = int("efa-only" in entry.get("InterfaceTypes", TYPES))
     wanted = sum(each != "interface" for each in kinds)
     if wanted > limit:
@@ -139,7 +139,7 @@ def _check_public(instance_type: str, network: dict[str, Any], nics: list[Nic]) 
 
 
 def for_moto(nics: list[Nic]) -> list[Nic]:
-    """The same interfaces with one-number device indexes and EC2's defaults spelled out."""
+    """The same interfaces with one-number device indexes and EC2's defaults."""
     return [
         {k: v for k, v in nic.items() if k not in ("NetworkCardIndex", "InterfaceType")}
         | {"DeviceIndex": slot(nic), "DeleteOnTermination": nic.get("DeleteOnTermination") is not False}
@@ -148,7 +148,7 @@ def for_moto(nics: list[Nic]) -> list[Nic]:
 
 
 def settle(instance: Instance, nics: list[Nic]) -> None:
-    """Give the instance's interfaces their real card, device and type; efa-only ones have no address."""
+    """Gives the instance's interfaces their real card, device and type; efa-only ones have no address."""
     for nic in nics:
         interface = instance.nics[slot(nic)]
         interface.device_index = device(nic)
@@ -160,7 +160,7 @@ def settle(instance: Instance, nics: list[Nic]) -> None:
 
 
 def described(instance: Instance) -> list[Nic]:
-    """The interfaces that an instance has, as a launch would ask for them."""
+    """The interfaces of an instance, in the form of a launch request."""
     return [
         {
             "DeviceIndex": interface.device_index,
@@ -178,7 +178,7 @@ def of(instance: Instance) -> Iterator[NetworkInterface]:
 
 
 def install() -> None:
-    """Show the network card of an attachment; hide what a terminated instance no longer has."""
+    """Shows the network card of an attachment; hides what a terminated instance no longer has."""
     plain = moto_interfaces.Attachment.__init__
 
     def with_card(self: Any, eni: NetworkInterface) -> None:
@@ -195,7 +195,7 @@ _association = NetworkInterface.association
 
 
 def _shown_association(interface: NetworkInterface) -> dict[str, Any] | None:
-    """Absent, not empty, where there is no public address."""
+    """Absent, not empty, if there is no public address."""
     found: dict[str, Any] = _association.fget(interface)  # type: ignore[attr-defined]
     return found or None
 

@@ -1,4 +1,4 @@
-"""NAT gateways: on AWS their network interface goes with them and frees its address; in moto it stays."""
+"""NAT gateways: on AWS their network interface is deleted with them and frees its address; in moto it stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VPCs and their endpoints: what AWS refuses, and what comes, goes or moves along, which moto leaves."""
+"""VPCs and their endpoints: AWS's refusals, and dependent resources that moto does not create, delete or change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localcloud.ec2 import quotas
 from localcloud.ec2.errors import Ec2Error
 from localcloud.runtime import Runtime
 
-GLOBAL_SERVICES = ("com.amazonaws.route53",)  # whose name tells no region
+GLOBAL_SERVICES = ("com.amazonaws.route53",)  # services whose name contains no region
 
 
 def _is_true(value: Any) -> bool:
@@ -57,7 +57,7 @@ class VpcActions(EC2Response):
         return result
 
     def delete_vpc_endpoints(self) -> ActionResult:
-        """What is not there is told in the answer: moto says nothing."""
+        """Missing endpoints are reported in the answer, which moto does not do."""
         held = {name for name, each in self.ec2_backend.vpc_end_points.items() if each.state != "deleted"}
         missing = [name for name in self._get_param("VpcEndpointIds", []) if name not in held]
         result: ActionResult = super().delete_vpc_endpoints()
@@ -94,7 +94,7 @@ class VpcActions(EC2Response):
                 )
 
     def _settle(self, endpoint: Any) -> None:
-        """Give the interfaces addresses of their subnets, and the groups: moto draws addresses at random."""
+        """Gives the interfaces addresses of their subnets, and the groups: moto chooses addresses at random."""
         for interface_id in endpoint.network_interface_ids:
             self.ec2_backend.enis.pop(interface_id, None)
         endpoint.network_interface_ids = [
