@@ -1,8 +1,8 @@
-"""A template against what AWS itself publishes: CloudFormation's resource schemas, and the models of the service APIs.
+"""Checks a template against what AWS publishes: CloudFormation's resource schemas, and the service APIs' models.
 
-The schemas (as cfn-lint carries them) know every property's name and type, and few of the values; the API models (as
-botocore carries them) know the enumerations, ranges and patterns that a create call is held to. A property is looked
-for in the call that CloudFormation makes for it; what is not part of that call is in ELSEWHERE.
+The schemas (from cfn-lint) have every property's name and type, and few of the values. The API models (from botocore)
+have the enumerations, ranges and patterns of each create call. A property is looked up in the call that CloudFormation
+makes for it; ELSEWHERE lists those that are not in that call.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ CALLS = {
     "AWS::SSM::Parameter": ("ssm", "PutParameter"),
     "AWS::SecretsManager::Secret": ("secretsmanager", "CreateSecret"),
 }
-"""What CloudFormation calls to make a resource of the type."""
+"""The call by which CloudFormation creates a resource of the type."""
 
 WITHOUT_A_CALL = {
     "AWS::CDK::Metadata": "is CDK's own",
@@ -105,7 +105,7 @@ ELSEWHERE = {
     "AWS::SNS::TopicPolicy": "PolicyDocument Topics",
     "AWS::SecretsManager::Secret": "GenerateSecretString",
 }
-"""Properties that CloudFormation passes in another call, or under another name. So are the tags of most types."""
+"""Properties that CloudFormation passes in another call, or under another name, such as most types' tags."""
 
 DOCUMENTED = {
     ("AWS::EC2::LaunchTemplate", "LaunchTemplateData.NetworkInterfaces.InterfaceType"): (
@@ -114,7 +114,7 @@ DOCUMENTED = {
         "efa-only",
     ),
 }
-"""Values that AWS's text names and neither of its models does: of CreateLaunchTemplate, EC2 API reference."""
+"""Values that AWS documents and neither of its models has: from CreateLaunchTemplate, EC2 API reference."""
 
 
 def faults(template: Template) -> Iterator[str]:
@@ -125,19 +125,19 @@ def faults(template: Template) -> Iterator[str]:
 
 
 def is_decided_later(value: Any) -> bool:
-    """An intrinsic function: only a deployment knows the value."""
+    """An intrinsic function, whose value exists only after deployment."""
     return isinstance(value, Mapping) and len(value) == 1 and next(iter(value)).startswith(("Ref", "Fn::", "Condition"))
 
 
 @cache
 def schema(resource_type: str) -> dict[str, Any]:
-    """CloudFormation's own, of us-east-1. Raises cfnlint's ResourceNotFoundError."""
+    """CloudFormation's schema, of us-east-1. Raises cfnlint's ResourceNotFoundError."""
     found: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, resource_type).schema
     return found
 
 
 def _schema_faults(resource: Mapping[str, Any]) -> Iterator[str]:
-    """Names and types, all the way down."""
+    """Checks names and types at all levels."""
     if resource["Type"] == "AWS::CDK::Metadata":
         return
     root = schema(resource["Type"])
@@ -223,7 +223,7 @@ def _found(value: Any, path: list[str]) -> Iterator[Any]:
 
 
 def _member(shape: StructureShape, name: str) -> Shape | None:
-    """The member of that name, whatever its case: some services begin theirs with a small letter."""
+    """The member of that name in any case, because some services' members begin with a small letter."""
     by_name = {member.lower(): found for member, found in shape.members.items()}
     return by_name.get(name.lower())
 
@@ -269,7 +269,7 @@ def _size_faults(size: float, shape: Shape, path: str, what: str) -> Iterator[st
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """Patterns are Java's; one that Python cannot read decides nothing."""
+    """Patterns are Java's; one that Python cannot parse is not checked."""
     try:
         return re.fullmatch(pattern, value) is not None
     except re.error:

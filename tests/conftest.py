@@ -1,4 +1,4 @@
-"""Tiers: a test's folder is its tier, and a tier that this machine cannot run is skipped aloud, or fails under CI."""
+"""Tiers: a test's folder is its tier. A tier that this machine cannot run is skipped with a message, or fails under CI."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ pytest_plugins = [
 ROOT = Path(__file__).resolve().parents[1]
 TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu")
 SHARED = ("changing", "cluster", "servers", "storage")
-"""Fixtures of the whole session that boot nodes: the tests of one stay together, in their order."""
+"""Fixtures for the whole session that boot nodes: the tests of each stay together, in order."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The tier `gpu` runs where the command line names it: `make test-gpu`. It needs nothing of `make test`."""
+    """The tier `gpu` runs only if the command line names it: `make test-gpu`. It needs nothing of `make test`."""
     named = any("gpu" in Path(argument.partition("::")[0]).parts for argument in config.args)
     return True if collection_path == ROOT / "tests" / "gpu" and not named else None
 
 
 @cache
 def missing(tier: str) -> str | None:
-    """Why this machine cannot run a tier; None where it can."""
+    """Why this machine cannot run a tier; None if it can."""
     if tier in ("cloud", "cluster", "nightly") and not (ROOT / "node_modules" / "aws-cdk").is_dir():
         return "the CDK command line is not installed: make setup"
     if tier in ("cluster", "nightly"):
@@ -45,7 +45,7 @@ def _cannot_boot() -> str | None:
     return "this machine cannot boot nodes: " + "; ".join(troubles) if troubles else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist asks for the groups
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(_tier(item))
@@ -74,9 +74,9 @@ def _place(item: pytest.Item) -> int:
 
 
 def _place_among_workers(item: pytest.Item) -> tuple[int, int, int]:
-    """What takes longest first, so that no worker is left with it at the end.
+    """The slowest first, so that no worker runs alone with one at the end.
 
-    Of those that share a cluster the nightly ones come last: each of the others counts on those before it.
+    Of the tests that share a cluster, the nightly ones are last, because the others depend on those before them.
     """
     group, place = _group(item), _place(item)
     if group not in SHARED:
@@ -85,9 +85,9 @@ def _place_among_workers(item: pytest.Item) -> tuple[int, int, int]:
 
 
 def _group(item: pytest.Item) -> str:
-    """Tests of a group run in one worker: those that share nodes, and otherwise those of a file.
+    """Tests of a group run in one worker: tests that share nodes, and otherwise the tests of a file.
 
-    Where nothing boots, a fixture of the same name is another one.
+    In tiers where nothing boots, a fixture of the same name is a different one.
     """
     fixtures = getattr(item, "fixturenames", ()) if _tier(item) in ("cluster", "nightly") else ()
     shared = next((each for each in SHARED if each in fixtures), None)
@@ -97,7 +97,7 @@ def _group(item: pytest.Item) -> str:
 
 
 def _tier(item: pytest.Item) -> str:
-    """The folder below `tests`: this one, or the local cloud's."""
+    """The folder in `tests`: this one, or the local cloud's."""
     parts = item.path.relative_to(ROOT).parts
     return parts[parts.index("tests") + 1]
 

@@ -1,7 +1,7 @@
-"""A pytest plugin: what each tier costs, printed at the end of a run.
+"""A pytest plugin that prints each tier's cost at the end of a run.
 
-CPU seconds are those of the test process and of what it started and waited for: a loaded machine changes them little.
-What goes on by itself, a local cloud and its nodes, is in none of them; `python -m bench tiers` counts that too.
+CPU seconds are those of the test process and of processes that it started and waited for, so a busy machine hardly
+changes them. They do not contain local clouds and their nodes; `python -m bench tiers` counts those too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What cdk-nag's AwsSolutions rules find: `python tests/nag_app.py [--images FILE] FILE...`, JSON on stdout.
+"""Findings of cdk-nag's AwsSolutions rules: `python tests/nag_app.py [--images FILE] FILE...`, JSON on stdout.
 
-{file: {"left": findings, "raw": findings}}, a finding being [construct path in the stack, rule]: `left` without those
-that the stacks acknowledge. Keys of the stacks that build images begin with `images of `. A program of its own: the
-rules run in CDK's engine, which the other tests start without them.
+{file: {"left": findings, "raw": findings}}; a finding is [construct path in the stack, rule]. `left` does not contain
+those that the stacks acknowledge. Keys of the stacks that build images begin with `images of `. This is a separate
+program because the rules run in CDK's engine, which the other tests start without them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def findings(file: Path, *, builder: bool) -> list[list[str]]:
         app = cdk.App(context=lookups(cluster.region), outdir=folder)
         (image_builder if builder else gpu_cluster)(app, cluster)
         cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
-        with contextlib.suppress(RuntimeError):  # that there are findings is no error here
+        with contextlib.suppress(RuntimeError):  # findings are no error here
             app.synth()
         report = Path(folder, "validation-report.json")
         plugins = json.loads(report.read_text())["pluginReports"] if report.exists() else []
@@ -82,7 +82,7 @@ def both(file: Path, *, builder: bool) -> dict[str, list[list[str]]]:
 
 
 def main() -> None:
-    os.environ["CDK_VALIDATION"] = "false"  # of CDK's own rules, which another test runs
+    os.environ["CDK_VALIDATION"] = "false"  # CDK's own rules, which another test runs
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "unit")]
     parser = argparse.ArgumentParser()
     parser.add_argument("--images", action="append", default=[])

@@ -1,9 +1,9 @@
-"""A pytest plugin: which files of tests/nightly a run takes, and stamps for those that passed.
+"""A pytest plugin: selects the files of tests/nightly for a run, and stamps those that passed.
 
---nightly=none   none of them but those that the command line names; the default
---nightly=stale  those whose stamp does not fit, see tests/stamps.py
+--nightly=none   only those that the command line names; the default
+--nightly=stale  those with an outdated stamp, see tests/stamps.py
 --nightly=all    all
---stamp          write a stamp for each file of which every test passed in this run
+--stamp          write a stamp for each file whose tests all passed in this run
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests import stamps
 from tests.stamps import FOLDERS, Verdict
 
 PARTS = ("keyword", "markexpr", "deselect", "lf")
-"""Options that take tests out of a file."""
+"""Options that deselect tests of a file."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,13 +56,13 @@ def _refuse_parts(config: pytest.Config) -> None:
 
 
 def file_of(nodeid: str) -> str | None:
-    """A test's file, by its name, where it is a nightly one."""
+    """A test's file, by its name, if it is a nightly one."""
     path = Path(nodeid.partition("::")[0])
     return path.name if path.parent in FOLDERS else None
 
 
 class Files:
-    """In each process: only the files that run are collected, and their tests are counted."""
+    """In each process: collects only the files that run, and counts their tests."""
 
     def __init__(self, root: Path, names: list[str]) -> None:
         self.names = names
@@ -95,7 +95,7 @@ class Files:
 
 
 class Told:
-    """Which files run, which are left out, and why: before the run, and again after it."""
+    """Prints which files run, which do not, and why: before the run, and again after it."""
 
     def __init__(self, verdicts: dict[str, Verdict], files: int, run: int) -> None:
         self.lines = [f"{'run' if each.stale else 'left out'}: {name}: {each}" for name, each in verdicts.items()]
@@ -113,7 +113,7 @@ class Told:
 
 
 class Stamps:
-    """What became of each test, and what its file proved when the run began."""
+    """The outcome of each test, and each file's subjects at the start of the run."""
 
     def __init__(self, root: Path, files: Files) -> None:
         self.root = root

@@ -1,7 +1,7 @@
-"""The calls that nodes' roles make in a booted run, written down so that roles can be held to them without booting.
+"""Records the calls of nodes' roles in a booted run, so that tests can compare roles with them without booting.
 
-`tests/data/iam/calls.json` has one entry for each distinct (role, action, resource, keys). What differs from run to run
-is written alike: ids of the stack's resources as `<LogicalId>`, other ids as `i-0`, hashes and names as fixed words.
+`tests/data/iam/calls.json` has one entry for each distinct (role, action, resource, keys). Values that differ between
+runs are normalised: ids of the stack's resources become `<LogicalId>`, other ids `i-0`, hashes and names fixed words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from localcloud.identity.permissions import ALLOWED, evaluate
 PATH = Path(__file__).parent / "data" / "iam" / "calls.json"
 ACCOUNT, REGION = "123456789012", "us-east-1"
 
-# Values that name one node, tell one failure or change with each revision.
+# Values that name a node, describe a failure or change with each revision.
 _VARYING = re.compile(
     r"aws:(Request|Resource)Tag/(Name|gpucluster:(node|boot-failure|generation))$"
     r"|sts:RoleSessionName$|route53:ChangeResourceRecordSetsNormalizedRecordNames$"
@@ -26,12 +26,13 @@ _VARYING = re.compile(
 _RUNTIME_ID = re.compile(r"\b(i|vol|eni|snap|ami)-[0-9a-f]{8,17}\b")
 _STREAM = re.compile(r":log-stream:.+")
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
-# Their names stand in the template; policies name them by patterns.
+# Their names are in the template; policies use patterns for them.
 _NAMED = ("AWS::SSM::Parameter", "AWS::Logs::LogGroup")
 _SHORTEST_ID = 8
 
 JOBS_ROLE = "sts:AssumeRole"
-"""Of the role of s3_access, which a test gives the cluster for a while: not every cluster has it, nor may call this."""
+"""The role of s3_access, which a test gives the cluster for a while: not every cluster has it, or may make its calls.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def without_hash(logical_id: str) -> str:
 
 
 def of_log(entries: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> set[Recorded]:
-    """`entries` of the API log, `events` of the stack: those name every resource that it ever had."""
+    """`entries` of the API log, `events` of the stack, which name every resource that it ever had."""
     known = {
         str(event["PhysicalResourceId"]): str(event["LogicalResourceId"])
         for event in events

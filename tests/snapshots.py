@@ -1,7 +1,7 @@
-"""Golden files of things that are nearly equal: one is written whole, and of each other one what differs from it.
+"""Golden files of nearly equal things: one is complete, and each of the others has only its differences from it.
 
-A difference is JSON. "NOT HERE" takes a key away; an object changes what is under its keys; in a list, "[3]" changes
-one element and "[3:5]" puts other elements in the place of two. Everything else is the new value itself.
+A difference is JSON. "NOT HERE" removes a key; an object changes the values of its keys; in a list, "[3]" changes one
+element and "[3:5]" replaces two. Everything else is the new value itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 REFERENCE = "reference"
-"""The example with nearly everything in it."""
+"""The example that has nearly everything."""
 NOT_HERE = "NOT HERE"
 WIDTH = 118
 PLACE = re.compile(r"\[(\d+)(?::(\d+))?\]")
@@ -24,7 +24,7 @@ def text(value: Any) -> str:
 
 
 def compact(value: Any, indent: int = 0) -> str:
-    """JSON, with whatever fits into a line on one."""
+    """JSON, with every value that fits on one line."""
     flat = text(value)
     if len(flat) + indent <= WIDTH or not value or not isinstance(value, dict | list):
         return flat

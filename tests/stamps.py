@@ -19,11 +19,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 FOLDERS = (Path("tests/nightly"), Path("localcloud/tests/nightly"))
-"""No two of their test files have one name."""
+"""No two test files have the same name."""
 
 
 class SubjectsError(Exception):
-    """A test file of which nobody can say what it proves."""
+    """A test file without valid subjects."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def stamp_file(test_file: Path) -> Path:
 
 
 def subjects(test_file: Path) -> list[str]:
-    """Read, not imported: a tier that is left out costs nothing."""
+    """Parses the file instead of importing it, so that a skipped tier costs nothing."""
     for statement in ast.parse(test_file.read_text()).body:
         if isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == ["SUBJECTS"]:
             return _patterns(test_file, statement.value)
@@ -115,7 +115,7 @@ def _commit(root: Path) -> str:
 
 
 def verdict(root: Path, test_file: Path) -> Verdict:
-    """A file whose subjects cannot be told is run: it may not be left out for that."""
+    """A file whose subjects are unknown runs, because it must not be skipped for that."""
     try:
         now = fingerprint(root, test_file)
     except SubjectsError as error:

@@ -1,4 +1,4 @@
-"""Small wheels, and an environment like the cluster's with stand-ins for what it holds; pip in it is the real one."""
+"""Small wheels, and an environment like the cluster's with stand-ins for its packages; its pip is the real one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metadata(info: str, name: str, version: str, tag: str, *requires: str) -> di
 
 
 def environment(envs: Path, **packages: str) -> Path:
-    """As the head node lays it out, with the link that jobs use. `torch` and `numpy` are compiled, the others not."""
+    """In the head node's layout, with the link that jobs use. `torch` and `numpy` are compiled, the others not."""
     made = envs / "torch-0123"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made)], check=True)
     site = made / "lib" / PYTHON / "site-packages"

@@ -1,1 +1,1 @@
-"""FSx for Lustre and EFS, as far as moto's answers are not those of AWS."""
+"""FSx for Lustre and EFS, where moto's answers differ from AWS's."""

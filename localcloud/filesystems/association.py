@@ -1,4 +1,4 @@
-"""One data repository association at work: what happens in S3 comes in, what happens in the directory goes out."""
+"""The transfers of one data repository association: imports changes in S3, and exports changes in the directory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from localcloud.filesystems.records import Signature
 
 
 class Association:
-    """`known`: what S3 had of each path when the two were last the same."""
+    """`known`: S3's version of each path when the two were last the same."""
 
     def __init__(self, files: Files, record: Mapping[str, Any]) -> None:
         self._files = files
-        self._record = record  # as FSx shows it, with the policies of now
+        self._record = record  # as FSx shows it, with the current policies
         self.folder = files.root / str(record["FileSystemPath"]).strip("/")
         self.repository = files.store.repository(str(record["DataRepositoryPath"]))
         self._turn = threading.RLock()
@@ -34,7 +34,7 @@ class Association:
         return tuple(((self._record.get("S3") or {}).get(policy) or {}).get("Events") or ())
 
     def sync(self) -> None:
-        """Once; changes of files are taken when they rest from one call to the next."""
+        """Runs once. A changed file is exported when it has not changed between two calls."""
         with self._turn:
             if self._ended:
                 return
@@ -44,12 +44,12 @@ class Association:
                 self._export_changes(events)
 
     def end(self) -> None:
-        """Returns once nothing is under way. Files that go away after it stay in S3."""
+        """Returns when no transfer is running. Files that are deleted afterwards stay in S3."""
         with self._turn:
             self._ended = True
 
     def import_changes(self, events: tuple[str, ...] = ("NEW", "CHANGED"), below: str = "") -> tuple[int, int]:
-        """How many objects came in, and how many could not. `below`: a directory, relative."""
+        """How many objects were imported, and how many could not be. `below`: a directory, relative."""
         with self._turn:
             there = self.repository.list()
             news = [path for path in sorted(there) if self._event(path, there[path]) in events]
@@ -63,18 +63,18 @@ class Association:
         return "NEW" if known is None else "CHANGED" if known != found.ident else None
 
     def _take_away(self, paths: Set[str]) -> None:
-        for path in sorted(paths, reverse=True):  # what is in a directory comes before it
+        for path in sorted(paths, reverse=True):  # a directory comes before its contents
             self._files.remove(self.folder / path)
             del self._known[path]
 
     def _take(self, path: str, found: Object) -> bool:
-        """False where it cannot be; what clients have changed and S3 does not have yet stays."""
+        """False if it cannot be imported; changes by clients that are not in S3 yet stay."""
         place = self.folder / path
         try:
             with self._files.lock:
                 if not (place.is_file() and records.state(place) & records.DIRTY):
                     self._files.lay(place, found, self.repository, path)
-        except (OSError, ValueError) as error:  # the second: metadata that are not as FSx writes them
+        except (OSError, ValueError) as error:  # the second: metadata in another form than FSx's
             _say(f"{self.repository.uri(path)} was not imported: {error}")
             return False
         finally:
@@ -98,18 +98,18 @@ class Association:
             del self._known[path]
 
     def changes(self, below: str = "") -> Iterator[tuple[str, str, Signature]]:
-        """Path, NEW or CHANGED, and how it is now: everything that S3 does not have as it is."""
+        """Path, NEW or CHANGED, and its current state: everything whose current state is not in S3."""
         for path in self.paths(below):
             try:
-                place = f"{self.folder}/{path}"  # a Path for each of many files would take most of the time
+                place = f"{self.folder}/{path}"  # creating a Path for each of many files would take most of the time
                 record, found = records.load(place), Signature.of(os.lstat(place))
-            except OSError:  # gone meanwhile
+            except OSError:  # deleted meanwhile
                 continue
             if record is None or record.signature != found:
                 yield path, "CHANGED" if record else "NEW", found
 
     def paths(self, below: str = "") -> Iterator[str]:
-        """Of everything in the directory, relative."""
+        """The paths of everything in the directory, relative."""
         start = self.folder / below
         if below and (start.is_symlink() or not start.is_dir()):
             yield from [below] if os.path.lexists(start) else []
@@ -119,7 +119,7 @@ class Association:
                 yield os.path.join(folder, name)[len(str(self.folder)) + 1 :]
 
     def export(self, path: str) -> str | None:
-        """Why it is not in S3; None where it is."""
+        """Why it is not in S3; None if it is."""
         place, signature = self.folder / path, None
         try:
             with self._turn:

@@ -1,8 +1,9 @@
-"""The actions, resources and condition keys of FSx calls, as the service authorization reference says.
+"""The actions, resources and condition keys of FSx calls, from the service authorization reference.
 
-Making a file system or a link is checked on what is made, with fsx:TagResource for the tags that it gets; a link also
-on its file system, and on what FSx does in the caller's name: the role by which it reads and writes the bucket, and a
-look at the bucket. Deleting is checked on what is deleted, with its tags. Describe actions are checked on `*`.
+Creating a file system or a link is checked for the new resource, with fsx:TagResource for its tags. A link is also
+checked for its file system, and for FSx's calls in the caller's name: the role by which it reads and writes the bucket,
+and a look at the bucket. Deleting is checked for the deleted resource, with its tags. Describe actions are checked for
+`*`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What is in the file systems that FSx and EFS of this cloud keep: folders of this machine, alive while it runs.
+"""The contents of this cloud's FSx and EFS file systems: folders of this machine, which transfers use while the cloud
+runs.
 
-Requests to the APIs hold the cloud's lock, and so do reads and writes in S3. Requests therefore never wait for a
-file: what takes files is done in threads of this module.
+API requests hold the cloud's lock, and so do reads and writes in S3. So requests never wait for a file: threads of this
+module do everything that reads or writes files.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from localcloud.filesystems.files import Files
 from localcloud.filesystems.objects import Store
 
 REST_S = 0.5
-"""Between two looks at S3 and the files; several times what a look takes, where that is longer."""
+"""Pause between two looks at S3 and the files; several times the duration of a look, if that is longer."""
 _AT_ONCE = 4
 _USERS_MAY = ("state", "action", "restore")
-"""As Lustre has it, where nobody has changed `hsm.user_request_mask`."""
+"""Lustre's default of `hsm.user_request_mask`."""
 
 
 class Contents:
@@ -67,7 +68,7 @@ class Contents:
         return self._folder / system_id / "files"
 
     def link(self, record: dict[str, Any]) -> None:
-        """`record` is AVAILABLE once what S3 has has come in, where that was asked for, and FAILED if it cannot."""
+        """`record` becomes AVAILABLE after the requested import, and FAILED if it fails."""
         record["Lifecycle"] = "CREATING"
 
         def begin() -> None:
@@ -118,7 +119,7 @@ class Contents:
     run = _later
 
     def ask(self, request: Mapping[str, Any], uid: int) -> dict[str, object]:
-        """What a guest's `lfs` asks: of the file `path` below the root of the file system named `mount_name`."""
+        """A request of a guest's `lfs`, for the file `path` in the file system named `mount_name`."""
         action, system_id, path = str(request["action"]), str(request["system"]), str(request["path"])
         if uid and action not in _USERS_MAY:
             raise PermissionError(1, "Operation not permitted")
@@ -155,7 +156,7 @@ class Contents:
         self._later(act)
 
     def _archive(self, system_id: str, place: Path) -> None:
-        """A file outside of every association stays as it is: there is nowhere to put it."""
+        """A file outside of every association stays as it is, because it has no place in S3."""
         for association in self.associations(system_id):
             if place.is_relative_to(association.folder):
                 association.export(str(place.relative_to(association.folder)))
@@ -170,7 +171,7 @@ class Contents:
 
 
 def _guarded(work: Callable[[], None]) -> None:
-    """What fails is told in the cloud's log, and the thread goes on."""
+    """Errors go to the cloud's log, and the thread continues."""
     try:
         work()
     except Exception:  # noqa: BLE001

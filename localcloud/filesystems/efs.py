@@ -1,4 +1,4 @@
-"""EFS: what moto's lacks of it, backups and changes after creation."""
+"""EFS: what moto lacks, backups and changes after creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of one Lustre file system, on this machine: content that comes from S3 and goes there."""
+"""The files of one Lustre file system on this machine, and their transfers from and to S3."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Files:
         self._first_read.close()
 
     def lay(self, path: Path, found: Object, repository: Repository, relative: str) -> None:
-        """As the object says; a file's content comes when it is first opened. Raises OSError."""
+        """Creates the file with the object's metadata; opening it first imports its content. Raises OSError."""
         with self.lock:
             self.make_folders(path.parent)
             if stat.S_ISDIR(found.attributes.mode):
@@ -61,7 +61,7 @@ class Files:
             self.restore(str(path))
 
     def make_folders(self, path: Path) -> None:
-        """Those that no object stands for; they are not exported before somebody changes them."""
+        """Directories without an object; they are exported only after somebody changes them."""
         if path.is_dir():
             return
         self.make_folders(path.parent)
@@ -70,13 +70,13 @@ class Files:
         records.save(path, Record(path.stat().st_ino, "", Signature.of(path.stat())))
 
     def restore(self, path: str) -> None:
-        """Fetch what was released. Raises FileNotFoundError where the object is gone."""
+        """Imports the content of a released file. Raises FileNotFoundError if the object has been deleted."""
         with self.lock:
             record = records.load(path)
             if record is None or not record.released:
                 return
             before, signature = os.stat(path), record.signature
-            if before.st_size == signature.size:  # else a client has cut it off, and wants nothing of it
+            if before.st_size == signature.size:  # otherwise a client has truncated it, and needs no content
                 signature = replace(signature, size=self._fetch(record.uri, path))
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
             records.save(path, Record(record.inode, record.uri, signature))
@@ -89,7 +89,7 @@ class Files:
             return file.truncate()
 
     def release(self, path: Path) -> int:
-        """Bytes that it gave back. Raises PermissionError where S3 does not have the file as it is."""
+        """Returns the number of freed bytes. Raises PermissionError if the file's current content is not in S3."""
         with self.lock:
             if records.state(path) != records.EXISTS | records.ARCHIVED:
                 raise PermissionError(1, "Operation not permitted", str(path))
@@ -104,7 +104,7 @@ class Files:
             return held
 
     def export(self, path: Path, repository: Repository, relative: str) -> str:
-        """The identity of what S3 has of it now. Raises NotExported, OSError."""
+        """Returns the identity of its current object in S3. Raises NotExported, OSError."""
         with self.lock:
             found, record = os.lstat(path), records.load(path)
             name = relative + "/" * stat.S_ISDIR(found.st_mode)
@@ -125,7 +125,8 @@ class Files:
         return path.read_bytes()
 
     def remove(self, path: Path) -> None:
-        """What S3 no longer has; a directory only when it is empty, and nothing that clients changed meanwhile."""
+        """Deletes what S3 no longer has; a directory only if it is empty, and nothing that clients have changed
+        meanwhile."""
         with self.lock:
             if path.is_dir() and not path.is_symlink():
                 if not any(path.iterdir()):

@@ -1,6 +1,6 @@
-"""Holds up whoever opens a released file until its content is there, as Lustre does.
+"""Makes whoever opens a released file wait until its content is there, as Lustre does.
 
-The kernel asks this process (fanotify(7)) before it opens a marked file, in whichever guest, and waits for the answer.
+The kernel asks this process (fanotify(7)) before any guest opens a marked file, and waits for the answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FirstRead:
-    """`fill(path)` is called with a path that leads to the file, in one of a few threads; OSError refuses the open."""
+    """Calls `fill(path)` with a path that leads to the file, in one of a few threads; OSError refuses the open."""
 
     def __init__(self, fill: Callable[[str], None]) -> None:
         flags = _CLOEXEC | _CLASS_CONTENT | _UNLIMITED
@@ -41,7 +41,7 @@ class FirstRead:
 
     @property
     def works(self) -> bool:
-        """Not where the kernel lacks it, or for others than root."""
+        """Not available if the kernel lacks it, or without root."""
         return bool(self._group >= 0)
 
     def watch(self, path: os.PathLike[str] | str) -> None:
@@ -51,7 +51,7 @@ class FirstRead:
         self._mark(_MARK_REMOVE, path)
 
     def _mark(self, action: int, path: os.PathLike[str] | str) -> None:
-        """A file that lost its mark, or is gone, is none to watch."""
+        """A file without its mark, or a deleted one, is not watched."""
         mask = ctypes.c_uint64(_OPEN_PERM)
         _libc.fanotify_mark(self._group, action, mask, _AT_FDCWD, os.fsencode(path))
 
@@ -63,7 +63,7 @@ class FirstRead:
             events = os.read(self._group, 65536)
             for offset in range(0, len(events), _EVENT.size):
                 *_, descriptor, pid = _EVENT.unpack_from(events, offset)
-                if pid == os.getpid():  # this process, as it fills the file
+                if pid == os.getpid():  # this process itself, filling the file
                     self._answer(descriptor, _ALLOW)
                 else:
                     self._pool.submit(self._let_in, descriptor)
@@ -74,7 +74,7 @@ class FirstRead:
             self._fill(f"/proc/self/fd/{descriptor}")
             answer = _ALLOW
         except OSError:
-            pass  # as if the servers had not answered
+            pass  # as if the servers did not answer
         finally:
             self._answer(descriptor, answer)
 
@@ -84,7 +84,7 @@ class FirstRead:
         os.close(descriptor)
 
     def close(self) -> None:
-        """Whoever still waits is let in. Twice is once."""
+        """Admits everybody who still waits. A second call does nothing."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self.works:
             os.eventfd_write(self._end, 1)

@@ -17,7 +17,7 @@ _SHOWN = ("FileSystemId", "FileSystemPath", "DataRepositoryPath", "S3", "BatchIm
 
 
 def check(request: Record, system: Record, others: list[Record], account_id: str) -> None:
-    """Raises what CreateDataRepositoryAssociation answers; `system` as DescribeFileSystems shows it."""
+    """Raises CreateDataRepositoryAssociation's error; `system` as DescribeFileSystems shows it."""
     lustre = system["LustreConfiguration"]
     if lustre["DeploymentType"] == "SCRATCH_1" or system["FileSystemTypeVersion"] == "2.10":
         raise refused(

@@ -1,4 +1,4 @@
-"""A file system's place in a VPC: FSx checks its security groups before it makes anything."""
+"""A file system's place in a VPC: FSx checks its security groups before it creates anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LUSTRE_PORT = 988
 
 
 def check(ec2: Any, subnet_id: str, group_ids: Sequence[str], *, efa: bool) -> Any:
-    """moto's subnet. Raises as CreateFileSystem does."""
+    """moto's subnet. Raises CreateFileSystem's error."""
     subnet = next((zones[subnet_id] for zones in ec2.subnets.values() if subnet_id in zones), None)
     if subnet is None:
         raise refused(f"The subnet ID '{subnet_id}' does not exist", "InvalidNetworkSettings")
@@ -29,7 +29,8 @@ def check(ec2: Any, subnet_id: str, group_ids: Sequence[str], *, efa: bool) -> A
 
 
 def connect(ec2: Any, subnet: Any, group_ids: Sequence[str], description: str = "Created by Amazon FSx") -> Any:
-    """One interface; AWS makes one for each server. It holds subnet and groups until the file system is deleted."""
+    """One interface; AWS creates one for each server. It keeps subnet and groups in use until the file system is
+    deleted."""
     address = subnet.get_available_subnet_ip(None)
     return ec2.create_network_interface(subnet, address, group_ids=list(group_ids), description=description)
 
@@ -41,9 +42,9 @@ def disconnect(ec2: Any, interface_id: str) -> None:
 
 
 def admits(ec2: Any, server_groups: Sequence[str], client_groups: Sequence[str], client: str, port: int) -> bool:
-    """Whether TCP gets from the client to the server's port: out of the client's groups, into the server's.
+    """Whether TCP reaches the server's port: out of the client's groups, into the server's.
 
-    Where a group is missing, nothing is known of it and nothing refused.
+    If a group is missing, its rules are unknown and nothing is refused.
     """
     ours, theirs = ([ec2.get_security_group_from_id(each) for each in ids] for ids in (client_groups, server_groups))
     if not all(ours) or not all(theirs):
@@ -54,7 +55,7 @@ def admits(ec2: Any, server_groups: Sequence[str], client_groups: Sequence[str],
 
 
 def _passes(rule: Any, port: int, groups: Sequence[str], address: str | None) -> bool:
-    """`address` None: any one will do."""
+    """`address` None: any address."""
     if str(rule.ip_protocol) != "-1" and not (
         str(rule.ip_protocol) == "tcp" and int(rule.from_port) <= port <= int(rule.to_port)
     ):
@@ -83,7 +84,7 @@ def _admits_lustre(rules: Iterable[Any]) -> bool:
 
 
 def _all_to_itself(group: Any) -> bool:
-    """0.0.0.0/0 is not enough: EFA's traffic is not IP."""
+    """0.0.0.0/0 is not enough, because EFA's traffic is not IP."""
     return all(
         any(str(rule.ip_protocol) == "-1" and rule.source_group.get("GroupId") == group.id for rule in rules)
         for rules in (group.ingress_rules, group.egress_rules)

@@ -1,4 +1,4 @@
-"""What a data repository association sees of S3: the objects below a bucket's prefix, read from moto in process."""
+"""The objects of a data repository association below a bucket's prefix, read from moto in the same process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LONGEST_NAME = 255
 
 
 class NotExported(Exception):
-    """S3 does not take it; the message says why."""
+    """S3 cannot store it; the message says why."""
 
 
 @dataclass(frozen=True)
 class Object:
-    ident: str  # another one each time that the object is written
+    ident: str  # changes each time that the object is written
     size: int
     metadata: Mapping[str, str]
     kind: int
@@ -34,7 +34,7 @@ class Object:
 
 
 class Store:
-    """S3, whose records the cloud's lock guards."""
+    """S3's objects, whose records the cloud's lock guards."""
 
     def __init__(self, account_id: str, locks: Locks) -> None:
         self.account_id = account_id
@@ -54,7 +54,7 @@ class Store:
 
 
 class Repository:
-    """Paths are relative to the prefix; that of a directory ends with a slash."""
+    """Paths are relative to the prefix; a directory's path ends with a slash."""
 
     def __init__(self, store: Store, uri: str) -> None:
         self._store = store
@@ -65,7 +65,7 @@ class Repository:
         return f"s3://{self.bucket}/{self.prefix}{path}"
 
     def list(self) -> dict[str, Object]:
-        """Those whose keys can be paths. Nothing where the bucket is gone."""
+        """Objects whose keys can be paths. None if the bucket has been deleted."""
         with self._store.locks.whole:
             bucket = self._store.backend.buckets.get(self.bucket)
             keys = bucket.keys.items() if bucket else ()

@@ -1,4 +1,4 @@
-"""How FSx keeps what files have and objects lack, in an object's metadata.
+"""FSx's form of POSIX metadata in an object's metadata.
 
 The names and forms are those of "POSIX metadata support for data repositories" in the FSx for Lustre User Guide.
 """
@@ -25,7 +25,7 @@ class Attributes:
 
     @classmethod
     def of(cls, metadata: Mapping[str, str], kind: int, modified_ns: int) -> Attributes:
-        """Of an object; `kind` and the other defaults count where nobody has said otherwise, root's among them."""
+        """An object's metadata; without it, `kind` and the other defaults apply, with root as the owner."""
         mode = int(metadata.get(f"{PREFIX}file-permissions", f"{kind | DEFAULT_PERMISSIONS:o}"), 8)
         owner, group = (int(metadata.get(f"{PREFIX}file-{who}", 0)) for who in ("owner", "group"))
         time = metadata.get(f"{PREFIX}file-mtime")
@@ -50,5 +50,5 @@ def describe(found: os.stat_result) -> dict[str, str]:
 
 
 def _nanoseconds(text: str) -> int:
-    """Milliseconds, where it does not end in `ns`."""
+    """Milliseconds, unless it ends in `ns`."""
     return int(text.removesuffix("ns")) * (1 if text.endswith("ns") else 1_000_000)

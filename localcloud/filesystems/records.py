@@ -1,6 +1,7 @@
-"""What a file system knows of each file's copy in S3: kept with the file, so that it is renamed and deleted with it.
+"""The record of each file's copy in S3: kept with the file, so that it is renamed and deleted with it.
 
-An extended attribute that only root sees. A copy of the file that takes it along is another file: its inode tells.
+It is an extended attribute that only root sees. A copy of the file with the attribute is another file, which its inode
+shows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ EXISTS, DIRTY, RELEASED, ARCHIVED = 0x1, 0x2, 0x4, 0x8
 
 @dataclass(frozen=True)
 class Signature:
-    """Of a file as it was when it and its object were last the same. That of a directory has no size and no time."""
+    """The state of a file when it and its object were last the same. A directory's has no size and no time."""
 
     size: int
     mtime_ns: int
@@ -59,7 +60,7 @@ def save(path: Path | str, record: Record) -> None:
 
 
 def state(path: Path | str) -> int:
-    """As `lfs hsm_state` shows it. A change of owner or permissions makes nothing dirty."""
+    """As `lfs hsm_state` shows it. A change of owner or permissions does not make a file dirty."""
     record = load(path)
     if record is None:
         return 0
@@ -68,5 +69,5 @@ def state(path: Path | str) -> int:
 
 
 def _followed(path: Path | str) -> bool:
-    """Links in /proc/self/fd stand for open files; others are files of their own."""
+    """Links in /proc/self/fd stand for open files; others are separate files."""
     return str(path).startswith("/proc/self/fd/")

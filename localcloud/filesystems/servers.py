@@ -1,4 +1,4 @@
-"""FSx's and EFS's servers as clients in a VPC find them: by name, by address, and past security groups."""
+"""How clients in a VPC reach the servers of FSx and EFS: by name, by address, and through security groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Server:
     address: str
     groups: Sequence[str]
     system: Any
-    """moto's, with its `file_system_id`."""
+    """moto's record, with its `file_system_id`."""
 
     @property
     def lustre(self) -> bool:
@@ -40,7 +40,7 @@ class _Server:
 
 
 def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
-    """See `Metadata.resolve`. The caller holds the cloud's lock, as that of `find` does."""
+    """See `Metadata.resolve`. The caller holds the cloud's lock, and so does the caller of `find`."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -79,7 +79,7 @@ def _servers() -> Iterator[_Server]:
 
 
 def _over_tls_alone(system: Any) -> bool:
-    """Of the policy, the only statement that is evaluated: the one that denies what is in clear."""
+    """The only statement of the policy that is evaluated: a denial of mounts without TLS."""
     if not system.file_system_policy:
         return False
     statements = json.loads(system.file_system_policy)["Statement"]

@@ -22,7 +22,7 @@ _DAY_S = 86400
 
 
 def check(request: Record, associations: list[Record], others: list[Record]) -> None:
-    """Raises what CreateDataRepositoryTask answers. `associations`, `others`: those of the file system."""
+    """Raises CreateDataRepositoryTask's error. `associations`, `others`: those of the file system."""
     if request["Type"] not in (EXPORT, IMPORT, RELEASE):
         raise refused(f"Type {request['Type']} is not supported for Lustre file systems", "UnsupportedOperation")
     if not associations:
@@ -106,11 +106,11 @@ def _end(task: Record, lifecycle: str, failure: str | None = None) -> None:
 
 
 Done = Iterator[tuple[str, str | None]]
-"""Path, and why it failed."""
+"""The path, and why it failed."""
 
 
 def _scopes(task: Record, contents: Contents) -> Iterator[tuple[Association, str]]:
-    """Each association that a path of the task reaches, with the part of it that is meant, relative."""
+    """Each association that a path of the task overlaps, with that part of it, relative."""
     for association in contents.associations(task["FileSystemId"]):
         linked = str(association.folder.relative_to(contents.root(task["FileSystemId"])))
         for path in task["Paths"]:
@@ -160,7 +160,7 @@ def _report(task: Record, failures: list[tuple[str, str]], store: Store) -> None
 
 
 def _inside(path: str) -> str:
-    """`/a/b/` as `a/b/`; the root as nothing."""
+    """`/a/b/` as `a/b/`; the root as ""."""
     return f"{path.strip('/')}/" if path.strip("/") else ""
 
 

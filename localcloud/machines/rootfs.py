@@ -25,7 +25,7 @@ class Root:
         self.path = folder / "root"
         self.host = folder / "host"  # the guest's /run/localcloud
         self.console = folder / "console.log"
-        self.upper = folder / "upper"  # all that the guest writes
+        self.upper = folder / "upper"  # all changes of the guest
 
     def mount(self, layers: Sequence[Path]) -> None:
         """`layers`: of the machine image, the topmost first."""
@@ -36,14 +36,14 @@ class Root:
 
     def prepare(self, spec: InstanceSpec, broken_commands: Mapping[str, str], layers: Sequence[Path]) -> None:
         (self.host / "hardware.json").write_text(json.dumps(hardware_facts(spec.hardware), indent=2))
-        # cloud-init knows EC2 by this file where DMI tells nothing, as it does in containers
+        # in containers, where DMI has no data, cloud-init recognises EC2 by this file
         (self.folder / "hypervisor" / "uuid").write_text(f"ec2{spec.instance_id[-5:]}-0000-4000-8000-{'0' * 12}\n")
         for command, line in broken_commands.items():
             for path in command_paths(command, layers):
                 _write_script(self.path / path, line)
 
     def trust(self, certificates: str) -> None:
-        """Once: a stopped guest that starts again has them."""
+        """Written once: a stopped guest that starts again has them."""
         own = self.path / "usr/local/share/ca-certificates/localcloud.crt"
         if not certificates or own.exists():
             return
@@ -61,11 +61,11 @@ class Root:
         return [*binds, Bind(wheels, "/opt/wheels", read_only=True)] if wheels else binds
 
     def unmount(self) -> None:
-        """Take the overlay down; what the guest wrote stays for the next `mount`."""
+        """Unmounts the overlay; the guest's changes stay for the next `mount`."""
         run(["umount", "--lazy", str(self.path)], check=False)
 
     def discard(self) -> None:
-        """Remove all that the guest wrote; its console stays."""
+        """Deletes all changes of the guest; its console stays."""
         for name in ("upper", "work", "root", "host", "hypervisor"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
@@ -79,8 +79,8 @@ def hardware_facts(hardware: Hardware) -> dict[str, object]:
 
 
 def command_paths(command: str, layers: Sequence[Path]) -> list[str]:
-    """Where a broken command is laid: first on PATH, and over the real one, whoever calls it by its path."""
-    # A link counts as it lies: /etc/alternatives, where many lead, is the image's and not this machine's.
+    """Where a broken command is placed: first on PATH, and over the real one, for callers that use its path."""
+    # Links are not resolved here: /etc/alternatives, the target of many, is the image's and not this machine's.
     there = (path for folder in PATH for layer in layers if os.path.lexists(layer / (path := f"{folder}/{command}")))
     found = next(there, None)
     first = f"{PATH[0]}/{command}"

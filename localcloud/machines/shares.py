@@ -1,8 +1,9 @@
-"""NFS and Lustre without a kernel that has them: what one guest exports, or the cloud keeps, is attached in another.
+"""NFS and Lustre without kernel support: attaches a directory that a guest exports, or the cloud keeps, in another
+guest.
 
-The guest's `exportfs` keeps a record as the real one does; its `mount.nfs4` asks the host, through
-a socket that only this guest has, and the host checks the record before it attaches anything. File systems of the
-cloud, FSx and EFS, are folders of this machine.
+The guest's `exportfs` keeps a record as the real one does. Its `mount.nfs4` asks the host, through a socket that only
+this guest has, and the host checks the record before it attaches anything. The cloud's file systems, FSx and EFS, are
+folders of this machine.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from localcloud.machines.spec import FileServer
 ETAB = "var/lib/nfs/etab"
 SERVICE_UP = "run/nfs-server.up"
 SHARED_MEMORY = "run/beegfs/etab"
-"""Where a storage server of BeeGFS says what it serves, for as long as it does."""
+"""Where a storage server of BeeGFS writes what it serves, as long as it does."""
 
 
 class ShareError(Exception):
-    """The mount is refused; `retry` where a real client would go on trying (the server is not up yet)."""
+    """The mount is refused; `retry` if a real client would try again (the server is not up yet)."""
 
     def __init__(self, message: str, *, retry: bool = False) -> None:
         super().__init__(message)
@@ -44,7 +45,7 @@ class Export:
             return True
         try:
             return ipaddress.ip_address(client_ip) in ipaddress.ip_network(self.clients, strict=False)
-        except ValueError:  # a name pattern: names of instances are not told apart here
+        except ValueError:  # a name pattern: instances' names are not compared here
             return True
 
 
@@ -84,7 +85,7 @@ Leader = Callable[[str], int | None]
 
 
 def mount(request: MountRequest, client_ip: str, client_pid: int, leader_at: Leader) -> None:
-    """Attach what `request.server` exports at the target, in the mount namespace of `client_pid`."""
+    """Attaches the directory that `request.server` exports at the target, in the mount namespace of `client_pid`."""
     server = leader_at(request.server)
     if server is None:
         raise ShareError(f"no running instance at {request.server}", retry=True)
@@ -95,7 +96,7 @@ def mount(request: MountRequest, client_ip: str, client_pid: int, leader_at: Lea
 
 
 def attach(request: MountRequest, server: FileServer, client_pid: int) -> None:
-    """Attach a folder of the cloud's own file system, the one behind `request.server`."""
+    """Attaches a folder of the cloud's own file system, the one of `request.server`."""
     if request.kind != server.kind:
         raise ShareError(f"the server at {request.server} speaks {server.kind}, not {request.kind}")
     name, _, below = request.path.strip("/").partition("/")

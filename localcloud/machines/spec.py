@@ -1,7 +1,7 @@
-"""What the control plane tells the machines, and what it may ask of them.
+"""The interface between the control plane and the machines.
 
-The control plane (moto and our EC2 extensions) decides *that* an instance exists; a `Hypervisor`
-makes it run. Neither imports the other: both import this file.
+The control plane (moto and our EC2 extensions) decides *that* an instance exists; a `Hypervisor` makes it run. Neither
+imports the other; both import this file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Interface:
-    """One network interface as EC2 shows it; only the first carries traffic on this machine."""
+    """One network interface as EC2 shows it; only the first has traffic on this machine."""
 
     interface_id: str
     mac: str
@@ -28,12 +28,12 @@ class Interface:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What an instance type pretends to have: shown to the guest, never enforced."""
+    """The hardware that an instance type claims to have: shown to the guest, never enforced."""
 
     vcpus: int
     memory_mib: int
     gpus: int
-    gpu_name: str | None  # as EC2 names it, e.g. "NVIDIA A10G"; the driver has names of its own
+    gpu_name: str | None  # EC2's name, e.g. "NVIDIA A10G"; the driver uses other names
     gpu_memory_mib: int
     efa_interfaces: int
     instance_store_gb: tuple[int, ...] = ()  # of each NVMe disk of its own, 10^9 bytes
@@ -61,22 +61,22 @@ class InstanceSpec:
     interfaces: tuple[Interface, ...]  # [0] is the primary one
     launch_index: int = 0
     instance_metadata_tags: bool = False
-    life_cycle: str = "on-demand"  # on-demand | spot | capacity-block, as the metadata service names it
+    life_cycle: str = "on-demand"  # on-demand | spot | capacity-block, the metadata service's words
 
 
 @dataclass(frozen=True)
 class BootFault:
-    """A fault laid on one instance before it starts. Exactly what `localcloud fault` can ask for."""
+    """A fault for one instance before it starts: exactly what `localcloud fault` supports."""
 
     delay_s: float = 0.0
     never_boots: bool = False
-    # command name (found on PATH in the guest) -> the line it prints to stderr before exiting 1
+    # command name (found on PATH in the guest) -> the line that it prints to stderr before it exits with code 1
     broken_commands: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Temporary credentials of an instance's role, as the metadata service shows them."""
+    """Temporary credentials of an instance's role, in the metadata service's form."""
 
     role_name: str
     access_key_id: str
@@ -87,20 +87,20 @@ class Credentials:
 
 @dataclass(frozen=True)
 class FileServer:
-    """A file system that the cloud keeps, FSx's or EFS's, as clients find it."""
+    """A file system of FSx or EFS in this cloud, as clients see it."""
 
     kind: str  # lustre | nfs
     folder: Path  # of this machine
-    export: str  # the name that clients must give; "" where there is none
+    export: str  # the name that clients must use; "" if there is none
     system_id: str
 
 
 class Unreachable(Exception):
-    """The client's packets do not get to that server."""
+    """The client's packets do not reach that server."""
 
 
 class Metadata(Protocol):
-    """What the metadata service and the resolver ask the control plane, live, per request."""
+    """Queries of the metadata service and the resolver to the control plane, at each request."""
 
     def tags(self, instance_id: str) -> Mapping[str, str]: ...
 
@@ -117,14 +117,13 @@ class Metadata(Protocol):
         ...
 
     def survives_shutdown(self, instance_id: str) -> bool:
-        """Whether a guest that powers itself off is stopped, and not terminated, by that."""
+        """Whether a guest that powers itself off is stopped, and not terminated."""
         ...
 
     def resolve(self, vpc_id: str, name: str, record_type: str) -> list[str] | None:
-        """Answer of the VPC's private zones and instance names; None: not ours, ask upstream.
+        """Records from the VPC's private zones and instance names; None: not ours, ask upstream.
 
-        `name` is lower case without the final dot; an empty list means that the name is ours and
-        has no such record.
+        `name` is lower case without the final dot; an empty list means that the name is ours and has no such record.
         """
         ...
 
@@ -133,35 +132,35 @@ class Metadata(Protocol):
         ...
 
     def lustre(self, request: Mapping[str, Any], uid: int) -> Mapping[str, object]:
-        """What `lfs` asks of a file system. Raises PermissionError, FileNotFoundError, OSError."""
+        """Answers a request of `lfs`. Raises PermissionError, FileNotFoundError, OSError."""
         ...
 
 
 class Hypervisor(Protocol):
-    """Makes instances run. Every call returns soon; `running` tells what became of it."""
+    """Makes instances run. Every call returns soon; `running` shows the result."""
 
     def start(self, spec: InstanceSpec, fault: BootFault) -> None:
-        """Boot a new instance, or a stopped one again: with its disk, its volumes and what `spec` says now."""
+        """Boots a new instance, or a stopped one again with its disk, its volumes and the current `spec`."""
         ...
 
     def stop(self, instance_id: str, *, hard: bool = False) -> None:
-        """Power the guest off as `terminate` does and keep its disk and volumes. Unknown ids: nothing."""
+        """Powers the guest off like `terminate`, but keeps its disk and volumes. Ignores unknown ids."""
         ...
 
     def reboot(self, instance_id: str) -> None:
-        """Ask the guest's init to start again."""
+        """Asks the guest's init to reboot."""
         ...
 
     def terminate(self, instance_id: str, *, hard: bool = False) -> None:
-        """Shut the guest down (30 s of grace) or, with `hard`, kill it at once. Unknown ids: nothing."""
+        """Shuts the guest down (30 s of grace) or, with `hard`, kills it at once. Ignores unknown ids."""
         ...
 
     def create_image(self, instance_id: str, image_id: str) -> None:
-        """Instances of `image_id` boot, from now on, what is on this instance's disk; returns once it is copied."""
+        """From now on, instances of `image_id` boot this instance's disk; returns once it is copied."""
         ...
 
     def delete_image(self, image_id: str) -> None:
-        """No instance will be started from it any more; those that were go on. Unknown ids: nothing."""
+        """No instance will be started from it any more; existing ones continue. Ignores unknown ids."""
         ...
 
     def state(self, instance_id: str) -> str | None:
@@ -171,9 +170,9 @@ class Hypervisor(Protocol):
     def console_output(self, instance_id: str) -> str: ...
 
     def attach_volume(self, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
-        """A real block device appears in the guest as NVMe does, with its /dev/disk/by-id link.
+        """Shows a real block device in the guest like an NVMe disk, with its /dev/disk/by-id link.
 
-        In a stopped guest it appears when that starts.
+        In a stopped guest it appears at the next start.
         """
         ...
 
@@ -184,13 +183,13 @@ class Hypervisor(Protocol):
     def delete_volume(self, volume_id: str) -> None: ...
 
     def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
-        """A TCP connection from inside the VPC's network (the Instance Connect Endpoint's way in)."""
+        """A TCP connection from inside the VPC's network (for the Instance Connect Endpoint)."""
         ...
 
     def listen(self, address: str, port: int) -> socket.socket:
-        """A listening TCP socket inside the VPC's network (the API endpoint as guests see it)."""
+        """A listening TCP socket inside the VPC's network (the API endpoint for guests)."""
         ...
 
     def close(self) -> None:
-        """End every instance and remove every namespace, mount, link and cgroup this owns."""
+        """Ends every instance and removes every namespace, mount, link and cgroup of this cloud."""
         ...

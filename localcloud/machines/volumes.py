@@ -1,7 +1,7 @@
-"""EBS volumes and instance store: a sparse file behind a loop device, shown in the guest as NVMe shows a disk on EC2.
+"""EBS volumes and instance store: a sparse file behind a loop device, shown in the guest like an NVMe disk on EC2.
 
-An instance's own disks are attachments like volumes, with a serial number in place of a volume's id; they come with the
-instance, and what is on them goes when it stops.
+An instance's own disks are attachments like volumes, with a serial number instead of a volume's id. They are created
+with the instance, and their content is deleted when it stops.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from localcloud.machines.processes import MachineError, run
 
 GIB, GB = 1 << 30, 10**9
 _FIRST_DISK = 1  # nvme0 is the root disk's name
-_FIRST_OWN = 11  # a share of another guest's volume, mounted here, is not to be taken for one of these
+_FIRST_OWN = 11  # a share of another guest's volume that is mounted here must not count as one of these
 
 
 @dataclass(frozen=True)
 class Attachment:
     instance_id: str
     volume_id: str  # or the serial number of a disk of the instance's own
-    device: str  # as the API's caller named it, /dev/sdf; "" for the instance's own
-    disk: str  # as the guest's kernel names it, nvme1n1
+    device: str  # the API caller's name for it, /dev/sdf; "" for the instance's own
+    disk: str  # the guest kernel's name for it, nvme1n1
     loop: Path
 
 
 def by_id_name(volume_id: str) -> str:
-    """What udev makes of model and serial number; a volume's is its id without its dash."""
+    """udev's name from model and serial number; a volume's serial number is its id without the dash."""
     model = "Amazon_Elastic_Block_Store" if volume_id.startswith("vol-") else "Amazon_EC2_NVMe_Instance_Storage"
     return f"nvme-{model}_{volume_id.replace('-', '')}"
 
@@ -42,7 +42,7 @@ def serial_number(instance_id: str, index: int) -> str:
 
 
 def links(attachment: Attachment) -> dict[str, str]:
-    """Path below the guest's /dev -> what the link there points to."""
+    """Path in the guest's /dev -> target of the link."""
     own_name = {attachment.device.removeprefix("/dev/"): attachment.disk} if attachment.device else {}
     return {f"disk/by-id/{by_id_name(attachment.volume_id)}": f"../../{attachment.disk}", **own_name}
 
@@ -55,7 +55,7 @@ class Volumes:
         folder.mkdir(parents=True, exist_ok=True)
 
     def attach(self, instance_id: str, leader: int | None, volume_id: str, size_gib: int, device: str) -> None:
-        """Show the disk in the guest; one that is not running (`leader` None) gets it from `show_again`."""
+        """Shows the disk in the guest; if the guest is not running (`leader` None), `show_again` does so later."""
         with self._lock:
             if held := self._attached.get(volume_id):
                 if held.instance_id != instance_id:
@@ -74,7 +74,7 @@ class Volumes:
             self._attached[volume_id] = attachment
 
     def furnish(self, instance_id: str, sizes_gb: Sequence[int]) -> None:
-        """The instance's own disks, blank; those that it has it keeps. `show_again` shows them."""
+        """The instance's own disks, blank; existing ones are kept. `show_again` shows them."""
         with self._lock:
             for index, size_gb in enumerate(sizes_gb):
                 serial = serial_number(instance_id, index)
@@ -83,7 +83,7 @@ class Volumes:
                     self._attached[serial] = Attachment(instance_id, serial, "", disk, loop)
 
     def strip(self, instance_id: str) -> None:
-        """Takes away what `furnish` gave, with all that is on it."""
+        """Deletes the disks from `furnish` with their contents."""
         attached = list(self._attached.values())
         own = [a.volume_id for a in attached if a.instance_id == instance_id and not a.device]
         for serial in own:
@@ -94,7 +94,8 @@ class Volumes:
         if not path.exists():
             with path.open("wb") as file:
                 file.truncate(size)
-        # Another guest may hold a file system of the disk mounted still (NFS): one disk, one loop device, ever.
+        # Another guest may still have a file system of the disk mounted (NFS), so a disk always has only one loop
+        # device.
         return Path(run(["losetup", "--find", "--show", "--nooverlap", str(path)]).strip())
 
     def _free_disk(self, instance_id: str, first: int = _FIRST_DISK) -> str:
@@ -105,7 +106,7 @@ class Volumes:
         return f"nvme{number}n1"
 
     def grow(self, volume_id: str, size_gib: int) -> None:
-        """The guest sees it at once. One that nobody has had yet has no file to grow."""
+        """The guest sees it at once. A disk that no guest has had yet has no file to enlarge."""
         with self._lock:
             path = self._folder / volume_id
             if not path.exists():
@@ -115,7 +116,7 @@ class Volumes:
                 run(["losetup", "--set-capacity", str(self._attached[volume_id].loop)])
 
     def detach(self, volume_id: str, leader: int | None = None) -> None:
-        """Take the disk out of the guest. A file system that is mounted still stays until it is unmounted."""
+        """Removes the disk from the guest. A mounted file system stays until it is unmounted."""
         with self._lock:
             attachment = self._attached.pop(volume_id, None)
             if attachment is None:
@@ -125,7 +126,7 @@ class Volumes:
             run(["losetup", "--detach", str(attachment.loop)], check=False)
 
     def show_again(self, instance_id: str, leader: int) -> None:
-        """After a boot, which makes the guest a new /dev."""
+        """After a boot, which creates a new /dev."""
         with self._lock:
             for attachment in self._attached.values():
                 if attachment.instance_id == instance_id:
@@ -146,7 +147,7 @@ class Volumes:
 
 def _show(attachment: Attachment, dev: Path) -> None:
     node, number = dev / attachment.disk, os.stat(attachment.loop).st_rdev
-    if not (node.is_block_device() and node.stat().st_rdev == number):  # else it is there, perhaps in use
+    if not (node.is_block_device() and node.stat().st_rdev == number):  # otherwise it exists and may be in use
         node.unlink(missing_ok=True)
         os.mknod(node, stat.S_IFBLK | 0o660, number)
     for name, target in links(attachment).items():
@@ -162,7 +163,7 @@ def _hide(attachment: Attachment, dev: Path) -> None:
 
 
 def loops_below(folder: Path) -> list[str]:
-    """Loop devices whose file lies (or lay) below `folder`."""
+    """Loop devices whose file is (or was) in `folder`."""
     listed = json.loads(run(["losetup", "--json", "--list", "--output", "NAME,BACK-FILE"]) or '{"loopdevices": []}')
     return [row["name"] for row in listed["loopdevices"] if _below(row["back-file"], folder)]
 

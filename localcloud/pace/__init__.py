@@ -1,1 +1,1 @@
-"""AWS's pace: how long calls take, how often they may be made, and when what was done becomes visible."""
+"""AWS's pace: how long calls take, how often they may be made, and when their effects become visible."""

@@ -1,4 +1,4 @@
-"""Token buckets: so many at once, then so many a second."""
+"""Token buckets: a number at once, then a number a second."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Buckets:
         self._lock = threading.Lock()
 
     def take(self, demands: list[Demand]) -> bool:
-        """All that a call needs, or nothing of it."""
+        """Takes all tokens that a call needs, or none."""
         with self._lock:
             levels = [(self._filled(key, bucket), tokens) for key, bucket, tokens in demands]
             if any(level.tokens < tokens for level, tokens in levels):

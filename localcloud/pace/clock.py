@@ -1,4 +1,4 @@
-"""The cloud's time: the machine's, or a quicker one."""
+"""The cloud's time: the machine's, or a faster one."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class Bucket(Sourced):
     size: int
     per_s: float
     counts: str = "requests"  # or instances
-    unfiltered: bool = False  # only of calls without filter, page and ids
-    shared: bool = False  # one for all actions that fit
+    unfiltered: bool = False  # only for calls without filter, page and ids
+    shared: bool = False  # one for all actions that match
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Figures:
         return next(row for row in self.latency if fnmatchcase(call, row.call))
 
     def buckets_of(self, call: str, *, unfiltered: bool) -> list[Bucket]:
-        """The first that fits of those that count requests, and of those that count instances."""
+        """The first match of those that count requests, and of those that count instances."""
         fitting = [row for row in self.bucket if fnmatchcase(call, row.call) and (unfiltered or not row.unfiltered)]
         first = {row.counts: row for row in reversed(fitting)}
         return list(first.values())

@@ -1,6 +1,6 @@
-"""Where the cloud asks for its pace: around each call, at launches, and wherever something is shown.
+"""Where the cloud applies its pace: around each call, at launches, and when something is shown.
 
-Off until `begin`: then a call takes as long as on AWS, may be refused for its rate, and shows its effects late.
+Off until `begin`. From then on a call takes as long as on AWS, may be throttled, and shows its effects late.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAUNCHES = ("ec2:RunInstances", "ec2:CreateFleet")
 
 @dataclass
 class _Running:
-    """A pace that is in force."""
+    """The pace in force."""
 
     table: str
     figures: Figures
@@ -52,13 +52,13 @@ class _Running:
 
 class Pace:
     def __init__(self, policies_of: Callable[[str], Any] = lambda role_name: None) -> None:
-        """policies_of: what a role's calls are judged by, as it is."""
+        """policies_of: returns the current policies of a role."""
         self._policies_of = policies_of
         self._running: _Running | None = None
         self._lock = threading.Lock()
 
     def begin(self, table: str, clock: Clock | None = None, seed: int = 0, without_lags: Collection[str] = ()) -> None:
-        """without_lags: of the table's lags, those that are left out."""
+        """without_lags: lags of the table that do not apply."""
         if table not in figures.TABLES:
             raise ValueError(f"unknown pace {table!r}; allowed: {', '.join(figures.TABLES)}")
         found = figures.load(table).without_lags(without_lags)
@@ -78,7 +78,7 @@ class Pace:
     # --- around a call ---
 
     def answer(self, call: Call, make: Callable[[], Response]) -> Response:
-        """`make()`'s answer, or a refusal; after the time that the call takes."""
+        """The answer of `make()`, or a refusal, after the time that the call takes."""
         running = self._running
         if running is None or not call.action:
             return make()
@@ -113,12 +113,12 @@ class Pace:
         return response
 
     def _unknown(self, running: _Running, call: Call) -> str:
-        """The first instance that the call names and EC2 does not know yet."""
+        """The first instance in the call that EC2 does not know yet."""
         named = (v for v in call.form.values() if v.startswith("i-")) if call.service == "ec2" else ()
         return next((each for each in named if running.memory.seen(("instance", each), True) is False), "")
 
     def _changed(self, running: _Running, call: Call) -> list[tuple[Key, Any, float]]:
-        """What the call changes, as it is now, and for how long that is still shown."""
+        """The current value of what the call changes, and for how long it is still shown."""
 
         def lag(what: str) -> float:
             return running.draw(running.figures.lag_of(what))
@@ -184,7 +184,7 @@ _STILL_BUSY = "The request was rejected because Route 53 was still processing a 
 
 @contextmanager
 def _alone(running: _Running, call: Call, lock: threading.Lock) -> Iterator[bool]:
-    """Route 53 changes a hosted zone for one call at a time."""
+    """Route 53 executes one call at a time for a hosted zone."""
     if (call.service, call.action) != ("route53", "ChangeResourceRecordSets"):
         yield True
         return

@@ -1,4 +1,4 @@
-"""What the cloud has done and does not show yet."""
+"""Changes that the cloud has made and does not show yet."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Memory:
         self._lock = threading.Lock()
 
     def keep(self, key: Key, value: Any, seconds: float) -> None:
-        """`value` has just been changed: it is shown for so long, after what is shown instead of it already."""
+        """`value` has just been changed: it is shown for that long, after the values that are already waiting."""
         with self._lock:
             held = self._held(key)
             until = max([self._clock.now() + seconds, *(old.until for old in held)])
             self._old[key] = [*held, _Old(value, until)]
 
     def replace(self, key: Key, value: Any, seconds: float) -> None:
-        """Show `value` from now on, for `seconds`, whatever was shown."""
+        """Shows `value` from now on, for `seconds`, instead of any other."""
         with self._lock:
             self._old[key] = [_Old(value, self._clock.now() + seconds)]
 
     def seen(self, key: Key, now: T) -> T:
-        """What is shown; `now` is what it is."""
+        """The value to show; `now` is the actual one."""
         if not self._old:
             return now
         with self._lock:

@@ -1,4 +1,4 @@
-"""Instances that take their time to run and to end."""
+"""Instances that take their time to start and to terminate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class States:
         self._runs_at[instance_id] = self._clock.now() + self._draw(of_type(self._figures.pending, instance_type))
 
     def shown(self, instance_id: str, instance_type: str, state: str | None) -> str | None:
-        """The state that EC2 tells; `state` is the machine's."""
+        """The state that EC2 shows; `state` is the machine's."""
         now = self._clock.now()
         if state == "running" and now < self._runs_at.get(instance_id, now):
             return "pending"

@@ -1,4 +1,4 @@
-"""Puts a cloud together: hypervisor, moto with our extensions, API servers, tunnel. Imports moto: see daemon."""
+"""Assembles a cloud: hypervisor, moto with our extensions, API servers, tunnel. Imports moto: see daemon."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from localcloud.machines.spec import Hypervisor, Metadata
 from localcloud.pace.clock import Clock
 from localcloud.runtime import Locks
 
-API_ADDRESS = ("169.254.169.251", 80)  # the API as guests see it
+API_ADDRESS = ("169.254.169.251", 80)  # the API's address for guests
 
 
 class RunningCloud:
-    """Everything that answers; `close` ends it all."""
+    """All servers; `close` ends them."""
 
     def __init__(
         self, cloud: state.Cloud, secret: str, listener: socket.socket, image: Path | None, wheels: Path | None

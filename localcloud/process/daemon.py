@@ -1,4 +1,4 @@
-"""The process of a cloud: starting it, in the foreground or the background, and ending it."""
+"""The process of a cloud: starts it, in the foreground or the background, and ends it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Options:
     image: Path | None = None
     wheels: Path | None = None
     while_pid: int | None = None
-    """Of the process that it ends with."""
+    """The process whose end also ends this one."""
     pace: str = ""
     pace_scale: float = 1.0
 
 
 def run(options: Options) -> None:
-    """Serve until SIGTERM, SIGINT or the end of `while_pid`; raises UsageError where it cannot start."""
+    """Serves until SIGTERM, SIGINT or the end of `while_pid`; raises UsageError if it cannot start."""
     directory = state.state_dir(options.name)
     refuse_second(options.name)
     state.own(directory)
@@ -72,7 +72,7 @@ def _record(options: Options) -> state.Cloud:
 
 
 def _serve(options: Options, cloud: state.Cloud, listener: socket.socket, stop: threading.Event) -> None:
-    os.environ["MOTO_PORT"] = str(options.port)  # moto reads these as it is imported
+    os.environ["MOTO_PORT"] = str(options.port)  # moto reads these at import
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     from localcloud.process.assembly import RunningCloud
 
@@ -120,7 +120,7 @@ def refuse_second(name: str) -> None:
 
 
 def clean_leftovers(directory: Path) -> list[str]:
-    """Remove what a dead cloud of this state directory left behind; one phrase for each thing."""
+    """Removes what a dead cloud of this state directory left; returns one phrase for each thing."""
     if not (directory / "cloud.json").exists() and not (directory / "hypervisor.json").exists():
         return []
     from localcloud.machines import leftovers
@@ -136,7 +136,7 @@ def say_leftovers(directory: Path) -> None:
 
 
 def detach(arguments: list[str], name: str) -> state.Cloud:
-    """Run `python -m localcloud <arguments>` in the background; returns when its API answers."""
+    """Runs `python -m localcloud <arguments>` in the background; returns when its API answers."""
     directory = state.state_dir(name)
     state.own(directory)
     log = directory / "server.log"
@@ -175,7 +175,7 @@ def _failed(code: int, log: Path, offset: int) -> LocalCloudError:
 
 
 def end(name: str) -> bool:
-    """End the process of a cloud; False where none ran. Raises where it does not end even when killed."""
+    """Ends the process of a cloud; False if none ran. Raises if it does not end even when killed."""
     cloud = state.read(state.state_dir(name))
     if cloud is None or not cloud.alive():
         return False

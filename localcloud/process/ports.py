@@ -1,4 +1,4 @@
-"""Ports of this machine: listening, and telling who holds one that is taken."""
+"""Ports of this machine: listens, and finds the process that has a port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LISTENING = "0A"
 
 
 def listen(port: int) -> socket.socket:
-    """A listening socket on loopback; UsageError names the port and, where it can be seen, its holder."""
+    """A listening socket on loopback; UsageError names the port and, if visible, its process."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -26,14 +26,14 @@ def listen(port: int) -> socket.socket:
 
 
 def holder(port: int) -> str | None:
-    """`NAME (pid N)` of the process that listens on a port; None where it cannot be seen."""
+    """`NAME (pid N)` of the process that listens on a port; None if it is not visible."""
     inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening(table, port)}
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             if any(os.readlink(fd) in inodes for fd in (directory / "fd").iterdir()):
                 return f"{(directory / 'comm').read_text().strip()} (pid {directory.name})"
         except OSError:
-            continue  # it ended, or it is somebody else's
+            continue  # it has ended, or belongs to another user
     return None
 
 

@@ -1,4 +1,4 @@
-"""What each verb of the command line does."""
+"""The commands of the command line."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def status(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def env(options: argparse.Namespace, _: list[str]) -> int:
-    """What a client needs; for `eval` of a shell."""
+    """Prints what a client needs, for `eval` in a shell."""
     cloud = _running(options.name)
     try:
         secret = state.secret(state.state_dir(options.name))
@@ -99,7 +99,7 @@ def env(options: argparse.Namespace, _: list[str]) -> int:
     variables = {
         "AWS_ENDPOINT_URL": cloud.endpoint_url,
         "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",  # the name that the AWS CLI 1 knows
+        "AWS_DEFAULT_REGION": "us-east-1",  # the variable of the AWS CLI 1
         "AWS_ACCESS_KEY_ID": state.ACCESS_KEY_ID,
         "AWS_SECRET_ACCESS_KEY": secret,
     }
@@ -118,7 +118,7 @@ def image_build(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _build_image(target: Path | None, *, plain: bool = False) -> Path:
-    """Where it is; says so on stderr when it has to be built."""
+    """Returns the image's path; says so on stderr if it must be built."""
     from localcloud.machines import image
 
     try:
@@ -152,7 +152,7 @@ def fault_clear(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def pace(options: argparse.Namespace, _: list[str]) -> int:
-    """Show the pace, or change it."""
+    """Shows the pace, or changes it."""
     cloud = _running(options.name)
     if options.pace is None:
         answer = _call(cloud, "GET", "pace")
@@ -177,7 +177,7 @@ def doctor(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _require_machines() -> None:
-    """Root and packages: without them nothing boots. One line says the first thing to do."""
+    """Checks root and packages, without which nothing boots. One line says the first thing to do."""
     from localcloud.machines import doctor as checks
 
     for finding in checks.findings():

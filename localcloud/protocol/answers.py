@@ -1,4 +1,4 @@
-"""Errors as each AWS protocol spells them, and what can be read from an answer without knowing its protocol."""
+"""Errors in the form of each AWS protocol, and values that can be read from an answer of any protocol."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def in_json(call: Call) -> bool:
 
 
 def denied(call: Call, message: str) -> Response:
-    """An authorization failure: EC2's own code and words, AccessDenied elsewhere."""
+    """An authorization failure: EC2's own code and message, AccessDenied elsewhere."""
     if call.service == "ec2":
         text = f"You are not authorized to perform this operation. {message}"
         return error(call, "UnauthorizedOperation", text, status=403)
@@ -63,5 +63,5 @@ def error_code(status: int, body: bytes) -> str | None:
 
 
 def instance_ids(text: bytes) -> list[str]:
-    """Instance ids named in a request or an answer, in order of appearance."""
+    """Instance ids in a request or an answer, in order of appearance."""
     return list(dict.fromkeys(found.decode() for found in _INSTANCE_IDS.findall(text)))

@@ -1,4 +1,4 @@
-"""Which AWS call an HTTP request is: service, region, action and who signed it."""
+"""The AWS call of an HTTP request: service, region, action and who signed it."""
 
 from __future__ import annotations
 

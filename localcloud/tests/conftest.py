@@ -12,7 +12,7 @@ pytest_plugins = ["localcloud.tests.patience", "localcloud.tests.control_plane"]
 
 @cache
 def missing(tier: str) -> str | None:
-    """Why this machine cannot run a tier; None where it can."""
+    """Why this machine cannot run a tier; None if it can."""
     from localcloud.machines import doctor
     from localcloud.tests import cdk_project
 

@@ -1,4 +1,4 @@
-"""A pytest plugin: a control plane that tests share, one process for the session, in which nothing boots."""
+"""A pytest plugin: a shared control plane in one process for the session, in which nothing boots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ControlPlane:
         return state.secret(self.state_dir)
 
     def client(self, service: str, region: str = "us-east-1", **credentials: str) -> Any:
-        """A client of the administrator, or of whoever the credentials stand for. Nothing is retried."""
+        """A client with the administrator's or the given credentials. Nothing is retried."""
         keys = credentials or {"aws_access_key_id": "localcloud", "aws_secret_access_key": self.secret}
         once = Config(retries={"total_max_attempts": 1})
         return boto3.client(service, region_name=region, endpoint_url=self.endpoint_url, config=once, **keys)
@@ -40,7 +40,7 @@ class ControlPlane:
 
 @pytest.fixture
 def ports() -> tuple[int, int]:
-    """Of an API and of its tunnel: neighbours, both free."""
+    """The ports of an API and of its tunnel: neighbours, both free."""
     return two_free_ports()
 
 
@@ -75,7 +75,7 @@ def place(control_plane: ControlPlane) -> Iterator[Place]:
 
 @pytest.fixture
 def own(control_plane: Any) -> Iterator[Callable[..., Any]]:
-    """The cloud's own routes; faults are lifted afterwards."""
+    """The cloud's own routes; faults are removed afterwards."""
 
     def call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None

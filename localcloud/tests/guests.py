@@ -1,4 +1,4 @@
-"""A hypervisor for tests, with a stub in the control plane's place, and what tests do with its guests."""
+"""A hypervisor for tests with a stub of the control plane, and helpers for its guests."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def instance_id(number: int, third: int = 1) -> str:
 
 
 class Guests:
-    """A hypervisor with its stub, and what a test does with its guests."""
+    """A hypervisor with its stub, and helpers for its guests."""
 
     def __init__(self, state_dir: Path, wheels: Path) -> None:
         self.metadata = StubMetadata()
@@ -113,7 +113,7 @@ class Guests:
         return self.hypervisor.console_output(instance)
 
     def run(self, instance: str, command: str, *, check: bool = True) -> str:
-        """Run a shell command in the guest, as root, past its network."""
+        """Runs a shell command in the guest, as root, without its network."""
         leader = self.hypervisor._machines[instance].leader()
         argv = ["nsenter", "--target", str(leader), "--all", "sh", "-c", command]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
@@ -130,7 +130,7 @@ def await_true(condition: Callable[[], bool], explain: Callable[[], str], timeou
 
 @contextmanager
 def opened(wheels: Path, *specs: InstanceSpec) -> Iterator[Guests]:
-    """With instances that have booted; everything that it made is gone afterwards."""
+    """With booted instances; everything that it created is removed afterwards."""
     troubles = [f"{finding.name}: {finding.found}" for finding in doctor.findings() if not finding.ok]
     if troubles:
         pytest.skip(f"this machine cannot boot instances: {'; '.join(troubles)}")
@@ -153,7 +153,7 @@ def end(guests: Guests, instance: str, *, hard: bool = False) -> None:
 
 
 def traces(guests: Guests, instance: str) -> list[str]:
-    """Whatever of an instance is still on the host."""
+    """Everything of an instance that is still on the host."""
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if instance in line]
     namespaces = [path.name for path in Path("/run/netns").iterdir() if instance in path.name]
     groups = [str(root) for root in cgroups.hierarchies() if (root / f"lc-{guests.cloud_id}" / instance).exists()]

@@ -1,4 +1,4 @@
-"""The whole control plane in this process, without a server: requests of boto3 go straight into its application."""
+"""The whole control plane in this process, without a server: boto3's requests go directly to its application."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 REGION, SECRET = "us-east-1", "in-process"
 _PLAIN = Config(
     retries={"total_max_attempts": 1}, parameter_validation=False, s3={"addressing_style": "path"}
-)  # so that what boto3 would refuse gets to the cloud
+)  # so that requests that boto3 would refuse reach the cloud
 
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -63,7 +63,7 @@ class InProcess:
         return client
 
     def plain(self, service: str, target: str, form: dict[str, str]) -> tuple[int, str]:
-        """A signed request that no client would make: status and body."""
+        """Sends a signed request that no client would make; returns status and body."""
         headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.1"} if target else _FORM
         request = AWSRequest("POST", "http://127.0.0.1/", headers, b"{}" if target else form)
         SigV4Auth(Credentials("localcloud", SECRET), service, REGION).add_auth(request)
@@ -89,7 +89,7 @@ def _text(value: Any) -> str:
 
 
 def refusal(call: Callable[[], Any]) -> tuple[str, int, str]:
-    """Code, HTTP status and message of a call that is refused; ("", status, "") of one that passes."""
+    """Code, HTTP status and message of a refused call; ("", status, "") of an accepted one."""
     try:
         answer = call()
     except ClientError as error:

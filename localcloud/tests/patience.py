@@ -1,7 +1,7 @@
-"""How long tests wait: in seconds of a machine that has nothing else to do.
+"""How long tests wait: in seconds of an idle machine.
 
-A limit finds what hangs. On a loaded machine everything takes longer, as many times as there are programs for each
-core, and nothing hangs: there the seconds of a limit are longer by as much.
+A limit finds tests that hang. On a busy machine everything takes longer, by the number of programs for each core, and
+nothing hangs. So the seconds of a limit are longer by the same factor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def slowness(load: Path = LOAD) -> float:
 
 
 class QuietClock:
-    """Seconds that a quiet machine would have needed, if it is asked now and then."""
+    """Seconds that an idle machine would have needed, if it is called regularly."""
 
     def __init__(self, load: Path = LOAD) -> None:
         self._load = load
@@ -44,12 +44,12 @@ seconds = QuietClock()
 
 
 def stretched(limit_s: float) -> float:
-    """What takes at most so long on a quiet machine may take so long on this one, as it is now."""
+    """Converts a limit for an idle machine to one for this machine in its current state."""
     return limit_s * slowness()
 
 
 def wait_for(what: str, probe: Callable[[], Any], limit_s: float, interval_s: float = 1.0) -> Any:
-    """What `probe` answers as soon as it is true."""
+    """The result of `probe` as soon as it is true."""
     limit = seconds() + limit_s
     while not (answer := probe()):
         assert seconds() < limit, f"{what}: not within {limit_s} s of a quiet machine"
@@ -58,5 +58,5 @@ def wait_for(what: str, probe: Callable[[], Any], limit_s: float, interval_s: fl
 
 
 def pytest_configure() -> None:
-    """As a plugin: the time-outs of subprocess are such seconds too, for all tests of this process."""
+    """As a plugin, extends the time-outs of subprocess in the same way, for all tests of this process."""
     subprocess._time = seconds  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A VPC to launch into, with what tests do to instances there."""
+"""A VPC to launch into, with helpers for its instances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHO = {"Service": "ec2.amazonaws.com", "AWS": "arn:aws:iam::123456789012:root"}
 TRUST = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": _WHO, "Action": "sts:AssumeRole"}]}
 )
-"""Of a role that instances have, and that this account may assume."""
+"""A role that instances have, and that this account may assume."""
 
 
 def code(error: pytest.ExceptionInfo[ClientError]) -> str:
@@ -42,7 +42,7 @@ class Place:
     def run(self, **request: Any) -> list[str]:
         launch = {"ImageId": self.image_id, "InstanceType": "m5.large", "SubnetId": self.subnet_id, "MinCount": 1}
         if "NetworkInterfaces" in request:
-            del launch["SubnetId"]  # each interface names it, and EC2 refuses both
+            del launch["SubnetId"]  # each interface names the subnet, and EC2 refuses both
         reservation = self.ec2.run_instances(**({"MaxCount": 1} | launch | request))
         return [instance["InstanceId"] for instance in reservation["Instances"]]
 
@@ -84,7 +84,7 @@ class Place:
 
 @contextmanager
 def made(control_plane: Any) -> Iterator[Place]:
-    """A place of its own, and nothing of it afterwards."""
+    """A place of its own, which is removed afterwards."""
     ec2 = control_plane.client("ec2")
     vpc_id = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc_id, CidrBlock="10.0.0.0/20", AvailabilityZone=ZONE)["Subnet"]

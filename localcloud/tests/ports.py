@@ -6,11 +6,11 @@ import random
 import socket
 
 PORTS = range(12000, 32000, 2)
-"""Below those that the kernel gives to outgoing connections: nobody else takes one before the local cloud does."""
+"""Below the kernel's range for outgoing connections, so that nobody else takes one before the local cloud does."""
 
 
 def two_free_ports() -> tuple[int, int]:
-    """Of an API and of its tunnel: neighbours, both free."""
+    """The ports of an API and of its tunnel: neighbours, both free."""
     own = random.SystemRandom()
     while True:
         port = own.choice(PORTS)

@@ -17,16 +17,16 @@ _spec.loader.exec_module(_records)
 
 
 def record(name: str, /, **fields: str) -> str:
-    """What the command printed, with other words in the record's fields."""
+    """The command's output, with other words in the record's fields."""
     text: str = _records.Record(name).fill(**fields)
     return text
 
 
 def recorded(name: str, /, **fields: str) -> str:
-    """The shell command that prints it."""
+    """The shell command that prints the output."""
     return shlex.join(["/usr/bin/python3", "-I", str(PROGRAM), name, *(f"{key}={fields[key]}" for key in fields)])
 
 
 def recorded_line(name: str, start: str) -> str:
-    """The shell command that prints the record's first line that begins so."""
+    """The shell command that prints the record's first line with that beginning."""
     return shlex.join(["/usr/bin/python3", "-I", str(PROGRAM), "--line", name, start])

@@ -1,4 +1,4 @@
-"""What the tests of refusals make first, and how one case is held: the call, the code, the HTTP status."""
+"""Resources that the tests of refusals create first, and the check of one case: the call, the code, the HTTP status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stand-ins of the image say in their own voice: the texts in a program that come from no record."""
+"""Texts in the image's stand-ins that come from no record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stand_ins() -> list[str]:
 
 
 def words(node: ast.AST) -> Iterator[str]:
-    """The texts with letters that an expression is made of, but for what comes from a record."""
+    """The texts with letters in an expression, except those from a record."""
     if isinstance(node, ast.Call) and name_of(node.func) in RECORDED:
         return
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search("[A-Za-z]", node.value):

@@ -28,7 +28,7 @@ def build(folder: Path) -> Path:
 
 
 class Installed:
-    """`python` finds the wheel, and nothing of the checkout; commands run in an empty folder."""
+    """`python` finds the wheel and nothing of the checkout; commands run in an empty folder."""
 
     def __init__(self, python: Path, folder: Path, **variables: str) -> None:
         self.python = python
@@ -51,7 +51,7 @@ class Installed:
         return Path(self.run("-c", "import localcloud; print(localcloud.__file__)").strip()).parent
 
     def lives_and_ends(self) -> None:
-        """A cloud starts, tells its keys, answers an SDK, and ends."""
+        """Starts a cloud, gets its keys, makes an SDK call, and ends it."""
         port = str(two_free_ports()[0])
         started = json.loads(self.cloud("up", "--no-boot", "--detach", "--port", port, "--while-pid", str(os.getpid())))
         try:

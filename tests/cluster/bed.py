@@ -1,4 +1,4 @@
-"""A GpuCluster on this machine for tests: its own folder, its own local cloud, every verb as a user types it."""
+"""A GpuCluster on this machine for tests: its own folder, its own local cloud, and every command as users type it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Bed:
     name: str  # of the local cloud
     port: int
     _remotes: dict[frozenset[str], SshRemote] = field(default_factory=dict, compare=False, repr=False)
-    """At most one: to the head node with this id."""
+    """At most one connection: to the head node with this id."""
 
     @classmethod
     def make(cls, folder: Path) -> Bed:
@@ -56,7 +56,7 @@ class Bed:
 
     @property
     def secret(self) -> str:
-        """Of the cloud, once there is one."""
+        """The cloud's record, once it runs."""
         with contextlib.suppress(FileNotFoundError):
             return state.secret(state.state_dir(self.name))
         return ""
@@ -65,7 +65,7 @@ class Bed:
         return {**cdk_project.environment(self.endpoint_url, self.secret), "GPUCLUSTER_CONFIG": str(self.config)}
 
     def start(self, verb: str, *arguments: str, cwd: Path = ROOT) -> subprocess.Popen[str]:
-        """A verb in the background, in a process group of its own so that it can be interrupted as by Ctrl-C."""
+        """Runs a command in the background, in its own process group, so that it can be interrupted as by Ctrl-C."""
         argv = [sys.executable, "-m", "gpucluster.cli", verb, *arguments]
         return subprocess.Popen(
             argv, env=self.environment() | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}, cwd=cwd, text=True,
@@ -91,7 +91,7 @@ class Bed:
 
     def open_cloud(self) -> None:
         wheels = ["--wheels", str(WHEELS)] if WHEELS.is_dir() else []
-        # a run of tests that is killed ends its clouds too
+        # the clouds of a killed test run end too
         ends_with = ["--while-pid", str(os.getpid())]
         done = self.localcloud("up", "--detach", "--port", str(self.port), *ends_with, *wheels)
         assert done.returncode == 0, done.stderr
@@ -103,7 +103,7 @@ class Bed:
         return result
 
     def close(self) -> None:
-        """However the test ended: everything that the cloud owns is ended by the cloud's id."""
+        """After every test, ends everything that belongs to the cloud, by the cloud's id."""
         self._disconnect()
         self.localcloud("down")
         shutil.rmtree(state.state_dir(self.name), ignore_errors=True)
@@ -117,7 +117,7 @@ class Bed:
         return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, **keys)
 
     def instances(self, role: str) -> dict[str, dict[str, Any]]:
-        """Instance id -> what the cloud says of it; those that run."""
+        """Instance id -> the cloud's data of it; only running instances."""
         return {
             each["instance_id"]: each
             for each in self.ask("status")["instances"]
@@ -130,7 +130,7 @@ class Bed:
         return {instance_id for call in launches for instance_id in call["instance_ids"]}
 
     def ssh(self, *command: str, timeout_s: float = 120) -> str:
-        """What `gpucluster ssh -- COMMAND` prints; over one connection, where the verb makes one for each command."""
+        """The output of `gpucluster ssh -- COMMAND`. It uses one connection, where the command opens one for each call."""
         done = self._remote().run(remote_command(command), timeout_s=stretched(timeout_s))
         assert done.exit_code == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout

@@ -12,7 +12,7 @@ from bed import ROOT, Bed
 
 @contextmanager
 def opened(bed: Bed) -> Iterator[Bed]:
-    """With its local cloud, which ends whatever happens."""
+    """With its local cloud, which always ends."""
     try:
         bed.open_cloud()
         yield bed
@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 @pytest.fixture(scope="session")
 def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """Another one like it, which tests change, and end at last."""
+    """A second cluster, which tests change and finally end."""
     with opened(Bed.make(tmp_path_factory.mktemp("changing"))) as bed:
         bed.up()
         yield bed
@@ -37,7 +37,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """One of examples/servers: GPU nodes and nodes for parameter servers, and nodes that SMDDP runs on."""
+    """A cluster of examples/servers: GPU nodes, nodes for parameter servers, and nodes for SMDDP."""
     bed = Bed.make(tmp_path_factory.mktemp("servers"))
     text = (ROOT / "examples" / "servers" / "cluster.yaml").read_text()
     more = "  - {name: big, instance_types: [p4d.24xlarge], max_nodes: 2}\n\nparameter_servers:"
@@ -84,12 +84,12 @@ s3_access:
 
 silence: [beegfs-client-kernel]
 """
-"""/data follows S3, S3 follows /results; what is in /kept goes to S3 when somebody says so."""
+"""/data follows S3, and S3 follows /results; files in /kept are exported on request."""
 
 
 @pytest.fixture(scope="session")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """One with every kind of storage: nodes of `train` have one NVMe disk, the node of `raid` has two."""
+    """A cluster with every kind of storage: nodes of `train` have one NVMe disk, the node of `raid` has two."""
     bed = Bed.make(tmp_path_factory.mktemp("storage"))
     bed.config.write_text(bed.config.read_text().rstrip() + "\n" + STORAGE)
     with opened(bed):
@@ -101,6 +101,6 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 @pytest.fixture
 def empty_cloud(tmp_path: Path) -> Iterator[Bed]:
-    """A local cloud with nothing in it yet, for one test."""
+    """An empty local cloud, for one test."""
     with opened(Bed.make(tmp_path)) as bed:
         yield bed

@@ -9,9 +9,9 @@ import pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The session's first job is for a partition without a node: its tests go before all others of the cluster.
+    """The session's first job is for a partition without a node, so its tests run before all others of the cluster.
 
-    What nodes were allowed to do is looked at once all others have used it.
+    The check of what nodes were allowed to do runs after all others.
     """
     ours = [number for number, item in enumerate(items) if item.path.parent == Path(__file__).parent]
     places = {"test_training.py": 0, "test_roles.py": 2}

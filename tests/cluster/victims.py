@@ -1,4 +1,4 @@
-"""Jobs of which the tests kill a rank: all that is left of them must end, and their end must say which it was."""
+"""Jobs of which the tests kill a rank: everything of them must end, and their result must name that rank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from bed import Bed, wait_for
 
 LONGEST_END_S = 30
-# Ranks say where they are, for the test to kill one; what waits for ever ends only because the job does.
+# Ranks print where they are, so that the test can kill one; a waiting process ends only because the job ends.
 PROGRAM = """
 import os, time
 from pathlib import Path
@@ -20,7 +20,7 @@ time.sleep(303)
 """
 COMMAND = ("--", "python", "-c", PROGRAM)
 LEFT = "[l]ast words of|[p]rted|[t]orchrun|[h]orovodrun|import [m]xnet"
-"""What no node may still run; it must not match itself."""
+"""Matches processes that no node may still run, and not the check itself."""
 
 
 def lose_rank_1(bed: Bed, ranks: int, *options: str) -> None:
@@ -43,7 +43,7 @@ def lose_rank_1(bed: Bed, ranks: int, *options: str) -> None:
 
 
 def _ready(bed: Bed, folder: str, ranks: int) -> dict[int, tuple[str, str]]:
-    """Rank -> process id and node, once all have said so."""
+    """Rank -> process id and node, once all ranks have printed them."""
     show = 'cd "$1" && for file in pid-*; do [ ! -s "$file" ] || echo "${file#pid-} $(cat "$file")"; done'
     lines = bed.ssh("sh", "-c", show, "sh", folder).splitlines()
     found = {int(rank): (pid, node.partition(".")[0]) for rank, pid, node in map(str.split, lines)}
