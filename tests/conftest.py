@@ -1,4 +1,4 @@
-"""Tiers: a test's folder is its tier. A tier that this machine cannot run is skipped with a message, or fails under CI."""
+"""Tiers: a test's folder is its tier. A tier that this machine cannot run is skipped with a message, or fails in CI."""
 
 from __future__ import annotations
 

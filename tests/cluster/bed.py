@@ -130,7 +130,7 @@ class Bed:
         return {instance_id for call in launches for instance_id in call["instance_ids"]}
 
     def ssh(self, *command: str, timeout_s: float = 120) -> str:
-        """The output of `gpucluster ssh -- COMMAND`. It uses one connection, where the command opens one for each call."""
+        """The output of `gpucluster ssh -- COMMAND`, over one connection; the command opens one for each call."""
         done = self._remote().run(remote_command(command), timeout_s=stretched(timeout_s))
         assert done.exit_code == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout
