@@ -29,10 +29,10 @@ from gpucluster.meant import did_you_mean
 
 VERBS = {
     "init": "Write a commented cluster.yaml to start from.",
-    "validate": "Check a cluster.yaml: every problem at once, offline.",
-    "render": "Write the files that nodes are built from into a folder.",
-    "plan": "Show what `up` would create, and its price by the hour.",
-    "up": "Create or update the cluster, on AWS or with --local here.",
+    "validate": "Check a cluster.yaml offline and list every problem.",
+    "render": "Write the files that nodes are built from to a folder.",
+    "plan": "Show what `up` would create or change, and the hourly price.",
+    "up": "Create or update the cluster on AWS, or on this machine with --local.",
     "status": "Show the cluster, its nodes and its jobs.",
     "ssh": "Open a shell on the head node, or run a command there.",
     "ssh-config": "Make plain ssh, scp, rsync and editors reach the cluster.",
@@ -41,16 +41,16 @@ VERBS = {
     "fetch": "Copy a job's folder to this machine.",
     "forward": "Make a port of the cluster reachable on this machine.",
     "shell": "Open a shell on a compute node, with GPUs of its own.",
-    "env": "List, make and check the Python environments of jobs.",
+    "env": "List, build and check the Python environments of jobs.",
     "submit": "Submit a training job.",
     "jobs": "List jobs.",
     "logs": "Show a job's merged log.",
-    "why": "Explain why a job waits or failed.",
+    "why": "Explain why a job is pending, or how it ended.",
     "cancel": "Cancel a job.",
-    "data": "Pack a data set into shards, and check shards.",
-    "bench": "Run one script at several sizes and under several launchers, and compare.",
-    "image": "Bake machine images, from which nodes boot without installing.",
-    "doctor": "Check what this machine has and lacks.",
+    "data": "Pack a data set into shards, or check shards.",
+    "bench": "Compare the speed of one command at several sizes and under several launchers.",
+    "image": "Build machine images, so that nodes install nothing at boot.",
+    "doctor": "Check whether this machine has what AWS and --local need.",
     "down": "Delete the cluster.",
 }
 HIDDEN = ("tunnel",)
@@ -119,9 +119,9 @@ SYNONYMS = {
 
 def _unknown_verb(got: str) -> str:
     if got in SYNONYMS:
-        return f"no such verb: {got!r}; here it is `gpucluster {SYNONYMS[got]}`"
+        return f"no such verb: {got!r}; use `gpucluster {SYNONYMS[got]}`"
     if got.endswith((".yaml", ".yml")):
-        return f"no such verb: {got!r}; -c {got} names a cluster file, `gpucluster submit {got}` a job"
+        return f"no such verb: {got!r}; -c {got} selects a cluster file, `gpucluster submit {got}` submits a job"
     hint = did_you_mean(got, VERBS)
     return f"no such verb: {got!r}" + (f", {hint}" if hint else "")
 
@@ -148,15 +148,15 @@ def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> Non
     "config_path",
     metavar="FILE",
     envvar="GPUCLUSTER_CONFIG",
-    help="The cluster's file, also behind the verb.  [env: GPUCLUSTER_CONFIG; default: the nearest cluster.yaml]",
+    help="Cluster file, before or after the verb.  [env: GPUCLUSTER_CONFIG; default: the nearest cluster.yaml]",
 )
-@click.option("--debug", is_flag=True, help="Show a traceback where something fails.")
+@click.option("--debug", is_flag=True, help="Show a traceback if something fails.")
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
 )
 @click.pass_obj
 def cli(context: CliContext, config_path: str | None, debug: bool) -> None:
-    """A GPU training cluster on AWS from one file, and the same cluster on one Linux machine."""
+    """Build a GPU training cluster from one file, on AWS or on one Linux machine, and run jobs on it."""
     if config_path:
         context.choose(Path(config_path))
     else:
@@ -225,7 +225,7 @@ def _report(error: BaseException) -> int:
         case OSError(strerror=str()):
             return _report_system(error)
     click.echo(f"error: unexpected {type(error).__name__}: {error}", err=True)
-    click.echo("hint: `gpucluster --debug …` shows where; please report it with that output", err=True)
+    click.echo("hint: run it again with `gpucluster --debug …`, and report this bug with the output", err=True)
     return GpuClusterError.exit_code
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[int]:
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise click.BadParameter(f"must be numbers of nodes such as 1,2,4, got {value!r}", ctx, parameter)
+        raise click.BadParameter(f"must be node counts such as 1,2,4, got {value!r}", ctx, parameter)
     return sorted({int(part) for part in parts})
 
 
@@ -46,14 +46,14 @@ Example:
 
 @click.command(cls=WithProgram, epilog=EXAMPLE)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
-@click.option("-N", "--nodes", default="1,2", show_default=True, callback=_numbers, help="Sizes to run at.")
-@click.option("--launchers", default="torchrun", show_default=True, callback=_names, help="Names, with commas.")
+@click.option("-N", "--nodes", default="1,2", show_default=True, callback=_numbers, help="Numbers of nodes to run on.")
+@click.option("--launchers", default="torchrun", show_default=True, callback=_names, help="Names, separated by commas.")
 @click.option(
     "--variant",
     "variants",
     multiple=True,
     metavar="NAME=VALUE[,…]",
-    help="Beside the plain command: `--NAME VALUE` after it; in capitals a variable of the ranks; repeatable.",
+    help="Also run with `--NAME VALUE` after the command; NAME in capitals is a variable instead; repeatable.",
 )
 @click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each setting.")
 @click.option("--seed", type=int, default=0, show_default=True, help="GPUCLUSTER_SEED, and {seed} in the command.")
@@ -62,21 +62,21 @@ Example:
     multiple=True,
     metavar="NAME=REGEX",
     callback=name_values,
-    help="What finds a value in a line of the log. `throughput` is the speed; of others the last counts; repeatable.",
+    help="Regular expression that finds a value in the log. NAME `throughput` is the speed; repeatable.",
 )
-@click.option("--per-rank", is_flag=True, help="The throughput that is printed is one rank's, not all ranks'.")
+@click.option("--per-rank", is_flag=True, help="The program prints the throughput of one rank, not of all.")
 @job_options
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: FILE.png, .svg or .pdf.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout and no table.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw a plot: FILE.png, .svg or .pdf.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no table.")
 @click.option("--dry-run", is_flag=True, help="List the runs and stop. Needs no cluster.")
 @click.pass_obj
 def command(
     context: CliContext, /, words: tuple[str, ...], nodes: list[int], launchers: list[str], variants: tuple[str, ...],
     repeats: int, seed: int, per_rank: bool, plot: Path | None, as_json: bool, dry_run: bool, **flags: Any,
 ) -> int:  # fmt: skip
-    """Run one command at each size, under each launcher and variant, and compare.
+    """Run one command at each size, under each launcher and variant, and compare the speed.
 
-    Prints a table and what the result cannot support, then one JSON line. Exit code 4 where a run failed.
+    Prints a table, what the runs do not prove, and one JSON line. The exit code is 4 if a run failed.
     """
     from gpucluster.layout import expand
     from gpucluster.measure import settings
@@ -114,7 +114,7 @@ class _Bench:
         from gpucluster.measure import settings
 
         if not wanted:
-            raise UsageError("--launchers: names no launcher", "--launchers torchrun,horovodrun")
+            raise UsageError("--launchers: no launcher given", "--launchers torchrun,horovodrun")
         loaded = {setting: load(layout, file, settings.flags(given, setting)) for setting in wanted}
         specs = {setting: settings.as_run(spec, setting, seed) for setting, spec in loaded.items()}
         return cls(layout, specs, file.parent if file else Path(), _workdir(specs[wanted[0]], file))

@@ -17,13 +17,13 @@ from gpucluster.head import slurm
 @click.argument("job_ids", nargs=-1, required=True, type=job_number, metavar="JOB_ID...")
 @click.pass_obj
 def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
-    """Cancel jobs. One that has ended already is left as it is."""
+    """Cancel jobs. Jobs that have already ended stay as they are."""
     cancelled = []
     with head(context) as remote:
         for job_id in job_ids:
             job = jobs.require(remote, job_id)
             if job is None or job.phase == "done":
-                click.echo(f"job {job_id} had ended already", err=True)
+                click.echo(f"job {job_id} has already ended", err=True)
                 continue
             remote.run(slurm.scancel_argv(job_id)).check(f"cannot cancel job {job_id}")
             cancelled.append(job_id)

@@ -62,7 +62,7 @@ def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Compar
     try:
         deployed = deployment.deployed()
     except updates.UnknownRecord as unknown:
-        tell(f"another version of GpuCluster deployed {config.name} ({unknown}): what changes cannot be told")
+        tell(f"another version of GpuCluster deployed {config.name} ({unknown}): the changes cannot be listed")
         return Comparison(config, (), known=False)
     if deployed is None:
         return Comparison(None, ())
@@ -78,7 +78,7 @@ def refuse_loss(comparison: Comparison) -> None:
     if refused:
         keys = ", ".join(change.difference.path for change in refused)
         raise UsageError(
-            f"{keys}: cannot be changed: {refused[0].outcome.happens}; nothing was touched",
+            f"{keys}: cannot be changed: {refused[0].outcome.happens}; nothing was changed",
             refused[0].outcome.instead,
         )
 
@@ -144,16 +144,17 @@ def _wait_for_head(connection: _Connection, tell: Tell) -> None:
             connection.renew()
         if time.monotonic() > deadline:
             minutes = HEAD_TIMEOUT_S / 60
-            raise RemoteError(f"Slurm did not answer within {minutes:.0f} minutes", "`gpucluster status` says more")
+            raise RemoteError(f"Slurm did not answer within {minutes:.0f} minutes", "see `gpucluster status`")
         time.sleep(POLL_S)
 
 
 def _refuse_undrained(comparison: Comparison, connection: _Connection, deployment: Deployment) -> None:
-    hint = "`gpucluster up --drain` waits until their jobs have ended, and makes the change then"
+    hint = "`gpucluster up --drain` waits for their jobs to finish, then makes the change"
     needs = updates.of_effect(comparison.changes, Effect.DRAIN)
     if needs:
         names = dict.fromkeys(each.partition for change in needs for each in change.outcome.drains)
-        raise UsageError(f"nodes of {' and '.join(names)} run that must be gone first; nothing was touched", hint)
+        told = f"running nodes of {' and '.join(names)} must be terminated first; nothing was changed"
+        raise UsageError(told, hint)
     if comparison.may_stop_the_head and deployment.live_nodes() and _runs(deployment):
         _refuse_while_jobs_run(connection, hint)
 
@@ -167,7 +168,7 @@ def _refuse_while_jobs_run(connection: _Connection, hint: str) -> None:
     jobs = _running_jobs(connection)
     if jobs:
         told = ", ".join(jobs)
-        raise UsageError(f"the head node cannot be changed while jobs run: {told}; nothing was touched", hint)
+        raise UsageError(f"the head node cannot be changed while jobs run: {told}; nothing was changed", hint)
 
 
 def _running_jobs(connection: _Connection) -> Sequence[str]:

@@ -29,50 +29,49 @@ Examples:
 
 @click.group()
 def command() -> None:
-    """Pack a data set into shards, and check shards."""
+    """Pack a data set into shards, or check shards."""
 
 
 def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[str, int]:
     """`128`, or `train=128,val=8`."""
     pairs = [pair.rpartition("=") for pair in value.split(",")]
     if not all(number.isdigit() and int(number) for _, _, number in pairs):
-        raise click.BadParameter(f"must be a number, or as train=128,val=8, got {value!r}", ctx, parameter)
+        raise click.BadParameter(f"must be such as 128 or train=128,val=8, got {value!r}", ctx, parameter)
     return {name: int(number) for name, _, number in pairs}
 
 
 @command.command(short_help="Pack a data set into shards.", epilog=EXAMPLE)
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
-@click.option(
-    "--shards", required=True, metavar="N|SPLIT=N,...", callback=_shards, help="How many, for each split or by split."
-)
-@click.option("--format", type=click.Choice(FORMATS), default="tar", show_default=True)
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of the shuffle.")
+@click.option("--shards", required=True, metavar="N|SPLIT=N,...", callback=_shards, help="Number of shards per split.")
+@click.option("--format", type=click.Choice(FORMATS), default="tar", show_default=True, help="Format of the shards.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of the shuffle.")
 @click.option(
     "--remainder",
     type=click.Choice(["spread", "drop"]),
     default="spread",
     show_default=True,
-    help="Samples that are too many for equal shards: one more in each of the first shards, or left out.",
+    help="What to do with samples left after equal shards: add them to the first shards, or drop them.",
 )
 @click.option(
     "--exclude", "lists", multiple=True, metavar="FILE",
-    help="Names to leave out, a line each; also s3://BUCKET/KEY. May be given several times.",
+    help="File of names to leave out, one per line; also s3://BUCKET/KEY; repeatable.",
 )  # fmt: skip
 @click.option("--check/--no-check", default=True, show_default=True, help="Refuse truncated images.")
-@click.option("--restart", is_flag=True, help="Remove what an unfinished run of another plan has made.")
-@click.option("--workers", type=click.IntRange(1), help="Processes. Left out: one for each CPU.")
-@click.option("--array", type=click.IntRange(1, 1000), metavar="N", help="In N jobs on the cluster instead of here.")
-@click.option("-p", "--partition", help="With --array. Left out: the cluster's first.")
-@click.option("-f", "--follow", is_flag=True, help="With --array: wait until the shards are there; fail if they fail.")
+@click.option("--restart", is_flag=True, help="Delete the output of an unfinished run with other settings.")
+@click.option("--workers", type=click.IntRange(1), help="Processes. Default: one per CPU.")
+@click.option("--array", type=click.IntRange(1, 1000), metavar="N", help="Run N jobs on the cluster instead of here.")
+@click.option("-p", "--partition", help="With --array: partition to run on. Default: the first.")
+@click.option("-f", "--follow", is_flag=True, help="With --array: wait for the jobs; fail if they fail.")
 @click.pass_obj
 def shard(
     context: CliContext, /, source: str, target: str, remainder: str, workers: int | None,
     lists: tuple[str, ...], array: int | None, partition: str | None, follow: bool, **given: Any,
 ) -> int:  # fmt: skip
-    """Shuffle SRC and pack it into shards in DST: SRC/train/CLASS/*.jpg, SRC/CLASS/*.jpg, or a file list.
+    """Shuffle the samples of SRC and pack them into shards in DST.
 
-    Both may be s3://BUCKET/PREFIX. The same command again goes on where one was stopped. Prints one JSON line last.
+    SRC holds train/CLASS/*.jpg or CLASS/*.jpg, or is a list of files. SRC and DST may be s3://BUCKET/PREFIX. Run the
+    same command again to continue an interrupted run. The last line is JSON.
     """
     from gpucluster.data.run import Options
 
@@ -80,7 +79,7 @@ def shard(
     if array:
         return _on_cluster(context, options, array, partition, follow)
     if partition or follow:
-        raise UsageError("--partition and --follow are for jobs on the cluster", "add --array N")
+        raise UsageError("--partition and --follow need --array", "add --array N to run on the cluster")
     from gpucluster.data import run
 
     _reach_s3(context, source, target, *lists)
@@ -106,11 +105,11 @@ def _on_cluster(context: CliContext, options: Options, count: int, partition: st
 
 @command.command(short_help="Compare shards with their manifest.")
 @click.argument("target", metavar="DST")
-@click.option("--quick", is_flag=True, help="Look at sizes alone, read nothing.")
-@click.option("--workers", type=click.IntRange(1), help="Processes. Left out: one for each CPU.")
+@click.option("--quick", is_flag=True, help="Compare sizes only, read no data.")
+@click.option("--workers", type=click.IntRange(1), help="Processes. Default: one per CPU.")
 @click.pass_obj
 def verify(context: CliContext, target: str, quick: bool, workers: int | None) -> int:
-    """Compare the shards in DST with their manifest: all there, whole, as many samples. Exit code 1 where not."""
+    """Compare the shards in DST with their manifest. The exit code is 1 if one is missing, damaged or incomplete."""
     from gpucluster.data.verify import verify
 
     _reach_s3(context, target)
@@ -121,7 +120,7 @@ def verify(context: CliContext, target: str, quick: bool, workers: int | None) -
     click.echo(json.dumps({"data_sets": [asdict(report) for report in reports]}))
     faults = sum(len(report.faults) for report in reports)
     if faults:
-        raise DataError(f"{target}: {faults} fault{'s' * (faults > 1)}", "make it anew with `gpucluster data shard`")
+        raise DataError(f"{target}: {faults} fault{'s' * (faults > 1)}", "pack it again with `gpucluster data shard`")
     return 0
 
 

@@ -37,12 +37,11 @@ NEEDS = {"aws": ("everything", "up", "AWS"), "local": ("everything", "up", "--lo
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
-@click.option("--require", type=click.Choice(["aws", "local"]), help="Exit with 1 unless all that this needs is there.")
+@click.option("--require", type=click.Choice(["aws", "local"]), help="Exit with 1 if something for this is missing.")
 def command(as_json: bool, require: str | None) -> int:
-    """Check what this machine has and lacks: for deploying to AWS, and for `up --local`.
+    """Check whether this machine has what deploying to AWS and `up --local` need.
 
-    Changes nothing and asks no network. Without --require it exits with 0 whatever it finds: not every machine needs
-    everything.
+    Changes nothing and uses no network. Without --require the exit code is always 0: few machines need everything.
     """
     checks = [*_user_side(), *_local_cloud()]
     exit_code = int(any(not check.ok and check.needed_for in NEEDS[require] for check in checks)) if require else 0
@@ -109,13 +108,13 @@ def _cdk() -> Check:
     there = (cdk.folder() / cdk.CLI).is_file()
     if there or shipped.INSTALLED:
         found = f"{cdk.version()} in {cdk.folder()}"
-        return Check("cdk", True, found if there else f"{cdk.version()}, which `up` fetches", "", "up")
+        return Check("cdk", True, found if there else f"{cdk.version()}, which `up` downloads", "", "up")
     return Check("cdk", False, "not found", shipped.how_to_install("cdk"), "up")
 
 
 def _credentials() -> Check:
     """Only whether there are some; whether AWS accepts them is for AWS to say. Asks no metadata service."""
-    advice = "aws configure, or set AWS_PROFILE; `up --local` needs none"
+    advice = "run `aws configure`, or set AWS_PROFILE; `up --local` needs no credentials"
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return Check("aws credentials", True, "in the environment", advice, "AWS")
     folder = Path.home() / ".aws"

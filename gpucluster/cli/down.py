@@ -25,26 +25,26 @@ from gpucluster.updates import UnknownRecord
 
 
 @click.command()
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--export", is_flag=True, help="Before, export to S3 what is on Lustre alone.")
-@click.option("--discard", is_flag=True, help="Delete what is on Lustre alone, and in S3 not.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--export", is_flag=True, help="First export files that exist only on Lustre to S3.")
+@click.option("--discard", is_flag=True, help="Delete files that exist only on Lustre and not in S3.")
 @click.pass_obj
 def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
-    """Delete the cluster: its nodes, its network and /home. Says what goes and what stays, and asks.
+    """Delete the cluster: its nodes, its network and /home. Lists what is deleted and what remains, then asks.
 
     The last line on stdout is a JSON object: name, region, deleted.
     """
     from gpucluster.cluster.aws import aws_errors
 
     if export and discard:
-        raise UsageError("--export and --discard contradict each other", "keep one of the two")
+        raise UsageError("--export and --discard contradict each other", "give only one of them")
     config = context.load()
     record = local_cloud.read(context.config_path, config.name)
     if record is None and _went_with_the_local_cloud(context.config_path, config):
-        click.echo(f"nothing to take down: {config.name} ran on this machine and is gone already", err=True)
+        click.echo(f"nothing to delete: {config.name} ran on this machine, and was deleted before", err=True)
         return _gone(config)
     if record and not local_cloud.running_at(record.endpoint_url):
-        click.echo(f"the local cloud at {record.endpoint_url} does not answer: the cluster went with it", err=True)
+        click.echo(f"the local cloud at {record.endpoint_url} has ended, and the cluster with it", err=True)
         exit_code = 0
     else:
         deployment = deployment_of(context.config_path, config, tell=stopwatch())
@@ -79,12 +79,12 @@ def _keeper(context: CliContext, export: bool, discard: bool) -> Callable[[Clust
     def keep(deployed: ClusterConfig) -> None:
         if discard or not unexported.may_lose(deployed):
             return
-        click.echo("looking for files that are on Lustre and not in S3 …", err=True)
+        click.echo("looking for files that exist only on Lustre …", err=True)
         try:
             with head(context, deployed) as remote:
                 found = list(unexported.deleted(unexported.find(remote, export=export), deployed))
         except CloudError as error:
-            raise UsageError(f"nobody can tell what is on Lustre alone: {error}", unexported.HINT) from None
+            raise UsageError(f"cannot find out which files exist only on Lustre: {error}", unexported.HINT) from None
         if found:
             raise unexported.refusal(found, deployed)
 
@@ -97,7 +97,7 @@ def _ender(context: CliContext, deployment: Deployment, discard: bool) -> Callab
     def end(deployed: ClusterConfig) -> None:
         if not deployed.lustre_with_jobs:
             return
-        click.echo("deleting the file systems that live with jobs, which may take minutes …", err=True)
+        click.echo("deleting the file systems with lifetime: jobs, which may take minutes …", err=True)
         try:
             with head(context, deployed) as remote:
                 for line in job_lustre.end(remote, discard=discard):
@@ -106,7 +106,7 @@ def _ender(context: CliContext, deployment: Deployment, discard: bool) -> Callab
             there = deployment.file_systems() & job_lustre.names(deployed)
             if there:
                 raise job_lustre.refusal(there, error) from None
-            click.echo(f"the head node does not say that it has none, and FSx has none: {error}", err=True)
+            click.echo(f"the head node could not list its file systems of jobs, but FSx has none: {error}", err=True)
 
     return end
 
@@ -121,7 +121,7 @@ def _take_down(
 ) -> int:
     status = deployment.status()
     if status is None:
-        click.echo(f"nothing to take down: no stack {config.name} in {config.region}", err=True)
+        click.echo(f"nothing to delete: there is no stack {config.name} in {config.region}", err=True)
         return 0
     if stack.has_cluster(status):
         keep_data(_as_deployed(deployment, config))
@@ -152,19 +152,19 @@ def _confirm(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> Non
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("down asks before it deletes, and nobody is there to answer", "gpucluster down --yes")
+        raise UsageError("down asks before it deletes, but stdin is no terminal", "gpucluster down --yes")
     if not click.confirm("Delete all this?", err=True):
-        raise UsageError("nothing is deleted", "answer y to delete it")
+        raise UsageError("nothing was deleted", "answer y to delete the cluster")
 
 
 def _confirm_unprotected(config: ClusterConfig, *, yes: bool) -> None:
     """What was protected so that no habit or script deletes it is not deleted by --yes either."""
-    hint = "set head_node.termination_protection to false and `gpucluster up`, or answer `gpucluster down` yourself"
+    hint = "run `gpucluster down` in a terminal, or set head_node.termination_protection: false and run `gpucluster up`"
     if yes or not sys.stdin.isatty():
         raise UsageError(f"{config.name} is protected against deletion", hint)
-    typed = click.prompt(f"{config.name} is protected against deletion. Its name, to delete it all the same", err=True)
+    typed = click.prompt(f"{config.name} is protected against deletion. To delete it, type its name", err=True)
     if typed.strip() != config.name:
-        raise UsageError(f"{typed!r} is not {config.name!r}: nothing is deleted", hint)
+        raise UsageError(f"{typed!r} is not {config.name!r}: nothing was deleted", hint)
 
 
 def _as_deployed(deployment: Deployment, config: ClusterConfig) -> ClusterConfig:
@@ -177,8 +177,8 @@ def _as_deployed(deployment: Deployment, config: ClusterConfig) -> ClusterConfig
 
 def _interrupted(deployment: Deployment) -> int:
     status = deployment.status() or "deleted"
-    click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation goes on without this", err=True)
-    click.echo("hint: `gpucluster down` goes on from here", err=True)
+    click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation continues", err=True)
+    click.echo("hint: `gpucluster down` continues from here", err=True)
     return INTERRUPTED_EXIT_CODE
 
 
@@ -199,4 +199,4 @@ def _forget_images(config_file: Path, config: ClusterConfig) -> None:
     with suppress(AwsError), aws.aws_errors():
         account = aws.connect(config, config_file).client("sts").get_caller_identity()["Account"]
         for image_id in pins.forget(config_file, account=account, region=config.region):
-            click.echo(f"{image_id} goes with the local cloud, and out of cdk.context.json", err=True)
+            click.echo(f"removed {image_id} from cdk.context.json: the image exists only in the local cloud", err=True)

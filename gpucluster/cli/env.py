@@ -33,7 +33,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def list_(context: CliContext, as_json: bool) -> int:
-    """Show what this cluster has, and what is missing."""
+    """List the cluster's environments, built and missing ones."""
     with head(context) as remote:
         found, own = environments.listed(remote), environments.overlays(remote)
     if as_json:
@@ -42,7 +42,7 @@ def list_(context: CliContext, as_json: bool) -> int:
         return 0
     rows = [(each.name, _state(each), each.partition, each.folder) for each in found]
     rows += [(f"+ {_named(each)}", _own_state(each), "head", each.folder) for each in own]
-    for line in columns([("NAME", "STATE", "MADE ON", "FOLDER"), *rows]):
+    for line in columns([("NAME", "STATE", "BUILT ON", "FOLDER"), *rows]):
         click.echo(line)
     for error in (*environments.unmade(found), *(f"{each.folder}: {each.error}" for each in own if each.error)):
         click.echo(error)
@@ -80,7 +80,7 @@ def prune(context: CliContext) -> int:
 @click.argument("names", nargs=-1)
 @click.pass_obj
 def build(context: CliContext, names: tuple[str, ...]) -> int:
-    """Make NAMES, or all that are missing, and wait for them."""
+    """Build NAMES, or all missing environments, and wait for them."""
     with head(context) as remote:
         found = {each.name: each for each in _chosen(remote, names)}
         builds = environments.ensure(remote, list(found))
@@ -92,7 +92,7 @@ def build(context: CliContext, names: tuple[str, ...]) -> int:
         failed = list(environments.unmade(_chosen(remote, names)))
     click.echo(json.dumps({"environments": states}))
     if failed:
-        raise JobFailedError(failed[0], "`gpucluster env list` shows all of them")
+        raise JobFailedError(failed[0], "`gpucluster env list` lists all environments")
     return 0
 
 
@@ -107,7 +107,7 @@ def _follow(remote: Remote, job_id: str, log: str) -> None:
 @click.argument("names", nargs=-1)
 @click.pass_obj
 def verify(context: CliContext, names: tuple[str, ...]) -> int:
-    """Check NAMES, or all that are there, on a node: versions as locked, everything imports."""
+    """Check NAMES, or all environments, on a node: each has its locked versions, and every package imports."""
     failed = []
     with head(context) as remote:
         for each in _chosen(remote, names):
@@ -115,12 +115,12 @@ def verify(context: CliContext, names: tuple[str, ...]) -> int:
                 click.echo(f"{each.name}: {_state(each)}")
                 continue
             done = environments.verify(remote, each, timeout_s=VERIFY_TIMEOUT_S)
-            said = (done.stdout if done.exit_code == 0 else done.stderr).strip().splitlines() or ["it said nothing"]
-            click.echo(f"{each.name}: {'good: ' if done.exit_code == 0 else ''}{said[-1]}")
+            said = (done.stdout if done.exit_code == 0 else done.stderr).strip().splitlines() or ["no output"]
+            click.echo(f"{each.name}: {'ok: ' if done.exit_code == 0 else ''}{said[-1]}")
             if done.exit_code:
                 failed.append(each.name)
     if failed:
-        raise JobFailedError(f"not as it should be: {', '.join(failed)}", "its folder may be removed: it is made anew")
+        raise JobFailedError(f"the check failed for {', '.join(failed)}", "delete its folder to have it built again")
     return 0
 
 

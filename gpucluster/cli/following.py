@@ -22,11 +22,11 @@ def follow(remote: Remote, job_id: str) -> jobs.Ending | None:
         for line in jobs.follow(remote, job_id, tell):
             click.echo(line)
     except KeyboardInterrupt:
-        again = f"`gpucluster logs -f {job_id}` follows it again, `gpucluster cancel {job_id}` ends it"
-        tell(f"\ndetached: job {job_id} goes on; {again}")
+        again = f"`gpucluster logs -f {job_id}` follows it again, `gpucluster cancel {job_id}` cancels it"
+        tell(f"\ndetached: job {job_id} continues; {again}")
         return None
     ending = jobs.ending(remote, job_id)
-    tell(f"job {job_id} {'ended well' if ending and not ending.failed else 'has ended'}")
+    tell(f"job {job_id} {'completed' if ending and not ending.failed else 'has ended'}")
     return ending
 
 

@@ -28,24 +28,24 @@ _AMI = re.compile(r"ami-[0-9a-f]{8,17}")
 
 @click.group(name="image")
 def command() -> None:
-    """Bake machine images: nodes that boot from one install nothing, and need no internet for it."""
+    """Build machine images. Nodes that boot from one install nothing and need no internet."""
 
 
-@command.command(short_help="Bake an image and pin it in cdk.context.json.")
-@click.option("--from", "base", metavar="IMAGE", help="What to bake: ami-…, or a name.  [default: software.image]")
+@command.command(short_help="Build an image and pin it in cdk.context.json.")
+@click.option("--from", "base", metavar="IMAGE", help="Base image: ami-…, or a name.  [default: software.image]")
 @click.option("--on", "machine", metavar="TYPE", help="Instance type to install on.  [default: the head node's]")
-@click.option("--local", is_flag=True, help="In the local cloud of this machine, started where none runs.")
+@click.option("--local", is_flag=True, help="Build it in a local cloud on this machine, and start one if none runs.")
 @click.option("--port", type=int, help=f"The local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]")
-@click.option("--image", type=click.Path(path_type=Path), help="Root file system that plays the machine image.")
+@click.option("--image", type=click.Path(path_type=Path), help="Root file system to use as the machine image.")
 @click.pass_obj
 def build(
     context: CliContext, base: str | None, machine: str | None, local: bool, port: int | None, image: Path | None
 ) -> int:
-    """Install on an instance what nodes install at boot, make an AMI of it, and pin it in cdk.context.json.
+    """Build an AMI that has everything nodes install at boot, and pin it in cdk.context.json.
 
-    Compute nodes boot from it after the next `up` or `cdk deploy`, as long as steps and base image are the same. Where
-    the account has that image already, made on any type unless `--on` is given, nothing is built. GPU drivers and EFA
-    are installed only where the instance type has them (`--on`); a Deep Learning AMI brings them.
+    After the next `up` or `cdk deploy`, compute nodes boot from it while the boot steps and the base image stay the
+    same. If the account already has this image, nothing is built; with --on, it must come from that instance type. GPU
+    drivers and EFA are installed only on instance types that have them (--on). Deep Learning AMIs include both.
 
     The last line on stdout is a JSON object: image_id, base, recipe, built, pinned_in, seconds.
     """
@@ -55,7 +55,7 @@ def build(
 
     config = context.load()
     if not local and (port or image):
-        raise UsageError("--port and --image go with --local")
+        raise UsageError("--port and --image need --local")
     wanted, on = _image(base or config.software.image), _type(machine or config.head_node.instance_type)
     began, tell = time.monotonic(), stopwatch()
     if local:
@@ -75,7 +75,7 @@ def build(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
 def list_(context: CliContext, as_json: bool) -> int:
-    """List the account's baked images in the cluster's region, the newest first, and which of them nodes boot from."""
+    """List the account's baked images in the cluster's region, newest first, and show which one is pinned."""
     from gpucluster.baking import bake, pins
     from gpucluster.baking.recipe import Extras, recipe
     from gpucluster.cluster.aws import aws_errors
@@ -90,7 +90,7 @@ def list_(context: CliContext, as_json: bool) -> int:
     elif rows:
         click.echo("\n".join(columns([list(rows[0]), *([str(cell) for cell in row.values()] for row in rows)])))
     else:
-        click.echo(f"no baked images in {config.region}: `gpucluster image build` makes one", err=True)
+        click.echo(f"no baked images in {config.region}: `gpucluster image build` builds one", err=True)
     return 0
 
 
@@ -121,7 +121,7 @@ def _image(name: str) -> str:
 
     if name in PUBLIC_PARAMETERS or _AMI.fullmatch(name):
         return name
-    raise UsageError(f"--from: no such image: {name!r}", f"an AMI's id (ami-…), or {', '.join(PUBLIC_PARAMETERS)}")
+    raise UsageError(f"--from: no such image: {name!r}", f"give an AMI ID (ami-…), or {', '.join(PUBLIC_PARAMETERS)}")
 
 
 def _type(name: str) -> str:
@@ -166,7 +166,7 @@ def _found_or_built(
     if there is None:
         deployment = _deployment(context, config, image, machine)
         return bake.build(deployment, here, os.environ, tell=tell), True
-    tell(f"{there['ImageId']} is of these steps and this base already")
+    tell(f"{there['ImageId']} already has these steps and this base image")
     bake.wait_for(ec2, there["ImageId"])
     return str(there["ImageId"]), False
 
@@ -184,6 +184,6 @@ def _deployment(context: CliContext, config: ClusterConfig, image: str, machine:
 def _next_words(image_id: str, file: Path) -> str:
     return (
         f"{image_id} is pinned in {file}: commit that file\n"
-        "hint: `gpucluster up` gives it to nodes that boot from then on. The head node boots what the file says: "
-        f"head_node.image: {image_id} replaces the head node"
+        "hint: after `gpucluster up`, new compute nodes boot from it. "
+        f"To use it for the head node too, set head_node.image: {image_id}; this replaces the head node"
     )

@@ -17,16 +17,16 @@ name: GpuCluster                      # the CloudFormation stack's name
 region: us-east-1
 
 head_node:
-  instance_type: m6i.large            # runs Slurm's controller and shares /home; trains nothing
+  instance_type: m6i.large            # runs Slurm's controller and shares /home; runs no jobs
   volume_gib: 50
 
 partitions:
   - name: train                       # its nodes: train-1, train-2 and so on
-    instance_types: [g5.12xlarge]     # the first that has capacity is taken; all must have as many GPUs
+    instance_types: [g5.12xlarge]     # the first one with capacity is launched; all must have as many GPUs
     min_nodes: 0                      # always on
     max_nodes: 4                      # launched when a job needs them
-    idle_minutes: 10                  # and ended when no job used them for so long
-    # efa: required                   # refuse instance types without EFA (default: auto, use what there is)
+    idle_minutes: 10                  # terminated after so long without a job
+    # efa: required                   # refuse instance types without EFA (default: auto, use EFA if there is any)
 """
 
 
@@ -62,7 +62,7 @@ def _completions(ctx: click.Context, parameter: click.Parameter, incomplete: str
 )
 @click.pass_obj
 def command(context: CliContext, file: str | None, text: str) -> None:
-    """Write a small, commented cluster file to FILE (or to the file that -c names). Overwrites nothing."""
+    """Write a commented cluster file to FILE, or to the file given with -c. Overwrites no file."""
     path = Path(file) if file else context.config_path if context.chosen else Path(NAME)
     if path.is_dir() or (file or "").endswith("/"):
         raise UsageError(f"{path} is a folder", f"name the file: gpucluster init {path / NAME}")
@@ -70,7 +70,7 @@ def command(context: CliContext, file: str | None, text: str) -> None:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} exists already", "name another file: gpucluster init my-cluster.yaml") from None
+        raise UsageError(f"{path} already exists", "name another file: gpucluster init my-cluster.yaml") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     click.echo("next: gpucluster plan, then gpucluster up on AWS, or gpucluster up --local on this machine", err=True)

@@ -10,5 +10,5 @@ import click
 def job_id(value: str) -> str:
     """12; 12_3, a task of an array; 12+1, a part of a heterogeneous job."""
     if not re.fullmatch(r"\d+([_+]\d+)?", value):
-        raise click.BadParameter(f"must be a job's number, such as 12, got {value!r}; `gpucluster jobs` lists them")
+        raise click.BadParameter(f"must be a job ID such as 12, got {value!r}; `gpucluster jobs` lists them")
     return value

@@ -16,8 +16,8 @@ def name_values(ctx: click.Context, parameter: click.Parameter, values: tuple[st
 
 
 OPTIONS = (
-    click.option("-p", "--partition", help="Default: the cluster's first."),
-    click.option("--gpus-per-node", "--gpus", "gpus_per_node", type=int, help="Default: all that a node has."),
+    click.option("-p", "--partition", help="Partition to run on. Default: the first."),
+    click.option("--gpus-per-node", "--gpus", "gpus_per_node", type=int, help="GPUs on each node. Default: all."),
     click.option(
         "--ntasks-per-node",
         "--nproc-per-node",
@@ -25,17 +25,17 @@ OPTIONS = (
         type=int,
         help="Ranks on each node. Default: one per GPU.",
     ),
-    click.option("-t", "--time", help="Time limit: 2:00:00, 1-12:00:00, 90m."),
+    click.option("-t", "--time", help="Time limit, such as 2:00:00, 1-12:00:00 or 90m."),
     click.option(
-        "--env", multiple=True, metavar="NAME=VALUE", callback=name_values, help="A variable for the ranks; repeatable."
+        "--env", multiple=True, metavar="NAME=VALUE", callback=name_values, help="Variable for the ranks; repeatable."
     ),
     click.option(
         "--secrets",
         multiple=True,
         metavar="NAME",
-        help="A variable of your environment whose value only the ranks get; repeatable.",
+        help="Variable of your shell to pass to the ranks, and to no script or log; repeatable.",
     ),
-    click.option("--workdir", help="The directory that is copied to the cluster. Default: this one, or job.yaml's."),
+    click.option("--workdir", help="Directory to upload. Default: the current one, or that of job.yaml."),
 )
 
 

@@ -15,11 +15,11 @@ from gpucluster.head import slurm
 
 
 @click.command()
-@click.option("-n", "--count", default=20, show_default=True, help="How many of the newest jobs.")
+@click.option("-n", "--count", default=20, show_default=True, help="Show only this many, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
 def command(context: CliContext, count: int, as_json: bool) -> int:
-    """List jobs, the newest last: those that Slurm knows, and those that have ended."""
+    """List pending, running and ended jobs, newest last."""
     with head(context) as remote:
         rows = merged(jobs.current(remote), jobs.past(remote, count))[-count:]
     if as_json:

@@ -13,12 +13,12 @@ from gpucluster.following import jobs
 
 @click.command()
 @click.argument("job_id", required=False, type=job_number)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends. Ctrl-C detaches; the job goes on.")
+@click.option("-f", "--follow", is_flag=True, help="Follow until the job ends. Ctrl-C detaches; the job continues.")
 @click.pass_obj
 def command(context: CliContext, job_id: str | None, follow: bool) -> int:
     """Show the log of JOB_ID, or of the newest job.
 
-    Exit code 0, also after Ctrl-C; with --follow 4 where the job failed.
+    The exit code is 0, also after Ctrl-C. With --follow it is 4 if the job failed.
     """
     with head(context) as remote:
         job_id = job_id or jobs.latest(remote)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BOUGHT = {
     "spot": " (spot: at most this)",
     "reservation": " (reserved: billed whether it runs or not)",
-    "capacity-block": " (Capacity Block: paid when it is bought)",
+    "capacity-block": " (Capacity Block: paid when you buy it)",
 }
 
 
@@ -30,11 +30,11 @@ BOUGHT = {
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, as_json: bool) -> int:
-    """Show what `up` would create: nodes, zone, price by the hour. Works without AWS.
+    """Show what `up` would create: nodes, zone, hourly price. Works without AWS.
 
-    With AWS credentials it also says whether the cluster is there, what `up` would change of it and what each change
-    does, which zones offer every instance type, and what of the file AWS would refuse: quotas, images, networks. It
-    ends with the exit code of an `up` that would be refused.
+    With AWS credentials it also shows whether the cluster exists, what `up` would change and what each change does,
+    which zones offer every instance type, and what AWS would refuse: quotas, images, networks. If `up` would be
+    refused, the exit code is that of `up`.
     """
     config = context.load()
     lines = plan.lines(expand(config))
@@ -54,7 +54,7 @@ def command(context: CliContext, as_json: bool) -> int:
     refusal = _refusal(context, config, cloud)
     if refusal is None:
         return 0
-    click.echo(f"`up` would be refused, for {refusal.message}", err=True)
+    click.echo(f"`up` would be refused: {refusal.message}", err=True)
     return refusal.exit_code
 
 
@@ -131,15 +131,15 @@ def _print(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, A
         click.echo(f"  {line.name:<14}{nodes:>8}  {line.gpus or '':>5}  {price:>17}  {types}")
     low = plan.total([line.usd_per_hour_min for line in lines])
     high = plan.total([line.usd_per_hour_max for line in lines])
-    click.echo(f"  {'together':<14}{'':>8}  {'':>5}  {_price(low, high):>17}")
+    click.echo(f"  {'total':<14}{'':>8}  {'':>5}  {_price(low, high):>17}")
     click.echo(f"  and {'; '.join(plan.beside_nodes(config))}")
-    click.echo(f"prices: nodes on demand, {PRICE_REGION}, {PRICES_AS_OF}; nothing else is in them", err=True)
+    click.echo(f"prices: nodes on demand, {PRICE_REGION}, {PRICES_AS_OF}; nothing else is included", err=True)
     if cloud:
         _print_cloud(config, cloud)
 
 
 def _print_cloud(config: ClusterConfig, cloud: dict[str, Any]) -> None:
-    click.echo(f"stack: {cloud['stack_status'] or 'not there yet'}")
+    click.echo(f"stack: {cloud['stack_status'] or 'does not exist yet'}")
     zones = ", ".join(cloud["zones"]) or "none"
     click.echo(f"zones of {config.region} that offer every type: {zones}")
     for notice in cloud["checks"]:
@@ -150,5 +150,5 @@ def _print_cloud(config: ClusterConfig, cloud: dict[str, Any]) -> None:
 
 def _price(low: float | None, high: float | None) -> str:
     if low is None or high is None:
-        return "not known"
+        return "unknown"
     return f"{low:.2f}" if low == high else f"{low:.2f} - {high:.2f}"

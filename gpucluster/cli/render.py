@@ -16,9 +16,9 @@ from gpucluster.errors import UsageError
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.pass_obj
 def command(context: CliContext, folder: Path) -> int:
-    """Write what nodes are built from into DIR: user data, role scripts, steps, Slurm's files. Needs no network.
+    """Write the files that nodes are built from to DIR: user data, role scripts, boot steps, Slurm's configuration.
 
-    The last line on stdout is DIR.
+    Needs no network. The last line on stdout is DIR.
     """
     files = rendered(context.load())
     for name, text in files.items():

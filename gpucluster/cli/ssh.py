@@ -14,11 +14,11 @@ from gpucluster.cli.context import CliContext
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj
 def command(context: CliContext, words: tuple[str, ...]) -> int:
-    """Open a shell on the head node; with a command after --, run that and pass its exit code on.
+    """Open a shell on the head node, or run a command there and return its exit code.
 
-    A single word is a line for the shell there: gpucluster ssh -- 'cd jobs && ls'
+    The shell there interprets a single argument: gpucluster ssh -- 'cd jobs && ls'
 
-    The way in is EC2 Instance Connect: no key pair, no open port. The host key is checked.
+    The connection uses EC2 Instance Connect: no key pair, no open port. The host key is verified.
     """
     from gpucluster.head import terminal
 

@@ -25,9 +25,9 @@ Report = dict[str, Any]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, as_json: bool) -> int:
-    """Show the cluster: head node, partitions, why nodes are down, jobs and why they wait.
+    """Show the cluster: head node, partitions, why nodes are down, jobs and why they are pending.
 
-    Exit code 3 where the cluster is not there, or its head node cannot be reached.
+    The exit code is 3 if the cluster does not exist or its head node cannot be reached.
     """
     report = gather(context, context.load())
     click.echo(json.dumps(report) if as_json else "\n".join(lines(report)))
@@ -94,7 +94,7 @@ def _node(node: slurm.Node) -> Report:
 
 
 def lines(report: Report) -> Iterator[str]:
-    yield f"cluster {report['cluster']} in {report['region']}: stack {report['stack'] or 'not there'}"
+    yield f"cluster {report['cluster']} in {report['region']}: stack {report['stack'] or 'does not exist'}"
     if head := report["head"]:
         yield f"head {head['instance_id']} {head['state']} at {head['private_ip']}" + (
             ", Slurm is up" if report["slurm"] else ""
@@ -108,7 +108,7 @@ def lines(report: Report) -> Iterator[str]:
         yield "jobs:"
         yield from columns([_job(job) for job in active])
     elif report["slurm"]:
-        yield "no jobs running or waiting"
+        yield "no jobs running or pending"
 
 
 def _partition(partition: Report) -> Iterator[str]:

@@ -40,9 +40,7 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         pairs = dict(pair.split("=", 1) for pair in (f"nodes={value}" if value.isdigit() else value).split(","))
         return {key: float(text) if "." in text or key == "ratio" else int(text) for key, text in pairs.items()}
     except ValueError:
-        raise click.BadParameter(
-            f"must be a number of nodes, or as nodes=2,per_node=2, got {value!r}", ctx, parameter
-        ) from None
+        raise click.BadParameter(f"must be such as 2 or nodes=2,per_node=2, got {value!r}", ctx, parameter) from None
 
 
 def _channels(
@@ -81,26 +79,26 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
 
 @click.command(cls=WithProgram, epilog=EXAMPLES)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
-@click.option("-J", "--name", "--job-name", "name", help="Default: from the program's file name.")
-@click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, help="How many nodes.")
+@click.option("-J", "--name", "--job-name", "name", help="Job name. Default: from the program's file name.")
+@click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, help="Number of nodes. Default: 1.")
 @job_options
 @click.option(
     "--launcher",
     shell_complete=_values("launcher"),
-    help="torchrun (the default), horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, tensorflow-mwms.",
+    help="torchrun (default), horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, tensorflow-mwms.",
 )
 @click.option(
     "--framework",
     shell_complete=_values("framework"),
-    help="Whose environment the ranks run in: torch, horovod, smddp, mxnet, tensorflow. Default: the launcher's own.",
+    help="Environment of the ranks: torch, horovod, smddp, mxnet, tensorflow. Default: the launcher's own.",
 )
-@click.option("--controller", type=click.Choice(["gloo", "mpi"]), help="What horovodrun starts the ranks with.")
-@click.option("--min-nodes", type=int, help="horovodrun: go on with as few nodes as these when it loses some.")
+@click.option("--controller", type=click.Choice(["gloo", "mpi"]), help="For horovodrun. Default: gloo.")
+@click.option("--min-nodes", type=int, help="For horovodrun: continue after losing nodes while this many are left.")
 @click.option(
     "--servers",
     metavar="NODES|KEY=VALUE,...",
     callback=_servers,
-    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1. Default: the workers' own.",
+    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1. Default: the workers' nodes.",
 )
 @click.option(
     "--channel",
@@ -108,16 +106,16 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     multiple=True,
     metavar="NAME=SOURCE[,shard=…][,mode=…][,unpack=tar]",
     callback=_channels,
-    help="Input data, as train=s3://bucket/prefix or train=/fsx/folder; repeatable.",
+    help="Input data, such as train=s3://bucket/prefix or train=/fsx/folder; repeatable.",
 )
 @click.option(
-    "--exports", multiple=True, metavar="PATH", help="A folder on Lustre that is in S3 when the job ends; repeatable."
+    "--exports", multiple=True, metavar="PATH", help="Lustre folder to export to S3 at the end of the job; repeatable."
 )
-@click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail rather than fall back to TCP.")
+@click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail if NCCL would use TCP.")
 @click.option(
     "--preflight",
     type=click.Choice(["off", "quick", "full"]),
-    help="Looks at the nodes first; full: bandwidth as well. Default: quick.",
+    help="Check the nodes first; full also measures bandwidth. Default: quick.",
 )
 @click.option(
     "--requirements",
@@ -127,40 +125,40 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     help="Packages to install for the ranks: a requirements.txt, pyproject.toml or uv.lock; repeatable.",
 )
 @click.option(
-    "--with", "with", multiple=True, metavar="PACKAGE", help="A package more for the ranks: torchvision; repeatable."
+    "--with", "with", multiple=True, metavar="PACKAGE", help="Package for the ranks, such as torchvision; repeatable."
 )
 @click.option(
-    "--setup", multiple=True, metavar="LINE", help="A line of bash, run once after that: 'pip install .'; repeatable."
+    "--setup", multiple=True, metavar="LINE", help="Bash to run once after that: 'pip install .'; repeatable."
 )
-@click.option("--python", metavar="FOLDER", help="Of a venv or conda environment on the cluster, for the ranks.")
-@click.option("--container-image", help="The ranks run in it: a registry's image, or a squashfs file.")
+@click.option("--python", metavar="FOLDER", help="Folder of a venv or conda environment on the cluster.")
+@click.option("--container-image", help="Run the ranks in this image: from a registry, or a squashfs file.")
 @click.option(
-    "--container-mounts", multiple=True, metavar="FROM:TO[:ro]", help="What the container sees besides; repeatable."
+    "--container-mounts", multiple=True, metavar="FROM:TO[:ro]", help="Path to mount into the container; repeatable."
 )
-@click.option("--requeue/--no-requeue", default=None, help="Run again after a node failure.")
-@click.option("--exclusive/--no-exclusive", default=None, help="Have the nodes alone.")
+@click.option("--requeue/--no-requeue", default=None, help="Run again after a node failure. Default: yes.")
+@click.option("--exclusive/--no-exclusive", default=None, help="Share the nodes with no other job. Default: yes.")
 @click.option(
     "--metrics",
     multiple=True,
     metavar="NAME=REGEX",
     callback=name_values,
-    help="What finds a value in a line of the log; result.json then has it; repeatable.",
+    help="Regular expression that finds a value in the log, for result.json; repeatable.",
 )
-@click.option("--signal", help="Sent to the ranks' programs before the time limit: USR1@120.")
-@click.option("--sbatch-args", multiple=True, metavar="OPTION", help="One more option of sbatch; repeatable.")
+@click.option("--signal", help="Signal for the ranks before the time limit: USR1@120 is 120 s before.")
+@click.option("--sbatch-args", multiple=True, metavar="OPTION", help="Further option of sbatch; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Print the script to stdout and stop. Needs no cluster.")
 @click.option(
     "--emit-only", type=click.Path(path_type=Path), metavar="DIR", help="Write the job's folder to DIR and stop."
 )
-@click.option("-f", "--follow", is_flag=True, help="Show the log until the job ends; fail if it fails.")
+@click.option("-f", "--follow", is_flag=True, help="Show the log until the job ends; fail if the job fails.")
 @click.pass_obj
 def command(
     context: CliContext, /, words: tuple[str, ...], dry_run: bool, emit_only: Path | None, follow: bool, **flags: Any
 ) -> int:
     """Submit a training job: `submit job.yaml`, `submit --nodes 2 -- python train.py`, or both together.
 
-    Prints one JSON line last: job_id and folder. With --follow the log comes before it, Ctrl-C detaches and the
-    job goes on, and the exit code is 4 where the job failed.
+    The last line is JSON: job_id and folder. With --follow the log comes first, and the exit code is 4 if the job
+    failed. Ctrl-C detaches, and the job continues.
     """
     from gpucluster.job import program
 
@@ -181,7 +179,7 @@ def command(
     from gpucluster.submission import snapshot
 
     for link in snapshot.leading_out(workdir) if workdir else ():
-        click.echo(f"warning: the link {link} leads out of the workdir: only the link is copied", err=True)
+        click.echo(f"warning: the link {link} points outside the workdir: only the link is uploaded", err=True)
     if emit_only:
         return _emit(request, workdir, own, emit_only)
     return _submit(context, config, request, workdir, own, follow)
@@ -227,7 +225,7 @@ def _emit(request: SbatchRequest, workdir: Path | None, own: Packages | None, ta
     from gpucluster.submission.submit import pack
 
     if target.exists():
-        raise UsageError(f"--emit-only {target}: exists already", "name a new directory")
+        raise UsageError(f"--emit-only {target}: already exists", "name a new directory")
     packed = pack(request, {}, workdir, own)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:

@@ -20,9 +20,9 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
 
 
 @click.command()
-@click.option("--local", is_flag=True, help="On this machine, in a local cloud that is started where none runs.")
+@click.option("--local", is_flag=True, help="Build it on this machine in a local cloud, and start one if none runs.")
 @click.option("--port", type=int, help=f"The local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]")
-@click.option("--image", type=click.Path(path_type=Path), help="Root file system that plays the machine image.")
+@click.option("--image", type=click.Path(path_type=Path), help="Root file system to use as the machine image.")
 @click.option(
     "--wheels",
     type=click.Path(path_type=Path),
@@ -37,10 +37,10 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
 )
 @click.pass_obj
 def command(context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path, drain: bool) -> int:
-    """Create the cluster, or change it to what the file says. Without changes it does nothing.
+    """Create the cluster, or update it to match the cluster file. Without changes it does nothing.
 
-    First it says what each change of the file does to the cluster. What would lose data is refused, and so is what
-    needs nodes to be gone while they are there: `--drain` waits for their jobs.
+    It first lists what each change does to the cluster. Changes that would lose data are refused. So are changes that
+    need running nodes terminated, unless you give --drain.
 
     The last line on stdout is a JSON object: name, region, changed, changes, outputs, seconds.
     """
@@ -49,7 +49,7 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
 
     config = context.load()
     if not local and (port or image):
-        raise UsageError("--port and --image go with --local")
+        raise UsageError("--port and --image need --local")
     tell = stopwatch()
     cdk.fetch(tell)
     if local:
@@ -94,8 +94,8 @@ def refuse_second_region(config_file: Path, config: ClusterConfig, deployment: D
     there = aws.connect(config.model_copy(update={"region": region}), config_file).client("cloudformation")
     if stack.status(there, config.name):
         raise UsageError(
-            f"region: {config.name} is in {region}, and cannot move to {config.region}; nothing was touched",
-            f"give the new cluster another name, or delete that one first: `gpucluster down` with region: {region}",
+            f"region: {config.name} is in {region}, and cannot move to {config.region}; nothing was changed",
+            f"give the new cluster another name, or delete the old one first: `gpucluster down` with region: {region}",
         )
 
 
@@ -127,8 +127,8 @@ def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
     lost = sorted(set(pinned) - {image["ImageId"] for image in there})
     if lost:
         raise UsageError(
-            f"{', '.join(lost)}, pinned in cdk.context.json: no such image in {config.region}; nothing was touched",
-            "`gpucluster image build` makes it anew, or take the entry out: nodes then boot the base image",
+            f"{', '.join(lost)}, pinned in cdk.context.json: no such image in {config.region}; nothing was changed",
+            "build it again with `gpucluster image build`, or delete the entry: nodes then boot the base image",
         )
 
 
@@ -192,13 +192,13 @@ def start_local_cloud(
 def interrupted(deployment: Deployment) -> int:
     status = deployment.status()
     if status is None:
-        click.echo("\ninterrupted: nothing of the stack was created", err=True)
+        click.echo("\ninterrupted: the stack was not created", err=True)
     elif not status.endswith("_IN_PROGRESS"):
         click.echo(f"\ninterrupted: {deployment.name} was not changed", err=True)
     else:
-        click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation goes on without this", err=True)
+        click.echo(f"\ninterrupted: {deployment.name} is {status}, and CloudFormation continues", err=True)
     click.echo(
-        "hint: `gpucluster up`, with the same options, goes on from here; `gpucluster down` deletes what there is",
+        "hint: `gpucluster up` with the same options continues from here; `gpucluster down` deletes what exists",
         err=True,
     )
     return INTERRUPTED_EXIT_CODE

@@ -20,10 +20,10 @@ from gpucluster.errors import ConfigError, Notice
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout, problems included.")
 @click.pass_obj
 def command(context: CliContext, file: Path | None, as_json: bool) -> int:
-    """Check FILE: every problem at once, with line and column. Needs no network. Default: the cluster file; - is stdin.
+    """Check FILE and list every problem with line and column. Needs no network.
 
-    Warnings do not make it fail. Behind each problem stands the name of the validator that found it: the cluster
-    file's `silence` takes it, docs/validators.md says what it prevents.
+    FILE is the cluster file by default; - is stdin. Warnings do not change the exit code. The name in brackets is the
+    validator's: add it to `silence` in the cluster file to hide its warnings. docs/validators.md lists all validators.
     """
     path = file or context.config_path
     try:

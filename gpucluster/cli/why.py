@@ -20,7 +20,7 @@ LOG_LINES = 15
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, job_id: str | None, as_json: bool) -> int:
-    """Explain why JOB_ID, or the newest job, waits or how it ended."""
+    """Explain why JOB_ID, or the newest job, is pending or how it ended."""
     with head(context) as remote:
         job_id = job_id or jobs.latest(remote)
         lines = explain(remote, job_id)
@@ -34,6 +34,6 @@ def explain(remote: Remote, job_id: str) -> list[str]:
         return list(why.waiting(job, jobs.nodes(remote, job.partition), jobs.staging(remote, job_id)))
     ending = jobs.ending(remote, job_id)
     if ending is None:
-        return [f"job {job_id} has just started again: ask again"]
+        return [f"job {job_id} has just started again: run `gpucluster why` once more"]
     tail = remote.run(["tail", "-n", str(LOG_LINES), f"{jobs.folder_of(job_id)}/log.txt"]).stdout.splitlines()
     return list(why.ended(job_id, ending, tail))

@@ -48,7 +48,7 @@ class WithProgram(click.Command):
         own_too = next((word.partition("=")[0] for word in arguments if word.partition("=")[0] in own), None)
         if own_too:
             raise UsageError(
-                f"{own_too} stands behind {words[0]}: is it {ctx.info_name}'s option or the program's?",
+                f"{own_too} comes after {words[0]}: is it an option of {ctx.info_name} or of the program?",
                 f"for {ctx.info_name}, write {own_too} before {words[0]}; for the program, write -- before {words[0]}",
             )
 
@@ -58,11 +58,11 @@ def unknown_option(got: str, known: list[str], ctx: click.Context) -> UsageError
 
     name = got.removeprefix("--")
     if key := sbatch_options.owned_by(name):
-        hint = f"{key} says that here"
+        hint = f"use {key} instead"
     elif name in sbatch_options.PASSED_ON:
-        hint = f"sbatch has it: --sbatch-args={got}=…"
+        hint = f"pass it to sbatch: --sbatch-args={got}=…"
     else:
         hint = did_you_mean(got, [each for each in known if each != "--help"]) or (
-            f"the program's own options stand behind it: {ctx.info_name} [OPTIONS] -- python train.py {got} …"
+            f"options of the program come after it: {ctx.info_name} [OPTIONS] -- python train.py {got} …"
         )
     return UsageError(f"no such option: {got}", hint)

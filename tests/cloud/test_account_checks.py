@@ -247,7 +247,7 @@ def test_up_is_refused_with_3_where_the_quota_is_too_small(
     assert said in done.stderr and "--quota-code L-417A185B --desired-value 96" in done.stderr
     planned = up(file, "plan", "--json")
     assert planned.returncode == 3
-    assert "`up` would be refused, for " in planned.stderr
+    assert "`up` would be refused: " in planned.stderr
     plan = json.loads(planned.stdout)
     assert {check["validator"]: check["level"] for check in plan["checks"]} == {
         "quota-vcpus": "error",

@@ -109,7 +109,7 @@ def test_a_cluster_comes_up_grows_and_goes(cluster: Cluster) -> None:
     assert cluster.status() is None
     assert nothing_left(cluster.control_plane) == {}
     twice = cluster.gpucluster("down", "--yes")
-    assert (twice.returncode, "nothing to take down" in twice.stderr) == (0, True), twice.stderr
+    assert (twice.returncode, "nothing to delete" in twice.stderr) == (0, True), twice.stderr
 
 
 def nothing_left(control_plane: Any) -> dict[str, Any]:

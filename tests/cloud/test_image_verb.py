@@ -102,7 +102,7 @@ def test_up_refuses_a_pinned_image_that_is_gone(place: Place, stopped: str, file
     [
         (["--from", "ubuntu"], "--from: no such image: 'ubuntu'"),
         (["--on", "m6i.larg"], "did you mean 'm6i.large'"),
-        (["--port", "1"], "--port and --image go with --local"),
+        (["--port", "1"], "--port and --image need --local"),
     ],
 )
 def test_what_build_refuses(file: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:

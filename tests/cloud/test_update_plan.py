@@ -65,7 +65,7 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
         before = cloudformation.describe_stacks(StackName=NAME)["Stacks"][0]
         planned = gpucluster(file, "plan")
         assert planned.returncode == 2 and "refused        head_node.volume_gib" in planned.stdout, planned.stderr
-        assert "`up` would be refused, for head_node.volume_gib: cannot be changed: EBS" in planned.stderr
+        assert "`up` would be refused: head_node.volume_gib: cannot be changed: EBS" in planned.stderr
         refused = gpucluster(file, "up", "--drain")
         assert refused.returncode == 2, refused.stderr
         assert "head_node.volume_gib: cannot be changed: EBS cannot make a volume smaller" in refused.stderr

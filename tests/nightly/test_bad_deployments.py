@@ -63,4 +63,4 @@ def test_interrupted_up_says_how_to_go_on_and_going_on_works_and_down_twice(empt
     assert not empty_cloud.instances("head")
     again = empty_cloud.gpucluster("down", "--yes")
     assert again.returncode == 0, again.stderr
-    assert "nothing to take down" in again.stderr
+    assert "nothing to delete" in again.stderr

@@ -167,10 +167,10 @@ def test_dry_run_lists_the_runs(bench, tmp_path):
     ("words", "message"),
     [
         (("--nodes", "1,9"), "--nodes: the partition train has at most 4, got 9"),
-        (("--nodes", "0"), "must be numbers of nodes such as 1,2,4, got '0'"),
-        (("--nodes", "one"), "must be numbers of nodes"),
+        (("--nodes", "0"), "must be node counts such as 1,2,4, got '0'"),
+        (("--nodes", "one"), "must be node counts"),
         (("--launchers", "torchrun,torchrn"), "--launcher: no launcher 'torchrn'"),
-        (("--launchers", ","), "names no launcher"),
+        (("--launchers", ","), "no launcher given"),
         (("--variant", "amp"), "--variant amp: must be NAME=VALUE"),
         (("--variant", "8=x"), "--env.8: must be a variable's name"),
         (("--variant", "amp=on", "--variant", "NCCL-ALGO=Ring"), "--env.NCCL-ALGO: must be a variable's name"),

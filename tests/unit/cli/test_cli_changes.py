@@ -153,7 +153,7 @@ FEWER = ("max_nodes: 4", "max_nodes: 2")
 @pytest.mark.parametrize(
     ("change", "nodes", "jobs", "head", "refused"),
     [
-        (FEWER, [("train", 3)], [], "running", "nodes of train run that must be gone first"),
+        (FEWER, [("train", 3)], [], "running", "running nodes of train must be terminated first"),
         (FEWER, [("train", 2)], ["7"], "running", None),
         (HEAD, [("train", 1)], ["7"], "running", "the head node cannot be changed while jobs run: 7"),
         (HEAD, [("train", 1)], [], "running", None),
@@ -182,7 +182,7 @@ def test_what_up_does_without_drain(
 def test_what_nobody_knows_is_done_while_no_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = Deployment({}, [("train", 1)])
     comparison = compared(deployment)
-    assert "what changes cannot be told" in deployment.told[0] and list(comparison.lines()) == []
+    assert "the changes cannot be listed" in deployment.told[0] and list(comparison.lines()) == []
     assert make(comparison, deployment, [], monkeypatch)
     with pytest.raises(UsageError, match="while jobs run: 7"):
         make(comparison, deployment, ["7"], monkeypatch)

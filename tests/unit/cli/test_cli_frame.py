@@ -218,7 +218,7 @@ def test_init_writes_a_file_that_is_valid_and_overwrites_nothing(tmp_path: Path,
     path.write_text("mine")
     assert main(["init", str(path)]) == 2
     assert path.read_text() == "mine"
-    assert capsys.readouterr().err.startswith(f"error: {path} exists already\nhint: ")
+    assert capsys.readouterr().err.startswith(f"error: {path} already exists\nhint: ")
 
 
 def test_init_where_nothing_can_be_written(tmp_path: Path, capsys: Captured) -> None:

@@ -49,12 +49,12 @@ def test_what_stands_behind_the_program_is_the_programs(submit, tmp_path, words,
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--nodes", "2", "python", "train.py", "--nodes", "4"), "--nodes stands behind python"),
-        (("python", "train.py", "--time=10"), "--time stands behind python"),
+        (("--nodes", "2", "python", "train.py", "--nodes", "4"), "--nodes comes after python"),
+        (("python", "train.py", "--time=10"), "--time comes after python"),
         (("python", "train.py", "--dry-run"), "write --dry-run before python; for the program, write -- before python"),
         (("--lr", "3", "python", "train.py"), "no such option: --lr\nhint: the program's own options stand behind it"),
-        (("--qos", "high", "python", "train.py"), "hint: sbatch has it: --sbatch-args=--qos=…"),
-        (("--gres", "gpu:8", "python", "train.py"), "no such option: --gres\nhint: gpus_per_node says that here"),
+        (("--qos", "high", "python", "train.py"), "hint: pass it to sbatch: --sbatch-args=--qos=…"),
+        (("--gres", "gpu:8", "python", "train.py"), "no such option: --gres\nhint: use gpus_per_node instead"),
         (("--nodse", "2", "--", "a"), "did you mean '--nodes'?"),
     ],
 )

@@ -398,7 +398,7 @@ def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
         (["nowhere", "out", "--shards", "1"], "error: nowhere: no such folder"),
         (["src", "gs://a/b", "--shards", "1"], "error: gs://a/b: must be a path or s3://BUCKET/PREFIX"),
         (["src", "/dev/null/x", "--shards", "1"], "error: cannot write /dev/null/x"),
-        (["src", "out", "--shards", "1", "--follow"], "error: --partition and --follow are for jobs"),
+        (["src", "out", "--shards", "1", "--follow"], "error: --partition and --follow need --array"),
         (["src", "out", "--shards", "1", "--exclude", "no.txt"], "error: --exclude: cannot read no.txt: no such"),
     ],
 )  # fmt: skip

@@ -101,7 +101,7 @@ def test_links_that_lead_out_are_named_and_travel_as_links(
     assert list(leading_out(folder)) == [f"data -> {tmp_path}/big"]
     monkeypatch.chdir(folder)
     assert main(["submit", "--emit-only", str(tmp_path / "job"), "--", "python", "train.py"]) == 0
-    assert f"warning: the link data -> {tmp_path}/big leads out of the workdir" in capsys.readouterr().err
+    assert f"warning: the link data -> {tmp_path}/big points outside the workdir" in capsys.readouterr().err
     assert os.readlink(tmp_path / "job" / "code" / "data") == str(tmp_path / "big")
 
 
