@@ -71,7 +71,7 @@ def _left_behind(change: Change, file_systems: Collection[str]) -> Change:
     name = change.outcome.while_there
     if not name or name in file_systems:
         return change
-    return replace(change, outcome=in_place("no job uses it now, and no file system of it is there"))
+    return replace(change, outcome=in_place("no job uses it, so its file system does not exist now"))
 
 
 def _settled(change: Change, nodes: Collection[LiveNode]) -> Change:
@@ -80,7 +80,7 @@ def _settled(change: Change, nodes: Collection[LiveNode]) -> Change:
     needed = tuple(each for each in change.outcome.drains if any(_is_in(node, each) for node in nodes))
     if needed:
         return replace(change, outcome=replace(change.outcome, drains=needed))
-    return replace(change, outcome=in_place(f"{change.outcome.happens}; none of these nodes runs now"))
+    return replace(change, outcome=in_place(f"{change.outcome.happens}; none of these nodes is running"))
 
 
 def _is_in(node: LiveNode, wanted: Drain) -> bool:

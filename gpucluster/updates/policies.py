@@ -23,63 +23,63 @@ from gpucluster.config.storage import KINDS
 from gpucluster.updates import rules
 from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE
 
-_ELSEWHERE = refused("every node, the data volume and the file systems are in that network", NEW_CLUSTER)
-_LESS_DISK = refused("EBS cannot make a volume smaller", f"keep the size; or {NEW_CLUSTER}")
-_MORE_DISK = in_place("the volume and /home grow while they are in use; again after six hours at the earliest")
-_NEW_PARTITION = in_place("its nodes can be used when `up` returns")
-_GRANT = in_place("for jobs that run and for those that come")
-_IDLE = in_place("counts for nodes that run as well")
+_ELSEWHERE = refused("every node, the data volume and the file systems use this network", NEW_CLUSTER)
+_LESS_DISK = refused("EBS cannot shrink a volume", f"keep the size; or {NEW_CLUSTER}")
+_MORE_DISK = in_place("the volume and /home grow while in use; the next growth is possible after six hours")
+_NEW_PARTITION = in_place("its nodes are available when `up` returns")
+_GRANT = in_place("applies to running and future jobs")
+_IDLE = in_place("applies to running nodes too")
 
 POLICIES: Mapping[str, Outcome | Rule] = {
-    "name": refused("another name is another cluster", "keep the name; `down` deletes the cluster that has it"),
+    "name": refused("a new name makes a new cluster", "keep the name; `down` deletes the cluster with the old name"),
     "region": refused("a cluster cannot move to another region", NEW_CLUSTER),
-    "availability_zone": refused("the data volume cannot leave its zone", NEW_CLUSTER),
+    "availability_zone": refused("the data volume cannot move to another zone", NEW_CLUSTER),
     "network.vpc_cidr": _ELSEWHERE,
     "network.vpc_id": _ELSEWHERE,
     "network.subnet_id": _ELSEWHERE,
-    "network.ssh_from": in_place("connections that are open stay"),
+    "network.ssh_from": in_place("open connections stay open"),
     "network.internet": rules.internet,
-    "head_node.instance_type": head_restarts("the head node stops and starts; jobs wait for it up to some minutes"),
+    "head_node.instance_type": head_restarts("the head node stops and starts again; jobs wait for it for some minutes"),
     "head_node.volume_gib": growth(_MORE_DISK, _LESS_DISK),
     "head_node.image": rules.image_of_head,
-    "head_node.on_delete": in_place("counts when the cluster is deleted"),
-    "head_node.snapshot_days": in_place("counts for the next daily snapshot"),
-    "head_node.termination_protection": in_place("`down` and the EC2 console heed it"),
-    "partitions": in_place("jobs that name no partition go to the file's first one"),
+    "head_node.on_delete": in_place("applies when the cluster is deleted"),
+    "head_node.snapshot_days": in_place("applies from the next daily snapshot"),
+    "head_node.termination_protection": in_place("applies to `down` and to the EC2 console"),
+    "partitions": in_place("the file's first partition becomes the default"),
     "partitions[]": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "partitions[].instance_types": rules.instance_types,
     "partitions[].image": rules.image_of_nodes,
     "partitions[].min_nodes": rules.least_nodes,
     "partitions[].max_nodes": rules.most_nodes,
-    "partitions[].purchase": new_nodes(f"new nodes are bought so; {REPLACED_AS_FREE}"),
-    "partitions[].reservation_id": new_nodes(f"new nodes are launched into it; {REPLACED_AS_FREE}"),
+    "partitions[].purchase": new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}"),
+    "partitions[].reservation_id": new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}"),
     "partitions[].placement_group": rules.placement_group,
     "partitions[].efa": new_nodes(f"new nodes have these interfaces; {REPLACED_AS_FREE}"),
-    "partitions[].scratch": in_place("counts for nodes that boot from now on"),
+    "partitions[].scratch": in_place("applies to nodes that boot from now on"),
     "partitions[].idle_minutes": _IDLE,
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,
     "parameter_servers.min_nodes": rules.least_nodes,
     "parameter_servers.max_nodes": rules.most_nodes,
-    "parameter_servers.placement_group": new_nodes(f"new nodes are placed so; {REPLACED_AS_FREE}"),
+    "parameter_servers.placement_group": new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}"),
     "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
     "storage[].type": rules.other_storage_type,
     **{f"storage[].{key}": policy for kind in KINDS for key, policy in kind.updates.items()},
     "s3_access[]": added_or_removed(_GRANT, _GRANT),
     "s3_access[].access": _GRANT,
     "software.image": rules.image_of_all,
-    "software.frameworks": in_place("each framework has a Python environment of its own; those in use stay"),
-    "software.cache": in_place("environments are kept there from now on"),
-    "software.containers": in_place("nodes that boot from now on have them, or have not"),
+    "software.frameworks": in_place("each framework has its own Python environment; those in use stay"),
+    "software.cache": in_place("applies to environments built from now on"),
+    "software.containers": in_place("applies to nodes that boot from now on"),
     "accounting": rules.accounting,
-    "monitoring.log_days": in_place("older log lines go"),
-    "monitoring.dashboard": in_place("the dashboard is made or deleted"),
-    "monitoring.alarm_email": in_place("AWS asks the address to confirm"),
+    "monitoring.log_days": in_place("older log lines are deleted"),
+    "monitoring.dashboard": in_place("the dashboard is created or deleted"),
+    "monitoring.alarm_email": in_place("AWS asks the new address to confirm"),
     "budget": rules.budget,
     "budget.monthly_usd": rules.budget,
     "budget.email": rules.budget,
     "budget.at_limit": rules.budget,
-    "security.kms_key_arn": refused("a disk cannot change its key: volume and file systems would be new", NEW_CLUSTER),
-    "security.permissions_boundary_arn": in_place("roles keep their names; calls are held to it at once"),
-    "silence": nothing("findings only"),
+    "security.kms_key_arn": refused("AWS cannot change the key of a volume or file system", NEW_CLUSTER),
+    "security.permissions_boundary_arn": in_place("roles keep their names; the boundary applies at once"),
+    "silence": nothing("changes only what `validate` reports"),
 }

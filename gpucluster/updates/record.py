@@ -79,7 +79,7 @@ def read(metadata: Mapping[str, Any]) -> Deployed:
     """Raises UnknownRecord."""
     text = metadata.get(METADATA_KEY)
     if text is None:
-        raise UnknownRecord("it kept no record of its cluster file")
+        raise UnknownRecord("it stored no copy of its cluster file")
     try:
         record = json.loads(text)
         images = {name: LookedUp(**found) for name, found in record["images"].items()}
@@ -88,4 +88,4 @@ def read(metadata: Mapping[str, Any]) -> Deployed:
         first = error.errors()[0]
         raise UnknownRecord(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnknownRecord(f"it cannot be read: {error!r}") from None
+        raise UnknownRecord(f"its copy of the cluster file cannot be read: {error!r}") from None

@@ -23,8 +23,8 @@ from gpucluster.config.storage import Mount
 from gpucluster.layout import Group, Layout
 from gpucluster.updates.difference import Difference
 
-NEW_CLUSTER = "make a new cluster under another name, and copy what you need"
-REPLACED_AS_FREE = "nodes that run are replaced as their jobs end"
+NEW_CLUSTER = "create a new cluster under another name, and copy what you need"
+REPLACED_AS_FREE = "running nodes are replaced as their jobs end"
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ def every_partition(layout: Layout) -> tuple[Drain, ...]:
 
 def internet(difference: Difference, step: Step) -> Outcome:
     if difference.new == "nat":
-        return in_place("nodes reach out through a NAT gateway")
-    what = "the NAT gateway goes, and endpoints come: a job that talks to the internet would fail"
+        return in_place("nodes reach the internet through a NAT gateway")
+    what = "endpoints replace the NAT gateway: a job that uses the internet would fail"
     return Outcome(Effect.DRAIN, what, drains=every_partition(step.old))
 
 
 def removed_partition(difference: Difference, step: Step) -> Outcome:
-    name, what = partition_of(difference), "its nodes go; jobs that wait for it are refused by Slurm"
+    name, what = partition_of(difference), "its nodes are terminated; Slurm rejects its pending jobs"
     drains = _in_group_of(name, step)
     if len(drains) > 1:
-        what += "; its placement group goes, which the parameter servers share"
+        what += "; its placement group, which the parameter servers share, is deleted"
     return drain(what, *drains)
 
 
@@ -88,7 +88,7 @@ def most_nodes(difference: Difference, step: Step) -> Outcome:
     name = partition_of(difference)
     if difference.new > difference.old:
         return in_place(f"{_nodes(name, difference.old, difference.new)} can be used when `up` returns")
-    return drain(f"{_nodes(name, difference.new, difference.old)} must be gone", Drain(name, above=difference.new))
+    return drain(f"{_nodes(name, difference.new, difference.old)} must be removed", Drain(name, above=difference.new))
 
 
 def _nodes(partition: str, above: int, last: int) -> str:
@@ -98,8 +98,10 @@ def _nodes(partition: str, above: int, last: int) -> str:
 
 def least_nodes(difference: Difference, step: Step) -> Outcome:
     if difference.new > difference.old:
-        return in_place(f"{_nodes(partition_of(difference), difference.old, difference.new)} are launched and kept on")
-    return in_place(f"{_nodes(partition_of(difference), difference.new, difference.old)} end when they are idle")
+        return in_place(
+            f"{_nodes(partition_of(difference), difference.old, difference.new)} will be launched and stay on"
+        )
+    return in_place(f"{_nodes(partition_of(difference), difference.new, difference.old)} will be terminated when idle")
 
 
 def instance_types(difference: Difference, step: Step) -> Outcome:
@@ -107,8 +109,8 @@ def instance_types(difference: Difference, step: Step) -> Outcome:
     name = partition_of(difference)
     before, after = told_to_slurm(step.old, name), told_to_slurm(step.new, name)
     if before != after:
-        return drain(f"Slurm counts on other nodes: {after} instead of {before}", Drain(name))
-    return new_nodes("nodes are launched from these from now on; one whose type is gone is replaced as its jobs end")
+        return drain(f"Slurm's node definition becomes {after} instead of {before}", Drain(name))
+    return new_nodes("new nodes use these types; a running node of a removed type is replaced as its jobs end")
 
 
 def told_to_slurm(layout: Layout, partition: str) -> str:
@@ -122,18 +124,18 @@ def image_of_nodes(difference: Difference, step: Step) -> Outcome:
     name = partition_of(difference)
     before, after = (layout.partition(name).image for layout in (step.old, step.new))
     if before == after:
-        return nothing("the same image, said in another place")
+        return nothing("the same image, named by another key")
     return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
 
 
 def image_of_head(difference: Difference, step: Step) -> Outcome:
     before, after = (layout.head_image for layout in (step.old, step.new))
     if before == after:
-        return nothing("the same image, said in another place")
-    return head_replaced("a new head node takes over the data volume: /home and Slurm's state stay")
+        return nothing("the same image, named by another key")
+    return head_replaced("a new head node takes over the data volume: /home and Slurm's state are kept")
 
 
-_UNPROTECT = "set head_node.termination_protection: false and `up`; then change this, and protect it again"
+_UNPROTECT = "set head_node.termination_protection: false and run `up`; then change this, and protect the cluster again"
 
 
 def image_of_all(difference: Difference, step: Step) -> Outcome:
@@ -147,8 +149,8 @@ def image_of_all(difference: Difference, step: Step) -> Outcome:
 def placement_group(difference: Difference, step: Step) -> Outcome:
     """A group that the stack made cannot be deleted while an instance is in it."""
     if difference.old != "cluster":
-        return new_nodes(f"new nodes are placed so; {REPLACED_AS_FREE}")
-    return drain("its placement group is deleted, and must be empty", *_in_group_of(partition_of(difference), step))
+        return new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}")
+    return drain("its placement group is deleted, so it must be empty", *_in_group_of(partition_of(difference), step))
 
 
 def removed_storage(difference: Difference, step: Step) -> Outcome:
@@ -161,7 +163,7 @@ def added_storage(difference: Difference, step: Step) -> Outcome:
 
 def other_storage_type(difference: Difference, step: Step) -> Outcome:
     if difference.entries[0] == "/home":
-        return refused("people's files in /home would not move along", NEW_CLUSTER)
+        return refused("the files in /home would not be moved", NEW_CLUSTER)
     return _entry(step.old, difference).replaced(step.old)
 
 
@@ -173,28 +175,28 @@ def accounting(difference: Difference, step: Step) -> Outcome:
     """The database on RDS is kept or deleted, and protected, as the head's volume is."""
     head = step.old.config.head_node
     if difference.old == "rds" and head.on_delete == "delete":
-        return refused("the records of all jobs would be deleted", "set head_node.on_delete: snapshot and `up` first")
+        return refused("the records of all jobs would be deleted", "first set head_node.on_delete: snapshot, then `up`")
     if difference.old == "rds" and head.termination_protection:
-        return refused("the database is protected from its deletion", _UNPROTECT)
-    now = {"local": "by the head's own database", "rds": "by a database on RDS", "off": "no more"}[difference.new]
+        return refused("the database is protected against deletion", _UNPROTECT)
+    now = {"local": "in the head node's database", "rds": "in a database on RDS", "off": "no longer"}[difference.new]
     return in_place(f"jobs are recorded {now} from now on; {_EARLIER_RECORDS[difference.old]}")
 
 
 _EARLIER_RECORDS: dict[Any, str] = {
-    "local": "earlier records stay on the head's volume",
+    "local": "earlier records stay on the head node's volume",
     "rds": "earlier records stay in the database's last snapshot",
-    "off": "of jobs that ended before there is no record",
+    "off": "there are no records of earlier jobs",
 }
 
 
 def budget(difference: Difference, step: Step) -> Outcome:
     """What AWS Budgets did at the limit stays done, and its policy attached, unless `up` takes it back."""
-    before, told = step.old.config.budget, "AWS Budgets is told"
+    before, told = step.old.config.budget, "AWS Budgets is updated"
     if before is None or before.at_limit != "stop-launches":
         return in_place(told)
     if difference.key == "budget.monthly_usd" and difference.new < difference.old:
         return in_place(told)
-    again = f"{told}; where it has stopped launches, nodes can start again"
+    again = f"{told}; if it has stopped launches, nodes can start again"
     if difference.key == "budget.email":  # the new budget begins as if nothing had happened, and learns what is spent
-        again = f"{again}, until it stops them anew"
+        again = f"{again}, until it stops launches again"
     return in_place(again, launches_again=True)

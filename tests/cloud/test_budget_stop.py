@@ -79,11 +79,11 @@ def test_a_change_of_the_budget_brings_launches_back_and_the_brake_stays(cluster
         cluster.gpucluster("up")
         cluster.spend()
         cluster.describe(usd=80000)
-        assert "where it has stopped launches" not in cluster.gpucluster("up")
+        assert "if it has stopped launches" not in cluster.gpucluster("up")
         assert cluster.stopped(), "less money is no reason to go on"
 
         cluster.describe(usd=95000)
-        assert "where it has stopped launches, nodes can start again" in cluster.gpucluster("up")
+        assert "if it has stopped launches, nodes can start again" in cluster.gpucluster("up")
         assert not cluster.stopped()
         assert cluster.action()["Status"] == "STANDBY", "it acts again at the new limit"
 

@@ -68,7 +68,7 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
         assert "`up` would be refused: head_node.volume_gib: cannot be changed: EBS" in planned.stderr
         refused = gpucluster(file, "up", "--drain")
         assert refused.returncode == 2, refused.stderr
-        assert "head_node.volume_gib: cannot be changed: EBS cannot make a volume smaller" in refused.stderr
+        assert "head_node.volume_gib: cannot be changed: EBS cannot shrink a volume" in refused.stderr
         assert cloudformation.describe_stacks(StackName=NAME)["Stacks"][0] == before
 
         file.write_text(CLUSTER.replace("us-east-1", "us-west-2"))

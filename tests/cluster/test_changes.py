@@ -172,7 +172,7 @@ def test_what_would_lose_data_is_refused_and_touches_nothing(cluster: Bed) -> No
         planned = json.loads(cluster.gpucluster("plan", "--json").stdout)
         assert [each["effect"] for each in planned["changes"]] == ["refused"]
         refused = cluster.gpucluster("up", "--drain")
-        assert refused.returncode == 2 and "EBS cannot make a volume smaller" in refused.stderr, refused.stderr
+        assert refused.returncode == 2 and "EBS cannot shrink a volume" in refused.stderr, refused.stderr
         assert cluster.ask("status")["instances"] == before
     finally:
         cluster.config.write_text(text)

@@ -22,7 +22,7 @@ OnDelete = Annotated[
         "Mounts",
     ),
 ]
-ON_DELETE = in_place("counts when the entry or the cluster is deleted")
+ON_DELETE = in_place("applies when the entry or the cluster is deleted")
 
 
 class Mount(Section):
@@ -78,25 +78,25 @@ class Mount(Section):
         return f"{self.mount}, on {self.type} (on_delete: retain)"
 
     def added(self) -> Outcome:
-        return in_place("made now; nodes that run mount it before their next job")
+        return in_place("created now; running nodes mount it before their next job")
 
     def removed(self, old: Layout) -> Outcome:
         """What AWS does with the file system is what the deployed file says, not the new one."""
         if self.deleted_with_cluster is False:
-            what = "nodes let go of it; the file system stays in your account, and costs, until you delete it"
+            what = "nodes unmount it; the file system stays in your account, and costs money, until you delete it"
             return _everybody_lets_go(what, old)
         return self._loses()
 
     def replaced(self, old: Layout) -> Outcome:
         """By another kind, under the same mount."""
         if self.deleted_with_cluster is False:
-            what = f"{self.mount} is empty, and another; the old file system stays in your account"
+            what = f"{self.mount} becomes a new, empty file system; the old one stays in your account"
             return _everybody_lets_go(what, old)
         return self._loses()
 
     def _loses(self) -> Outcome:
-        keep = f"set on_delete: retain for {self.mount} and `up`"
-        hint = f"{keep}; then take the entry away: the file system stays in your account"
+        keep = f"set on_delete: retain for {self.mount} and run `up`"
+        hint = f"{keep}; then remove the entry: the file system stays in your account"
         return refused(f"all data in {self.mount} would be deleted", hint)
 
 

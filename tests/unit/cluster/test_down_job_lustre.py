@@ -127,5 +127,5 @@ def test_what_lies_outside_linked_folders_cannot_be_exported() -> None:
 
 def test_it_is_told_before_anybody_says_yes() -> None:
     (line,) = [line for line in what_goes(loads(BURST), compute_nodes=0) if "/burst" in line]
-    assert line == "/burst, on fsx-lustre, with all files in it, where there is one now (lifetime: jobs)"
+    assert line == "/burst, on fsx-lustre, with all files in it, if it exists now (lifetime: jobs)"
     assert not [line for line in what_stays(loads(BURST), volumes="vol-1") if "/burst" in line]

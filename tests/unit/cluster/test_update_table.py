@@ -119,11 +119,11 @@ FIRST = TRAIN_ENTRY.replace("train", "first")
 PLAIN = "- {mount: /plain, type: fsx-lustre, capacity_gib: 2400"
 BURST = FULL[FULL.index("  - {mount: /burst") : FULL.index("  - {mount: /ram")]
 THE_HEADS = "it is the head node's: CloudFormation knows of no file system"
-NEXT = "counts for the next file system"
+NEXT = "applies to the next file system"
 NEW_VPC = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\nregion:"
 
 ROWS: dict[str, Row] = {
-    "name": in_small("name: c\n", "name: d\n", REFUSED, "c -> d: another name is", "it is another stack"),
+    "name": in_small("name: c\n", "name: d\n", REFUSED, "c -> d: a new name makes", "it is another stack"),
     "region": in_small(
         "region: us-east-1\navailability_zone: us-east-1a", "region: us-east-2", REFUSED, "us-east-1 -> us-east-2",
         "a stack of another region is another stack",
@@ -183,16 +183,16 @@ ROWS: dict[str, Row] = {
         "max_nodes: 4, placement_group: none}\nstorage", "max_nodes: 4}\nstorage", NEW_NODES, "none -> shared"
     ),
     "parameter_servers.placement_group shared": in_shared(
-        "partitions:\n", f"partitions:\n{FIRST}", NEW_NODES, "shared with train -> shared with first: new nodes"
+        "partitions:\n", f"partitions:\n{FIRST}", NEW_NODES, "shared with train -> shared with first: applies to new nodes"
     ),
-    "partitions[] shared": in_shared(TRAIN_ENTRY, "", DRAIN, "partitions[train]: removed: its nodes go"),
+    "partitions[] shared": in_shared(TRAIN_ENTRY, "", DRAIN, "partitions[train]: removed: its nodes are terminated"),
     "storage[]": in_small("software:", "storage: [{mount: /efs, type: efs}]\nsoftware:", IN_PLACE, "[/efs]: added"),
     "storage[] let go": in_full("- {mount: /efs, type: efs}", "", DRAIN, "storage[/efs]: removed"),
     "storage[] deleted": in_full(PLAIN + "}", "", REFUSED, "all data in /plain would be deleted"),
     "storage[] of jobs": in_full(
         BURST, "", REFUSED, "storage[/burst]: removed: /burst has a file system now", THE_HEADS
     ),
-    "storage[] for jobs": in_full(BURST, "", IN_PLACE, "added: made when the first job needs it", back=True),
+    "storage[] for jobs": in_full(BURST, "", IN_PLACE, "added: created when the first job needs it", back=True),
     "storage[].type": in_full(
         PLAIN + "}", "- {mount: /plain, type: efs}", REFUSED, "fsx-lustre -> efs: all data in /plain"
     ),
@@ -225,7 +225,7 @@ ROWS: dict[str, Row] = {
     ),
     "storage[].data_repositories[] not of jobs": in_full(
         'data_repositories: [{path: /out', 'data_repositories: [{path: /d, s3: "s3://my-bucket/d"}, {path: /out',
-        IN_PLACE, "[/d]: removed: not linked in the next file system", back=True,
+        IN_PLACE, "[/d]: removed: the next file system is not linked", back=True,
     ),
     "storage[].data_repositories[].s3 of jobs": in_full("my-bucket/out", "my-bucket/on", IN_PLACE, f"/on: {NEXT}"),
     "storage[].data_repositories[].import of jobs": in_full(
@@ -279,7 +279,7 @@ ROWS: dict[str, Row] = {
     "accounting": in_small('accounting: "off"', "accounting: local", IN_PLACE, "off -> local"),
     "accounting rds": in_small('accounting: "off"', "accounting: rds", IN_PLACE, "off -> rds"),
     "accounting no rds": in_small(
-        'accounting: "off"', "accounting: rds", IN_PLACE, "rds -> off: jobs are recorded no more", back=True
+        'accounting: "off"', "accounting: rds", IN_PLACE, "rds -> off: jobs are recorded no longer", back=True
     ),
     "monitoring.log_days": in_small("region:", "monitoring: {log_days: 30}\nregion:", IN_PLACE, "90 -> 30"),
     "monitoring.dashboard": in_small("region:", "monitoring: {dashboard: false}\nregion:", IN_PLACE, "true -> false"),
@@ -295,7 +295,7 @@ ROWS: dict[str, Row] = {
         "region:", "security: {permissions_boundary_arn: 'arn:aws:iam::123456789012:policy/b'}\nregion:", IN_PLACE,
         "null -> arn:aws:iam",
     ),
-    "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "findings only"),
+    "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "changes only what `validate` reports"),
 }  # fmt: skip
 
 

@@ -95,10 +95,10 @@ def test_partitions_in_another_order_only_change_which_is_the_default() -> None:
 
 CASES = {
     "a node more": ("max_nodes: 4", "max_nodes: 5", Effect.IN_PLACE, "train-5 can be used when `up` returns"),
-    "two fewer": ("max_nodes: 4", "max_nodes: 2", Effect.DRAIN, "train-3 to train-4 must be gone"),
-    "always on": ("min_nodes: 1", "min_nodes: 2", Effect.IN_PLACE, "cpu-2 are launched and kept on"),
+    "two fewer": ("max_nodes: 4", "max_nodes: 2", Effect.DRAIN, "train-3 to train-4 must be removed"),
+    "always on": ("min_nodes: 1", "min_nodes: 2", Effect.IN_PLACE, "cpu-2 will be launched and stay on"),
     "other GPUs": ("g5.12xlarge", "g5.48xlarge", Effect.DRAIN, "Gres=gpu:a10g:8 instead of CPUs=48"),
-    "a second type alike": ("[m6i.large]", "[m6i.large, m6i.2xlarge]", Effect.NEW_NODES, "from now on"),
+    "a second type alike": ("[m6i.large]", "[m6i.large, m6i.2xlarge]", Effect.NEW_NODES, "these types"),
     "no group": ("max_nodes: 4", "max_nodes: 4, placement_group: none", Effect.DRAIN, "must be empty"),
     "spot": ("max_nodes: 4", "max_nodes: 4, purchase: spot", Effect.NEW_NODES, "replaced as their jobs end"),
     "image of one": ("max_nodes: 4", "max_nodes: 4, image: ami-0123456789abcdef0", Effect.NEW_NODES, "boot from it"),
@@ -110,8 +110,13 @@ CASES = {
     ),
     "larger head": ("region:", "head_node: {instance_type: m6i.4xlarge}\nregion:", Effect.HEAD_RESTARTS, "stops and"),
     "more disk": ("region:", "head_node: {volume_gib: 400}\nregion:", Effect.IN_PLACE, "grow while"),
-    "less disk": ("region:", "head_node: {volume_gib: 100}\nregion:", Effect.REFUSED, "cannot make a volume smaller"),
-    "another zone": ("region:", "availability_zone: us-east-1b\nregion:", Effect.REFUSED, "cannot leave its zone"),
+    "less disk": ("region:", "head_node: {volume_gib: 100}\nregion:", Effect.REFUSED, "cannot shrink a volume"),
+    "another zone": (
+        "region:",
+        "availability_zone: us-east-1b\nregion:",
+        Effect.REFUSED,
+        "cannot move to another zone",
+    ),
     "findings": ("region:", "silence: []\nregion:", None, ""),
     "a budget": ("region:", "budget: {monthly_usd: 90000}\nregion:", Effect.IN_PLACE, "AWS Budgets"),
 }
@@ -163,7 +168,7 @@ DELETED = SMALL.replace("region:", "head_node: {on_delete: delete}\nregion:")
 @pytest.mark.parametrize(
     ("text", "old", "new", "words"),
     [
-        (PROTECTED + "accounting: rds\n", "accounting: rds", "accounting: local", "protected from its deletion"),
+        (PROTECTED + "accounting: rds\n", "accounting: rds", "accounting: local", "protected against deletion"),
         (DELETED + "accounting: rds\n", "accounting: rds", "accounting: local", "records of all jobs would be deleted"),
     ],
 )
@@ -192,7 +197,7 @@ def test_which_changes_of_a_budget_bring_launches_back(old: str, new: str, again
     text = f"{SMALL}{STOPS}\n"
     found = changed(old, new, text)
     assert any(change.outcome.launches_again for change in found) is again
-    assert any("where it has stopped launches" in change.line() for change in found) is again
+    assert any("if it has stopped launches" in change.line() for change in found) is again
     assert all(change.effect is Effect.IN_PLACE for change in found)
 
 

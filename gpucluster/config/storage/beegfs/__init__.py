@@ -20,7 +20,7 @@ def made_anew(difference: Difference, step: Step) -> Outcome:
     mount = difference.entries[0]
     entries = [each for layout in (step.old, step.new) for each in layout.config.storage_of(BeegfsRam)]
     partitions = dict.fromkeys(each.partition for each in entries if each.mount == mount)
-    return drain(f"{mount} is made anew, empty", *(Drain(name) for name in partitions if name in step.old.names))
+    return drain(f"{mount} is created again, empty", *(Drain(name) for name in partitions if name in step.old.names))
 
 
 class BeegfsRam(Mount):
@@ -50,11 +50,11 @@ class BeegfsRam(Mount):
 
     def added(self) -> Outcome:
         if self.scope == "job":
-            return in_place("jobs that start from now on have it")
-        return drain("all nodes of the partition join it when they boot", Drain(self.partition))
+            return in_place("applies to jobs that start from now on")
+        return drain("nodes of the partition join it when they boot", Drain(self.partition))
 
     def removed(self, old: Layout) -> Outcome:
-        return drain(f"what {self.mount} holds in memory goes with the nodes", Drain(self.partition))
+        return drain(f"the files of {self.mount}, in the nodes' memory, are lost", Drain(self.partition))
 
     def replaced(self, old: Layout) -> Outcome:
-        return drain(f"what {self.mount} holds in memory goes with the nodes", *map(Drain, old.names))
+        return drain(f"the files of {self.mount}, in the nodes' memory, are lost", *map(Drain, old.names))

@@ -87,10 +87,10 @@ class FsxLustre(Mount):
     def goes(self) -> str:
         if not self.with_jobs:
             return super().goes()
-        return f"{self.mount}, on {self.type}, with all files in it, where there is one now (lifetime: jobs)"
+        return f"{self.mount}, on {self.type}, with all files in it, if it exists now (lifetime: jobs)"
 
     def added(self) -> Outcome:
-        return in_place("made when the first job needs it") if self.with_jobs else super().added()
+        return in_place("created when the first job needs it") if self.with_jobs else super().added()
 
     def removed(self, old: Layout) -> Outcome:
         return self.orphaned(old) if self.with_jobs else super().removed(old)
@@ -102,7 +102,7 @@ class FsxLustre(Mount):
         """The head node deletes one that lives with jobs only as long as it knows of it."""
         wait = f"cancel the jobs that use {self.mount}, or wait for them"
         return refused(
-            f"{self.mount} has a file system now, which nothing would delete any more",
-            f"{wait}; when it is idle and in S3 it is deleted, then `up`",
+            f"{self.mount} has a file system now, and nothing would delete it afterwards",
+            f"{wait}; the head node deletes it when it is idle and exported to S3; then run `up`",
             while_there=self.tagged_name(old.config.name),
         )
