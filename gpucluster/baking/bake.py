@@ -53,7 +53,7 @@ def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], 
         ec2.stop_instances(InstanceIds=[instance_id])
         ec2.get_waiter("instance_stopped").wait(InstanceIds=[instance_id], WaiterConfig=WAITING)
         image_id = create(ec2, instance_id, baking)
-        tell(f"making {image_id} of its disk")
+        tell(f"creating {image_id} from its disk")
         wait_for(ec2, image_id)
     return image_id
 

@@ -95,10 +95,10 @@ class Aws:
         where = f"the cluster {self.config.name} in {self.config.region}"
         if status is None:
             raise NotDeployedError(
-                f"{where} does not exist", "`gpucluster up` creates it; `gpucluster up --local` does on this machine"
+                f"{where} does not exist", "`gpucluster up` creates it on AWS, `gpucluster up --local` on this machine"
             )
         raise NotDeployedError(
-            f"{where} is not ready: its stack is {status}", "`gpucluster up` follows it, or repairs it"
+            f"{where} is not ready: its stack is {status}", "`gpucluster up` waits for it, or repairs it"
         )
 
     def head(self) -> Head:
@@ -121,7 +121,7 @@ class Aws:
         """Raises NotDeployedError, or CloudError where the head does not run."""
         head = self.head()
         if head.state != "running":
-            raise CloudError(f"the head node {head.instance_id} is {head.state}", "`gpucluster up` brings it back")
+            raise CloudError(f"the head node {head.instance_id} is {head.state}", "`gpucluster up` starts it again")
         return HeadDoor(self, head.instance_id, head.private_ip, head.endpoint_id)
 
 
@@ -205,7 +205,7 @@ def aws_errors() -> Iterator[None]:
         endpoint = error.kwargs.get("endpoint_url", "AWS")
         raise AwsError(
             f"{endpoint} does not answer",
-            "is the network there? a local cluster: `gpucluster up --local` starts it again",
+            "check the network; `gpucluster up --local` starts a local cloud again",
         ) from None
     except ClientError as error:
         raise _client_error(error) from None
@@ -219,16 +219,16 @@ def _botocore_error(error: Exception) -> AwsError:
 
     match error:
         case known.NoCredentialsError() | known.PartialCredentialsError():
-            hint = "`aws configure`, or set AWS_PROFILE; `gpucluster up --local` needs none"
+            hint = "run `aws configure`, or set AWS_PROFILE; `gpucluster up --local` needs no credentials"
             return AwsError(f"no AWS credentials: {error}", hint)
         case known.ProfileNotFound():
-            return AwsError(str(error), "AWS_PROFILE names it; `aws configure list-profiles` shows those there are")
+            return AwsError(str(error), "correct AWS_PROFILE; `aws configure list-profiles` lists the profiles")
         case known.SSOError() | known.TokenRetrievalError() | known.LoginError():
             profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
             login = "login" if isinstance(error, known.LoginError) else "sso login"
             return AwsError(f"you are not logged in to AWS: {error}", f"aws {login} --profile {profile}")
         case known.ConfigParseError():
-            return AwsError(str(error), "correct that file, or name another one: AWS_CONFIG_FILE")
+            return AwsError(str(error), "correct that file, or set AWS_CONFIG_FILE to another one")
     return AwsError(f"AWS: {error}")
 
 

@@ -37,7 +37,7 @@ class BudgetStop:
         self._reverse()
         self.detach()
         if stopped:
-            self.tell("AWS Budgets had stopped launches: nodes can start again")
+            self.tell("nodes can start again: the stop by AWS Budgets is reversed")
         try:
             yield
         finally:
@@ -68,7 +68,7 @@ class BudgetStop:
                 self._execute(action, "RESET_BUDGET_ACTION")
             status = self._status(action)
             if status not in ("STANDBY", "PENDING", "EXECUTION_SUCCESS"):
-                self.tell(f"the budget's action is {status}: it may not stop launches again before somebody resets it")
+                self.tell(f"the budget's action is {status}: it may not stop launches again until you reset it")
 
     def _actions(self) -> list[dict[str, str]]:
         """As the API wants them named. CloudFormation's id: `ActionId|BudgetName`."""

@@ -67,7 +67,7 @@ def pinned(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise UsageError(f"{file}: is not JSON: {error}") from None
+        raise UsageError(f"{file}: not valid JSON: {error}") from None
     return found
 
 
@@ -97,7 +97,7 @@ def argv(verb: str, *options: str, config_file: Path, assembly: Path) -> list[st
     cli = folder() / CLI
     if not cli.is_file():
         raise UsageError(
-            f"the CDK command line is not installed: no {cli}", f"make setup, or npm ci, in {shipped.ROOT}"
+            f"the CDK command line is not installed: no {cli}", f"run make setup, or npm ci, in {shipped.ROOT}"
         )
     words = [*_app(), "--context", f"config={config_file.resolve()}", "--output", str(assembly.resolve())]
     return [str(node_folder() / "node"), str(cli), verb, *options, *words, "--no-notices", "--no-color"]
@@ -130,7 +130,7 @@ def fetch(tell: Tell) -> None:
         return
     if find_spec("aws_cdk") is None:
         raise UsageError("the CDK library is not installed: `up` and `down` need it", shipped.how_to_install("cdk"))
-    tell(f"fetching the CDK command line, aws-cdk {version()}, into {target}, once")
+    tell(f"downloading the CDK command line, aws-cdk {version()}, once, into {target}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         for name in ("package.json", "package-lock.json"):
@@ -141,8 +141,8 @@ def fetch(tell: Tell) -> None:
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip().splitlines() or [f"npm exited with {done.returncode}"]
             raise UsageError(
-                f"the CDK command line cannot be fetched: {said[-1]}",
-                "it comes from npm's registry: is there a network?",
+                f"the CDK command line cannot be downloaded: {said[-1]}",
+                "check that this machine reaches npm's registry",
             )
         with contextlib.suppress(OSError):  # another run was quicker
             Path(scratch).rename(target)

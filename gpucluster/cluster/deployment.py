@@ -20,7 +20,7 @@ from gpucluster.errors import DeployError
 Tell = Callable[[str], None]
 Role = Literal["head", "image"]
 WHO: Mapping[Role, str] = {"head": "the head node", "image": "the builder"}
-READY: Mapping[Role, str] = {"head": "when Slurm is up", "image": "when all is installed"}
+READY: Mapping[Role, str] = {"head": "that Slurm is up", "image": "that everything is installed"}
 
 HEARTBEAT_S = 5.0
 WAIT_CONDITION = "AWS::CloudFormation::WaitCondition"
@@ -133,14 +133,14 @@ class Deployment:
         if self.status() != "UPDATE_ROLLBACK_FAILED":
             return
         stuck = stack.failed_updates(self.clients.cloudformation, self.name)
-        self.tell(f"the last update could not be undone: leaving {' '.join(stuck)} as it is, undoing the rest")
+        self.tell(f"the last update could not be rolled back: keeping {' '.join(stuck)}, rolling back the rest")
         self.clients.cloudformation.continue_update_rollback(StackName=self.name, ResourcesToSkip=stuck)
         self.let_finish()
 
     def _unprotect_failed_creation(self) -> None:
         """What is left of it is deleted before the next attempt, which protects anew. Nobody ever had that cluster."""
         if self.status() in stack.NEVER_LIVE and self.protected():
-            self.tell(f"{self.name} never came up: what is left of the last attempt is deleted")
+            self.tell(f"{self.name} was never created: deleting what the last attempt left")
             self.lift_protection()
 
     def _end_replaced_heads(self) -> None:
@@ -150,7 +150,7 @@ class Deployment:
         ours = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::EC2::Instance")
         for head in self.instances("head"):
             if head["InstanceId"] not in ours and head["State"]["Name"] != "shutting-down":
-                self.tell(f"terminating {head['InstanceId']}, which is not the head node any more")
+                self.tell(f"terminating {head['InstanceId']}, which is no longer the head node")
                 self._unprotect(head["InstanceId"])
                 self.clients.ec2.terminate_instances(InstanceIds=[head["InstanceId"]])
 
@@ -190,7 +190,7 @@ class Deployment:
     def let_finish(self) -> None:
         """An operation that an earlier run began goes on without it, and no other can begin before it ends."""
         if stack.in_progress(self.status()):
-            self.tell(f"{self.name} is {self.status()}: waiting for that to end")
+            self.tell(f"{self.name} is {self.status()}: waiting for it to finish")
             progress = Progress(self.tell, self._console, self.role)
             for event in stack.follow(self.clients.cloudformation, self.name):
                 progress.happened(_as_cdk_tells(event) if event else None)
@@ -232,7 +232,7 @@ class Deployment:
         failure = stack.first_failure(self.clients.cloudformation, self.name) if self.status() else None
         reason = describe(failure, self.role) if failure else cdk.failure(said)
         again = "image build" if self.role == "image" else "up" if verb == "deploy" else "down"
-        hint = f"all that cdk said is in {self.log}; `gpucluster {again}` tries again"
+        hint = f"cdk's output is in {self.log}; `gpucluster {again}` tries again"
         return DeployError(f"{self.name}: {verb} failed: {reason}", hint)
 
     def instances(self, role: str) -> list[dict[str, Any]]:
@@ -296,7 +296,7 @@ def describe(failure: stack.StackEvent, role: Role = "head") -> str:
     if said:
         return f"{WHO[role]} did not boot: {said[1]}"
     if failure.type == WAIT_CONDITION:
-        return f"{WHO[role]} did not say that it is ready: {failure.reason}"
+        return f"{WHO[role]} did not report that it is ready: {failure.reason}"
     return f"{failure.resource} ({failure.type}): {failure.reason}"
 
 
@@ -336,7 +336,7 @@ class Progress:
         if event.type == WAIT_CONDITION:
             if event.status == "CREATE_IN_PROGRESS":
                 self._waits_for_head = True
-                return self._tell(f"waiting for {WHO[self._role]}: it boots, and says {READY[self._role]}")
+                return self._tell(f"waiting for {WHO[self._role]} to boot and to report {READY[self._role]}")
             self._look_at_head()
             self._waits_for_head = False
         failed = "FAILED" in event.status and stack.CANCELLED not in event.resource.lower()

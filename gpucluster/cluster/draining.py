@@ -41,7 +41,7 @@ class Drained:
         self._tell = tell
 
     def begin(self) -> None:
-        self._tell(f"draining {self._nodes}: jobs that run go on to their end, others wait")
+        self._tell(f"draining {self._nodes}: running jobs continue to their end, others stay pending")
         self._set("drain", REASON)
 
     def wait_for_jobs(self) -> None:
@@ -65,7 +65,7 @@ class Drained:
         names = sorted(instances())
         if not names:
             return
-        self._tell(f"ending the instances of {' '.join(names)}")
+        self._tell(f"terminating the instances of {' '.join(names)}")
         self._set("power_down_force", REASON)
         while instances():
             time.sleep(POLL_S / 5)
@@ -78,7 +78,7 @@ class Drained:
         nodes = slurm.parse_nodes(found.stdout)
         ours = dict.fromkeys(node.name for node in nodes if node.reason == REASON and not node.available)
         if ours:
-            remote.run(slurm.node_state_argv(",".join(ours), "resume")).check("cannot take the nodes back into service")
+            remote.run(slurm.node_state_argv(",".join(ours), "resume")).check("cannot resume the nodes")
             self._tell(f"back in service: {' '.join(ours)}")
 
     def end_if_possible(self) -> None:

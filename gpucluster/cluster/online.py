@@ -74,7 +74,7 @@ def _told_once(notices: list[Notice]) -> list[Notice]:
 
 def _naming(notice: Notice, others: list[Notice]) -> Notice:
     names = dict.fromkeys(other.validator for other in others if other.validator != notice.validator)
-    return replace(notice, hint=f"nor could {', '.join(names)}") if names else notice
+    return replace(notice, hint=f"also not checked: {', '.join(names)}") if names else notice
 
 
 def refuse(notices: list[Notice]) -> None:

@@ -36,7 +36,7 @@ while read -r name id how; do
   [ -n "$how" ] && [ ! -e "$2/.wanted/$name/complete" ] || continue
   log=$2/.log/$(basename "$(readlink "$2/.wanted/$name")").txt
   said=$(sed -n 's/^error: //p' "$log" 2>/dev/null | tail -n 1)
-  echo "${said:-the environment $name was not made: job $id, which makes it, did not end well}"
+  echo "${said:-the environment $name was not built: job $id, which builds it, failed}"
   exit
 done 2>/dev/null <"$1/builds"
 """
@@ -70,7 +70,7 @@ def find(remote: Remote, job_id: str) -> Job | None:
     done = remote.run(slurm.squeue_argv(job_id))
     if done.exit_code != 0 and "Invalid job id" in done.stderr:
         return None
-    found = slurm.parse_jobs(done.check(f"cannot ask for job {job_id}").stdout)
+    found = slurm.parse_jobs(done.check(f"cannot query job {job_id}").stdout)
     return found[0] if found else None
 
 
@@ -160,7 +160,7 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
         return Ending("CANCELLED", lacks)
     if found is None:
         return Ending(
-            "NODE_FAIL", {"reason": "Slurm forgot it and it left no result: its first node was probably lost"}
+            "NODE_FAIL", {"reason": "Slurm no longer knows it and it left no result: its first node was probably lost"}
         )
     return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found)
 
@@ -224,5 +224,5 @@ def _json(text: str) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise RemoteError(f"a result.json cannot be read: {error}") from None
+        raise RemoteError(f"result.json cannot be read: {error}") from None
     return found

@@ -21,13 +21,13 @@ def waiting(job: Job, nodes: Sequence[Node], staging: Mapping[str, Any] | None =
         if job.start not in ("", "N/A"):
             yield f"expected to start at {job.start}"
         elif "Dependency" not in job.reason and "Held" not in job.reason:
-            yield "Slurm cannot tell yet when it starts"
+            yield "Slurm does not know yet when it will start"
 
 
 def _staging(moved: Mapping[str, Any]) -> str:
     if moved.get("waits"):
         reason = f": {moved['reason']}" if moved.get("reason") else ", which takes some minutes"
-        return f"it waits until {moved['path']} is made{reason}"
+        return f"{moved['path']} is being created for it{reason}"
     way = "loaded from S3" if moved["stage"] == "in" else "exported to S3"
     return f"{moved['done']} of {moved['total']} files of {moved['path']} are {way}"
 
@@ -41,9 +41,9 @@ def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
         if not node.available or node.reason:
             yield f"  {node.name} is {node.words}: {node.reason or 'no reason given'}"
     if len(usable) < job.nodes:
-        back = "`sudo scontrol update nodename=NAME state=resume` on the head takes one back"
-        tried_again = "those with a next try come back by themselves; " if _tried_again(nodes) else ""
-        yield f"it cannot start until enough nodes are back: {tried_again}{back}"
+        back = "`sudo scontrol update nodename=NAME state=resume` on the head node resumes a node"
+        tried_again = "nodes with a next try resume automatically; " if _tried_again(nodes) else ""
+        yield f"it cannot start until enough nodes are in service: {tried_again}{back}"
 
 
 def _tried_again(nodes: Sequence[Node]) -> bool:

@@ -39,14 +39,14 @@ def _words(state: dict[str, Any]) -> str:
     phase, reason = state.get("phase", "absent"), state.get("reason")
     if phase == "ready":
         return str(reason or "")
-    what = "is being made" if phase in _MAKING else "is being deleted" if phase == "deleting" else "no job uses it"
+    what = "is being created" if phase in _MAKING else "is being deleted" if phase == "deleting" else "no job uses it"
     return f"{what}: {reason}" if reason else what
 
 
 def end(remote: Remote, *, discard: bool) -> list[str]:
     """A line for each that is deleted now. The head makes no more of them. Raises RemoteError, with its reason."""
     done = remote.run([*PROGRAM, *(["--discard"] if discard else [])], timeout_s=TIMEOUT_S)
-    return done.check("not all file systems of jobs are deleted").stdout.splitlines()
+    return done.check("not all file systems of jobs were deleted").stdout.splitlines()
 
 
 def names(config: ClusterConfig) -> set[str]:
@@ -57,6 +57,6 @@ def names(config: ClusterConfig) -> set[str]:
 def refusal(there: Collection[str], reason: Exception) -> UsageError:
     """`there`: names of those that would be left behind, with interfaces that keep the network from being deleted."""
     return UsageError(
-        f"FSx has {', '.join(sorted(there))}, which nothing would delete any more: {reason}; the cluster stays",
-        "once the head node answers, `gpucluster down` again; or delete what has that name in the FSx console",
+        f"FSx still has {', '.join(sorted(there))}, and nothing would delete it: {reason}; the cluster is kept",
+        "run `gpucluster down` again once the head node answers, or delete it by this name in the FSx console",
     )

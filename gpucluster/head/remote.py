@@ -28,7 +28,7 @@ _IDLE_S = 0.5
 """How long `follow` waits for more before it asks whether to stop."""
 _ATTEMPTS = 3
 _MISSING = "No module named 'gpucluster_node"
-OTHER_VERSION = "the head node has the programs of another version: `gpucluster up` puts this one's there"
+OTHER_VERSION = "the head node has another version of GpuCluster: `gpucluster up` updates it"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Completed:
     def check(self, what: str) -> Completed:
         """Itself where the command succeeded. Raises RemoteError: `what`, and the command's own words."""
         if self.exit_code != 0:
-            said = (self.stderr.strip() or self.stdout.strip() or "it printed nothing").splitlines()[-1]
+            said = (self.stderr.strip() or self.stdout.strip() or "no output").splitlines()[-1]
             raise RemoteError(
                 f"{what}: exit code {self.exit_code}: {said}", OTHER_VERSION if _MISSING in said else None
             )
@@ -133,7 +133,7 @@ class SshRemote:
             with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
                 return self._connected().open_session(timeout=CONNECT_TIMEOUT_S)
             self.close()
-        raise RemoteError("the head node opens no session", "try again; `gpucluster status` shows its state")
+        raise RemoteError("the head node refuses a session", "try again; `gpucluster status` shows its state")
 
     def _connected(self) -> paramiko.Transport:
         with self._lock:
@@ -158,13 +158,13 @@ class SshRemote:
                 raise TimeoutError
             exit_code = channel.recv_exit_status()
         except TimeoutError:
-            raise RemoteError(f"{what} did not end within {timeout_s:.0f} s") from None
+            raise RemoteError(f"{what} did not finish within {timeout_s:.0f} s") from None
         except (OSError, EOFError) as problem:
             raise RemoteError(f"{what}: the connection broke: {problem}") from None
         finally:
             channel.close()
         if exit_code < 0:
-            raise RemoteError(f"{what}: the connection broke before it ended")
+            raise RemoteError(f"{what}: the connection broke before it finished")
         return exit_code, out, error.text()
 
     def _tail(self, path: str, offset: int, stop: Callable[[], bool]) -> Iterator[bytes | None]:
@@ -232,7 +232,7 @@ def published(line: str) -> str:
     """The head node's host key, once there is one. Raises RemoteError."""
     if line.strip() == PENDING_HOST_KEY:
         raise RemoteError(
-            "the head node has not booted yet", "`gpucluster status` shows how far it is; try again in a minute"
+            "the head node has not booted yet", "try again in a minute; `gpucluster status` shows its state"
         )
     return line
 
@@ -240,8 +240,8 @@ def published(line: str) -> str:
 def _verify(got: paramiko.PKey, expected: paramiko.PKey) -> None:
     if got != expected:
         raise RemoteError(
-            f"the head node shows host key {got.fingerprint}, and published {expected.fingerprint}: not connecting",
-            "somebody may be between, or the head was replaced: compare with the end of its console output",
+            f"the head node's host key is {got.fingerprint}, but it published {expected.fingerprint}: not connecting",
+            "the connection may be intercepted, or the head node was replaced: compare with its console output",
         )
 
 
@@ -272,17 +272,17 @@ def _refused(error: Exception, tunnel: TunnelSocket) -> RemoteError:
 
     if isinstance(error, paramiko.AuthenticationException):
         return RemoteError(
-            "the head node refuses the key that was pushed to it",
-            "is its EC2 Instance Connect working? see its boot log",
+            "the head node refuses the key from EC2 Instance Connect",
+            "see its boot log: does EC2 Instance Connect work there?",
         )
     if isinstance(error, paramiko.IncompatiblePeer):
         return RemoteError(
-            "the head node does not show the host key that it published",
-            "was it replaced? `gpucluster status` shows it",
+            "the head node does not offer the host key that it published",
+            "it may have been replaced: see `gpucluster status`",
         )
     reason = tunnel.close_reason or str(error) or type(error).__name__
     return RemoteError(
-        f"no SSH connection to the head node: {reason}", "is it running? `gpucluster status` shows its state"
+        f"no SSH connection to the head node: {reason}", "`gpucluster status` shows whether it is running"
     )
 
 

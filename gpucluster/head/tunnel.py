@@ -32,7 +32,7 @@ def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
     except (WebSocketException, OSError) as error:
         reason = str(error) or type(error).__name__
         raise RemoteError(
-            f"the Instance Connect Endpoint cannot be reached: {reason}", "is the cluster up? `gpucluster status`"
+            f"the Instance Connect Endpoint cannot be reached: {reason}", "is the cluster up? see `gpucluster status`"
         ) from None
     return TunnelSocket(websocket)
 

@@ -31,7 +31,7 @@ def _failures(found: Report) -> Iterator[str]:
         failed = [run for run in row.runs if run.failed]
         if failed:
             why = failed[0].ending.sentence(failed[0].job_id)
-            yield f"{row.setting}: {len(failed)} of {len(row.runs)} runs failed and do not count; {why}"
+            yield f"{row.setting}: {len(failed)} of {len(row.runs)} runs failed and are ignored; {why}"
 
 
 def _unread(found: Report) -> Iterator[str]:
@@ -39,34 +39,34 @@ def _unread(found: Report) -> Iterator[str]:
         finals = [name for name, value in row.finals.items() if value is None]
         for name in [*([THROUGHPUT] if row.throughput is None else []), *finals]:
             if row.sound:
-                yield f"{row.setting}: no line of the log gave a value of {name}"
+                yield f"{row.setting}: no line of the log has a value of {name}"
 
 
 def _machines(found: Report) -> Iterator[str]:
     most = max((row.setting.nodes for row in found.rows), default=1)
     if found.machines is not None and found.machines < most:
         where = "one machine" if found.machines == 1 else f"{found.machines} machines"
-        yield f"all {most} nodes share {where}: speed-up and efficiency here say nothing of real nodes"
+        yield f"all {most} nodes share {where}: speed-up and efficiency here say nothing about real nodes"
 
 
 def _repeats(found: Report) -> Iterator[str]:
     fewest = min((len(row.sound) for row in found.rows if row.sound), default=0)
     if fewest == 1:
-        yield f"one run of a setting: chance is unknown, so no difference is proved; --repeats {ENOUGH} or more"
+        yield f"a setting has one run: the noise is unknown, so no difference is proved; use --repeats {ENOUGH} or more"
     elif fewest and fewest < ENOUGH:
-        yield f"{fewest} runs of a setting tell little of chance: its intervals are wide; --repeats {ENOUGH} or more"
+        yield f"a setting has {fewest} runs: its intervals are wide; use --repeats {ENOUGH} or more"
 
 
 def _speed(found: Report) -> Iterator[str]:
     if found.by_time:
         yield (
-            "throughput is by the whole time of the jobs, to the second, start included; "
+            "throughput is computed from the whole time of the jobs, in seconds, with their start; "
             f"--metrics '{THROUGHPUT}=REGEX' reads it from the log"
         )
         return
     once = [row for row in found.rows if any(run.metric(THROUGHPUT).get("count") == 1 for run in row.sound)]
     if once:
-        yield "a run printed its throughput once: its warm-up may be in it"
+        yield "a run printed its throughput only once: the value may include its warm-up"
 
 
 def _sizes(found: Report) -> Iterator[str]:
@@ -74,12 +74,12 @@ def _sizes(found: Report) -> Iterator[str]:
     for row in found.rows:
         ways.setdefault(row.setting.way, []).append(row)
     if all(len(rows) == 1 for rows in ways.values()):
-        yield "one size: there is no speed-up to speak of"
+        yield "there is one size only: no speed-up can be computed"
     for rows in ways.values():
         yield from (said for one, other in pairwise(rows) if (said := _unresolved(one, other)))
         for row in rows:
             if row.efficiency is not None and row.efficiency - _relative(row) > 1.0:
-                yield f"{row.setting}: better than linear; what differs besides the size (caches, batch, the base)?"
+                yield f"{row.setting}: better than linear: what else differs, besides the size (caches, batch, base)?"
 
 
 def _relative(row: Row) -> float:
@@ -104,7 +104,7 @@ def _unresolved(one: Row, other: Row) -> str | None:
         return None
     share = 100 / one.throughput.mean if one.throughput.mean else 0.0
     told = f"{share * difference:+.1f} % with a noise of ± {share * noise:.1f} %"
-    return f"{one.setting} and {other.setting} cannot be told apart in speed: {told}"
+    return f"{one.setting} and {other.setting} do not differ in speed beyond the noise: {told}"
 
 
 def _outcomes(found: Report) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _outcomes(found: Report) -> Iterator[str]:
             if _differ(first, second):
                 yield (
                     f"{name} differs: {first.mean:.4g} with {one.setting}, {second.mean:.4g} with {other.setting}; "
-                    "they did not do the same work"
+                    "the runs did not do the same work"
                 )
 
 

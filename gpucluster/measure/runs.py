@@ -58,7 +58,7 @@ def run_all(
             ending = _awaited(remote, job_id, tell)
         except KeyboardInterrupt:
             remote.run(slurm.scancel_argv(job_id))
-            tell(f"\njob {job_id} cancelled: what was measured until here follows")
+            tell(f"\njob {job_id} cancelled; the results so far follow")
             raise
         yield Run(setting, job_id, ending, ranks)
 

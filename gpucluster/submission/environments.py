@@ -38,8 +38,8 @@ class Build:
 
     @property
     def told(self) -> str:
-        how = "makes" if self.started else "is making"
-        return f"the environment {self.environment} is not there yet: job {self.job_id} {how} it, once for this cluster"
+        how = "builds" if self.started else "is building"
+        return f"the environment {self.environment} is missing: job {self.job_id} {how} it, once for this cluster"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def listed(remote: Remote) -> list[Environment]:
 
 def ensure(remote: Remote, names: Sequence[str]) -> list[Build]:
     """Raises RemoteError."""
-    return parse_builds(remote.run([*PROGRAM, "ensure", *names]).check("cannot make the environments").stdout)
+    return parse_builds(remote.run([*PROGRAM, "ensure", *names]).check("cannot build the environments").stdout)
 
 
 def overlays(remote: Remote) -> list[Overlay]:

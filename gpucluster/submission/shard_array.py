@@ -111,16 +111,16 @@ def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig
         kind = "shared"
     if not any(url.rstrip("/") == each.rstrip("/") or url.startswith(f"{each.rstrip('/')}/") for each in given):
         named = ", ".join(dict.fromkeys(given)) or "nothing"
-        hint = "with --array a place that all nodes reach; without, this machine packs"
-        raise UsageError(f"{what}: jobs of {config.name} do not reach {url}; {kind}: {named}", hint)
+        hint = "with --array, name a place that all nodes reach; without it, this machine packs the shards"
+        raise UsageError(f"{what}: jobs of {config.name} cannot reach {url}; {kind}: {named}", hint)
 
 
 def _refuse_passing(what: str, path: str, config: ClusterConfig) -> None:
     """A file system that lives with jobs is made for a job that asks for it, and the parts of an array do not."""
     for each in config.lustre_with_jobs:
         if path == each.mount or path.startswith(f"{each.mount}/"):
-            reason = f"{path} is there only while jobs use {each.mount}, and an array of shards does not ask for it"
-            hint = f"name the s3:// address that it is linked with: {', '.join(_links(each))}; it needs s3_access"
+            reason = f"{path} exists only while jobs use {each.mount}, and the jobs of --array do not"
+            hint = f"name the s3:// address that it is linked to: {', '.join(_links(each))}; it needs s3_access"
             raise UsageError(f"{what}: {reason}", hint)
 
 

@@ -30,7 +30,7 @@ def code_files(workdir: Path) -> list[Path]:
     """Relative paths: what git tracks, or does not know and does not ignore; without git, all. Raises UsageError."""
     if not workdir.is_dir():
         raise UsageError(
-            f"workdir {workdir}: no such directory", "it is relative to job.yaml, or to the current directory"
+            f"workdir {workdir}: no such directory", "it is relative to job.yaml, or else to the current directory"
         )
     tracked = _git_files(workdir)
     names = tracked if tracked is not None else list(_all_files(workdir))
@@ -95,7 +95,7 @@ def _git_files(workdir: Path) -> list[Path] | None:
         if "not a git repository" in said:
             return None
         raise UsageError(
-            f"workdir {workdir}: git cannot say which files to take: {said.splitlines()[0]}", _way_out(said, workdir)
+            f"workdir {workdir}: git cannot list the files: {said.splitlines()[0]}", _way_out(said, workdir)
         )
     names = [Path(os.fsdecode(name)) for name in done.stdout.split(b"\0") if name]
     return list(_with_repositories_inside(workdir, [name for name in names if not _SKIPPED & set(name.parts)]))
@@ -138,6 +138,6 @@ def _check_size(workdir: Path, files: list[Path]) -> None:
     named = ", ".join(f"{path} ({sizes[path] / 2**20:.0f} MiB)" for path in largest)
     size = f"{total / 2**20:.0f} MiB in {len(files)} files"
     raise UsageError(
-        f"workdir {workdir} holds {size}, allowed are {MAX_BYTES // 2**20} MiB; largest: {named}",
+        f"workdir {workdir} holds {size}, at most {MAX_BYTES // 2**20} MiB are allowed; largest: {named}",
         "name a smaller workdir, or list data in .gitignore and put it on shared storage",
     )

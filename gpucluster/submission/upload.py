@@ -35,5 +35,5 @@ def upload(remote: Remote, folder: str, packed: bytes, script: str, words: Seque
     if done.exit_code == REFUSED:
         raise UsageError(done.stderr.strip().removeprefix("error: "))
     if refusal := slurm.refusal(done.stderr):
-        raise UsageError(f"Slurm does not take the job: {refusal}")
+        raise UsageError(f"Slurm rejected the job: {refusal}")
     return done.check("the job was not accepted").stdout

@@ -131,7 +131,7 @@ def test_a_protected_cluster_goes_only_when_somebody_types_its_name(cluster: Clu
     down = cluster.gpucluster("down", typed=f"y\n{NAME}\n")
     assert down.returncode == 0, down.stderr
     assert f"the head node's volume {volume} (head_node.on_delete: retain)" in down.stderr
-    assert "a last snapshot of the accounting database" in down.stderr
+    assert "a final snapshot of the accounting database" in down.stderr
     assert cluster.status() is None
     _kept_and_removed(cluster.cloud, volume, database)
 
@@ -165,7 +165,7 @@ def test_up_starts_a_stopped_head_and_ends_one_that_was_replaced(cluster: Cluste
         up = cluster.gpucluster("up")
     assert up.returncode == 0, up.stderr
     assert f"starting the head node {head}, which is stopped" in up.stderr
-    assert f"terminating {left}, which is not the head node any more" in up.stderr
+    assert f"terminating {left}, which is no longer the head node" in up.stderr
     assert list(cluster.heads()) == cluster.ids("AWS::EC2::Instance") == [head]
     (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
     assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0

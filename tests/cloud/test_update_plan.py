@@ -89,7 +89,7 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
     with Head(control_plane, NAME):
         mended = gpucluster(file, "up")
         assert effects(said(mended))["head_node.volume_gib"] == "in place"
-        assert "the last update could not be undone: leaving Home" in mended.stderr
+        assert "the last update could not be rolled back: keeping Home" in mended.stderr
     assert stack.status(cloudformation, NAME) == "UPDATE_COMPLETE"
     assert gpucluster(file, "down", "--yes").returncode == 0
 

@@ -11,13 +11,13 @@ def what_goes_and_stays(config: ClusterConfig, *, compute_nodes: int, volumes: s
     """`config`: as deployed. `volumes`: ids of the head node's."""
     yield f"{config.name} in {config.region}, to be deleted:"
     yield from (f"  {line}" for line in what_goes(config, compute_nodes=compute_nodes))
-    yield "what stays:"
+    yield "what remains:"
     yield from (f"  {line}" for line in what_stays(config, volumes=volumes))
 
 
 def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
     head = config.head_node
-    yield f"{compute_nodes} compute node{'s' if compute_nodes != 1 else ''}, with what runs on them"
+    yield f"{compute_nodes} compute node{'s' if compute_nodes != 1 else ''}, with the jobs on them"
     kept = "/home, job folders, " if config.volume_mount == "/home" else ""
     volume = f"volume of {head.volume_gib} GiB: {kept}Slurm's state and accounts"
     yield f"the head node{'' if head.on_delete == 'retain' else f' and its {volume}'}"
@@ -34,15 +34,15 @@ def what_stays(config: ClusterConfig, *, volumes: str) -> Iterator[str]:
     if head.on_delete == "retain":
         yield f"the head node's volume {volumes} (head_node.on_delete: retain)"
     if head.on_delete == "snapshot":
-        yield f"a last snapshot of the volume {volumes} (head_node.on_delete: snapshot)"
+        yield f"a final snapshot of the volume {volumes} (head_node.on_delete: snapshot)"
     if head.snapshot_days:
-        yield f"the daily snapshots of it: aws ec2 describe-snapshots --filters Name=volume-id,Values={volumes}"
+        yield f"its daily snapshots: aws ec2 describe-snapshots --filters Name=volume-id,Values={volumes}"
     if config.accounting == "rds" and head.on_delete != "delete":
-        yield "a last snapshot of the accounting database"
+        yield "a final snapshot of the accounting database"
     yield from (storage.stays() for storage in config.storage if storage.deleted_with_cluster is False)
     if _network_stays(config):
-        yield "its VPC and a subnet, where FSx's interfaces are"
-    yield "CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all that CDK deploys"
+        yield "its VPC and one subnet, which FSx's network interfaces use"
+    yield "CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all CDK apps"
 
 
 def _network_stays(config: ClusterConfig) -> bool:

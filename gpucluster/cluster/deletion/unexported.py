@@ -12,7 +12,7 @@ from gpucluster.head.remote import Remote
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.linked")
 TIMEOUT_S = 24 * 3600.0
-HINT = "`gpucluster down --export` exports it first, `--discard` deletes it"
+HINT = "`gpucluster down --export` exports them first, `--discard` deletes them"
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ def may_lose(config: ClusterConfig) -> bool:
 def find(remote: Remote, *, export: bool) -> list[Folder]:
     """Of the cluster's linked folders those with files that are not in S3. Raises RemoteError."""
     done = remote.run([*PROGRAM, *(["--export"] if export else [])], timeout_s=TIMEOUT_S)
-    text = done.check("cannot tell what is on Lustre alone").stdout
+    text = done.check("cannot list the files that exist only on Lustre").stdout
     try:
         found = [
             Folder(each["path"], each["files"], each["not_exported"], tuple(each["first"])) for each in json.loads(text)
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise RemoteError(f"cannot tell what is on Lustre alone: {error}") from None
+        raise RemoteError(f"cannot list the files that exist only on Lustre: {error}") from None
     return [each for each in found if each.not_exported]
 
 
@@ -54,5 +54,5 @@ def refusal(folders: Sequence[Folder], config: ClusterConfig) -> UsageError:
     """Of a file system that lives with jobs there may be files that are in none of its linked folders."""
     mounts = [each.mount for each in config.lustre_with_jobs]
     outside = [each.path for each in folders if each.path in mounts]
-    more = f"; what is in no linked folder of {' and '.join(outside)} must be moved into one first" if outside else ""
+    more = f"; first move the files of {' and '.join(outside)} that are in no linked folder into one" if outside else ""
     return UsageError("; ".join(each.sentence() for each in folders), HINT + more)

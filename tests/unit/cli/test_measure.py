@@ -88,7 +88,7 @@ def test_without_a_throughput_the_time_decides():
     found = report([*runs(1, [0], seconds=120), *runs(2, [0], seconds=60)], ["accuracy"])
     assert [row.throughput.mean for row in found.rows] == [30, 60]
     assert table(found)[0][5] == "throughput, runs/hour"
-    assert any("by the whole time of the jobs" in each for each in doubts(found))
+    assert any("from the whole time of the jobs" in each for each in doubts(found))
 
 
 def test_intervals_by_hand():
@@ -116,12 +116,16 @@ def test_a_sound_result_has_no_doubts():
 @pytest.mark.parametrize(
     ("made", "machines", "said"),
     [
-        ([*runs(1, [100]), *runs(2, [180])], 2, "one run of a setting: chance is unknown, so no difference is proved"),
+        (
+            [*runs(1, [100]), *runs(2, [180])],
+            2,
+            "a setting has one run: the noise is unknown, so no difference is proved",
+        ),
         ([*runs(1, [100, 101]), *runs(2, [180, 181])], 2, "2 runs of a setting tell little of chance"),
         (
             [*runs(1, [100, 110, 90]), *runs(1, [101, 111, 91], "srun")],
             1,
-            "torchrun on 1 node and srun on 1 node cannot be told apart in speed: +1.0 % with a noise of ± 22.7 %",
+            "torchrun on 1 node and srun on 1 node do not differ in speed beyond the noise: +1.0 % with a noise of ± 22.7 %",
         ),
         (
             [*runs(1, [100, 150, 50]), *runs(2, [120, 170, 70])],
@@ -129,7 +133,7 @@ def test_a_sound_result_has_no_doubts():
             "torchrun on 1 node and torchrun on 2 nodes cannot be told apart",
         ),
         ([*runs(1, [100, 101, 99]), *runs(2, [180, 181, 179])], 1, "all 2 nodes share one machine"),
-        ([*runs(1, [100, 101, 99])], 1, "one size: there is no speed-up"),
+        ([*runs(1, [100, 101, 99])], 1, "there is one size only: no speed-up"),
         ([*runs(1, [100, 101, 99]), *runs(2, [280, 281, 279])], 2, "torchrun on 2 nodes: better than linear"),
         (
             [*runs(1, [100, 101, 99]), *runs(2, [180, 181, 179], accuracies=[0.5, 0.51, 0.49])],
@@ -139,9 +143,9 @@ def test_a_sound_result_has_no_doubts():
         (
             [*runs(1, [100, 101, 99]), *runs(2, [180, 181], state="FAILED")],
             2,
-            "torchrun on 2 nodes: 2 of 2 runs failed and do not count; job 100 failed",
+            "torchrun on 2 nodes: 2 of 2 runs failed and are ignored; job 100 failed",
         ),
-        ([*runs(1, [None, None, None])], 1, "torchrun on 1 node: no line of the log gave a value of throughput"),
+        ([*runs(1, [None, None, None])], 1, "torchrun on 1 node: no line of the log has a value of throughput"),
         ([*runs(1, [1, 2, 3], accuracies=[None] * 3)], 1, "no line of the log gave a value of accuracy"),
     ],
 )

@@ -51,13 +51,13 @@ def test_what_goes_is_named(more: str, named: str) -> None:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ("", "a last snapshot of the volume vol-1"),
+        ("", "a final snapshot of the volume vol-1"),
         ("head_node: {on_delete: retain}\n", "the head node's volume vol-1"),
         ("", "Values=vol-1"),
-        ("accounting: rds\n", "a last snapshot of the accounting database"),
+        ("accounting: rds\n", "a final snapshot of the accounting database"),
         ("storage: [{mount: /efs, type: efs}]\n", "/efs, on efs"),
         (FSX_KEPT, "/fsx, on fsx-lustre"),
-        (FSX_KEPT, "its VPC and a subnet"),
+        (FSX_KEPT, "its VPC and one subnet"),
     ],
 )
 def test_what_stays_is_named(more: str, named: str) -> None:

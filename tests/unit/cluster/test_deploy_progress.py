@@ -59,7 +59,7 @@ def test_the_head_nodes_boot_steps_are_told_once_while_it_is_waited_for() -> Non
     console = "cloud-init: x\nstep=name status=started\nstep=name status=ok seconds=1\nstep=slurm status=started\n"
     told = heard(None, WAITS, None, None, console=console)
     assert told == [
-        "waiting for the head node: it boots, and says when Slurm is up",
+        "waiting for the head node to boot and to report that Slurm is up",
         "head node: step=name status=ok seconds=1",
         "head node: step=slurm status=started",
     ]
@@ -87,7 +87,7 @@ def test_the_summary_at_the_end_of_a_failure_is_not_told() -> None:
         (
             WAIT_CONDITION,
             "WaitCondition timed out",
-            "the head node did not say that it is ready: WaitCondition timed out",
+            "the head node did not report that it is ready: WaitCondition timed out",
         ),
         ("AWS::EC2::VPC", "too many VPCs", "Thing (AWS::EC2::VPC): too many VPCs"),
     ],

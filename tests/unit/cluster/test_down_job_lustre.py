@@ -119,9 +119,9 @@ def test_where_fsx_has_none_a_head_that_is_gone_holds_nothing_up(monkeypatch: py
 
 def test_what_lies_outside_linked_folders_cannot_be_exported() -> None:
     inside, outside = Folder("/burst/out", 2, 1, ("/burst/out/a",)), Folder("/burst", 1, 1, ("/burst/b",))
-    assert "must be moved" not in unexported.refusal([inside], loads(BURST)).hint
+    assert "first move" not in unexported.refusal([inside], loads(BURST)).hint
     hint = unexported.refusal([inside, outside], loads(BURST)).hint
-    assert hint.endswith("what is in no linked folder of /burst must be moved into one first")
+    assert hint.endswith("first move the files of /burst that are in no linked folder into one")
     assert unexported.may_lose(loads(BURST)) and list(unexported.deleted([outside], loads(BURST))) == [outside]
 
 

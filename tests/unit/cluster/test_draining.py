@@ -28,7 +28,7 @@ class PlayedSlurm:
 
     def run(self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60) -> Completed:
         if not self.answers:
-            raise RemoteError("the head node opens no session")
+            raise RemoteError("the head node refuses a session")
         words = [word for word in argv if word != "sudo"]
         return Completed(
             0, {"scontrol": self._update, "squeue": self._squeue, "sinfo": self._sinfo}[words[0]](words), ""
@@ -126,7 +126,7 @@ def test_a_change_that_fails_is_what_is_reported(told: list[str]) -> None:
     with pytest.raises(ValueError, match="deploy failed"), kept_out_of_service(drained(played, told), None):
         played.answers = False
         raise ValueError("deploy failed")
-    assert told[-1] == "train-[1-3] may still be drained: the head node opens no session"
+    assert told[-1] == "train-[1-3] may still be drained: the head node refuses a session"
 
 
 def test_what_somebody_else_drained_stays_drained(told: list[str]) -> None:

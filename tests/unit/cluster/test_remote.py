@@ -73,7 +73,7 @@ def test_a_file_that_is_not_there(remote, tmp_path):
 
 def test_a_command_that_takes_too_long(remote):
     started = time.monotonic()
-    with pytest.raises(RemoteError, match="did not end within 1 s"):
+    with pytest.raises(RemoteError, match="did not finish within 1 s"):
         remote.run(["sleep", "600"], timeout_s=1)
     assert time.monotonic() - started < 300
 

@@ -42,8 +42,8 @@ class PlayedHead:
     [
         (None, "", "no job uses it"),
         ({"phase": "absent", "reason": ""}, "", "no job uses it"),
-        ({"phase": "creating", "reason": "ServiceLimitExceeded: no"}, "", "is being made: ServiceLimitExceeded: no"),
-        ({"phase": "linking", "reason": ""}, "", "is being made"),
+        ({"phase": "creating", "reason": "ServiceLimitExceeded: no"}, "", "is being created: ServiceLimitExceeded: no"),
+        ({"phase": "linking", "reason": ""}, "", "is being created"),
         ({"phase": "ready", "reason": ""}, MOUNTED, "1000 of 1200 GiB free"),
         ({"phase": "ready", "reason": LEFT}, MOUNTED, f"1000 of 1200 GiB free, {LEFT}"),
         ({"phase": "ready", "reason": ""}, "", "not mounted"),

@@ -183,7 +183,7 @@ ROWS: dict[str, Row] = {
         "max_nodes: 4, placement_group: none}\nstorage", "max_nodes: 4}\nstorage", NEW_NODES, "none -> shared"
     ),
     "parameter_servers.placement_group shared": in_shared(
-        "partitions:\n", f"partitions:\n{FIRST}", NEW_NODES, "shared with train -> shared with first: applies to new nodes"
+        "partitions:\n", f"partitions:\n{FIRST}", NEW_NODES, "with train -> shared with first: applies to new nodes"
     ),
     "partitions[] shared": in_shared(TRAIN_ENTRY, "", DRAIN, "partitions[train]: removed: its nodes are terminated"),
     "storage[]": in_small("software:", "storage: [{mount: /efs, type: efs}]\nsoftware:", IN_PLACE, "[/efs]: added"),

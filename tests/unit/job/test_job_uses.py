@@ -115,7 +115,7 @@ def test_what_is_only_called_alike_is_another(word: str) -> None:
 )
 def test_an_array_of_shards_does_not_ask_for_it(source: str, target: str) -> None:
     options = Options(source, target, shards={"": 4})
-    with pytest.raises(UsageError, match="is there only while jobs use /fsx") as caught:
+    with pytest.raises(UsageError, match="exists only while jobs use /fsx") as caught:
         shard_array.request(options, 2, None, LAYOUT.config)
     assert caught.value.hint and "/fsx/data is s3://bucket-of-mine/data" in caught.value.hint
     assert shard_array.request(options, 2, None, STAYS.config).parts == 2

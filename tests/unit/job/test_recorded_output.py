@@ -89,9 +89,9 @@ def test_states_and_reasons_as_scontrol_shows_them(line: str) -> None:
 
 
 REASONS = {
-    "AssocMaxCpuMinutesPerJobLimit": "a limit of its account holds it",
-    "DependencyNeverSatisfied": "it waits for a job that did not end as it wanted: it never starts, cancel it",
-    "Resources": "it is next, and its nodes are busy or starting",
+    "AssocMaxCpuMinutesPerJobLimit": "a limit of its account delays it",
+    "DependencyNeverSatisfied": "a job that it depends on failed: it will never start, cancel it",
+    "Resources": "it is next in the queue; its nodes are busy or starting",
     "ReqNodeNotAvail, UnavailableNodes:hbnode-40": "a node that it needs is down, drained or reserved",
 }
 

@@ -120,9 +120,9 @@ def test_nothing_else_lists_states_of_jobs():
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("(Resources)", "it is next, and its nodes are busy or starting"),
+        ("(Resources)", "it is next in the queue; its nodes are busy or starting"),
         ("ReqNodeNotAvail, UnavailableNodes:train-1", "a node that it needs is down, drained or reserved"),
-        ("QOSMaxJobsPerUserLimit", "a limit of its quality of service holds it"),
+        ("QOSMaxJobsPerUserLimit", "a limit of its quality of service delays it"),
         ("SomethingNew", "SomethingNew"),
     ],
 )
@@ -141,15 +141,15 @@ def test_why_it_waits():
     job = slurm.parse_jobs(SQUEUE)[1]
     nodes = [node for node in slurm.parse_nodes(SINFO) if node.partition == "train"]
     assert list(why.waiting(job, nodes)) == [
-        "job 8 waits: it is next, and its nodes are busy or starting",
+        "job 8 is pending: it is next in the queue; its nodes are busy or starting",
         "Slurm says: Resources",
         "it needs 4 of the 5 nodes of train: 1 free, 2 busy or starting, 2 out of service",
         "  train-3 is down (does not respond): InsufficientInstanceCapacity: no g5.12xlarge | in us-east-1a",
         "  train-5 is drained (reserved for maintenance): "
         "step=slurm line=42: slurmd: fatal (log /var/log/gpucluster/boot.log)",
-        "it cannot start until enough nodes are back: "
-        "`sudo scontrol update nodename=NAME state=resume` on the head takes one back",
-        "Slurm cannot tell yet when it starts",
+        "it cannot start until enough nodes are in service: "
+        "`sudo scontrol update nodename=NAME state=resume` on the head node resumes a node",
+        "Slurm does not know yet when it will start",
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_node_that_is_tried_again_needs_nobody():
     nodes = slurm.parse_nodes(
         "train-3|train|down#|2026-11-21T12:00:00|InsufficientInstanceCapacity; next try in 120 s\n"
     )
-    assert any("come back by themselves" in line for line in why.waiting(job, nodes))
+    assert any("resume automatically" in line for line in why.waiting(job, nodes))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_how_far_its_data_is():
     (job,) = slurm.parse_jobs(line % "BurstBufferStageIn")
     moved = {"stage": "in", "path": "/fsx/data", "done": 3, "total": 40}
     assert list(why.waiting(job, [], moved))[:2] == [
-        "job 7 waits: its data is being loaded from S3: `gpucluster why` says how far",
+        "job 7 is pending: its data is being loaded from S3: `gpucluster why` shows the progress",
         "3 of 40 files of /fsx/data are loaded from S3",
     ]
     said = "burst_buffer/lua: slurm_bb_data_in: /fsx/data does not exist"
@@ -196,7 +196,7 @@ def test_why_it_failed():
     lost = Ending("FAILED", {"exit_code": 1, "failed_rank": "server-0", "failed_node": "ps-1", "reason": "MemoryError"})
     assert lost.sentence("7") == "job 7 failed: server-0 on ps-1 exited with code 1: MemoryError"
     assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit"]
-    assert list(why.ended("7", Ending("COMPLETED", {"exit_code": 0}), ["x"])) == ["job 7 ended well"]
+    assert list(why.ended("7", Ending("COMPLETED", {"exit_code": 0}), ["x"])) == ["job 7 completed"]
 
 
 def test_a_shell_asks_for_its_share_of_one_node() -> None:

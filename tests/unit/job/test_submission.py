@@ -105,7 +105,7 @@ def test_the_spec_in_the_folder_is_the_job_again(cluster, workdir):
 
 def test_a_job_that_slurm_refuses_leaves_nothing(cluster, workdir):
     command(cluster / "bin" / "sbatch", "echo 'sbatch: error: invalid partition specified: train' >&2; exit 1")
-    with pytest.raises(UsageError, match="Slurm does not take the job: invalid partition specified: train"):
+    with pytest.raises(UsageError, match="Slurm rejected the job: invalid partition specified: train"):
         submit(cluster, workdir)
     assert [path.name for path in (cluster / "jobs").iterdir()] == ["by-id"]
 
@@ -120,7 +120,7 @@ def test_a_job_waits_for_the_environment_that_is_being_made(cluster, workdir):
     asked = without_environment(cluster, "echo torch 7 started")
     done = submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
     assert (done.job_id, [build.job_id for build in done.builds]) == ("42", ["7"])
-    assert done.builds[0].told == "the environment torch is not there yet: job 7 makes it, once for this cluster"
+    assert done.builds[0].told == "the environment torch is missing: job 7 builds it, once for this cluster"
     called = (cluster / "bin" / "sudo.called").read_text()
     assert called == "-n /opt/gpucluster/bin/node-program jobs.environments ensure torch\n"
     options = (cluster / "bin" / "sbatch.called").read_text().split()
@@ -226,7 +226,9 @@ def test_without_git_all_files_travel(workdir):
 def test_a_workdir_that_is_too_large_names_the_culprit(workdir, monkeypatch):
     monkeypatch.setattr(snapshot, "MAX_BYTES", 2**20)
     (workdir / "model.bin").write_bytes(b"\0" * 2 * 2**20)
-    with pytest.raises(UsageError, match=r"holds 2 MiB in 4 files, allowed are 1 MiB; largest: model.bin \(2 MiB\)"):
+    with pytest.raises(
+        UsageError, match=r"holds 2 MiB in 4 files, at most 1 MiB are allowed; largest: model.bin \(2 MiB\)"
+    ):
         snapshot.code_files(workdir)
 
 
@@ -276,4 +278,7 @@ def test_following_tells_what_it_waits_for_and_ends_with_the_job(cluster, workdi
     (cluster / "jobs" / "digits-1" / "log.txt").write_text("[0 train-1] one\n[0 train-1] two\n")
     told = []
     assert list(jobs.follow(InProcessRemote(), "42", told.append)) == ["[0 train-1] one", "[0 train-1] two"]
-    assert told == ["job 42 waits: it is next, and its nodes are busy or starting", "job 42 runs on train-1"]
+    assert told == [
+        "job 42 is pending: it is next in the queue; its nodes are busy or starting",
+        "job 42 runs on train-1",
+    ]
