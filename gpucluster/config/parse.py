@@ -60,7 +60,7 @@ def _compose(text: str) -> Node | None:
     except ReaderError as error:
         before = text[: error.position]
         position = (before.count("\n") + 1, error.position - before.rfind("\n"))
-        raise _Malformed(position, "not valid YAML: a control character, which no YAML file may hold") from None
+        raise _Malformed(position, "not valid YAML: it contains a control character") from None
     except RecursionError:
         raise _Malformed((1, 1), "nested too deeply") from None
     except (YAMLError, ValueError, KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
@@ -76,7 +76,7 @@ def _malformed(error: MarkedYAMLError) -> _Malformed:
     start = error.context_mark
     if start and error.problem_mark and start.line != error.problem_mark.line:
         reason += f" that starts in line {start.line + 1}"
-    hint = "indent with spaces: YAML takes no tabs" if "\\t" in reason else None
+    hint = "indent with spaces: YAML does not allow tabs" if "\\t" in reason else None
     return _Malformed(position, f"not valid YAML: {reason}", hint)
 
 
@@ -92,13 +92,13 @@ class _Reading:
 
     def value(self, node: Node, path: Path) -> Any:
         if node in self._open:
-            raise _Malformed(_position(node), "this alias stands for something that it is itself a part of")
+            raise _Malformed(_position(node), "this alias refers to a value that contains the alias itself")
         if len(self._open) >= MAX_DEPTH:
             raise _Malformed(_position(node), "nested too deeply")
         if len(self.values) >= MAX_VALUES:
             raise _Malformed(
                 _position(node),
-                f"more than {MAX_VALUES} values; what an alias (*name) stands for counts each time it is used",
+                f"more than {MAX_VALUES} values; the values behind an alias (*name) count each time it is used",
             )
         self.values[path] = _position(node)
         self._open.append(node)
@@ -145,7 +145,7 @@ class _Reading:
                     if isinstance(source, MappingNode):
                         yield source
                     else:
-                        self._problem(key, "<< merges mappings only")
+                        self._problem(key, "<< can merge only mappings")
 
     def _scalar(self, node: Node) -> Any:
         kind = str(node.tag).removeprefix(_TAG)

@@ -19,7 +19,7 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
     kind, context, got = error["type"], error.get("ctx", {}), error["input"]
     name = str(path[-1]) if path else ""
     if kind == "missing":
-        return Finding(path, "missing, and it has no default")
+        return Finding(path, "this key is required")
     if kind == "extra_forbidden":
         return Finding(
             path, "unknown key", did_you_mean(name, allowed_keys, f"known: {', '.join(allowed_keys)}"), at="key"
@@ -34,7 +34,7 @@ def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Fi
     if kind == "union_tag_not_found":
         return Finding(
             (*path, "type"),
-            "missing: it says what kind of storage this is",
+            "this key is required: it names the kind of storage",
             one_of(allowed_keys),
         )
     if kind == "refused":
@@ -57,7 +57,7 @@ def _rule(kind: str, context: Mapping[str, Any]) -> str:
         case "less_than_equal":
             return f"must be at most {context['le']}"
         case "greater_than":
-            return f"must be more than {context['gt']:g}"
+            return f"must be greater than {context['gt']:g}"
         case "tuple_type":
             return "must be a list"
         case "too_short":

@@ -104,7 +104,7 @@ def _unresolved(one: Row, other: Row) -> str | None:
         return None
     share = 100 / one.throughput.mean if one.throughput.mean else 0.0
     told = f"{share * difference:+.1f} % with a noise of ± {share * noise:.1f} %"
-    return f"{one.setting} and {other.setting} do not differ in speed beyond the noise: {told}"
+    return f"{one.setting} and {other.setting} are equally fast within the noise: {told}"
 
 
 def _outcomes(found: Report) -> Iterator[str]:

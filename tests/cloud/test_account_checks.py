@@ -135,7 +135,7 @@ def _admitting() -> list[dict[str, Any]]:
 def test_all_is_answered_and_nothing_refused_where_all_is_there(place: Place, things: Things) -> None:
     client = place.cloud.client
     assert spoke(asked(things.cluster(), client)) == {
-        "budget-tag-active": "counts nothing yet: gpucluster:cluster is no active cost allocation tag"
+        "budget-tag-active": "counts nothing yet: gpucluster:cluster is not an active cost allocation tag"
     }
     active = [{"TagKey": "gpucluster:cluster", "Status": "Active"}]
     client("ce").update_cost_allocation_tags_status(CostAllocationTagsStatus=active)
@@ -185,8 +185,8 @@ def test_what_is_there_and_does_not_fit_is_refused(place: Place, things: Things)
         "kms-key-enabled": "the key is Disabled",
         "vpc-resolves-names": f"enableDnsHostnames is off in {place.vpc_id}",
         "subnet-gives-no-public-addresses": f"{place.subnet_id} gives instances public addresses",
-        "placement-group-strategy": "'apart' is a spread group, which keeps nodes apart",
-        "reservation-matches": f"{things.reservation_id} is of p4d.24xlarge, got p5.48xlarge",
+        "placement-group-strategy": "'apart' is a spread group, which spreads nodes",
+        "reservation-matches": f"{things.reservation_id} is for p4d.24xlarge, got p5.48xlarge",
         "reservation-count": f"{things.reservation_id} holds 2 instances, got 4",
     }.items() <= found.items()
 
@@ -243,7 +243,7 @@ def test_up_is_refused_with_3_where_the_quota_is_too_small(
     own("POST", "faults", {"kind": "quota", "quota_code": "L-417A185B", "value": 0})
     done = up(file, "up")
     assert (done.returncode, done.stdout) == (3, "")
-    said = "p4d on demand: at least 96 vCPUs are needed, and the account may have 0 [quota-vcpus]"
+    said = "p4d on demand: at least 96 vCPUs are needed, but the quota is 0 [quota-vcpus]"
     assert said in done.stderr and "--quota-code L-417A185B --desired-value 96" in done.stderr
     planned = up(file, "plan", "--json")
     assert planned.returncode == 3

@@ -19,12 +19,12 @@ SMALLEST_VPC = 25
 
 @validator("rds-needs-new-vpc", f"{SUBNETS}: at least two zones; error DBSubnetGroupDoesNotCoverEnoughAZs")
 def rds_needs_new_vpc(config: ClusterConfig) -> Findings:
-    """accounting: rds goes with a new VPC: a database wants subnets in two zones, and the file names one of a VPC."""
+    """accounting: rds needs a new VPC: a database needs subnets in two zones, and subnet_id names one subnet."""
     if config.accounting == "rds" and config.network.vpc_id:
         yield Finding(
             ("accounting",),
-            "'rds' needs subnets in two zones, and network.vpc_id comes with one subnet",
-            "accounting: local needs none",
+            "'rds' needs subnets in two zones, but network.vpc_id is used with one subnet",
+            "write accounting: local, which needs no more subnets",
         )
 
 
@@ -34,13 +34,13 @@ def rds_needs_new_vpc(config: ClusterConfig) -> Findings:
     "error InvalidSubnet.Conflict of EC2 CreateSubnet",
 )
 def rds_vpc_size(config: ClusterConfig) -> Findings:
-    """With accounting: rds vpc_cidr is /25 or larger: two more subnets stand beside the public one."""
+    """With accounting: rds vpc_cidr is /25 or larger: the VPC needs two more subnets."""
     size = IPv4Network(config.network.vpc_cidr).prefixlen
     if config.accounting == "rds" and config.network.vpc_id is None and size > SMALLEST_VPC:
         yield Finding(
             ("network", "vpc_cidr"),
             f"must be /{SMALLEST_VPC} or larger with accounting: rds, got /{size}",
-            "the database's two subnets have no room beside the others",
+            "the database's two subnets do not fit beside the others",
         )
 
 
@@ -51,15 +51,15 @@ def rds_certificates_reachable(config: ClusterConfig) -> Findings:
     if config.accounting == "rds" and config.network.internet == "none" and not image.startswith("ami-"):
         yield Finding(
             ("accounting",),
-            "'rds' needs RDS's certificates from truststore.pki.rds.amazonaws.com, to which no endpoint leads",
-            "write internet: nat, or name an image that has them in /etc/slurm/rds-ca.pem",
+            "'rds' needs RDS's certificates from truststore.pki.rds.amazonaws.com, which no VPC endpoint reaches",
+            "write internet: nat, or name an image with the certificates in /etc/slurm/rds-ca.pem",
         )
 
 
 @validator("rds-partition", f"{AUTHORITIES} by partition")
 def rds_partition(config: ClusterConfig) -> Findings:
-    """accounting: rds is in AWS's commercial regions: elsewhere RDS's certificates are at other addresses."""
+    """accounting: rds works in AWS's commercial regions: elsewhere RDS's certificates are at other addresses."""
     if config.accounting == "rds" and partition_of(config.region) != "aws":
         yield Finding(
-            ("accounting",), f"'rds' is not built for {partition_of(config.region)}", "accounting: local is, everywhere"
+            ("accounting",), f"'rds' is not supported in {partition_of(config.region)}", "write accounting: local"
         )

@@ -22,7 +22,7 @@ def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     if budget.monthly_usd < hour:
         yield Finding(
             (*path, "monthly_usd"),
-            f"{budget.monthly_usd:g} USD is less than what an hour of all nodes costs: {hour:.2f} USD {_prices()}",
+            f"{budget.monthly_usd:g} USD is less than one hour of all nodes costs: {hour:.2f} USD {_prices()}",
             "raise it, or lower max_nodes",
         )
 
@@ -33,10 +33,10 @@ def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     "Subscribers, 1 to 11",
 )
 def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """Who stops launches at the limit tells somebody: a budget's action needs a subscriber."""
+    """at_limit: stop-launches needs an e-mail address: a budget's action needs a subscriber."""
     if budget.at_limit == "stop-launches" and budget.email is None:
         yield Finding(
-            (*path, "at_limit"), "'stop-launches' needs budget.email", "say whom AWS tells that it stopped them"
+            (*path, "at_limit"), "'stop-launches' needs budget.email", "AWS writes there when it stops launches"
         )
 
 
@@ -47,19 +47,19 @@ def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Fin
     level="warning",
 )
 def tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """A budget that only tells has somebody to tell."""
+    """A budget with at_limit: tell has an e-mail address."""
     if budget.at_limit == "tell" and budget.email is None:
-        yield Finding(path, "tells nobody: it is a line in the billing console", "name budget.email", at="key")
+        yield Finding(path, "notifies nobody: it only appears in the billing console", "set budget.email", at="key")
 
 
 @validator("budget-region", "AWS::Budgets::Budget: CloudFormation's specification of the region")
 def region(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """CloudFormation can make a budget in the cluster's region."""
+    """CloudFormation can create a budget in the cluster's region."""
     if config.region in WITHOUT_BUDGETS:
         yield Finding(
             path,
             f"CloudFormation has no AWS::Budgets::Budget in {config.region}",
-            "leave `budget` out, and make the budget in the billing console: filter it by the tag gpucluster:cluster",
+            "remove `budget`, and create one in the billing console, filtered by the tag gpucluster:cluster",
             at="key",
         )
 

@@ -62,7 +62,7 @@ def region_known(config: ClusterConfig) -> Findings:
     """The region is one of AWS's."""
     if config.region not in REGIONS:
         hint = did_you_mean(config.region, REGIONS)
-        yield Finding(("region",), f"{config.region!r} is not among the regions known here", hint)
+        yield Finding(("region",), f"{config.region!r} is not a region that GpuCluster knows", hint)
 
 
 @validator("zone-of-region", "AWS::EC2::Subnet AvailabilityZone: error InvalidParameterValue of EC2 CreateSubnet")
@@ -75,7 +75,7 @@ def zone_of_region(config: ClusterConfig) -> Findings:
         yield Finding(
             ("availability_zone",),
             f"must be an availability zone of {config.region}, such as {config.region}a, got {zone!r}",
-            "leave it out for the region's first one",
+            "remove it to use the region's first zone",
         )
 
 
@@ -89,6 +89,6 @@ def zone_by_name(config: ClusterConfig) -> Findings:
     if zone is not None and re.fullmatch(r"[a-z]{3,5}[0-9]-az[0-9]+", zone):
         yield Finding(
             ("availability_zone",),
-            f"{zone} is a zone's id: its name is not the same in all accounts",
-            f"aws ec2 describe-availability-zones --zone-ids {zone} tells your account's name for it",
+            f"{zone} is a zone's ID: the zone's name differs between accounts",
+            f"aws ec2 describe-availability-zones --zone-ids {zone} prints your account's name for it",
         )

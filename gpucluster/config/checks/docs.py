@@ -14,13 +14,13 @@ from gpucluster.config.validators import Validator
 INTRODUCTION = """\
 # Validators
 
-What `gpucluster validate` checks beyond the spelling of keys: {count} rules, {offline} of them offline. Each prevents a
-rejection, or a surprise, by AWS or Slurm, and names its source. Written by `python -m gpucluster.config.checks.docs`;
-changes here are lost.
+`gpucluster validate` checks keys and values, and these {count} rules, {offline} of them offline. Each rule prevents a
+rejection or a surprise by AWS or Slurm, and names its source. `python -m gpucluster.config.checks.docs` writes this
+page: changes here are lost.
 
-The name stands behind each finding in brackets. Where a rule is wrong for you, name it in cluster.yaml, and what it
-finds is only counted: `silence: [{example}]`. A rule marked `form` is about what can be read at all, and cannot be
-silenced. One marked `aws` asks your account, with your credentials: `plan` and `up` run it before anything happens.
+Each finding ends with the rule's name in brackets. To silence a rule that is wrong for you, name it in cluster.yaml:
+`silence: [{example}]`. Its findings are then only counted. A rule marked `form` checks whether a value can be parsed,
+and cannot be silenced. A rule marked `aws` asks your account with your credentials: `plan` and `up` run it first.
 """
 
 

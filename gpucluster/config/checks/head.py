@@ -19,13 +19,12 @@ MOST_SNAPSHOTS = 1000
     "https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html: volumes are NVMe devices on Nitro",
 )
 def head_on_nitro(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
-    """The head node is a Nitro type: its boot finds the data volume as an NVMe device."""
+    """The head node is a Nitro type: its boot expects the data volume as an NVMe device."""
     if head.instance_type.startswith(XEN_FAMILIES):
         yield Finding(
             (*path, "instance_type"),
-            f"{head.instance_type} runs on Xen: "
-            "the head node needs its volume as an NVMe device, as Nitro types have it",
-            "m6i types are their successors, and cost less",
+            f"{head.instance_type} runs on Xen: the head node needs a Nitro type, whose volumes are NVMe devices",
+            "m6i types are newer, and cost less",
         )
 
 
@@ -34,7 +33,7 @@ def head_on_nitro(head: HeadNode, path: Path, config: ClusterConfig) -> Findings
     "https://docs.aws.amazon.com/dlm/latest/APIReference/API_RetainRule.html: Count, at most 1000",
 )
 def head_snapshot_count(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
-    """Snapshots are kept for at most 1000 days: one is made each day, and that many of a volume can be kept."""
+    """Snapshots are kept for at most 1000 days: one is taken each day, and 1000 of a volume can be kept."""
     if head.snapshot_days > MOST_SNAPSHOTS:
         yield Finding((*path, "snapshot_days"), f"must be at most {MOST_SNAPSHOTS}, got {head.snapshot_days}")
 
@@ -45,6 +44,6 @@ def head_home_outlives_cluster(head: HeadNode, path: Path, config: ClusterConfig
     if head.on_delete == "delete" and config.home.on_volume:
         yield Finding(
             (*path, "on_delete"),
-            "/home is deleted with the cluster, and so is the accounting",
-            "snapshot keeps a copy, retain the volume itself",
+            "/home and the accounting are deleted with the cluster",
+            "on_delete: snapshot keeps a copy, retain keeps the volume",
         )

@@ -42,14 +42,14 @@ def image_drives_gpus(partition: Partition, path: Path, config: ClusterConfig) -
     "Blackwell runs with the open kernel modules only, Volta with the proprietary ones only",
 )
 def image_one_driver(config: ClusterConfig) -> Findings:
-    """V100 and B200 or B300 run different images: no one driver is for both."""
+    """V100 and B200 or B300 run different images: no driver supports both."""
     closed = {image: type_.name for image, _, _, type_ in _images(config) if type_.gpu_model in NEED_PROPRIETARY_DRIVER}
     for image, partition, index, type_ in _images(config):
         if image in closed and type_.gpu_model in NEED_OPEN_DRIVER:
             yield Finding(
                 ("partitions", partition, "instance_types", index),
-                f"{type_.name} and {closed[image]} share no driver: one needs NVIDIA's open one, the other the closed",
-                "make partitions of them, each with an image of its own",
+                f"{type_.name} and {closed[image]} share no driver: NVIDIA's open one and the proprietary one",
+                "put them in separate partitions, each with its own image",
             )
 
 

@@ -9,7 +9,7 @@ from gpucluster.config.validators import Findings, Validators
 validator = Validators("Without internet")
 
 MIRRORS = "https://documentation.ubuntu.com/server/how-to/software/package-management/: apt downloads from archives"
-PACKAGES_HINT = "name an AMI that has it: image: ami-…; `gpucluster image build` bakes one"
+PACKAGES_HINT = "name an AMI with Slurm: image: ami-…; `gpucluster image build` builds one"
 OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eusc-")
 
 CROSS_REGION = "https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html"
@@ -55,11 +55,11 @@ def _needs_baked(config: ClusterConfig, image: str, path: Path, who: str) -> Fin
 
 @validator("internet-none-needs-route53", f"{CROSS_REGION}: com.amazonaws.route53 is in the commercial regions")
 def internet_none_needs_route53(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """internet: none is for AWS's commercial regions: elsewhere Route 53 has no endpoint in a VPC."""
+    """internet: none works in AWS's commercial regions: elsewhere Route 53 has no VPC endpoint."""
     if network.internet == "none" and config.region.startswith(OTHER_PARTITIONS):
         yield Finding(
             (*path, "internet"),
-            f"'none' leaves nodes in {config.region} without Route 53, where their names are kept",
+            f"with 'none' nodes in {config.region} cannot reach Route 53, which holds their names",
             "write internet: nat",
         )
 
@@ -76,7 +76,7 @@ def internet_none_environments(config: ClusterConfig) -> Findings:
     if config.network.internet == "none" and software.frameworks and software.cache is None:
         yield Finding(
             ("network", "internet"),
-            f"'none' reaches no package index: {' and '.join(software.frameworks)} cannot be installed from one",
+            f"'none' reaches no package index: {' and '.join(software.frameworks)} cannot be installed",
             "set software.cache and build them once in a cluster with internet (`gpucluster env build`), "
-            "or take an image with all wheels in /opt/wheels",
+            "or use an image with all wheels in /opt/wheels",
         )

@@ -38,7 +38,9 @@ def cluster_node_count(config: ClusterConfig) -> Findings:
     """All partitions together have at most 65,536 nodes."""
     nodes = config.max_nodes
     if nodes > SLURM_NODES:
-        yield Finding(("partitions",), f"may have {nodes} nodes together; Slurm takes {SLURM_NODES}", "lower max_nodes")
+        yield Finding(
+            ("partitions",), f"may have {nodes} nodes together; Slurm allows {SLURM_NODES}", "lower max_nodes"
+        )
 
 
 @validator("template-resources", f"{CLOUDFORMATION}: 500 resources in a template")

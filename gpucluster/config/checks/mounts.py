@@ -22,7 +22,7 @@ def mount_unique(config: ClusterConfig) -> Findings:
     for index, storage in enumerate(config.storage):
         mount = storage.__dict__.get("mount")
         if mount in first:
-            yield Finding(("storage", index, "mount"), f"{mount} is the mount of storage[{first[mount]}] already")
+            yield Finding(("storage", index, "mount"), f"{mount} is already the mount of storage[{first[mount]}]")
         elif mount is not None:
             first[mount] = index
 
@@ -32,7 +32,7 @@ def mount_unique(config: ClusterConfig) -> Findings:
     "man mount.8: what a mount point held before is hidden; man systemd.mount.5: order follows the paths",
 )
 def mounts_apart(config: ClusterConfig) -> Findings:
-    """No file system is mounted inside another one: each has to be there without the other, and /home is always one."""
+    """No file system is mounted inside another one: each must work without the other. /home always exists."""
     mounts = {storage.mount: None for storage in config.storage} | {"/home": None}
     for index, storage in enumerate(config.storage):
         outer = next((mount for mount in mounts if storage.mount.startswith(mount + "/")), None)
@@ -40,7 +40,7 @@ def mounts_apart(config: ClusterConfig) -> Findings:
             yield Finding(
                 ("storage", index, "mount"),
                 f"{storage.mount} is inside {outer}, another file system",
-                "mount it beside it, such as /" + storage.mount.strip("/").replace("/", "-"),
+                "mount it next to it, such as /" + storage.mount.strip("/").replace("/", "-"),
             )
 
 
@@ -51,7 +51,7 @@ def mounts_apart(config: ClusterConfig) -> Findings:
     "error ParameterAlreadyExists",
 )
 def mounts_have_own_names(config: ClusterConfig) -> Findings:
-    """Mounts differ in more than case and . / -: parameters, alarms and ids in the template are called after them."""
+    """Mounts differ in more than case and . / -: parameters, alarms and IDs in the template are named after them."""
     first: dict[str, str] = {}
     for index, storage in enumerate(config.storage):
         if storage.on_volume:  # nothing is called after it: the head node's volume is there in any case
@@ -59,10 +59,10 @@ def mounts_have_own_names(config: ClusterConfig) -> Findings:
         place, mount = ("storage", index, "mount"), storage.mount
         name = construct_ids.of_mount(mount).lower()  # an alarm's id keeps capitals at the beginning of a part alone
         if first.setdefault(name, mount) != mount:
-            yield Finding(place, f"{mount} is too like {first[name]}: both are called {name}")
+            yield Finding(place, f"{mount} is too similar to {first[name]}: both would get the name {name}")
         taken = _name_taken(config, storage)
         if taken:
-            yield Finding(place, f"{mount} is called as {taken}", "name it otherwise")
+            yield Finding(place, f"{mount} would have the same name as {taken}", "choose another name")
 
 
 def _name_taken(config: ClusterConfig, storage: Storage) -> str | None:

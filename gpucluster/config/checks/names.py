@@ -41,29 +41,29 @@ def cluster_name_not_ec2_domain(config: ClusterConfig) -> Findings:
     """The cluster's zone, <name>.internal, is not the domain in which EC2 names instances."""
     if config.name.lower() in EC2_DOMAINS:
         hint = "choose another name"
-        yield Finding(("name",), f"{config.zone} is EC2's own domain: its names would no longer resolve", hint)
+        yield Finding(("name",), f"{config.zone} is EC2's own domain: EC2's names would no longer resolve", hint)
 
 
 @validator("partition-name-unique", "man slurm.conf.5: a second record of a PartitionName is ignored")
 def partition_name_unique(config: ClusterConfig) -> Findings:
-    """Each partition has a name of its own."""
+    """Each partition has its own name."""
     first: dict[str, int] = {}
     for index, name in _partition_names(config):
         if name in first:
-            yield Finding(("partitions", index, "name"), f"{name!r} is the name of partitions[{first[name]}] already")
+            yield Finding(("partitions", index, "name"), f"{name!r} is already the name of partitions[{first[name]}]")
         else:
             first[name] = index
 
 
 @validator("partition-name-distinct", f"{LOGICAL_IDS}: logical ids are alphanumeric and unique")
 def partition_name_distinct(config: ClusterConfig) -> Findings:
-    """Partitions' names differ in more than hyphens: ids in the template have none."""
+    """Partitions' names differ in more than hyphens: IDs in the template have none."""
     first: dict[str, str] = {}
     for index, name in _partition_names(config):
         other = first.setdefault(pascal(name), name)
         if other != name:
             yield Finding(
-                ("partitions", index, "name"), f"{name!r} and {other!r} differ in hyphens only: their ids collide"
+                ("partitions", index, "name"), f"{name!r} and {other!r} differ only in hyphens: their IDs collide"
             )
 
 
@@ -75,7 +75,7 @@ def _partition_names(config: ClusterConfig) -> list[tuple[int, str]]:
 
 @validator("partition-name-free", "man slurm.conf.5: NodeName and PartitionName: DEFAULT and ALL are reserved words")
 def partition_name_free(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """A partition is not called all, default, localhost, head or ps: those names are taken."""
+    """A partition is not called all, default, localhost, head or ps: those names are reserved."""
     if partition.name in RESERVED:
         what = RESERVED[partition.name]
-        yield Finding((*path, "name"), f"{partition.name!r} is taken: it is {what}", "choose another, such as train")
+        yield Finding((*path, "name"), f"{partition.name!r} is reserved: it is {what}", "choose another, such as train")

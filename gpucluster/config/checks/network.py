@@ -34,48 +34,48 @@ UNUSABLE = {
 
 @validator("subnet-needs-vpc", "AWS::EC2::SecurityGroup VpcId: groups and endpoints are made in a VPC, not in a subnet")
 def subnet_needs_vpc(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """subnet_id stands beside the vpc_id that it is in."""
+    """subnet_id needs vpc_id: the VPC that the subnet is in."""
     if network.subnet_id and not network.vpc_id:
-        yield Finding((*path, "subnet_id"), "needs network.vpc_id as well", "name the VPC that the subnet is in")
+        yield Finding((*path, "subnet_id"), "network.vpc_id is required too", "set it to the subnet's VPC")
 
 
 @validator(
     "vpc-needs-subnet", "AWS::EC2::LaunchTemplate NetworkInterface.SubnetId: an interface is in a subnet, not in a VPC"
 )
 def vpc_needs_subnet(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """vpc_id stands beside the subnet_id where the nodes are."""
+    """vpc_id needs subnet_id: the subnet for the nodes."""
     if network.vpc_id and not network.subnet_id:
-        yield Finding((*path, "vpc_id"), "needs network.subnet_id as well", "name the private subnet of the nodes")
+        yield Finding((*path, "vpc_id"), "network.subnet_id is required too", "set it to the nodes' private subnet")
 
 
 @validator(
     "subnet-needs-zone", "error InvalidVolume.ZoneMismatch of EC2 AttachVolume: volume and instance are in one zone"
 )
 def subnet_needs_zone(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """With an existing subnet, availability_zone is the subnet's: the head node's volume is made there."""
+    """With an existing subnet, availability_zone is the subnet's: the head node's volume is created there."""
     if network.subnet_id and config.availability_zone is None:
         yield Finding(
             (*path, "subnet_id"),
-            "needs availability_zone: the zone that the subnet is in",
-            f"aws ec2 describe-subnets --subnet-ids {network.subnet_id} tells it",
+            "availability_zone is required: the subnet's zone",
+            f"aws ec2 describe-subnets --subnet-ids {network.subnet_id} prints it",
         )
 
 
 @validator("vpc-new-or-existing", "AWS::EC2::VPC CidrBlock: it is set when a VPC is made")
 def vpc_new_or_existing(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """vpc_cidr is for a new VPC; it does not stand beside vpc_id."""
+    """vpc_cidr is for a new VPC: it cannot be combined with vpc_id."""
     if network.vpc_id and "vpc_cidr" in network.model_fields_set:
         yield Finding(
-            (*path, "vpc_cidr"), "is for a new VPC, and network.vpc_id names an existing one", "keep one of the two"
+            (*path, "vpc_cidr"), "is only for a new VPC, but network.vpc_id names an existing one", "remove one of them"
         )
 
 
 @validator("vpc-cidr-usable", "RFC 6890: special-purpose addresses; error InvalidParameterValue of EC2 CreateVpc")
 def vpc_cidr_usable(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """vpc_cidr is of addresses that a host may have: none of 0/8, 127/8, 169.254/16, 224/4 and 240/4."""
+    """vpc_cidr has addresses that hosts may use: not those of 0/8, 127/8, 169.254/16, 224/4 and 240/4."""
     for reserved, what in UNUSABLE.items():
         if IPv4Network(network.vpc_cidr).overlaps(reserved):
-            yield Finding((*path, "vpc_cidr"), f"{network.vpc_cidr} is of {what} ({reserved})", "take 10.0.0.0/16")
+            yield Finding((*path, "vpc_cidr"), f"{network.vpc_cidr} belongs to {what} ({reserved})", "use 10.0.0.0/16")
 
 
 @validator(
@@ -84,16 +84,18 @@ def vpc_cidr_usable(network: Network, path: Path, config: ClusterConfig) -> Find
     level="warning",
 )
 def vpc_cidr_not_docker(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """vpc_cidr is apart from 172.17.0.0/16: that is Docker's on every node."""
+    """vpc_cidr does not overlap 172.17.0.0/16, which Docker uses on every node."""
     if IPv4Network(network.vpc_cidr).overlaps(DOCKER):
         yield Finding(
-            (*path, "vpc_cidr"), f"{network.vpc_cidr} overlaps {DOCKER}, the network of Docker on nodes", "take another"
+            (*path, "vpc_cidr"),
+            f"{network.vpc_cidr} overlaps {DOCKER}, the network of Docker on nodes",
+            "use another range",
         )
 
 
 @validator("subnet-holds-nodes", f"{SUBNET_SIZES}: error InsufficientFreeAddressesInSubnet of EC2 RunInstances")
 def subnet_holds_nodes(config: ClusterConfig) -> Findings:
-    """The private half of vpc_cidr has an address for every node: one each, for EFA interfaces take none."""
+    """The private half of vpc_cidr has an address for every node: one each; EFA interfaces need none."""
     if config.network.vpc_id:
         return
     nodes = config.max_nodes
@@ -104,8 +106,8 @@ def subnet_holds_nodes(config: ClusterConfig) -> Findings:
         base = IPv4Network(config.network.vpc_cidr).network_address
         yield Finding(
             ("network", "vpc_cidr"),
-            f"{config.network.vpc_cidr} has room for {available} nodes in its private half; partitions ask for {nodes}",
-            f"a /{larger} is large enough, if {base} can start one"
+            f"{config.network.vpc_cidr} has room for {available} nodes in its private half; partitions have {nodes}",
+            f"use a /{larger}, if {base} can be the start of one"
             if larger
             else "a /16 is the largest VPC: lower max_nodes",
         )

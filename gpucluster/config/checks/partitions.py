@@ -27,11 +27,11 @@ def known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
 
 @validator("partition-types-unique", f"{LOGICAL_IDS}: a partition has one launch template for a type")
 def partition_types_unique(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """No instance type stands twice in a partition's list."""
+    """No instance type is listed twice in a partition."""
     seen: set[str] = set()
     for index, type_ in known_types(partition):
         if type_.name in seen:
-            yield Finding((*path, "instance_types", index), f"{type_.name} is in the list already")
+            yield Finding((*path, "instance_types", index), f"{type_.name} is already in the list")
         seen.add(type_.name)
 
 
@@ -48,7 +48,7 @@ def partition_types_same_gpus(partition: Partition, path: Path, config: ClusterC
             yield Finding(
                 (*path, "instance_types", index),
                 f"{other.name} has {_gpus(other)}, {first.name} has {_gpus(first)}: all must have as many",
-                "make it a partition of its own",
+                "move it to its own partition",
             )
 
 
@@ -63,8 +63,8 @@ def partition_types_fit_parameter(partition: Partition, path: Path, config: Clus
     if len(partition.instance_types) > most:
         yield Finding(
             (*path, "instance_types"),
-            f"has {len(partition.instance_types)} types; the parameter that tells of them holds {most}",
-            "make two partitions of them",
+            f"has {len(partition.instance_types)} types; the SSM parameter that lists them holds {most}",
+            "split them into two partitions",
         )
 
 
@@ -80,11 +80,11 @@ def partition_min_nodes(nodes: Partition | ParameterServers, path: Path, config:
     "man slurm.conf.5: SuspendTime: seconds, an unsigned number of 32 bits; 0 ends a node as soon as it is idle",
 )
 def idle_minutes_in_range(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """idle_minutes is a second at least, and as many as Slurm can count."""
+    """idle_minutes is at least one second, and at most what Slurm can count."""
     seconds = partition.idle_minutes * 60
     if not 1 <= seconds <= SUSPEND_TIME_MAX_S:
         yield Finding(
             (*path, "idle_minutes"),
             f"must be 1/60 to {SUSPEND_TIME_MAX_S // 60}, got {partition.idle_minutes:g}",
-            "min_nodes keeps nodes on",
+            "to keep nodes running, set min_nodes",
         )

@@ -17,9 +17,9 @@ BLOCK_INSTANCES = 64
 
 @validator("reservation-has-id", "AWS::EC2::LaunchTemplate CapacityReservationSpecification.CapacityReservationTarget")
 def reservation_has_id(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """purchase: reservation and capacity-block say which one: reservation_id."""
+    """purchase: reservation and capacity-block need a reservation_id."""
     if partition.purchase in RESERVED and partition.reservation_id is None:
-        hint = "reservation_id: cr-… names what was reserved or bought"
+        hint = "set reservation_id: cr-… to the reservation or block that you have"
         yield Finding((*path, "purchase"), f"{partition.purchase!r} needs reservation_id", hint)
 
 
@@ -27,7 +27,7 @@ def reservation_has_id(partition: Partition, path: Path, config: ClusterConfig) 
     "reservation-id-is-used", "AWS::EC2::LaunchTemplate CapacityReservationSpecification.CapacityReservationTarget"
 )
 def reservation_id_is_used(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """reservation_id stands beside purchase: reservation or capacity-block only."""
+    """reservation_id is used only with purchase: reservation or capacity-block."""
     if partition.purchase not in RESERVED and partition.reservation_id is not None:
         hint = "write purchase: reservation or purchase: capacity-block"
         yield Finding((*path, "reservation_id"), f"does nothing with purchase: {partition.purchase}", hint)
@@ -62,7 +62,7 @@ def reservation_without_placement_group(partition: Partition, path: Path, config
 def reservation_of_one_type(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A partition on a reservation has one instance type: the reservation's."""
     if partition.purchase in RESERVED and len(partition.instance_types) > 1:
-        yield Finding((*path, "instance_types"), f"must be the one type that the {partition.purchase} is for")
+        yield Finding((*path, "instance_types"), f"must list only the type that the {partition.purchase} is for")
 
 
 @validator("capacity-block-types", f"{CAPACITY_BLOCKS}: supported instance types")

@@ -52,5 +52,5 @@ def _faults(bucket: str) -> Iterator[str]:
         yield "has two dots in a row"
     if re.fullmatch(r"\d+(\.\d+){3}", bucket):
         yield "looks like an IP address"
-    yield from (f"begins with {start}, which S3 keeps for itself" for start in _STARTS if bucket.startswith(start))
-    yield from (f"ends in {end}: no general purpose bucket" for end in _ENDS if bucket.endswith(end))
+    yield from (f"begins with {start}, which S3 reserves" for start in _STARTS if bucket.startswith(start))
+    yield from (f"ends in {end}, which S3 reserves" for end in _ENDS if bucket.endswith(end))

@@ -24,13 +24,13 @@ _LISTING = len('{"Action":"s3:ListBucket","Condition":{"StringLike":{"s3:prefix"
 
 @validator("s3-access-plain-prefix", ELEMENTS, level="warning")
 def plain_prefix(access: S3Access, path: Path, config: ClusterConfig) -> Findings:
-    """A prefix has no *, ? or $: they are no patterns here, as they are in IAM's policies, but stand for themselves."""
+    """A prefix has no *, ? or $: unlike in IAM policies, they are not wildcards here."""
     found = re.search(r"[*?$]", access.uri)
     if found:
         yield Finding(
             (*path, "uri"),
-            f"{found[0]} stands for itself, not for other characters",
-            "name the prefix alone: everything under it is meant",
+            f"{found[0]} is not a wildcard here: it matches only itself",
+            "write only the prefix: it includes everything under it",
         )
 
 
@@ -42,7 +42,7 @@ def policy_size(config: ClusterConfig) -> Findings:
         yield Finding(
             ("s3_access",),
             f"{len(config.s3_access)} entries make a policy of about {size} characters; AWS takes {POLICY_CHARACTERS}",
-            "grant a common prefix instead of each below it",
+            "grant one common prefix instead",
         )
 
 

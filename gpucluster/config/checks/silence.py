@@ -32,5 +32,5 @@ def misused(config: ClusterConfig, known: Mapping[str, Validator]) -> Iterator[F
             yield Finding(path, f"there is no validator {name!r}", hint, "warning")
         elif not known[name].can_be_silenced:
             yield Finding(
-                path, f"{name!r} cannot be silenced: a value that it refuses could not be used", "correct the value"
+                path, f"{name!r} cannot be silenced: a value that it refuses cannot be used", "correct the value"
             )

@@ -32,7 +32,7 @@ def horovod_needs_framework(software: Software, path: Path, config: ClusterConfi
     if "horovod" in software.frameworks and not {"torch", "tensorflow"} & set(software.frameworks):
         yield Finding(
             (*path, "frameworks", software.frameworks.index("horovod")),
-            "horovod is built against torch or tensorflow, and the list has neither",
+            "horovod needs torch or tensorflow, but the list has neither",
             "write frameworks: [torch, horovod], or [tensorflow, horovod]",
         )
 
@@ -43,8 +43,8 @@ def smddp_needs_torch(software: Software, path: Path, config: ClusterConfig) -> 
     if "smddp" in software.frameworks and "torch" not in software.frameworks:
         yield Finding(
             (*path, "frameworks", software.frameworks.index("smddp")),
-            "smddp is a backend of torch.distributed, and the list leaves torch out",
-            "add torch; for TensorFlow, SMDDP ended with version 2.11",
+            "smddp is a backend of torch.distributed, but torch is not in the list",
+            "add torch; SMDDP supports TensorFlow only up to version 2.11",
         )
 
 
@@ -54,20 +54,20 @@ def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) 
     if "smddp" in software.frameworks and not set(SMDDP_TYPES) & set(_types(config)):
         yield Finding(
             (*path, "frameworks", software.frameworks.index("smddp")),
-            f"smddp runs on {', '.join(SMDDP_TYPES[:-1])} and {SMDDP_TYPES[-1]} alone, and no partition has one",
-            "leave smddp out: later types train with NCCL; or add a partition of p4d.24xlarge",
+            f"smddp runs on {', '.join(SMDDP_TYPES[:-1])} and {SMDDP_TYPES[-1]} only, but no partition has one",
+            "remove smddp, since later types train with NCCL; or add a partition of p4d.24xlarge",
         )
 
 
 @validator("mxnet-gpus", CUDA_11)
 def mxnet_gpus(software: Software, path: Path, config: ClusterConfig) -> Findings:
-    """MXNet has a partition whose GPUs its CUDA 11.2 knows: none newer than A100 and A10G."""
+    """MXNet has a partition whose GPUs CUDA 11.2 supports: none newer than A100 and A10G."""
     models = {INSTANCE_TYPES[name].gpu_model for name in _types(config)} - {None}
     if "mxnet" in software.frameworks and models and not models & set(CUDA_11_2_GPUS):
         yield Finding(
             (*path, "frameworks", software.frameworks.index("mxnet")),
-            f"mxnet's CUDA 11.2 knows none of the cluster's GPUs: {', '.join(sorted(filter(None, models)))}",
-            "it runs on V100, T4, A100 and A10G: p3, p4d, g4dn, g5",
+            f"mxnet's CUDA 11.2 supports none of the cluster's GPUs: {', '.join(sorted(filter(None, models)))}",
+            "it supports V100, T4, A100 and A10G: p3, p4d, g4dn, g5",
         )
 
 

@@ -25,17 +25,17 @@ def ssh_from_count(network: Network, path: Path, config: ClusterConfig) -> Findi
     if len(network.ssh_from) > RULES_PER_GROUP:
         yield Finding(
             (*path, "ssh_from"),
-            f"has {len(network.ssh_from)} networks; a security group takes {RULES_PER_GROUP} rules",
-            "join neighbours: 198.51.100.0/25 and 198.51.100.128/25 are 198.51.100.0/24",
+            f"has {len(network.ssh_from)} networks; a security group holds {RULES_PER_GROUP} rules",
+            "merge adjacent networks: 198.51.100.0/25 and 198.51.100.128/25 are 198.51.100.0/24",
         )
 
 
 @validator("ssh-from-unique", "error InvalidPermission.Duplicate of EC2 AuthorizeSecurityGroupIngress")
 def ssh_from_unique(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """No network stands twice in ssh_from."""
+    """No network is listed twice in ssh_from."""
     for index, source in enumerate(network.ssh_from):
         if source in network.ssh_from[:index]:
-            yield Finding((*path, "ssh_from", index), f"{source} is in the list already")
+            yield Finding((*path, "ssh_from", index), f"{source} is already in the list")
 
 
 @validator(
@@ -49,27 +49,27 @@ def ssh_from_not_all_together(network: Network, path: Path, config: ClusterConfi
         yield Finding(
             (*path, "ssh_from"),
             "opens SSH to half of the internet or more",
-            "name your own networks, or leave it out: `gpucluster ssh` needs none",
+            "name your own networks, or remove it: `gpucluster ssh` does not need it",
         )
 
 
 @validator("ssh-from-needs-internet", f"{INTERNET_FACING}: error InvalidSubnet: the VPC has no internet gateway")
 def ssh_from_needs_internet(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """ssh_from does not stand beside internet: none: the load balancer needs an internet gateway."""
+    """ssh_from is not combined with internet: none: the load balancer needs an internet gateway."""
     if network.ssh_from and network.internet == "none":
         yield Finding(
             (*path, "ssh_from"),
-            "needs an internet gateway, and internet: none makes none",
-            "leave it out: `gpucluster ssh` goes through AWS's Instance Connect Endpoint",
+            "needs an internet gateway, but internet: none creates none",
+            "remove it: `gpucluster ssh` uses AWS's Instance Connect Endpoint",
         )
 
 
 @validator("ssh-from-needs-new-vpc", f"{INTERNET_FACING}: its subnets are public; error InvalidSubnet")
 def ssh_from_needs_new_vpc(network: Network, path: Path, config: ClusterConfig) -> Findings:
-    """ssh_from is for a new VPC: of an existing one no public subnet is known."""
+    """ssh_from needs a new VPC: the public subnet of an existing VPC is not known."""
     if network.ssh_from and network.vpc_id:
         yield Finding(
             (*path, "ssh_from"),
-            "needs a public subnet, and of an existing VPC only the nodes' private one is known",
-            "leave it out, and use `gpucluster ssh` or a load balancer of your own",
+            "needs a public subnet, but of an existing VPC only the nodes' private subnet is known",
+            "remove it, and use `gpucluster ssh` or your own load balancer",
         )

@@ -34,5 +34,5 @@ def home_outlives_cluster(storage: Efs, path: Path, config: ClusterConfig) -> Fi
     """/home on EFS stays when the cluster is deleted."""
     if storage.mount == "/home" and storage.on_delete == "delete":
         yield Finding(
-            (*path, "on_delete"), "everybody's home directory is deleted with the cluster", "on_delete: retain keeps it"
+            (*path, "on_delete"), "all home directories are deleted with the cluster", "on_delete: retain keeps them"
         )

@@ -30,5 +30,5 @@ def head_nfs_shares_home(storage: HeadNfs, path: Path, config: ClusterConfig) ->
         yield Finding(
             (*path, "mount"),
             f"head-nfs shares /home only, got {storage.mount}",
-            "a directory under /home is on every node",
+            "use a directory under /home: every node mounts it",
         )

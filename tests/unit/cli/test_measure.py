@@ -125,7 +125,7 @@ def test_a_sound_result_has_no_doubts():
         (
             [*runs(1, [100, 110, 90]), *runs(1, [101, 111, 91], "srun")],
             1,
-            "torchrun on 1 node and srun on 1 node do not differ in speed beyond the noise: +1.0 % with a noise of ± 22.7 %",
+            "torchrun on 1 node and srun on 1 node are equally fast within the noise: +1.0 % with a noise of ± 22.7 %",
         ),
         (
             [*runs(1, [100, 150, 50]), *runs(2, [120, 170, 70])],

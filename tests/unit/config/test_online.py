@@ -90,7 +90,7 @@ def test_one_refusal_is_told_once() -> None:
     refused = "could not be checked: service-quotas GetServiceQuota: AccessDenied"
     found = [replace(notice(name, "warning"), message=refused) for name in ("quota-vcpus", "quota-vpcs", "quota-vcpus")]
     (told, other) = online._told_once([found[0], notice("quota-disks"), *found[1:]])
-    assert (told.validator, told.message, told.hint) == ("quota-vcpus", refused, "nor could quota-vpcs")
+    assert (told.validator, told.message, told.hint) == ("quota-vcpus", refused, "also not checked: quota-vpcs")
     assert other.validator == "quota-disks"
 
 

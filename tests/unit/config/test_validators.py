@@ -161,7 +161,7 @@ def test_an_error_can_be_silenced() -> None:
         (
             "instance-type-known",
             "error",
-            "'instance-type-known' cannot be silenced: a value that it refuses could not be used",
+            "'instance-type-known' cannot be silenced: a value that it refuses cannot be used",
             "correct the value",
         ),
     ],

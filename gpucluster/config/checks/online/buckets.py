@@ -22,7 +22,7 @@ validator = Validators("Buckets (asks AWS)", needs="aws")
     "a gateway endpoint is for buckets in its own Region",
 )
 def bucket_in_region(config: ClusterConfig, account: Account) -> Findings:
-    """A bucket is in the cluster's region where FSx imports from it, or where internet: none leaves no other way."""
+    """A bucket is in the cluster's region if FSx imports from it, or if nodes have no internet."""
     refused: Refused | None = None
     for path, uri in uris(config):
         try:
@@ -41,12 +41,12 @@ def _needed(config: ClusterConfig, path: Path) -> tuple[str, str] | None:
     here = config.region
     if "data_repositories" in path:
         repository = next(each for where, each in entries(config, DataRepository) if where == path[:-1])
-        imports = f"a file system in {here} imports from its own region alone"
-        return (imports, "leave import out, or replicate the bucket") if repository.import_ else None
+        imports = f"a file system in {here} imports only from its own region"
+        return (imports, "remove import, or replicate the bucket") if repository.import_ else None
     if config.network.internet == "none":
         return (
-            f"with network.internet: none nodes reach buckets in {here} alone",
-            "replicate it, or write internet: nat",
+            f"with network.internet: none nodes reach only buckets in {here}",
+            "replicate the bucket, or write internet: nat",
         )
     return None
 

@@ -17,13 +17,13 @@ TAG = "gpucluster:cluster"
     level="warning",
 )
 def budget_tag_active(budget: Budget, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The payer has activated the cost allocation tag gpucluster:cluster: a budget counts nothing before."""
+    """The payer has activated the cost allocation tag gpucluster:cluster: without it a budget counts nothing."""
     found = account.ask("ce", "list_cost_allocation_tags", TagKeys=[TAG], Status="Active")["CostAllocationTags"]
     if not any(each["TagKey"] == TAG for each in found):
         yield Finding(
             path,
-            f"counts nothing yet: {TAG} is no active cost allocation tag",
-            f"once a node was tagged: aws ce update-cost-allocation-tags-status "
+            f"counts nothing yet: {TAG} is not an active cost allocation tag",
+            f"after the first node was tagged, run: aws ce update-cost-allocation-tags-status "
             f"--cost-allocation-tags-status TagKey={TAG},Status=Active (from the payer account)",
             at="key",
         )

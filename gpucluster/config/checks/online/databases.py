@@ -27,7 +27,7 @@ def accounting_class_in_zone(config: ClusterConfig, account: Account) -> Finding
         yield Finding(
             ("accounting",),
             f"RDS offers no {INSTANCE_CLASS} with {ENGINE} {ENGINE_VERSION} in {place}",
-            f"these zones have it: {', '.join(sorted(offered))}" if offered else "write accounting: local",
+            f"these zones offer it: {', '.join(sorted(offered))}" if offered else "write accounting: local",
         )
 
 

@@ -43,7 +43,7 @@ def _faults(image: Answer) -> Iterator[str]:
     if image.get("State", "available") != "available":
         yield f"is {image['State']}, not available"
     if image.get("Architecture", "x86_64") != "x86_64":
-        yield f"is for {image['Architecture']}, and every instance type here is x86_64"
+        yield f"is for {image['Architecture']}, but every supported instance type is x86_64"
     if image.get("VirtualizationType", "hvm") != "hvm":
         yield f"is {image['VirtualizationType']}, not hvm"
     if not image.get("EnaSupport", True):
@@ -52,11 +52,11 @@ def _faults(image: Answer) -> Iterator[str]:
     if image.get("RootDeviceType", "ebs") != "ebs":
         yield f"boots from {image['RootDeviceType']}, not from an EBS volume"
     elif name != ROOT_DEVICE:
-        yield f"boots from {name}: its disk would not be the one that is encrypted"
+        yield f"boots from {name}: that disk would not be encrypted"
     for mapping in image.get("BlockDeviceMappings", []):
         gib = mapping.get("Ebs", {}).get("VolumeSize", 0)
         if mapping.get("DeviceName") == name and gib > ROOT_VOLUME_GIB:
-            yield f"needs a disk of {gib} GiB, and nodes have {ROOT_VOLUME_GIB}"
+            yield f"needs a disk of {gib} GiB, but nodes have {ROOT_VOLUME_GIB}"
 
 
 def images_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:

@@ -25,7 +25,7 @@ AWS_EBS_KEY = "alias/aws/ebs"
     "error Client.InvalidKMSKey.InvalidState of an instance",
 )
 def kms_key_enabled(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The KMS key is enabled: instances with a disk under another one end as they start."""
+    """The KMS key is enabled: otherwise instances with encrypted disks terminate as they start."""
     key = KEY.look_up(account, security.kms_key_arn)
     if key and key.get("KeyState", "Enabled") != "Enabled":
         name = key["KeyId"]
@@ -38,7 +38,7 @@ def kms_key_enabled(security: Security, path: Path, config: ClusterConfig, accou
     "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html: no asymmetric keys",
 )
 def kms_key_symmetric(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The KMS key is symmetric and for encryption, as volumes and file systems need it."""
+    """The KMS key is symmetric and for encryption: volumes and file systems need such a key."""
     key = KEY.look_up(account, security.kms_key_arn)
     spec = (key or {}).get("KeySpec") or (key or {}).get("CustomerMasterKeySpec") or "SYMMETRIC_DEFAULT"
     if key and (spec != "SYMMETRIC_DEFAULT" or key.get("KeyUsage", "ENCRYPT_DECRYPT") != "ENCRYPT_DECRYPT"):
@@ -53,15 +53,15 @@ def kms_key_symmetric(security: Security, path: Path, config: ClusterConfig, acc
     "https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html: AWS managed keys, one service each",
 )
 def kms_key_is_yours(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The KMS key is customer-managed: those of AWS serve one service, and their policies cannot be changed."""
+    """The KMS key is customer-managed: an AWS managed key serves one service, and its policy cannot be changed."""
     key = KEY.look_up(account, security.kms_key_arn)
     if key and key.get("KeyManager") == "AWS":
-        yield Finding((*path, "kms_key_arn"), "the key is managed by AWS for one service", "leave it out, or make one")
+        yield Finding((*path, "kms_key_arn"), "the key is managed by AWS for one service", "remove it, or create a key")
 
 
 @validator("kms-key-admits-logs", LOGS)
 def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The KMS key's policy lets CloudWatch Logs use it: no log group can be made under it otherwise."""
+    """The KMS key's policy lets CloudWatch Logs use it: otherwise no log group can be created with it."""
     yield from _not_admitted(security, path, account, f"logs.{config.region}.amazonaws.com", "logs.amazonaws.com")
 
 
@@ -72,7 +72,7 @@ def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, a
     level="warning",
 )
 def ebs_default_key(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """Without kms_key_arn, the account's default EBS key is AWS's own: the head node's role may use no other.
+    """Without kms_key_arn, the account's default EBS key is AWS's own: the head node's role can use no other.
 
     Templates encrypt disks and name no key then. EC2 takes the account's default, and an instance that was launched by
     a role without rights on that key terminates as it starts. (A warning: the key's own policy may admit everybody in
@@ -84,7 +84,7 @@ def ebs_default_key(security: Security, path: Path, config: ClusterConfig, accou
     if not key.endswith(AWS_EBS_KEY) and not _managed_by_aws(account, key):
         yield Finding(
             (*path, "kms_key_arn"),
-            f"the account encrypts disks with {key}; unless its policy admits the head node's role, no node will start",
+            f"the account encrypts disks with {key}; no node will start unless its policy admits the head node's role",
             f"write security: {{kms_key_arn: <the key's ARN>}} (aws kms describe-key --key-id {key})",
         )
 
@@ -105,7 +105,7 @@ def boundary_account(security: Security, path: Path, config: ClusterConfig, acco
         return
     mine = account.ask("sts", "get_caller_identity")["Account"]
     if owner != mine:
-        yield Finding((*path, "permissions_boundary_arn"), f"is of the account {owner}, and yours is {mine}")
+        yield Finding((*path, "permissions_boundary_arn"), f"belongs to the account {owner}, yours is {mine}")
 
 
 def _not_admitted(security: Security, path: Path, account: Account, *services: str) -> Findings:

@@ -21,7 +21,7 @@ NEEDED_ENDPOINTS = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
 
 @validator("vpc-resolves-names", f"{DNS}: enableDnsHostnames and enableDnsSupport")
 def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The VPC resolves the names of a private zone, by which nodes find each other."""
+    """The VPC resolves the names of private zones: nodes find each other by these names."""
     if not network.vpc_id or VPC.look_up(account, network.vpc_id) is None:
         return
     for attribute, key in (("enableDnsSupport", "EnableDnsSupport"), ("enableDnsHostnames", "EnableDnsHostnames")):
@@ -33,21 +33,21 @@ def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, acco
 
 @validator("vpc-has-no-zone-of-the-name", "error ConflictingDomainExists of Route 53 CreateHostedZone")
 def vpc_has_no_zone_of_the_name(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The VPC has no private zone of the cluster's name: two of one name cannot be in a VPC."""
+    """The VPC has no private zone of the cluster's name: a VPC cannot have two of the same name."""
     if not network.vpc_id or deployed(account, config):
         return
     answer = account.ask("route53", "list_hosted_zones_by_vpc", VPCId=network.vpc_id, VPCRegion=config.region)
     if any(found["Name"].rstrip(".") == config.zone for found in answer["HostedZoneSummaries"]):
         yield Finding(
             ("name",),
-            f"{network.vpc_id} has a private zone {config.zone} already",
+            f"{network.vpc_id} already has a private zone {config.zone}",
             "choose another name for the cluster",
         )
 
 
 @validator("vpc-has-no-connect-endpoint", CONNECT)
 def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The VPC has no EC2 Instance Connect Endpoint but the cluster's: it can have one."""
+    """The VPC has no other EC2 Instance Connect Endpoint: a VPC can have only one."""
     if not network.vpc_id or deployed(account, config):
         return
     filters = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
@@ -55,8 +55,8 @@ def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterCon
     for name in (each["InstanceConnectEndpointId"] for each in found if each["VpcId"] == network.vpc_id):
         yield Finding(
             (*path, "vpc_id"),
-            f"{network.vpc_id} has an Instance Connect Endpoint already: {name}",
-            "name another VPC, or delete that endpoint if nobody needs it",
+            f"{network.vpc_id} already has an Instance Connect Endpoint: {name}",
+            "use another VPC, or delete that endpoint if nobody needs it",
         )
 
 
@@ -65,7 +65,7 @@ def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterCon
     "error InvalidParameter of EC2 RunInstances: security group and subnet belong to different networks",
 )
 def subnet_in_vpc(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The subnet is of the VPC."""
+    """The subnet is in the VPC."""
     subnet = SUBNET.look_up(account, network.subnet_id)
     if subnet and network.vpc_id and subnet["VpcId"] != network.vpc_id:
         yield Finding((*path, "subnet_id"), f"{network.subnet_id} is in {subnet['VpcId']}, not in {network.vpc_id}")
@@ -73,7 +73,7 @@ def subnet_in_vpc(network: Network, path: Path, config: ClusterConfig, account: 
 
 @validator("subnet-zone", "error InvalidVolume.ZoneMismatch of EC2 AttachVolume; InvalidParameterValue of RunInstances")
 def subnet_zone(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The subnet is in the cluster's availability zone, where the head node's volume is."""
+    """The subnet is in the cluster's availability zone, which has the head node's volume."""
     subnet, here = SUBNET.look_up(account, network.subnet_id), zone(account, config)
     if subnet and subnet["AvailabilityZone"] != here:
         yield Finding(
@@ -105,13 +105,13 @@ def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, accoun
     routes = _routes(account, network)
     default = next((route for route in routes if route.get("DestinationCidrBlock") == "0.0.0.0/0"), None)
     if default is None:
-        hint = "route 0.0.0.0/0 to a NAT gateway, or write internet: none"
+        hint = "add a route from 0.0.0.0/0 to a NAT gateway, or write internet: none"
         yield Finding((*path, "subnet_id"), f"{network.subnet_id} has no route to the internet", hint)
     elif default.get("GatewayId", "").startswith("igw-"):
         yield Finding(
             (*path, "subnet_id"),
             f"{network.subnet_id} is public, it leads to {default['GatewayId']}: nodes have no public address",
-            "name a subnet whose 0.0.0.0/0 leads to a NAT gateway",
+            "name a subnet whose default route leads to a NAT gateway",
         )
 
 
@@ -133,7 +133,7 @@ def subnet_gives_no_public_addresses(network: Network, path: Path, config: Clust
 
 @validator("vpc-has-endpoints", ENDPOINTS)
 def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """With internet: none an existing VPC has endpoints, with private DNS, of every service that nodes call."""
+    """With internet: none an existing VPC has endpoints with private DNS for every service that nodes call."""
     if not network.vpc_id or network.internet != "none":
         return
     there = {
@@ -147,7 +147,7 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
         yield Finding(
             (*path, "vpc_id"),
             f"{network.vpc_id} has no endpoint with private DNS for {', '.join(missing)}",
-            "nodes reach AWS by nothing else: create them, or write internet: nat",
+            "create these endpoints, or write internet: nat",
         )
 
 
@@ -172,7 +172,7 @@ def endpoint_services_in_zone(network: Network, path: Path, config: ClusterConfi
     if elsewhere:
         yield Finding(
             (*path, "internet"),
-            f"{place} has no endpoints of {', '.join(sorted(elsewhere))}",
+            f"{place} offers no endpoints of {', '.join(sorted(elsewhere))}",
             "choose another availability_zone, or internet: nat",
         )
 
@@ -194,7 +194,7 @@ def _no_room(network: Network, path: Path, account: Account, nodes: int, when: s
         yield Finding(
             (*path, "subnet_id"),
             f"{network.subnet_id} has {subnet['AvailableIpAddressCount']} free addresses, "
-            f"and {nodes} nodes {when} need {nodes + BESIDE_NODES} with what is beside them",
+            f"but {nodes} nodes {when} need {nodes + BESIDE_NODES} with everything else",
             "lower max_nodes, or name a larger subnet",
         )
 

@@ -75,14 +75,14 @@ def quota_disks(config: ClusterConfig, account: Account) -> Findings:
     if gib / 1024 > had:
         yield Finding(
             ("partitions",),
-            f"the disks of all nodes take {gib / 1024:.0f} TiB of gp3, and the account may have {had:g}",
+            f"the disks of all nodes take {gib / 1024:.0f} TiB of gp3, but the quota is {had:g}",
             _ask_for("ebs", GP3_TIB, gib / 1024),
         )
 
 
 @validator("quota-elastic-addresses", f"{VPC_PAGE}: Elastic IP")
 def quota_elastic_addresses(config: ClusterConfig, account: Account) -> Findings:
-    """A new VPC's NAT gateway finds an Elastic IP address left."""
+    """The account has an Elastic IP address left for a new VPC's NAT gateway."""
     if _makes_nat(config, account):
         taken = len(account.ask("ec2", "describe_addresses")["Addresses"])
         yield from _full(account, "ec2", "L-0263D0A3", taken, "Elastic IP addresses", ("network",))
@@ -90,7 +90,7 @@ def quota_elastic_addresses(config: ClusterConfig, account: Account) -> Findings
 
 @validator("quota-vpcs", f"{VPC_PAGE}: VPCs per Region")
 def quota_vpcs(config: ClusterConfig, account: Account) -> Findings:
-    """The account has room for a new VPC, where the cluster gets one."""
+    """The account can have one more VPC, if the cluster needs a new one."""
     if config.network.vpc_id is None and not deployed(account, config):
         taken = len(account.ask("ec2", "describe_vpcs")["Vpcs"])
         yield from _full(account, "vpc", "L-F678F1CE", taken, "VPCs", ("network",))
@@ -118,7 +118,7 @@ def quota_fsx_storage(storage: FsxLustre, path: Path, config: ClusterConfig, acc
     if storage.capacity_gib > had:
         yield Finding(
             (*path, "capacity_gib"),
-            f"the account may have {had:g} GiB of {storage.deployment} altogether, got {storage.capacity_gib}",
+            f"the quota is {had:g} GiB of {storage.deployment} in total, got {storage.capacity_gib}",
             _ask_for("fsx", code, storage.capacity_gib),
         )
 
@@ -132,7 +132,7 @@ def _too_few(config: ClusterConfig, account: Account, needed: Callable[[Nodes], 
             market = "spot" if largest.spot else "on demand"
             yield Finding(
                 largest.path,
-                f"{families} {market}: {what} {wanted} vCPUs are needed, and the account may have {had:g}",
+                f"{families} {market}: {what} {wanted} vCPUs are needed, but the quota is {had:g}",
                 _ask_for("ec2", code, wanted),
             )
 
@@ -178,7 +178,7 @@ def _full(account: Account, service: str, code: str, taken: int, what: str, path
     if taken >= had:
         yield Finding(
             path,
-            f"the account has {taken} {what} of {had:g} that it may have",
+            f"the account already has {taken} {what}, and the quota is {had:g}",
             _ask_for(service, code, taken + 1),
             at="key",
         )

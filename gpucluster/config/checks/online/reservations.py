@@ -22,7 +22,7 @@ def reservation_active(partition: Partition, path: Path, config: ClusterConfig, 
     """A partition's reservation has not ended."""
     found = RESERVATION.look_up(account, partition.reservation_id)
     if found and found["State"] in ("expired", "cancelled", "failed", "payment-failed", "unsupported"):
-        yield Finding((*path, "reservation_id"), f"{partition.reservation_id} is {found['State']}", "name another")
+        yield Finding((*path, "reservation_id"), f"{partition.reservation_id} is {found['State']}", "use another one")
 
 
 @validator(
@@ -43,14 +43,14 @@ def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, ac
 
 @validator("reservation-matches", f"{DESCRIBE}; error CapacityReservationInvalidParameters: attributes must match")
 def reservation_matches(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's reservation is of its instance type, in the cluster's zone, for Linux, on no dedicated hardware."""
+    """A partition's reservation is for its instance type, in the cluster's zone, for Linux, on no dedicated hardware."""
     id_, here = partition.reservation_id, zone(account, config)
     found = RESERVATION.look_up(account, id_)
     if found is None:
         return
     type_, there = found["InstanceType"], found["AvailabilityZone"]
     if type_ not in partition.instance_types:
-        message = f"{id_} is of {type_}, got {', '.join(partition.instance_types)}"
+        message = f"{id_} is for {type_}, got {', '.join(partition.instance_types)}"
         yield Finding((*path, "instance_types"), message, f"write instance_types: [{type_}]")
     if there != here:
         message = f"{id_} is in {there}, the cluster in {here}"
@@ -103,31 +103,31 @@ def reservation_group_is_named(partition: Partition, path: Path, config: Cluster
     if group and partition.purchase == "reservation" and partition.placement_group == "none":
         yield Finding(
             (*path, "placement_group"),
-            f"{partition.reservation_id} was made in the placement group {group!r}, and nodes are launched into none",
+            f"{partition.reservation_id} was made in the placement group {group!r}, but nodes are launched into none",
             f"write placement_group: {group}",
         )
 
 
 @validator("placement-group-strategy", f"{GROUPS}: strategies")
 def placement_group_strategy(config: ClusterConfig, account: Account) -> Findings:
-    """A placement group that is named puts its instances close together: its strategy is cluster."""
+    """A named placement group has the strategy cluster, which puts instances close together."""
     for path, name in groups_of(config):
         found = GROUP.look_up(account, name)
         if found and found["Strategy"] != "cluster":
             yield Finding(
                 path,
-                f"{name!r} is a {found['Strategy']} group, which keeps nodes apart",
-                "take one of strategy cluster",
+                f"{name!r} is a {found['Strategy']} group, which spreads nodes",
+                "use a group with the strategy cluster",
             )
 
 
 @validator("placement-group-available", "error InvalidPlacementGroup.InUse and InvalidPlacementGroup.Unknown of EC2")
 def placement_group_available(config: ClusterConfig, account: Account) -> Findings:
-    """A placement group that is named is not being deleted."""
+    """A named placement group is not being deleted."""
     for path, name in groups_of(config):
         found = GROUP.look_up(account, name)
         if found and found["State"] in ("deleting", "deleted"):
-            yield Finding(path, f"{name!r} is {found['State']}", "write cluster: the stack makes one")
+            yield Finding(path, f"{name!r} is {found['State']}", "write cluster: the stack creates one")
 
 
 def _group_of(reservation: Answer) -> str | None:

@@ -40,7 +40,7 @@ def _missing(path: Path, names: Iterable[str], config: ClusterConfig, account: A
     others = sorted(
         {location for name in names for location, types in _offers(account, config).items() if name in types}
     )
-    hint = f"these do: {', '.join(others)}" if others else f"no zone of {config.region} does"
+    hint = f"these zones do: {', '.join(others)}" if others else f"no zone of {config.region} does"
     return Finding(path, f"{zone(account, config)} does not offer {' or '.join(names)}", hint)
 
 

@@ -40,13 +40,13 @@ def beegfs_partition_exists(storage: BeegfsRam, path: Path, config: ClusterConfi
 
 @validator("beegfs-fits-memory", "man tmpfs.5: size")
 def beegfs_fits_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """gib_per_node is less than the memory of the nodes, with what the metadata takes beside it."""
+    """gib_per_node and the metadata's memory are less than the memory of a node."""
     for type_ in _types(config, storage):
         if memory_gib(storage.gib_per_node) >= type_.memory_gib:
             metadata = metadata_gib(storage.gib_per_node)
             yield Finding(
                 (*path, "gib_per_node"),
-                f"must be less than the {type_.memory_gib} GiB that {type_.name} has, got {storage.gib_per_node} "
+                f"must be less than the {type_.memory_gib} GiB of {type_.name}, got {storage.gib_per_node} "
                 f"and {metadata} for metadata",
             )
 
@@ -61,8 +61,8 @@ def beegfs_cluster_needs_static_nodes(storage: BeegfsRam, path: Path, config: Cl
     if storage.scope == "cluster" and serving and serving.min_nodes == 0:
         yield Finding(
             (*path, "scope"),
-            f"'cluster' needs nodes that are always on, and {storage.partition} has min_nodes: 0",
-            "raise its min_nodes, or take scope: job",
+            f"'cluster' needs nodes that are always on, but {storage.partition} has min_nodes: 0",
+            "raise its min_nodes, or write scope: job",
         )
 
 
@@ -74,8 +74,8 @@ def beegfs_folder_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig
         if place and not in_s3(place) and not any(f"{place}/".startswith(f"{mount}/") for mount in mounts):
             yield Finding(
                 (*path, key),
-                f"{place} is on no file system of the cluster",
-                f"there are: {', '.join(mounts)}" if mounts else "name s3://bucket/prefix, or add an fsx-lustre",
+                f"{place} is not on a file system of the cluster",
+                f"there are: {', '.join(mounts)}" if mounts else "use s3://bucket/prefix, or add an fsx-lustre",
             )
 
 
@@ -83,13 +83,13 @@ def beegfs_folder_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig
     "beegfs-only-one", f"{DOC}/advanced_topics/network_configuration.html: ports 8003, 8004, 8005, 8008 of each service"
 )
 def beegfs_only_one(config: ClusterConfig) -> Findings:
-    """There is one BeeGFS at most: the services of a second would want the same ports."""
+    """There is at most one BeeGFS: the services of a second one would need the same ports."""
     found = [index for index, storage in enumerate(config.storage) if isinstance(storage, BeegfsRam)]
     for index in found[1:]:
         yield Finding(
             ("storage", index, "type"),
-            f"storage[{found[0]}] is beegfs-ram already, and a cluster has one at most",
-            "take directories of the first",
+            f"storage[{found[0]}] is already beegfs-ram, and a cluster can have only one",
+            "use directories of the first one",
         )
 
 
@@ -99,13 +99,13 @@ def beegfs_only_one(config: ClusterConfig) -> Findings:
     level="warning",
 )
 def beegfs_not_on_spot(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """Nodes that hold it are not spot instances: with one of them every file that is striped over it is lost."""
+    """Its nodes are not spot instances: with one node, every file that is striped over it is lost."""
     for partition in config.partitions:
         if partition.name == storage.partition and partition.purchase == "spot":
             yield Finding(
                 (*path, "partition"),
-                f"AWS takes spot nodes of {partition.name} back with their memory: the files on them are lost",
-                "serve it from parameter_servers or a partition on demand, or take scope: job",
+                f"AWS may interrupt spot nodes of {partition.name}: the files in their memory are then lost",
+                "use parameter_servers or an on-demand partition, or write scope: job",
             )
 
 
@@ -122,8 +122,8 @@ def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) 
     if any(image.startswith("dlami-") for image in images):
         yield Finding(
             (*path, "type"),
-            "the client's kernel module may not build for the Deep Learning AMI's kernel (6.17, then 7.0)",
-            "an AMI of your own with kernel 6.8 takes 7.4.6 and later; 8.3.1 is the first for kernels after 6.12",
+            "BeeGFS's client may not compile for the Deep Learning AMI's kernel (6.17, later 7.0)",
+            "use BeeGFS 8.3.1 or later for kernels after 6.12, or your own AMI with kernel 6.8 for 7.4.6 or later",
         )
 
 
@@ -131,4 +131,4 @@ def beegfs_client_kernel(storage: BeegfsRam, path: Path, config: ClusterConfig) 
 def home_not_in_memory(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """/home is not on a file system in memory."""
     if storage.mount == "/home":
-        yield Finding((*path, "mount"), "/home in memory would be lost with the nodes", "mount it at /ram")
+        yield Finding((*path, "mount"), "/home in the nodes' memory would be lost with the nodes", "mount it at /ram")

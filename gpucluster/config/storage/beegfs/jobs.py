@@ -17,12 +17,12 @@ validator = Validators(BEEGFS)
     "man slurm.conf.5: Epilog: runs on every node of a job when it ends; a cluster has no such end",
 )
 def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """export goes with scope: job, whose end is when it happens."""
+    """export needs scope: job: it happens when the job ends."""
     if storage.export and storage.scope == "cluster":
         yield Finding(
             (*path, "export"),
-            "a file system of the cluster has no end at which it would be written back",
-            "leave it out and let jobs copy what they make, or take scope: job",
+            "a file system of the cluster has no end at which to export it",
+            "remove it and let jobs copy their results, or write scope: job",
         )
 
 

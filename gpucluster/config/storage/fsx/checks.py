@@ -23,7 +23,7 @@ def efa_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterConfig
     """EFA is for persistent-2."""
     if storage.efa and storage.deployment != "persistent-2":
         yield Finding(
-            (*path, "efa"), f"needs deployment: persistent-2, got {storage.deployment}", "or leave efa out: TCP"
+            (*path, "efa"), f"needs deployment: persistent-2, got {storage.deployment}", "or remove efa, to use TCP"
         )
 
 
@@ -58,7 +58,7 @@ def metadata_iops_values(storage: FsxLustre, path: Path, config: ClusterConfig) 
         yield Finding(
             (*path, "metadata_iops"),
             f"must be 1500, 3000, 6000, 12000 or a multiple of 12000 up to 192000, got {got}",
-            f"write metadata_iops: {above}, or leave it out: AWS then follows the capacity",
+            f"write metadata_iops: {above}, or remove it: AWS then derives it from the capacity",
         )
 
 
@@ -67,7 +67,7 @@ def metadata_needs_persistent_2(storage: FsxLustre, path: Path, config: ClusterC
     """Metadata IOPS are for persistent-2."""
     if storage.metadata_iops is not None and storage.deployment != "persistent-2":
         yield Finding(
-            (*path, "metadata_iops"), f"needs deployment: persistent-2, got {storage.deployment}", "leave it out"
+            (*path, "metadata_iops"), f"needs deployment: persistent-2, got {storage.deployment}", "remove it"
         )
 
 
@@ -80,12 +80,12 @@ def backup_days(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findin
 
 @validator("fsx-scratch-has-no-backups", f"{GUIDE}/using-backups-fsx.html: persistent deployment types")
 def scratch_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """Backups are of a persistent file system."""
+    """A file system with backups is persistent."""
     if storage.backup_days and storage.deployment.startswith("scratch"):
         yield Finding(
             (*path, "backup_days"),
             f"{storage.deployment} has no backups",
-            "take persistent-2, or leave backup_days out",
+            "use persistent-2, or remove backup_days",
         )
 
 
@@ -94,12 +94,12 @@ def scratch_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig
     f"{GUIDE}/fsx-data-repositories.html: not supported on file systems that are linked to S3",
 )
 def linked_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """Backups are of a file system without data repositories."""
+    """A file system with data repositories has no backups."""
     if storage.backup_days and storage.data_repositories:
         yield Finding(
             (*path, "backup_days"),
             "a file system with data_repositories has no backups",
-            "leave backup_days out: what is exported is in S3 already",
+            "remove backup_days: exported files are already in S3",
         )
 
 
@@ -107,7 +107,7 @@ def linked_has_no_backups(storage: FsxLustre, path: Path, config: ClusterConfig)
 def fsx_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """FSx is in the cluster's region."""
     if config.region in WITHOUT_FSX:
-        yield Finding((*path, "type"), f"CloudFormation has no FSx in {config.region}", "take efs, or another region")
+        yield Finding((*path, "type"), f"CloudFormation has no FSx in {config.region}", "use efs, or another region")
 
 
 @validator(
@@ -115,12 +115,12 @@ def fsx_region(storage: FsxLustre, path: Path, config: ClusterConfig) -> Finding
     "https://docs.amazonaws.cn/en_us/fsx/latest/LustreGuide/using-fsx-lustre.html: deployment types",
 )
 def china_persistent_1(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """In China's regions it is persistent-1: there are no others."""
+    """In China's regions deployment is persistent-1: there are no others."""
     if partition_of(config.region) == "aws-cn" and storage.deployment != "persistent-1":
         yield Finding(
             (*path, "deployment"),
-            f"{config.region} has persistent-1 alone, got {storage.deployment}",
-            "take persistent-1 with 50, 100 or 200 MB/s per TiB",
+            f"{config.region} has only persistent-1, got {storage.deployment}",
+            "use persistent-1 with 50, 100 or 200 MB/s per TiB",
         )
 
 

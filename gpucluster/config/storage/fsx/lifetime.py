@@ -23,11 +23,11 @@ MOST_IDLE_MINUTES = 366 * 24 * 60
 
 @validator("fsx-jobs-has-links", f"{FSX_DELETE}: any data is also deleted")
 def jobs_has_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """A file system with lifetime: jobs has data repositories: what jobs wrote must have somewhere to go in the end."""
+    """A file system with lifetime: jobs has data repositories: the jobs' files must be exported in the end."""
     if storage.lifetime == "jobs" and not storage.data_repositories:
         yield Finding(
             (*path, "data_repositories"),
-            "with lifetime: jobs nothing that jobs write could outlive the file system",
+            "with lifetime: jobs, all files that jobs write would be lost with the file system",
             "link a folder: [{path: /results, s3: s3://bucket/results, export: [new, changed]}]; or lifetime: cluster",
         )
 
@@ -38,33 +38,33 @@ def jobs_is_not_kept(storage: FsxLustre, path: Path, config: ClusterConfig) -> F
     if storage.lifetime == "jobs" and storage.on_delete == "retain":
         yield Finding(
             (*path, "on_delete"),
-            "lifetime: jobs deletes the file system each time that jobs are done with it",
-            "leave on_delete out: it goes when everything in it is in S3; or take lifetime: cluster",
+            "with lifetime: jobs, the file system is deleted when no job uses it",
+            "remove on_delete: it is deleted once all its files are in S3; or write lifetime: cluster",
         )
 
 
 @validator("fsx-idle-in-range", FSX_BILLED)
 def idle_in_range(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """A file system's idle_minutes is from a second to a year, which costs as much as not idle."""
+    """A file system's idle_minutes is from one second to one year."""
     if not 1 <= storage.idle_minutes * 60 <= MOST_IDLE_MINUTES * 60:
         yield Finding(
             (*path, "idle_minutes"),
             f"must be 1/60 to {MOST_IDLE_MINUTES}, got {storage.idle_minutes:g}",
-            "one that is never to go has lifetime: cluster",
+            "to keep it always, write lifetime: cluster",
         )
 
 
 @validator("fsx-jobs-fits-parameter", SSM_VALUE)
 def jobs_fits_parameter(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """What a file system with lifetime: jobs is made of fits in its parameter, from which the head node makes it."""
+    """The request for a file system with lifetime: jobs fits into the SSM parameter that the head node reads."""
     if storage.lifetime != "jobs":
         return
     length = _length(storage, config)
     if length > PARAMETER_BYTES:
         yield Finding(
             (*path, "data_repositories"),
-            f"a parameter of SSM holds {PARAMETER_BYTES} characters, and the request to FSx has {length}",
-            "shorten paths and addresses, link a common prefix, or take a second file system",
+            f"an SSM parameter holds {PARAMETER_BYTES} characters, but the request to FSx has {length}",
+            "shorten paths and addresses, link a common prefix, or add a second file system",
         )
 
 
@@ -91,6 +91,6 @@ def beegfs_source_stays(storage: BeegfsRam, path: Path, config: ClusterConfig) -
         if f"{storage.source}/".startswith(f"{each.mount}/"):
             yield Finding(
                 (*path, "source"),
-                f"{storage.source} is there only while jobs use {each.mount}",
-                "name the s3:// address that it comes from, or take scope: job",
+                f"{storage.source} exists only while jobs use {each.mount}",
+                "use the s3:// address that it is linked to, or write scope: job",
             )

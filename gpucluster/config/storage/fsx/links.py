@@ -20,9 +20,9 @@ GUIDE = "https://docs.aws.amazon.com/fsx/latest/LustreGuide"
 
 @validator("fsx-scratch-1-has-no-links", FSX_LINKS)
 def fsx_scratch_1_has_no_links(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """Data repositories are linked to any deployment but scratch-1."""
+    """A file system with data repositories is not scratch-1."""
     if storage.deployment == "scratch-1" and storage.data_repositories:
-        yield Finding((*path, "data_repositories"), "cannot be linked to scratch-1", "take deployment: scratch-2")
+        yield Finding((*path, "data_repositories"), "scratch-1 cannot be linked to S3", "write deployment: scratch-2")
 
 
 @validator("fsx-links-apart", f"{FSX_LINKS}: FileSystemPath")
@@ -36,13 +36,13 @@ def fsx_links_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Fi
                 yield Finding(
                     place,
                     f"{later.rstrip('/') or '/'} overlaps {earlier.rstrip('/') or '/'}",
-                    "directories must lie apart",
+                    "linked directories must not contain each other",
                 )
 
 
 @validator("fsx-links-have-own-names", f"{LOGICAL_IDS}: logical ids are alphanumeric and unique")
 def links_have_own_names(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """Linked paths differ in the template's ids too, which lack . / - and begin each part with a capital."""
+    """Linked paths differ in more than . / - and the case of first letters: IDs in the template lack these."""
     if storage.lifetime == "jobs":  # the head node links them, and the template does not name them
         return
     first: dict[str, str] = {}
@@ -51,7 +51,7 @@ def links_have_own_names(storage: FsxLustre, path: Path, config: ClusterConfig) 
         other = first.setdefault(id_, repository.path)
         if other.rstrip("/") != repository.path.rstrip("/"):
             place = (*path, "data_repositories", index, "path")
-            yield Finding(place, f"{repository.path} is too like {other}: both are called {id_}")
+            yield Finding(place, f"{repository.path} is too similar to {other}: both would get the ID {id_}")
 
 
 @validator("fsx-links-count", f"{FSX_LINKS}: a maximum of 8")
@@ -62,21 +62,21 @@ def links_count(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findin
         yield Finding(
             (*path, "data_repositories"),
             f"at most {MOST_LINKS} on one file system, got {count}",
-            "link a common prefix, or take a second file system",
+            "link a common prefix, or add a second file system",
         )
 
 
 @validator("fsx-links-differ", f"{FSX_LINKS}: a unique S3 bucket or prefix")
 def links_differ(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """No two data repositories are the same place in S3."""
+    """No two data repositories link the same S3 prefix."""
     seen: dict[S3Uri, int] = {}
     for index, repository in enumerate(storage.data_repositories):
         place = S3Uri.of(repository.s3)
         if place in seen:
             yield Finding(
                 (*path, "data_repositories", index, "s3"),
-                f"{repository.s3} is linked by data_repositories[{seen[place]}] already",
-                "each needs a bucket or prefix of its own",
+                f"{repository.s3} is already linked by data_repositories[{seen[place]}]",
+                "each needs its own bucket or prefix",
             )
         seen.setdefault(place, index)
 
@@ -107,4 +107,4 @@ def link_events_once(repository: DataRepository, path: Path, config: ClusterConf
     for key, events in (("import", repository.import_), ("export", repository.export)):
         for index, event in enumerate(events):
             if event in events[:index]:
-                yield Finding((*path, key, index), f"{event} is in the list already", "once is enough")
+                yield Finding((*path, key, index), f"{event} is already in the list", "remove one of them")

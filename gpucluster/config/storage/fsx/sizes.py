@@ -50,5 +50,5 @@ def fsx_scratch_has_no_tier(storage: FsxLustre, path: Path, config: ClusterConfi
         yield Finding(
             (*path, "throughput_mbps_per_tib"),
             f"does nothing for {storage.deployment}",
-            "leave it out: scratch has one speed",
+            "remove it: scratch has one speed",
         )

@@ -32,7 +32,7 @@ def tags(*keys: str) -> Answers:
 
 CASES: dict[str, Online | list[Online]] = {
     "bucket-exists": [
-        Online(keys, key=key, says="there is no bucket bucket", fails={"s3 head_bucket": "404"}, passes=HERE)
+        Online(keys, key=key, says="the bucket bucket does not exist", fails={"s3 head_bucket": "404"}, passes=HERE)
         for keys, key in (
             (LINKED, "storage[0].data_repositories[0].s3"),
             (ACCESSED, "s3_access[0].uri"),
@@ -45,7 +45,7 @@ CASES: dict[str, Online | list[Online]] = {
         Online(
             LINKED,
             key="storage[0].data_repositories[0].s3",
-            says="bucket is in eu-west-1, and a file system in us-east-1 imports from its own region alone",
+            says="bucket is in eu-west-1, and a file system in us-east-1 imports only from its own region",
             fails=ABROAD,
             passes=HERE,
         ),
@@ -53,7 +53,7 @@ CASES: dict[str, Online | list[Online]] = {
             Online(
                 {**keys, **CLOSED, "software": {**CLOSED["software"], **keys.get("software", {})}},
                 key=key,
-                says="bucket is in eu-west-1, and with network.internet: none nodes reach buckets in us-east-1 alone",
+                says="bucket is in eu-west-1, and with network.internet: none nodes reach only buckets in us-east-1",
                 fails=ABROAD,
                 passes=HERE,
             )
@@ -67,7 +67,7 @@ CASES: dict[str, Online | list[Online]] = {
     "budget-tag-active": Online(
         cluster(budget={"monthly_usd": 5000, "email": "a@example.org"}),
         key="budget",
-        says="counts nothing yet: gpucluster:cluster is no active cost allocation tag",
+        says="counts nothing yet: gpucluster:cluster is not an active cost allocation tag",
         fails=tags(),
         passes=tags("gpucluster:cluster"),
     ),

@@ -45,7 +45,7 @@ CASES: dict[str, Online | list[Online]] = {
         Online(
             OWN,
             key="software.image",
-            says="ami-0123456789abcdef0 is for arm64, and every instance type here is x86_64",
+            says="ami-0123456789abcdef0 is for arm64, but every supported instance type is x86_64",
             fails=image(Architecture="arm64"),
             passes=image(),
         ),
@@ -66,7 +66,7 @@ CASES: dict[str, Online | list[Online]] = {
         Online(
             OWN,
             key="software.image",
-            says="ami-0123456789abcdef0 boots from /dev/xvda: its disk would not be the one that is encrypted",
+            says="ami-0123456789abcdef0 boots from /dev/xvda: that disk would not be encrypted",
             fails=image(RootDeviceName="/dev/xvda"),
             passes=image(),
         ),
@@ -80,7 +80,7 @@ CASES: dict[str, Online | list[Online]] = {
         Online(
             OWN,
             key="software.image",
-            says="ami-0123456789abcdef0 needs a disk of 200 GiB, and nodes have 100",
+            says="ami-0123456789abcdef0 needs a disk of 200 GiB, but nodes have 100",
             fails=disk(200),
             passes=disk(100),
         ),

@@ -31,15 +31,15 @@ CASES: dict[str, Online | list[Online]] = {
     "kms-key-exists": Online(
         KEYED,
         key="security.kms_key_arn",
-        says="there is no key arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+        says="the KMS key arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab does not exist",
         fails={"kms describe_key": "NotFoundException"},
         passes=key(),
     ),
     "ebs-default-key": Online(
         cluster(),
         key="security.kms_key_arn",
-        says=f"the account encrypts disks with {OWN_KEY}; unless its policy admits the head node's role, "
-        "no node will start",
+        says=f"the account encrypts disks with {OWN_KEY}; "
+        "no node will start unless its policy admits the head node's role",
         fails={**key(KeyManager="CUSTOMER"), **ebs_default(OWN_KEY)},
         passes=ebs_default("alias/aws/ebs"),
     ),
@@ -74,14 +74,14 @@ CASES: dict[str, Online | list[Online]] = {
     "boundary-exists": Online(
         BOUNDED,
         key="security.permissions_boundary_arn",
-        says="there is no policy arn:aws:iam::123456789012:policy/boundary",
+        says="the policy arn:aws:iam::123456789012:policy/boundary does not exist",
         fails={"iam get_policy": "NoSuchEntity"},
         passes={"iam get_policy": {"Policy": {"PolicyName": "boundary"}}},
     ),
     "boundary-account": Online(
         BOUNDED,
         key="security.permissions_boundary_arn",
-        says="is of the account 123456789012, and yours is 210987654321",
+        says="belongs to the account 123456789012, yours is 210987654321",
         fails={"sts get_caller_identity": {"Account": "210987654321"}},
         passes={},
     ),

@@ -67,7 +67,7 @@ CASES: dict[str, Online | list[Online]] = {
         Online(
             RESERVED,
             key="partitions[0].instance_types",
-            says="cr-0123456789abcdef0 is of p5.48xlarge, got p4d.24xlarge",
+            says="cr-0123456789abcdef0 is for p5.48xlarge, got p4d.24xlarge",
             fails=reservation(InstanceType="p5.48xlarge"),
             passes=reservation(),
         ),
@@ -119,7 +119,7 @@ CASES: dict[str, Online | list[Online]] = {
     "reservation-group-is-named": Online(
         RESERVED,
         key="partitions[0].placement_group",
-        says="cr-0123456789abcdef0 was made in the placement group 'mine', and nodes are launched into none",
+        says="cr-0123456789abcdef0 was made in the placement group 'mine', but nodes are launched into none",
         fails=reservation(PlacementGroupArn=GROUP_ARN + "mine"),
         passes=reservation(),
     ),
@@ -142,7 +142,7 @@ CASES: dict[str, Online | list[Online]] = {
     "placement-group-strategy": Online(
         GROUPED,
         key="partitions[0].placement_group",
-        says="'mine' is a spread group, which keeps nodes apart",
+        says="'mine' is a spread group, which spreads nodes",
         fails=group(Strategy="spread"),
         passes=group(),
     ),

@@ -14,7 +14,7 @@ CASES: dict[str, Case | list[Case]] = {
     "rds-needs-new-vpc": Case(
         fails=rds(availability_zone="us-east-1a", network=EXISTING),
         key="accounting",
-        says="'rds' needs subnets in two zones, and network.vpc_id comes with one subnet",
+        says="'rds' needs subnets in two zones, but network.vpc_id is used with one subnet",
         passes={**rds(availability_zone="us-east-1a", network=EXISTING), "accounting": "local"},
     ),
     "rds-vpc-size": Case(
@@ -26,13 +26,13 @@ CASES: dict[str, Case | list[Case]] = {
     "rds-certificates-reachable": Case(
         fails=rds(network={"internet": "none"}),
         key="accounting",
-        says="'rds' needs RDS's certificates from truststore.pki.rds.amazonaws.com, to which no endpoint leads",
+        says="'rds' needs RDS's certificates from truststore.pki.rds.amazonaws.com, which no VPC endpoint reaches",
         passes=rds(network={"internet": "none"}, software=OWN),
     ),
     "rds-partition": Case(
         fails=rds(region="us-gov-west-1"),
         key="accounting",
-        says="'rds' is not built for aws-us-gov",
+        says="'rds' is not supported in aws-us-gov",
         passes=rds(region="us-west-1"),
     ),
 }

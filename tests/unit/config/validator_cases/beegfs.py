@@ -23,32 +23,32 @@ CASES: dict[str, Case | list[Case]] = {
     "beegfs-fits-memory": Case(
         fails=ram(gib_per_node=1130),
         key="storage[0].gib_per_node",
-        says="must be less than the 1152 GiB that p4d.24xlarge has, got 1130 and 35 for metadata",
+        says="must be less than the 1152 GiB of p4d.24xlarge, got 1130 and 35 for metadata",
         passes=ram(gib_per_node=900),
     ),
     "beegfs-cluster-needs-static-nodes": Case(
         fails=ram(min_nodes=0),
         key="storage[0].scope",
-        says="'cluster' needs nodes that are always on, and train has min_nodes: 0",
+        says="'cluster' needs nodes that are always on, but train has min_nodes: 0",
         passes=ram(min_nodes=0, scope="job"),
     ),
     "beegfs-export-of-job": Case(
         fails=cluster(storage=[{**JOB, "scope": "cluster", "export": "/fsx/out"}, FSX]),
         key="storage[0].export",
-        says="a file system of the cluster has no end at which it would be written back",
+        says="a file system of the cluster has no end at which to export it",
         passes=cluster(storage=[{**JOB, "export": "/fsx/out"}, FSX]),
     ),
     "beegfs-folder-is-there": [
         Case(
             fails=cluster(storage=[{**JOB, "source": "/fsx2/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
             key="storage[0].source",
-            says="/fsx2/data is on no file system of the cluster",
+            says="/fsx2/data is not on a file system of the cluster",
             passes=cluster(storage=[{**JOB, "source": "/fsx/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
         ),
         Case(
             fails=cluster(storage=[{**JOB, "export": "/fsx2/out"}, FSX]),
             key="storage[0].export",
-            says="/fsx2/out is on no file system of the cluster",
+            says="/fsx2/out is not on a file system of the cluster",
             passes=cluster(storage=[{**JOB, "export": "/fsx/out"}, FSX]),
         ),
     ],
@@ -74,19 +74,19 @@ CASES: dict[str, Case | list[Case]] = {
     "beegfs-only-one": Case(
         fails=cluster(storage=[JOB, {**JOB, "mount": "/ram2"}]),
         key="storage[1].type",
-        says="storage[0] is beegfs-ram already, and a cluster has one at most",
+        says="storage[0] is already beegfs-ram, and a cluster can have only one",
         passes=cluster(storage=[JOB]),
     ),
     "beegfs-not-on-spot": Case(
         fails=ram(purchase="spot"),
         key="storage[0].partition",
-        says="AWS takes spot nodes of train back with their memory: the files on them are lost",
+        says="AWS may interrupt spot nodes of train: the files in their memory are then lost",
         passes=ram(purchase="on-demand"),
     ),
     "beegfs-client-kernel": Case(
         fails=ram(),
         key="storage[0].type",
-        says="the client's kernel module may not build for the Deep Learning AMI's kernel (6.17, then 7.0)",
+        says="BeeGFS's client may not compile for the Deep Learning AMI's kernel (6.17, later 7.0)",
         passes={**ram(), "software": {"image": "ami-0123456789abcdef0"}},
     ),
 }

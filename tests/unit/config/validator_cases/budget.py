@@ -12,7 +12,7 @@ CASES: dict[str, Case | list[Case]] = {
     "budget-one-hour": Case(
         fails=budget(100),
         key="budget.monthly_usd",
-        says="100 USD is less than what an hour of all nodes costs: 176.05 USD (on demand, us-east-1, 2026-07-20)",
+        says="100 USD is less than one hour of all nodes costs: 176.05 USD (on demand, us-east-1, 2026-07-20)",
         passes=budget(5000),
     ),
     "budget-stop-tells-someone": Case(
@@ -24,7 +24,7 @@ CASES: dict[str, Case | list[Case]] = {
     "budget-tells-someone": Case(
         fails=cluster(budget={"monthly_usd": 5000}),
         key="budget",
-        says="tells nobody: it is a line in the billing console",
+        says="notifies nobody: it only appears in the billing console",
         passes=budget(5000),
     ),
     "budget-region": Case(

@@ -26,7 +26,7 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-idle-above-zero": Case(
         fails=storage("fsx-lustre", idle_minutes=0.0),
         key="storage[0].idle_minutes",
-        says="must be more than 0, got 0.0",
+        says="must be greater than 0, got 0.0",
         passes=storage("fsx-lustre", lifetime="jobs", idle_minutes=5.0, data_repositories=[LINK]),
     ),
     "fsx-link-events": Case(
@@ -70,7 +70,7 @@ CASES: dict[str, Case | list[Case]] = {
     "budget-more-than-nothing": Case(
         fails=cluster(budget={"monthly_usd": 0.0}),
         key="budget.monthly_usd",
-        says="must be more than 0, got 0.0",
+        says="must be greater than 0, got 0.0",
         passes=cluster(budget={"monthly_usd": 5000}),
     ),
     "scratch-mode": Case(

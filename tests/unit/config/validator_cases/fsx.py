@@ -100,7 +100,7 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-china-persistent-1": Case(
         fails={**storage("fsx-lustre"), "region": "cn-north-1"},
         key="storage[0].deployment",
-        says="cn-north-1 has persistent-1 alone, got persistent-2",
+        says="cn-north-1 has only persistent-1, got persistent-2",
         passes={**storage("fsx-lustre", deployment="persistent-1"), "region": "cn-north-1"},
     ),
     "fsx-deployment-type": Case(

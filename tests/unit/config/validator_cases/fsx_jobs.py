@@ -31,13 +31,13 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-jobs-has-links": Case(
         fails=of_jobs(data_repositories=[]),
         key="storage[0].data_repositories",
-        says="with lifetime: jobs nothing that jobs write could outlive the file system",
+        says="with lifetime: jobs, all files that jobs write would be lost with the file system",
         passes=of_jobs(),
     ),
     "fsx-jobs-is-not-kept": Case(
         fails=of_jobs(on_delete="retain"),
         key="storage[0].on_delete",
-        says="lifetime: jobs deletes the file system each time that jobs are done with it",
+        says="with lifetime: jobs, the file system is deleted when no job uses it",
         passes=of_jobs(on_delete="delete"),
     ),
     "fsx-linked-has-no-backups": Case(
@@ -63,13 +63,13 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-jobs-fits-parameter": Case(
         fails=of_jobs(data_repositories=long_links(2000)),
         key="storage[0].data_repositories",
-        says="a parameter of SSM holds 4096 characters, and the request to FSx has 5138",
+        says="an SSM parameter holds 4096 characters, but the request to FSx has 5138",
         passes=of_jobs(data_repositories=long_links(800)),
     ),
     "beegfs-source-stays": Case(
         fails=beside_ram(),
         key="storage[1].source",
-        says="/data/a is there only while jobs use /data",
+        says="/data/a exists only while jobs use /data",
         passes=beside_ram(scope="job"),
     ),
 }

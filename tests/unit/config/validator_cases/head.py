@@ -11,7 +11,7 @@ CASES: dict[str, Case | list[Case]] = {
     "head-on-nitro": Case(
         fails=head(instance_type="m4.2xlarge"),
         key="head_node.instance_type",
-        says="m4.2xlarge runs on Xen: the head node needs its volume as an NVMe device, as Nitro types have it",
+        says="m4.2xlarge runs on Xen: the head node needs a Nitro type, whose volumes are NVMe devices",
         passes=head(instance_type="m6i.2xlarge"),
     ),
     "head-snapshot-count": Case(
@@ -24,13 +24,13 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=head(on_delete="delete", snapshot_days=0),
             key="head_node.on_delete",
-            says="/home is deleted with the cluster, and so is the accounting",
+            says="/home and the accounting are deleted with the cluster",
             passes=head(on_delete="retain"),
         ),
         Case(
             fails=head(on_delete="delete"),
             key="head_node.on_delete",
-            says="/home is deleted with the cluster, and so is the accounting",
+            says="/home and the accounting are deleted with the cluster",
             passes={**head(on_delete="delete"), "storage": [{"mount": "/home", "type": "efs"}]},
         ),
     ],

@@ -17,13 +17,13 @@ CASES = {
         Case(
             fails=partition(instance_types=["p3.16xlarge", "p6-b200.48xlarge"], image=AMI, efa="off"),
             key="partitions[0].instance_types[1]",
-            says="p6-b200.48xlarge and p3.16xlarge share no driver: one needs NVIDIA's open one, the other the closed",
+            says="p6-b200.48xlarge and p3.16xlarge share no driver: NVIDIA's open one and the proprietary one",
             passes=partition(instance_types=["p5.48xlarge", "p6-b200.48xlarge"]),
         ),
         Case(
             fails=cluster(software={"image": AMI}, partitions=[OLD, NEW]),
             key="partitions[1].instance_types[0]",
-            says="p6-b300.48xlarge and p3.16xlarge share no driver: one needs NVIDIA's open one, the other the closed",
+            says="p6-b300.48xlarge and p3.16xlarge share no driver: NVIDIA's open one and the proprietary one",
             passes=cluster(partitions=[{**OLD, "image": AMI}, NEW]),
         ),
     ],

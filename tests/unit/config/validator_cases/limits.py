@@ -17,7 +17,7 @@ CASES = {
     "cluster-node-count": Case(
         fails=many(50, "g5.xlarge", nodes=1311),
         key="partitions",
-        says="may have 65550 nodes together; Slurm takes 65536",
+        says="may have 65550 nodes together; Slurm allows 65536",
         passes=many(50, "g5.xlarge", nodes=1310),
     ),
     "template-resources": Case(

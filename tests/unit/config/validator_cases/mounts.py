@@ -14,7 +14,7 @@ CASES: dict[str, Case | list[Case]] = {
     "mount-unique": Case(
         fails=cluster(storage=[EFS, {**EFS}]),
         key="storage[1].mount",
-        says="/data is the mount of storage[0] already",
+        says="/data is already the mount of storage[0]",
         passes=cluster(storage=[EFS, {**EFS, "mount": "/data2"}]),
     ),
     "mounts-apart": [
@@ -36,7 +36,7 @@ CASES: dict[str, Case | list[Case]] = {
             Case(
                 fails=efs(first, second),
                 key="storage[1].mount",
-                says=f"{second} is too like {first}: both are called {both}",
+                says=f"{second} is too similar to {first}: both would get the name {both}",
                 passes=efs(first, second + "-more"),
             )
             for first, second, both in (
@@ -50,25 +50,25 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails={**efs("/jobs"), **ACCESS},
             key="storage[0].mount",
-            says="/jobs is called as the role of jobs is, which s3_access makes",
+            says="/jobs would have the same name as the role of jobs is, which s3_access makes",
             passes=efs("/jobs"),
         ),
         Case(
             fails=storage("fsx-lustre", mount="/root-disk"),
             key="storage[0].mount",
-            says="/root-disk is called as the head node's disk is, of which there is an alarm",
+            says="/root-disk would have the same name as the head node's disk is, of which there is an alarm",
             passes=storage("efs", mount="/root-disk"),
         ),
         Case(
             fails=efs("/resource", "/default"),
             key="storage[0].mount",
-            says="/resource is called as /default is to CDK: it takes one of these names",
+            says="/resource would have the same name as /default is to CDK: it takes one of these names",
             passes=efs("/resource"),
         ),
         Case(
             fails=efs("/data/a", "/data-a", "/data.a"),
             key="storage[1].mount",
-            says="/data-a is too like /data/a: both are called dataa",
+            says="/data-a is too similar to /data/a: both would get the name dataa",
             passes=cluster(storage=[{"mount": "/home", "type": "head-nfs"}, {**EFS, "mount": "/Home"}]),
             times=2,
         ),
@@ -76,7 +76,7 @@ CASES: dict[str, Case | list[Case]] = {
     "home-not-in-memory": Case(
         fails={**storage("beegfs-ram", mount="/home", partition="train", gib_per_node=150, scope="job")},
         key="storage[0].mount",
-        says="/home in memory would be lost with the nodes",
+        says="/home in the nodes' memory would be lost with the nodes",
         passes=storage("beegfs-ram", partition="train", gib_per_node=150, scope="job"),
     ),
     "head-nfs-shares-home": Case(
@@ -94,7 +94,7 @@ CASES: dict[str, Case | list[Case]] = {
     "home-outlives-cluster": Case(
         fails=storage("efs", mount="/home", on_delete="delete"),
         key="storage[0].on_delete",
-        says="everybody's home directory is deleted with the cluster",
+        says="all home directories are deleted with the cluster",
         passes=storage("efs", mount="/home"),
     ),
 }

@@ -25,31 +25,31 @@ CASES = {
     "subnet-needs-vpc": Case(
         fails=network(subnet_id=SUBNET),
         key="network.subnet_id",
-        says="needs network.vpc_id as well",
+        says="network.vpc_id is required too",
         passes=existing(),
     ),
     "vpc-needs-subnet": Case(
         fails=network(vpc_id=VPC),
         key="network.vpc_id",
-        says="needs network.subnet_id as well",
+        says="network.subnet_id is required too",
         passes=existing(),
     ),
     "subnet-needs-zone": Case(
         fails=network(vpc_id=VPC, subnet_id=SUBNET),
         key="network.subnet_id",
-        says="needs availability_zone: the zone that the subnet is in",
+        says="availability_zone is required: the subnet's zone",
         passes=existing(),
     ),
     "vpc-new-or-existing": Case(
         fails=existing(vpc_cidr="10.0.0.0/16"),
         key="network.vpc_cidr",
-        says="is for a new VPC, and network.vpc_id names an existing one",
+        says="is only for a new VPC, but network.vpc_id names an existing one",
         passes=existing(),
     ),
     "vpc-cidr-usable": Case(
         fails=network(vpc_cidr="169.254.0.0/16"),
         key="network.vpc_cidr",
-        says="169.254.0.0/16 is of the link-local addresses, where instances find their metadata and DNS "
+        says="169.254.0.0/16 belongs to the link-local addresses, where instances find their metadata and DNS "
         "(169.254.0.0/16)",
         passes=network(vpc_cidr="192.168.0.0/16"),
     ),
@@ -63,13 +63,13 @@ CASES = {
         Case(
             fails=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 116}]),
             key="network.vpc_cidr",
-            says="10.0.0.0/24 has room for 115 nodes in its private half; partitions ask for 116",
+            says="10.0.0.0/24 has room for 115 nodes in its private half; partitions have 116",
             passes=cluster(network={"vpc_cidr": "10.0.0.0/24"}, partitions=[{**PARTITION, "max_nodes": 115}]),
         ),
         Case(
             fails=closed(network={"vpc_cidr": "10.0.0.0/27", "internet": "none"}),
             key="network.vpc_cidr",
-            says="10.0.0.0/27 has room for 0 nodes in its private half; partitions ask for 8",
+            says="10.0.0.0/27 has room for 0 nodes in its private half; partitions have 8",
             passes=cluster(network={"vpc_cidr": "10.0.0.0/27"}, partitions=[{**PARTITION, "max_nodes": 3}]),
         ),
     ],
@@ -110,39 +110,39 @@ CASES = {
     "internet-none-needs-route53": Case(
         fails=closed(region="us-gov-west-1"),
         key="network.internet",
-        says="'none' leaves nodes in us-gov-west-1 without Route 53, where their names are kept",
+        says="with 'none' nodes in us-gov-west-1 cannot reach Route 53, which holds their names",
         passes=closed(region="us-west-1"),
     ),
     "internet-none-environments": [
         Case(
             fails=closed(),
             key="network.internet",
-            says="'none' reaches no package index: torch and horovod cannot be installed from one",
+            says="'none' reaches no package index: torch and horovod cannot be installed",
             passes=closed(software={"image": BAKED, "cache": "s3://bucket/environments"}),
         ),
         Case(
             fails=closed(software={"image": BAKED, "frameworks": ["torch"]}),
             key="network.internet",
-            says="'none' reaches no package index: torch cannot be installed from one",
+            says="'none' reaches no package index: torch cannot be installed",
             passes=closed(software={"image": BAKED, "frameworks": []}),
         ),
         Case(
             fails=closed(),
             key="network.internet",
-            says="'none' reaches no package index: torch and horovod cannot be installed from one",
+            says="'none' reaches no package index: torch and horovod cannot be installed",
             passes=network(internet="nat"),
         ),
     ],
     "ssh-from-count": Case(
         fails=network(ssh_from=[f"93.184.{n}.0/24" for n in range(61)]),
         key="network.ssh_from",
-        says="has 61 networks; a security group takes 60 rules",
+        says="has 61 networks; a security group holds 60 rules",
         passes=network(ssh_from=[f"93.184.{n}.0/24" for n in range(60)]),
     ),
     "ssh-from-unique": Case(
         fails=network(ssh_from=["93.184.216.0/24", "93.184.216.0/24"]),
         key="network.ssh_from[1]",
-        says="93.184.216.0/24 is in the list already",
+        says="93.184.216.0/24 is already in the list",
         passes=network(ssh_from=["93.184.216.0/24", "93.184.217.0/24"]),
     ),
     "ssh-from-not-all-together": Case(
@@ -154,13 +154,13 @@ CASES = {
     "ssh-from-needs-internet": Case(
         fails=closed(network={"internet": "none", "ssh_from": ["93.184.216.0/24"]}),
         key="network.ssh_from",
-        says="needs an internet gateway, and internet: none makes none",
+        says="needs an internet gateway, but internet: none creates none",
         passes=network(ssh_from=["93.184.216.0/24"]),
     ),
     "ssh-from-needs-new-vpc": Case(
         fails=existing(ssh_from=["93.184.216.0/24"]),
         key="network.ssh_from",
-        says="needs a public subnet, and of an existing VPC only the nodes' private one is known",
+        says="needs a public subnet, but of an existing VPC only the nodes' private subnet is known",
         passes=network(ssh_from=["93.184.216.0/24"]),
     ),
 }

@@ -9,7 +9,7 @@ CASES = {
     "partition-types-unique": Case(
         fails=partition(instance_types=["p4d.24xlarge", "p4d.24xlarge"]),
         key="partitions[0].instance_types[1]",
-        says="p4d.24xlarge is in the list already",
+        says="p4d.24xlarge is already in the list",
         passes=partition(instance_types=["p4d.24xlarge", "p4de.24xlarge"]),
     ),
     "partition-types-same-gpus": Case(
@@ -21,7 +21,7 @@ CASES = {
     "partition-types-fit-parameter": Case(
         fails=partition(instance_types=WITHOUT_GPUS[:37], efa="off"),
         key="partitions[0].instance_types",
-        says="has 37 types; the parameter that tells of them holds 36",
+        says="has 37 types; the SSM parameter that lists them holds 36",
         passes=partition(instance_types=WITHOUT_GPUS[:36], efa="off"),
     ),
     "partition-has-types": Case(
@@ -59,7 +59,7 @@ CASES = {
     "idle-minutes-above-zero": Case(
         fails=partition(idle_minutes=0.0),
         key="partitions[0].idle_minutes",
-        says="must be more than 0, got 0.0",
+        says="must be greater than 0, got 0.0",
         passes=partition(idle_minutes=0.5),
     ),
     "idle-minutes-in-range": [

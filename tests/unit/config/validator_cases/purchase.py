@@ -48,7 +48,7 @@ CASES = {
     "reservation-of-one-type": Case(
         fails=partition(**RESERVED, instance_types=["p4d.24xlarge", "p4de.24xlarge"]),
         key="partitions[0].instance_types",
-        says="must be the one type that the reservation is for",
+        says="must list only the type that the reservation is for",
         passes=partition(**RESERVED),
     ),
     "capacity-block-types": Case(

@@ -12,7 +12,7 @@ CASES = {
     "region-known": Case(
         fails=cluster(region="eu-north-9"),
         key="region",
-        says="'eu-north-9' is not among the regions known here",
+        says="'eu-north-9' is not a region that GpuCluster knows",
         passes=cluster(region="eu-north-1"),
     ),
     "zone-of-region": Case(
@@ -24,7 +24,7 @@ CASES = {
     "zone-by-name": Case(
         fails=cluster(availability_zone="use1-az4"),
         key="availability_zone",
-        says="use1-az4 is a zone's id: its name is not the same in all accounts",
+        says="use1-az4 is a zone's ID: the zone's name differs between accounts",
         passes=cluster(availability_zone="us-east-1a"),
     ),
 }

@@ -19,7 +19,7 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-scratch-1-has-no-links": Case(
         fails=linked(LINK, deployment="scratch-1"),
         key="storage[0].data_repositories",
-        says="cannot be linked to scratch-1",
+        says="scratch-1 cannot be linked to S3",
         passes=linked(LINK, deployment="scratch-2"),
     ),
     "fsx-links-apart": [
@@ -40,7 +40,7 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=linked({**LINK, "path": first}, {**OTHER, "path": second}),
             key="storage[0].data_repositories[1].path",
-            says=f"{second} is too like {first}: both are called {both}",
+            says=f"{second} is too similar to {first}: both would get the ID {both}",
             passes=passes,
         )
         for first, second, both, passes in (
@@ -64,7 +64,7 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-links-differ": Case(
         fails=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/a/"}),
         key="storage[0].data_repositories[1].s3",
-        says="s3://bucket/a/ is linked by data_repositories[0] already",
+        says="s3://bucket/a/ is already linked by data_repositories[0]",
         passes=linked(LINK, {**LINK, "path": "/b", "s3": "s3://bucket/b"}),
     ),
     "s3-bucket-name": [
@@ -77,7 +77,7 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=linked({**LINK, "s3": "s3://data--use1-az4--x-s3/a"}),
             key="storage[0].data_repositories[0].s3",
-            says="no bucket can be called data--use1-az4--x-s3: it ends in --x-s3: no general purpose bucket",
+            says="no bucket can be called data--use1-az4--x-s3: it ends in --x-s3, which S3 reserves",
             passes=linked(LINK),
         ),
     ],
@@ -102,7 +102,7 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-link-events-once": Case(
         fails=linked({**LINK, "import": ["new", "changed", "new"]}),
         key="storage[0].data_repositories[0].import[2]",
-        says="new is in the list already",
+        says="new is already in the list",
         passes=linked({**LINK, "import": ["new", "changed", "deleted"]}),
     ),
 }

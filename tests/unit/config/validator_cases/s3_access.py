@@ -18,7 +18,7 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=access({"uri": "s3://xn--bucket/a"}),
             key="s3_access[0].uri",
-            says="no bucket can be called xn--bucket: it begins with xn--, which S3 keeps for itself",
+            says="no bucket can be called xn--bucket: it begins with xn--, which S3 reserves",
             passes=access({"uri": "s3://bucket-xn--/a".replace("--/", "/")}),
         ),
     ],
@@ -32,13 +32,13 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=access({"uri": "s3://bucket/run-*"}),
             key="s3_access[0].uri",
-            says="* stands for itself, not for other characters",
+            says="* is not a wildcard here: it matches only itself",
             passes=access({"uri": "s3://bucket/run-1"}),
         ),
         Case(
             fails=access({"uri": "s3://bucket/${aws:username}"}),
             key="s3_access[0].uri",
-            says="$ stands for itself, not for other characters",
+            says="$ is not a wildcard here: it matches only itself",
             passes=access({"uri": "s3://bucket/user"}),
         ),
     ],

@@ -23,20 +23,20 @@ CASES: dict[str, Case | list[Case]] = {
     "kms-key-id": Case(
         fails=secured("arn:aws:kms:us-east-1:123456789012:key/my-key"),
         key="security.kms_key_arn",
-        says="'my-key' is no key's id, such as 1234abcd-12ab-34cd-56ef-1234567890ab",
+        says="'my-key' is not a key ID such as 1234abcd-12ab-34cd-56ef-1234567890ab",
         passes=secured("arn:aws:kms:us-east-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"),
     ),
     "arn-partition": [
         Case(
             fails=secured(KEY.format(region="us-east-1").replace("arn:aws:", "arn:aws-cn:")),
             key="security.kms_key_arn",
-            says="is of the partition aws-cn, and us-east-1 is in aws",
+            says="is in the AWS partition aws-cn, us-east-1 in aws",
             passes=secured(KEY.format(region="us-east-1")),
         ),
         Case(
             fails=bounded("arn:aws-us-gov:iam::123456789012:policy/boundary"),
             key="security.permissions_boundary_arn",
-            says="is of the partition aws-us-gov, and us-east-1 is in aws",
+            says="is in the AWS partition aws-us-gov, us-east-1 in aws",
             passes=bounded("arn:aws:iam::123456789012:policy/boundary"),
         ),
     ],
