@@ -20,7 +20,7 @@ class InProcessRemote:
         except FileNotFoundError:
             raise RemoteError(f"no program {argv[0]!r} on this machine") from None
         except subprocess.TimeoutExpired:
-            raise RemoteError(f"`{shlex.join(argv)[:80]}` did not end within {timeout_s:.0f} s") from None
+            raise RemoteError(f"`{shlex.join(argv)[:80]}` did not finish within {timeout_s:.0f} s") from None
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def put(self, data: bytes, path: str, mode: int = 0o644) -> None:

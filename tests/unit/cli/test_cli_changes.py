@@ -127,7 +127,7 @@ def test_no_file_system_of_the_head_is_left_behind(new: str, there: set[str], re
     if not refused:
         assert not comparison.needs_care
         return changes.refuse_loss(comparison)
-    with pytest.raises(UsageError, match="/scratch/burst has a file system now, which nothing would delete") as caught:
+    with pytest.raises(UsageError, match="/scratch/burst has a file system now, and nothing would delete") as caught:
         changes.refuse_loss(comparison)
     assert "cancel the jobs that use /scratch/burst" in caught.value.hint
 

@@ -74,7 +74,9 @@ def test_what_nobody_expected_is_one_line_and_a_way_to_report_it(
 ) -> None:
     verb_that_raises(monkeypatch, KeyError("nodes"))
     assert main(["explode"]) == 1
-    assert capsys.readouterr().err.startswith("error: unexpected KeyError: 'nodes'\nhint: `gpucluster --debug")
+    assert capsys.readouterr().err.startswith(
+        "error: unexpected KeyError: 'nodes'\nhint: run it again with `gpucluster --debug"
+    )
 
 
 @pytest.mark.parametrize("error", [errors.AwsError("denied"), KeyError("nodes")], ids=repr)
@@ -248,6 +250,6 @@ def test_doctor_says_what_to_do_about_missing_credentials(
         monkeypatch.delenv(name, raising=False)
     assert main(["doctor"]) == 0
     captured = capsys.readouterr().out
-    assert "needed for AWS: aws configure" in captured
+    assert "needed for AWS: run `aws configure`" in captured
     verdict = captured.splitlines()[-1]
     assert verdict.endswith("not for AWS") or "AWS" in verdict.removeprefix("not ready for ").split(", ")

@@ -36,8 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["plan", "big.yaml"], "hint: gpucluster plan -c big.yaml\n"),
         (["why", "abc"], "command line: error: JOB_ID: must be a job ID such as 12, got 'abc'"),
-        (["logs", "-f", "abc"], "command line: error: JOB_ID: must be a job's number"),
-        (["cancel", "12", "x"], "command line: error: JOB_ID...: must be a job's number"),
+        (["logs", "-f", "abc"], "command line: error: JOB_ID: must be a job ID such as"),
+        (["cancel", "12", "x"], "command line: error: JOB_ID...: must be a job ID such as"),
         (["down", "--export", "--discard"], "error: --export and --discard contradict each other"),
         (["queue"], "use `gpucluster jobs`"),
         (["launch"], "use `gpucluster up` for a cluster, or `gpucluster submit`"),

@@ -121,7 +121,7 @@ def test_a_sound_result_has_no_doubts():
             2,
             "a setting has one run: the noise is unknown, so no difference is proved",
         ),
-        ([*runs(1, [100, 101]), *runs(2, [180, 181])], 2, "2 runs of a setting tell little of chance"),
+        ([*runs(1, [100, 101]), *runs(2, [180, 181])], 2, "a setting has 2 runs: its intervals are wide"),
         (
             [*runs(1, [100, 110, 90]), *runs(1, [101, 111, 91], "srun")],
             1,
@@ -130,7 +130,7 @@ def test_a_sound_result_has_no_doubts():
         (
             [*runs(1, [100, 150, 50]), *runs(2, [120, 170, 70])],
             2,
-            "torchrun on 1 node and torchrun on 2 nodes cannot be told apart",
+            "torchrun on 1 node and torchrun on 2 nodes are equally fast within the noise",
         ),
         ([*runs(1, [100, 101, 99]), *runs(2, [180, 181, 179])], 1, "all 2 nodes share one machine"),
         ([*runs(1, [100, 101, 99])], 1, "there is one size only: no speed-up"),
@@ -138,7 +138,7 @@ def test_a_sound_result_has_no_doubts():
         (
             [*runs(1, [100, 101, 99]), *runs(2, [180, 181, 179], accuracies=[0.5, 0.51, 0.49])],
             2,
-            "accuracy differs: 0.9 with torchrun on 1 node, 0.5 with torchrun on 2 nodes; they did not do the same",
+            "accuracy differs: 0.9 with torchrun on 1 node, 0.5 with torchrun on 2 nodes; the runs did not do the same",
         ),
         (
             [*runs(1, [100, 101, 99]), *runs(2, [180, 181], state="FAILED")],
@@ -146,7 +146,7 @@ def test_a_sound_result_has_no_doubts():
             "torchrun on 2 nodes: 2 of 2 runs failed and are ignored; job 100 failed",
         ),
         ([*runs(1, [None, None, None])], 1, "torchrun on 1 node: no line of the log has a value of throughput"),
-        ([*runs(1, [1, 2, 3], accuracies=[None] * 3)], 1, "no line of the log gave a value of accuracy"),
+        ([*runs(1, [1, 2, 3], accuracies=[None] * 3)], 1, "no line of the log has a value of accuracy"),
     ],
 )
 def test_what_a_result_cannot_support_is_said(made, machines, said):

@@ -107,7 +107,7 @@ def test_a_cluster_without_any_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> N
 def test_none_is_left_behind(monkeypatch: pytest.MonkeyPatch, answers: bool, discard: bool) -> None:
     deployment = Deployment(loads(BURST), "Test-burst", "Test-other", protected=True)
     head = Head(deployment, exit_code=1) if answers else None
-    with pytest.raises(UsageError, match="FSx has Test-burst, which nothing would delete") as caught:
+    with pytest.raises(UsageError, match="FSx still has Test-burst, and nothing would delete") as caught:
         take_down(monkeypatch, deployment, head, discard=discard)
     assert ("1 of 2 files of /burst" if answers else "does not answer") in caught.value.message
     assert not {"unprotected", "deleted"} & set(deployment.did)

@@ -151,7 +151,9 @@ def test_parameter_servers_are_in_the_first_partitions_group(
     assert updates.drains(found, config.loads(SHARED)) == drained
     told = [change for change in found if change.difference.key == "parameter_servers.placement_group"]
     assert [change.effect for change in told] == ([Effect.NEW_NODES] if moved else [])
-    assert all(f"shared with {moved}: new nodes" in change.line() for change in told), [each.line() for each in told]
+    assert all(f"shared with {moved}: applies to new nodes" in change.line() for change in told), [
+        each.line() for each in told
+    ]
 
 
 def test_parameter_servers_with_a_place_of_their_own_stay_when_a_partition_goes() -> None:

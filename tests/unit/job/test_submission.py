@@ -186,7 +186,7 @@ def test_a_job_whose_environment_cannot_be_made_leaves_nothing(cluster, workdir)
 def test_a_job_whose_environment_was_not_made_says_why(cluster, workdir):
     asked = without_environment(cluster, "echo torch 7 started")
     submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
-    with pytest.raises(JobFailedError, match="the environment torch was not made: job 7, which makes it, did not end"):
+    with pytest.raises(JobFailedError, match="the environment torch was not built: job 7, which builds it, failed"):
         jobs.ending(InProcessRemote(), "42").check("42")
     (cluster / "envs" / ".wanted" / "torch").rmdir()
     (cluster / "envs" / ".wanted" / "torch").symlink_to("../torch-0123")

@@ -73,7 +73,7 @@ def test_it_may_be_exported_first_or_given_up(monkeypatch: pytest.MonkeyPatch) -
 def test_nothing_is_deleted_where_nobody_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="cannot find out which files exist only on Lustre: .*the program said this"):
         keep(monkeypatch, PlayedHead([], 1), DELETED)
-    with pytest.raises(RemoteError, match="cannot tell"):
+    with pytest.raises(RemoteError, match="cannot list the files"):
         unexported.find(PlayedHead({"no": "list"}), export=False)  # type: ignore[arg-type]
 
 
