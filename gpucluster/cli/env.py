@@ -23,9 +23,9 @@ LONGEST_NAME = 60
 
 @click.group()
 def command() -> None:
-    """List, make and check the Python environments of the cluster, and the packages that jobs brought.
+    """List, build and check the Python environments of the cluster, and the packages that jobs installed.
 
-    A job that needs one waits for it by itself: nobody has to make them beforehand.
+    The first job that needs an environment has it built automatically, and waits for it.
     """
 
 
@@ -66,9 +66,9 @@ def _own_state(own: Overlay) -> str:
 @command.command()
 @click.pass_obj
 def prune(context: CliContext) -> int:
-    """Delete the jobs' own packages that no queued or running job uses.
+    """Delete the packages of jobs that no pending or running job uses.
 
-    A job that asks for them again installs them again. The cluster's environments stay.
+    A later job that needs them installs them again. The cluster's environments are kept.
     """
     with head(context) as remote:
         deleted = environments.prune(remote)
