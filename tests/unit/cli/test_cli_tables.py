@@ -102,7 +102,7 @@ def test_environments_are_listed_with_what_jobs_brought(monkeypatch: pytest.Monk
     monkeypatch.setattr(env, "head", lambda context: nullcontext(Head()))
     env.command.main(["list"], obj=CliContext(), standalone_mode=False)
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["NAME", "STATE", "MADE", "ON", "FOLDER"],
+        ["NAME", "STATE", "BUILT", "ON", "FOLDER"],
         ["torch", "ready", "train", "/e/torch-01"],
         ["+", "timm,", "tqdm", "ready", "(job", "7)", "head", "/j/23"],
         ["+", "setup", "failed", "head", "/j/45"],
