@@ -43,7 +43,7 @@ def reservation_kind(partition: Partition, path: Path, config: ClusterConfig, ac
 
 @validator("reservation-matches", f"{DESCRIBE}; error CapacityReservationInvalidParameters: attributes must match")
 def reservation_matches(partition: Partition, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A partition's reservation is for its instance type, the cluster's zone and Linux, and not on dedicated hardware."""
+    """A partition's reservation is for its instance type, the cluster's zone and Linux, on shared hardware."""
     id_, here = partition.reservation_id, zone(account, config)
     found = RESERVATION.look_up(account, id_)
     if found is None:
