@@ -83,7 +83,7 @@ def test_an_alias_that_ssh_would_take_for_something_else(name: str, capsys: Capt
         (["shell", "--node", "train"], "no node 'train'"),
         (["shell", "--partition", "big"], "no partition 'big'"),
         (["shell", "--gpus", "5"], "--gpus 5: the nodes of train have 4"),
-        (["fetch", "abc"], "must be a job's number"),
+        (["fetch", "abc"], "must be a job ID such as"),
         (["fetch", "1", "state"], "'state' is not one of 'all', 'logs', 'output'"),
     ],
 )
