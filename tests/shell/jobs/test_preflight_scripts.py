@@ -87,7 +87,7 @@ def test_without_efa_the_job_is_warned(run):
     code, result, log, _ = run(stubs={"fi_info": ON_2 + "{ " + NO_EFA + "; }; " + HEALTHY["fi_info"]})
     assert code == 0
     (warning,) = result["preflight"]["warnings"]
-    assert warning.startswith("the EFA interfaces of train-2 are 0, expected 1: NCCL may go over TCP")
+    assert warning.startswith("the EFA interfaces of train-2 are 0, expected 1: NCCL may use TCP")
     assert f"warning: {warning}" in said(log)
 
 
@@ -244,7 +244,7 @@ def test_full_says_that_an_all_reduce_hung(run):
 
     code, result, log, _ = run(preflight="full", before=write)
     assert code == 1 and "started" not in log, log
-    assert "an all-reduce in the job's framework did not end in its five minutes: " in result["reason"]
+    assert "an all-reduce in the job's framework did not end within its five minutes: " in result["reason"]
 
 
 def test_what_nccl_says_of_the_all_reduce_is_not_the_jobs(run):
