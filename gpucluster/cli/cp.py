@@ -16,7 +16,7 @@ def command(context: CliContext, recursive: bool, words: tuple[str, ...]) -> int
     """Copy files with scp, as scp does: gpucluster cp -r data :data
 
     :PATH lies on the head node, train-1:PATH on a running node; a path that is not absolute begins in /home/ubuntu,
-    which all nodes share. For much data use `gpucluster sync`, which goes on after a connection broke.
+    which all nodes share. For much data use `gpucluster sync`, which continues after a broken connection.
     """
     from gpucluster.head import copying, openssh
 

@@ -24,7 +24,13 @@ PARTS = {
 @click.command()
 @click.argument("job_id", type=job_number)
 @click.argument("part", type=click.Choice(list(PARTS)), default="all")
-@click.option("--to", "folder", type=click.Path(path_type=Path), metavar="FOLDER", help="Default: the job's own name.")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder to copy to. Default: the job's name.",
+)
 @click.pass_obj
 def command(context: CliContext, job_id: str, part: str, folder: Path | None) -> int:
     """Copy the folder of JOB_ID to this machine with rsync.

@@ -30,7 +30,7 @@ def command(
     """Copy with rsync what has changed: gpucluster sync data/ :data
 
     Paths are those of `gpucluster cp`; SOURCE/ with a slash is what is in the folder, SOURCE the folder itself. If the
-    connection breaks, run the same command again: it goes on where it stopped.
+    connection breaks, run the same command again: it continues where it stopped.
     """
     from gpucluster.head import copying, openssh
 
