@@ -22,7 +22,7 @@ from localcloud.identity.roles import Session
 from localcloud.protocol import answers, calls, credential_errors, signatures
 from localcloud.protocol.credential_errors import Refused
 from localcloud.services import dlm, parameters
-from localcloud.validation import check, tokens
+from localcloud.validation import check, idempotency, tokens
 from localcloud.validation.refusal import Refusal
 
 _LAUNCHES = ("RunInstances", "CreateFleet")
@@ -109,6 +109,8 @@ class Application:
             kept = [(name, value) for name, value in headers if not name.lower().startswith("access-control-")]
             response = Response(list(body), status, kept)
             tokens.remember(call, response.get_data)
+            if response.status_code < 300:
+                idempotency.remember(call)
             if (call.service, call.action) == ("sts", "AssumeRole"):
                 self._plane.sessions.assumed(session, call.form, response.get_data(as_text=True))
             return response

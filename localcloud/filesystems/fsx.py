@@ -106,8 +106,8 @@ def _default_version(configuration: Record) -> str:
 
 class Fsx(FSxResponse):
     contents: Contents | None
-    _tokens: dict[tuple[str, str], tuple[Record, Record]] = {}
-    """Of associations, by region: the request and what it made."""
+    _tokens: dict[tuple[str, str], Record] = {}
+    """The associations that calls with tokens have made, by region and token."""
 
     def create_file_system(self) -> str:
         request = json.loads(self.body)
@@ -188,18 +188,15 @@ class Fsx(FSxResponse):
         self.fsx_backend.tagger.tag_resource(record["ResourceARN"], request.get("Tags") or [])
         system.associations[record["AssociationId"]] = record
         if request.get("ClientRequestToken"):
-            self._tokens[self.region, request["ClientRequestToken"]] = (request, record)
+            self._tokens[self.region, request["ClientRequestToken"]] = record
         if self.contents:
             self.contents.link(record)
         return json.dumps({"Association": self._shown(record)})
 
     def _linked_before(self, request: Record) -> Record | None:
-        """As `_made_before`; the record keeps its request."""
+        """By a call with this token: with another request, localcloud/validation/idempotency.py has refused it."""
         token = request.get("ClientRequestToken")
-        known = self._tokens.get((self.region, str(token))) if token else None
-        if known and known[0] != request:
-            raise lustre.refused("The token was used for another request", "IncompatibleParameterError")
-        return known[1] if known else None
+        return self._tokens.get((self.region, str(token))) if token else None
 
     def describe_data_repository_associations(self) -> str:
         request = json.loads(self.body or "{}")

@@ -68,7 +68,13 @@ def check_update(system: Request, request: Request) -> None:
     if capacity is not None:
         _check_growth(system, int(capacity))
     wanted = dict(held) | {name: lustre[name] for name in lustre}
-    changed = {**system, "StorageCapacity": capacity or system["StorageCapacity"], "LustreConfiguration": wanted}
+    others = {name: request[name] for name in request if name.endswith("Configuration")}
+    changed = {
+        **others,
+        **system,
+        "StorageCapacity": capacity or system["StorageCapacity"],
+        "LustreConfiguration": wanted,
+    }
     check_create({name: value for name, value in changed.items() if name != "KmsKeyId" or not _scratch(held)})
     _check_metadata_growth(held.get("MetadataConfiguration") or {}, lustre.get("MetadataConfiguration") or {})
 
@@ -98,6 +104,9 @@ def _kind(request: Request, lustre: Request, deployment: str) -> Iterator[Refusa
         yield "BadRequest", f"StorageType {storage_type} is not one of SSD, HDD, INTELLIGENT_TIERING"
     if storage_type == "HDD" and (deployment != "PERSISTENT_1" or not lustre.get("DriveCacheType")):
         yield "BadRequest", "HDD storage needs DeploymentType PERSISTENT_1 and a DriveCacheType"
+    for other in ("WindowsConfiguration", "OntapConfiguration", "OpenZFSConfiguration"):
+        if request.get(other) is not None:
+            yield "BadRequest", f"{other} is not supported for Lustre file systems"
     if len(request.get("SubnetIds") or []) != 1:
         yield "InvalidNetworkSettings", "A Lustre file system is in exactly one subnet"
 
@@ -186,6 +195,10 @@ def _persistent_only(request: Request, lustre: Request, deployment: str) -> Iter
         yield "BadRequest", f"Automatic backups are not supported for {deployment} file systems"
 
 
+def _bucket(uri: str) -> str:
+    return uri.removeprefix("s3://").partition("/")[0] if uri.startswith("s3://") else ""
+
+
 def _values(request: Request, lustre: Request, deployment: str) -> Iterator[Refusal]:
     compression = lustre.get("DataCompressionType", "NONE")
     if compression not in COMPRESSIONS:
@@ -200,6 +213,11 @@ def _values(request: Request, lustre: Request, deployment: str) -> Iterator[Refu
     for name in ("AutoImportPolicy", "ImportedFileChunkSize"):
         if lustre.get(name) not in (None, "NONE") and not lustre.get("ImportPath") and deployment != "PERSISTENT_2":
             yield "BadRequest", f"{name} needs an ImportPath"
+    for name in ("ImportPath", "ExportPath"):
+        if lustre.get(name) is not None and not _bucket(lustre[name]):
+            yield f"Invalid{name}", f"{name} must be s3://bucket or s3://bucket/prefix, got {lustre[name]}"
+    if lustre.get("ExportPath") and _bucket(lustre["ExportPath"]) != _bucket(lustre.get("ImportPath") or "s3://"):
+        yield "InvalidExportPath", "The ExportPath must be in the bucket of the ImportPath"
     if lustre.get("ExportPath") and not lustre.get("ImportPath"):
         yield "InvalidExportPath", "ExportPath needs an ImportPath"
     log = lustre.get("LogConfiguration") or {"Level": "DISABLED"}

@@ -9,6 +9,7 @@ from localcloud.validation import (  # noqa: F401  the tables of rules register 
     constraints,
     data,
     iam,
+    idempotency,
     notifications,
     references,
     refusal,
@@ -27,6 +28,7 @@ from localcloud.validation import (  # noqa: F401  the tables of rules register 
 
 def check(call: Call, environ: Environ, locks: Locks) -> None:
     """Raises the Refusal with which AWS would answer before it does anything."""
+    idempotency.check(call)
     if call.service == "s3":
         s3.check(call, environ, locks)
         tokens.check(call, call.form)

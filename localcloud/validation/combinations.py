@@ -86,7 +86,10 @@ _NICS, _PLACE, _RECORD = "NetworkInterfaces[]", "Placement", "ChangeBatch.Change
 _POLICIES = "Weight Region GeoLocation Failover MultiValueAnswer CidrRoutingConfig GeoProximityLocation"
 _DATABASES = "CreateDBInstance ModifyDBInstance"
 _STREAMS = "FilterLogEvents GetLogEvents"
+# https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/UsingWithRDS.SSL.html
+_AUTHORITIES = ("rds-ca-2019", "rds-ca-rsa2048-g1", "rds-ca-rsa4096-g1", "rds-ca-ecc384-g1")
 _CURVES = "ECC_NIST_P256 ECC_NIST_P384 ECC_NIST_P521 ECC_SECG_P256K1"
+_POLICY, _KEPT = "CreateLifecyclePolicy UpdateLifecyclePolicy", "PolicyDetails.Schedules[].RetainRule"
 _NAME = r"[a-zA-Z](?:-?[a-zA-Z0-9])*"
 
 ROWS: tuple[Row, ...] = (
@@ -99,6 +102,10 @@ ROWS: tuple[Row, ...] = (
     not_both("ec2", "RunInstances", "NetworkInterfaces PrivateIpAddress"),
     among("ec2", "RunInstances", "VolumeInitializationRate", range(100, 301), at="BlockDeviceMappings[].Ebs"),
     among("ec2", "CreateVolume", "VolumeInitializationRate", range(100, 301)),
+    among("ec2", "RunInstances", "CpuCredits", ("standard", "unlimited"), at="CreditSpecification"),
+    among("ec2", "CreateVpc", "InstanceTenancy", ("default", "dedicated")),
+    not_both("ec2", "RunInstances", "NetworkInterfaces Ipv6AddressCount"),
+    not_both("ec2", "RunInstances", "NetworkInterfaceId DeleteOnTermination", at=_NICS),
     not_both("ec2", "CreateSubnet CreateVolume CreateCapacityReservation", "AvailabilityZone AvailabilityZoneId"),
     not_both("ec2", "CreateFlowLogs", "LogGroupName LogDestination", "InvalidParameter"),
     not_both("ec2", "CreateVpc", "CidrBlock Ipv4IpamPoolId"),
@@ -126,6 +133,8 @@ ROWS: tuple[Row, ...] = (
         lambda held: bool(held.get("MonitoringInterval")) and not held.get("MonitoringRoleArn"), _COMBINATION,
         "A MonitoringRoleARN value is required if you specify a MonitoringInterval value other than 0."),
     among("rds", _DATABASES, "MonitoringInterval", (0, 1, 5, 10, 15, 30, 60)),
+    among("rds", _DATABASES, "NetworkType", ("IPV4", "DUAL"), "NetworkTypeNotSupported"),
+    among("rds", _DATABASES, "CACertificateIdentifier", _AUTHORITIES, "CertificateNotFound"),
     at_most("rds", "ModifyDBParameterGroup", "Parameters", 20),
     form("rds", "CreateDBParameterGroup", "DBParameterGroupName", _NAME),
     form("rds", "CreateDBSubnetGroup", "DBSubnetGroupName", r"(?!(?i:default)$)[a-zA-Z0-9._ -]{1,255}"),
@@ -139,7 +148,15 @@ ROWS: tuple[Row, ...] = (
     at_most("cloudwatch", "PutMetricData", "Values", 150, at="MetricData[]"),
     form("cloudwatch", "PutMetricData", "Name", r"(?!:)(?=.*\S)[ -~]*", at="MetricData[].Dimensions[]"),
     at_most("cloudwatch", "GetMetricData", "MetricDataQueries", 500, "ValidationError"),
+    some("cloudwatch", "PutMetricData", "MetricData EntityMetricData"),
     not_both("cloudwatch", "PutMetricAlarm", "Threshold ThresholdMetricId", "ValidationError"),
+    needs("cloudwatch", "PutMetricAlarm", "EvaluationInterval", "EvaluationCriteria", "ValidationError"),
+    not_both("cloudwatch", "DescribeAlarms", "AlarmNames AlarmNamePrefix", "ValidationError"),
+    not_both("cloudwatch", "DescribeAlarms", "ChildrenOfAlarmName ParentsOfAlarmName", "ValidationError"),
+    form("cloudwatch", "PutMetricAlarm", "AlarmName", r"[^\x00-\x1f\x7f]*", "ValidationError"),
+    not_both("dlm", _POLICY, "Count Interval", "InvalidRequestException", _KEPT),
+    some("dlm", _POLICY, "Count Interval", "InvalidRequestException", _KEPT),
+    needs("dlm", _POLICY, "Interval", "IntervalUnit", "InvalidRequestException", _KEPT),
     form("cloudwatch", "PutMetricAlarm", "Name", r"(?!:)(?=.*\S)[ -~]*", "ValidationError", "Dimensions[]"),
     form("cloudwatch", "PutMetricAlarm", "ExtendedStatistic",
          r"p(\d{1,2}(\.\d{1,10})?|100)|(?i:iqm)|(?i:tm|wm|tc|ts)\d{1,2}(\.\d{1,10})?|(?i:tm|wm|tc|ts|pr)\(.*:.*\)",

@@ -12,6 +12,7 @@ from typing import Any
 
 from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.efs.models import efs_backends
 from moto.elbv2.models import elbv2_backends
 from moto.rds.models import rds_backends
 
@@ -26,6 +27,7 @@ _ENGINES = {
     "postgres": tuple(str(major) for major in range(11, 19)),
 }
 _PASSWORDS = {"mariadb": 41, "mysql": 41, "postgres": 128}
+_SHORTEST_WINDOW_MIN = 30
 _LEAST_GIB, _MOST_GIB = 20, 65536
 _LONGEST_USERS = {"mariadb": 16, "mysql": 16, "postgres": 63}
 _PORTS = range(1150, 65536)
@@ -58,9 +60,17 @@ def database(given: Parameters, region: str) -> None:
         raise _invalid(f"Invalid storage size for engine name {engine} and storage type gp2: {storage}")
     if days is not None and not 0 <= int(days) <= 35:
         raise _invalid(f"Invalid backup retention period: {days}. It must be between 0 and 35.")
+    if re.fullmatch(r"\d\d:\d\d-\d\d:\d\d", str(given.get("PreferredBackupWindow"))):
+        _check_window(str(given["PreferredBackupWindow"]))
     if given.get("MultiAZ") and given.get("AvailabilityZone"):
         raise _invalid("Requesting a specific availability zone is not valid for Multi-AZ instances.",
                        "InvalidParameterCombination")  # fmt: skip
+
+
+def _check_window(window: str) -> None:
+    begin, end = (int(part[:2]) * 60 + int(part[3:]) for part in window.split("-"))
+    if (end - begin) % (24 * 60) < _SHORTEST_WINDOW_MIN:
+        raise _invalid(f"Backup window must be at least {_SHORTEST_WINDOW_MIN} minutes.")
 
 
 def _is_class(kind: str) -> bool:
@@ -212,7 +222,7 @@ def _zones(region: str, subnet_ids: list[str], code: str) -> list[str]:
     return [str(known[subnet_id].availability_zone) for subnet_id in subnet_ids]
 
 
-@rule("efs", "CreateFileSystem")
+@rule("efs", "CreateFileSystem", "UpdateFileSystem")
 def file_system(given: Parameters, region: str) -> None:
     mode, mib_s = given.get("ThroughputMode"), given.get("ProvisionedThroughputInMibps")
     if mode == "provisioned" and mib_s is None:
@@ -228,12 +238,28 @@ def file_system(given: Parameters, region: str) -> None:
 @rule("efs", "CreateMountTarget")
 def mount_target(given: Parameters, region: str) -> None:
     _zones(region, [str(given["SubnetId"])], "SubnetNotFound")
+    _check_free(given, region)
+    subnet = ec2_backends[ACCOUNT_ID][region].get_subnet(str(given["SubnetId"]))
+    _check_groups(given, str(subnet.vpc_id), region)
+
+
+@rule("efs", "ModifyMountTargetSecurityGroups")
+def mount_target_groups(given: Parameters, region: str) -> None:
+    held = efs_backends[ACCOUNT_ID][region].mount_targets_by_id.get(str(given["MountTargetId"]))
+    if held is not None:
+        _check_groups(given, str(held.vpc_id), region)
+
+
+def _check_free(given: Parameters, region: str) -> None:
     subnet, address = ec2_backends[ACCOUNT_ID][region].get_subnet(str(given["SubnetId"])), given.get("IpAddress")
     taken = {each.private_ip_address for each in subnet.ec2_backend.enis.values() if each.subnet.id == subnet.id}
     if address and (address in subnet._subnet_ips or address in taken):
         raise Refusal("IpAddressInUse", f"The address {address} is already in use.", 409)
     if address and ipaddress.ip_address(address) not in ipaddress.ip_network(subnet.cidr_block):
         raise Refusal("BadRequest", f"The address {address} is not in the subnet's range {subnet.cidr_block}.")
+
+
+def _check_groups(given: Parameters, vpc_id: str, region: str) -> None:
     groups = given.get("SecurityGroups") or []
     if len(groups) > _MOST_GROUPS:
         raise Refusal("SecurityGroupLimitExceeded", f"A mount target has at most {_MOST_GROUPS} security groups.")
@@ -241,7 +267,7 @@ def mount_target(given: Parameters, region: str) -> None:
         group = ec2_backends[ACCOUNT_ID][region].get_security_group_from_id(group_id)
         if group is None:
             raise Refusal("SecurityGroupNotFound", f"The security group ID '{group_id}' does not exist")
-        if group.vpc_id != ec2_backends[ACCOUNT_ID][region].get_subnet(str(given["SubnetId"])).vpc_id:
+        if group.vpc_id != vpc_id:
             raise Refusal("BadRequest", f"The security group {group_id} is not in the VPC of the subnet.")
 
 

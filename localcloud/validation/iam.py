@@ -17,6 +17,11 @@ from localcloud.validation.rules import Parameters, rule
 
 _TRUST_SIZE, _MANAGED_SIZE = 2048, 6144
 _INLINE_SIZES = {"PutRolePolicy": 10240, "PutUserPolicy": 2048, "PutGroupPolicy": 5120}
+_OF_ROLES = (
+    "UpdateRole", "UpdateRoleDescription", "UpdateAssumeRolePolicy", "DeleteRole", "PutRolePolicy", "DeleteRolePolicy",
+    "AttachRolePolicy", "DetachRolePolicy", "PutRolePermissionsBoundary", "DeleteRolePermissionsBoundary",
+    "AddRoleToInstanceProfile", "RemoveRoleFromInstanceProfile",
+)  # fmt: skip
 _MOST_ATTACHED, _MOST_VERSIONS, _MOST_TAGS = 10, 5, 50
 
 
@@ -143,6 +148,22 @@ def remove_role(given: Parameters, region: str) -> None:
         raise Refusal("NoSuchEntity", f"Role {name} is not in instance profile {profile.name}.", 404)
 
 
+@rule("iam", *_OF_ROLES)
+def protected(given: Parameters, region: str) -> None:
+    role = _named(roles.iam().roles, given["RoleName"])
+    if role and str(role.path).startswith("/aws-service-role/"):
+        raise Refusal("UnmodifiableEntity", f"Cannot perform the operation on the protected role '{role.name}' - this "
+                      "role is only modifiable by AWS")  # fmt: skip
+
+
+@rule("iam", "TagRole")
+def role_tags(given: Parameters, region: str) -> None:
+    role = _named(roles.iam().roles, given["RoleName"])
+    held = {str(tag["Key"]).lower() for tag in (role.tags if role else [])}
+    if len(held | {str(tag.get("Key")).lower() for tag in given.get("Tags") or []}) > _MOST_TAGS:
+        raise _exceeded("TagsPerResource", _MOST_TAGS)
+
+
 @rule("iam", "CreateServiceLinkedRole")
 def service_linked(given: Parameters, region: str) -> None:
     service = str(given["AWSServiceName"])
@@ -209,6 +230,10 @@ def assume(given: Parameters, region: str) -> None:
     if role is None or not _trusts_accounts(role.assume_role_policy_document):
         who = f"User: arn:aws:iam::{ACCOUNT_ID}:user/localcloud"
         raise Refusal("AccessDenied", f"{who} is not authorized to perform: sts:AssumeRole on resource: {arn}", 403)
+    if int(given.get("DurationSeconds") or 0) > int(role.max_session_duration or 3600):
+        raise Refusal(
+            "ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
+        )
 
 
 def _trusts_accounts(document: Any) -> bool:

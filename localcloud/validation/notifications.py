@@ -24,6 +24,10 @@ _TOPIC_ATTRIBUTES = (
     "Policy", "DisplayName", "DeliveryPolicy", "KmsMasterKeyId", "SignatureVersion", "TracingConfig",
     "ContentBasedDeduplication", "ArchivePolicy", "FifoThroughputScope", "DataProtectionPolicy",
 )  # fmt: skip
+_DEFINITIONS = {
+    "APPLY_IAM_POLICY": "IamActionDefinition", "APPLY_SCP_POLICY": "ScpActionDefinition",
+    "RUN_SSM_DOCUMENTS": "SsmActionDefinition",
+}  # fmt: skip
 _LIMITS = ("BudgetLimit", "PlannedBudgetLimits", "AutoAdjustData")
 _FEEDBACK = ("FeedbackRoleArn", "FeedbackSampleRate")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -41,6 +45,8 @@ def topic_attribute(given: Parameters, region: str) -> None:
     name = str(given["AttributeName"])
     if name not in _TOPIC_ATTRIBUTES and not name.endswith(_FEEDBACK):
         raise Refusal("InvalidParameter", "Invalid parameter: AttributeName")
+    if name == "DisplayName" and len(str(given.get("AttributeValue") or "")) > _LONGEST_SUBJECT:
+        raise Refusal("InvalidParameter", "Invalid parameter: DisplayName")
 
 
 @rule("sns", "Subscribe")
@@ -88,13 +94,24 @@ def budget(given: Parameters, region: str) -> None:
     if len(notifications) > _MOST_NOTIFICATIONS:
         raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")
     for notification in notifications:
-        texts.check_addresses(notification.get("Subscribers"))
-        kinds = [str(each.get("SubscriptionType")) for each in notification.get("Subscribers") or []]
-        for kind, most in _SUBSCRIBERS.items():
-            if kinds.count(kind) > most:
-                raise Refusal(
-                    "CreationLimitExceededException", f"A notification has at most {most} {kind} subscribers."
-                )
+        _check_subscribers(notification)
+
+
+def _check_subscribers(given: Parameters) -> None:
+    texts.check_addresses(given.get("Subscribers"))
+    kinds = [str(each.get("SubscriptionType")) for each in given.get("Subscribers") or []]
+    for kind, most in _SUBSCRIBERS.items():
+        if kinds.count(kind) > most:
+            raise Refusal("CreationLimitExceededException", f"A notification has at most {most} {kind} subscribers.")
+
+
+@rule("budgets", "CreateBudgetAction", "UpdateBudgetAction")
+def action(given: Parameters, region: str) -> None:
+    """https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_Definition.html"""
+    _check_subscribers(given)
+    wanted = _DEFINITIONS.get(str(given.get("ActionType")))
+    if wanted and wanted not in (given.get("Definition") or {}):
+        raise Refusal("InvalidParameterException", f"An action {given['ActionType']} needs a {wanted}.")
 
 
 @rule("sns", "CreateTopic", "SetTopicAttributes")
@@ -174,7 +191,7 @@ def same_topic(given: Parameters, region: str) -> None:
 @rule("budgets", "CreateNotification")
 def notification(given: Parameters, region: str) -> None:
     budget = budgets_backends[ACCOUNT_ID]["aws"].budgets[ACCOUNT_ID].get(given["BudgetName"])
-    texts.check_addresses(given.get("Subscribers"))
+    _check_subscribers(given)
     if budget and given["Notification"] in [each.details for each in budget.notifications]:
         raise Refusal("DuplicateRecordException", "The budget has this notification already.")
     if budget and len(budget.notifications) >= _MOST_NOTIFICATIONS:

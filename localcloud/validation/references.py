@@ -108,6 +108,10 @@ KINDS: dict[str, dict[str, Kind]] = {
         ),
         "logGroupNames": Kind(_log_group, "ResourceNotFoundException", "The specified log group does not exist."),
         "logGroupIdentifier": Kind(_log_group, "ResourceNotFoundException", "The specified log group does not exist."),
+        "resourceArn": Kind(
+            lambda arn, region: ":log-group:" not in arn or _log_group(arn, region), "ResourceNotFoundException",
+            "The specified resource does not exist.",
+        ),
         "queryId": _of(logs_backends, "queries", "ResourceNotFoundException", "Query {} does not exist."),
     },
     "sns": {"TopicArn": _of(sns_backends, "topics", "NotFound", "Topic does not exist", 404)},
@@ -126,6 +130,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "fsx": {"ResourceARN": Kind(_tagged_by_fsx, "ResourceNotFound", "The resource '{}' does not exist.")},
     "efs": {
         "FileSystemId": _MOUNTED,
+        "KmsKeyId": Kind(_key, "BadRequest", "The KMS key '{}' does not exist."),
         "AccessPointId": _of(efs_backends, "access_points", "AccessPointNotFound", "'{}' does not exist.", 404),
     },
     "elbv2": {

@@ -158,6 +158,8 @@ def _invalid_value(kind: str, values: list[str]) -> str | None:
             what = f"{kind}RRDATAIllegalIPv{4 if kind == 'A' else 6}Address (Value is not a valid address)"
         elif kind == "TXT" and not value.startswith('"'):
             what = "InvalidCharacterString (Value should be enclosed in quotation marks)"
+        elif kind == "TXT" and any(len(each) > _LONGEST_NAME for each in re.findall(r'"((?:[^"\\]|\\.)*)"', value)):
+            what = "CharacterStringTooLong (Value is too long)"
         elif kind in _FORMS and not re.fullmatch(_FORMS[kind], value):
             what = f"{kind}RRDATAMalformed (Value is not of the form of {kind} records)"
         elif kind == "CNAME" and len(values) > 1:

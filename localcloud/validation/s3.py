@@ -35,7 +35,7 @@ _DAYS = {
     "Expiration": ("Days",), "Transition": ("Days",), "NoncurrentVersionExpiration": ("NoncurrentDays",),
     "NoncurrentVersionTransition": ("NoncurrentDays",), "AbortIncompleteMultipartUpload": ("DaysAfterInitiation",),
 }  # fmt: skip
-_LEAST_IA_DAYS = 30
+_LEAST_IA_DAYS, _LONGEST_ID = 30, 255
 _FROM_DAY_0 = ("Transition", "NoncurrentVersionTransition")  # INTELLIGENT_TIERING may begin at once
 _LARGEST_BYTES = 64 * 1024 * 1024  # whose digest is worth its time here
 _STORAGE = (
@@ -111,6 +111,10 @@ def _check_digest(given: str, body: bytes) -> None:
 def _create(bucket: str, call: Call, environ: Environ) -> None:
     if b"<LocationConstraint>us-east-1<" in read_body(environ, _LARGEST_BYTES):
         raise Refusal("InvalidLocationConstraint", "The specified location-constraint is not valid")
+    acl, ownership = environ.get("HTTP_X_AMZ_ACL"), environ.get("HTTP_X_AMZ_OBJECT_OWNERSHIP")
+    if acl not in (None, "private") and ownership in (None, "BucketOwnerEnforced"):
+        raise Refusal("InvalidBucketAclWithObjectOwnership",
+                      "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")  # fmt: skip
     fits = _BUCKET.fullmatch(bucket) and ".." not in bucket and not _is_address(bucket)
     if not fits or bucket.startswith(_PREFIXES) or bucket.endswith(_SUFFIXES):
         raise Refusal("InvalidBucketName", "The specified bucket is not valid.")
@@ -214,6 +218,8 @@ def _lifecycle(bucket: str, call: Call, environ: Environ) -> None:
     except ElementTree.ParseError:
         raise _malformed_xml() from None
     ids = [each.text for rule in root for each in rule if each.tag.rpartition("}")[2] == "ID"]
+    if any(len(each or "") > _LONGEST_ID for each in ids):
+        raise Refusal("InvalidArgument", f"ID length should not exceed allowed limit of {_LONGEST_ID}")
     if len(set(ids)) < len(ids):
         raise Refusal("InvalidArgument", "RuleId must be unique. Found same ID for more than one rule")
     for rule in (each for each in root if each.tag.endswith("Rule")):
@@ -239,6 +245,8 @@ def _check_rule(rule: ElementTree.Element) -> None:
     for transition in (each for each in rule if each.tag.endswith("}Transition") or each.tag == "Transition"):
         told = {each.tag.rpartition("}")[2]: str(each.text) for each in transition}
         after = told.get("Days", "")
+        if "StorageClass" not in told:
+            raise _malformed_xml()
         if (
             told.get("StorageClass") in ("STANDARD_IA", "ONEZONE_IA")
             and after.isdigit()

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 from xml.etree import ElementTree
 
 from moto.s3.models import s3_backends
@@ -70,6 +70,9 @@ def _check_headers(call: Call, environ: Environ) -> None:
         raise Refusal("InvalidArgument", f"The canned ACL {acl} is not valid")
     if environ.get("HTTP_X_AMZ_SERVER_SIDE_ENCRYPTION_AWS_KMS_KEY_ID") and encryption == "AES256":
         raise Refusal("InvalidArgument", "Server Side Encryption with AES256 is incompatible with a KMS key")
+    source = unquote(str(environ.get("HTTP_X_AMZ_COPY_SOURCE") or "b/k")).lstrip("/")
+    if not source.startswith("arn:") and not all(source.partition("/")[::2]):
+        raise Refusal("InvalidArgument", "Invalid copy source object key")
     if call.action == "PutObject" and environ.get("HTTP_IF_NONE_MATCH") not in (None, "*"):
         raise Refusal("NotImplemented", "A header you provided implies functionality that is not implemented", 501)
     for algorithm, digest in _DIGESTS.items():

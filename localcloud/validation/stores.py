@@ -24,6 +24,7 @@ _DEEPEST = 15
 _NAME = re.compile(r"[a-zA-Z0-9_.\-/]+")
 _SECRET_NAME = re.compile(r"[a-zA-Z0-9/_+=.@!-]{1,512}")
 _LEAST_DAYS, _MOST_DAYS = 7, 30
+_POLICY_BYTES = 32768
 _OWN_KEYS = "alias/aws/"
 
 
@@ -124,6 +125,9 @@ def secret_value(given: Parameters, region: str) -> None:
         )
     if given.get("KmsKeyId"):
         known_key(str(given["KmsKeyId"]), region, "InvalidParameterException")
+        key = find_key(str(given["KmsKeyId"]), region)
+        if key is not None and key.key_state != "Enabled":
+            raise Refusal("EncryptionFailure", f"The KMS key {key.arn} is {key.key_state}.")
 
 
 @rule("secretsmanager", "PutSecretValue", "UpdateSecret", "GetSecretValue", "TagResource", "RotateSecret")
@@ -197,6 +201,8 @@ def key_policy(given: Parameters, region: str) -> None:
     except ValueError:  # aws-samples/siem-on-amazon-opensearch-service#32
         raise Refusal("MalformedPolicyDocumentException",
                       "Policy contains a statement with one or more invalid principals.") from None  # fmt: skip
+    if len(str(given["Policy"]).encode()) > _POLICY_BYTES:
+        raise Refusal("LimitExceededException", f"A key policy can have at most {_POLICY_BYTES} bytes.")
     if not given.get("BypassPolicyLockoutSafetyCheck") and not any(map(_lets_change, found)):
         raise Refusal("MalformedPolicyDocumentException",
                       "The new key policy will not allow you to update the key policy in the future.")  # fmt: skip
@@ -231,6 +237,13 @@ def not_pending(given: Parameters, region: str) -> None:
     key = find_key(str(given["KeyId"]), region)
     if key is not None and key.key_state == "PendingDeletion":
         raise Refusal("KMSInvalidStateException", f"{key.arn} is pending deletion.")
+
+
+@rule("kms", "EnableKeyRotation")
+def rotates(given: Parameters, region: str) -> None:
+    key = find_key(str(given["KeyId"]), region)
+    if key is not None and key.key_spec != "SYMMETRIC_DEFAULT":
+        raise Refusal("UnsupportedOperationException", f"{key.arn} is not a symmetric encryption key.")
 
 
 @rule("kms", "CancelKeyDeletion")

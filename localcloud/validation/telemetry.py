@@ -21,6 +21,7 @@ _SHORT_PERIODS_S = (10, 20, 30)
 _LONGEST_S, _LONGEST_HOURLY_S = 86400, 604800
 _OLDEST, _NEWEST = timedelta(days=14), timedelta(hours=2)  # of a metric
 _MOST_POINTS = 1440
+_LARGEST = 2.0**360
 _RETURNED = ((1,), (1, 2))  # of an anomaly detector the metric and its band
 
 
@@ -103,6 +104,8 @@ def data(given: Parameters, region: str) -> None:
         if len(kinds) != 1:
             code = "InvalidParameterCombination" if kinds else "MissingParameter"
             raise Refusal(code, f"MetricData.member.{number} must have exactly one of Value, Values, StatisticValues")
+        if abs(float(datum.get("Value") or 0)) > _LARGEST:
+            raise Refusal("InvalidParameterValue", f"MetricData.member.{number}.Value must be from -2^360 to 2^360.")
         if datum.get("StorageResolution") not in (None, 1, 60):
             raise Refusal("InvalidParameterValue", f"MetricData.member.{number}.StorageResolution must be 1 or 60.")
         _check_age(datum.get("Timestamp"), number)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from localcloud.validation import documents
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters
 
@@ -20,15 +21,28 @@ def _is_object(text: str) -> bool:
         return False
 
 
+def _is_policy(text: str) -> bool:
+    try:
+        return bool(documents.check(text, resource_policy=True))
+    except ValueError:
+        return False
+
+
+def _is_pattern(text: str) -> bool:
+    """Of log events: what is opened is closed."""
+    ends = {"{": "}", "[": "]"}.get(text.strip()[:1])
+    return text.strip().endswith(ends or "") and text.replace('\\"', "").count('"') % 2 == 0
+
+
 _arn: Fits = re.compile(r"arn:aws[\w-]*:[\w-]+:[\w-]*:\d*:.+").fullmatch
 _email: Fits = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+").fullmatch
 _board: Fits = re.compile(r"[A-Za-z0-9_-]{1,255}").fullmatch
 
 # service and parameter: what it must be, the code, and the words
 FORMS: dict[tuple[str, str], tuple[Fits, str, str]] = {
-    ("efs", "Policy"): (_is_object, "InvalidPolicyException", "The policy is not valid JSON."),
+    ("efs", "Policy"): (_is_policy, "InvalidPolicyException", "The policy is not valid JSON."),
     ("sts", "Policy"): (_is_object, "MalformedPolicyDocument", "This policy contains invalid Json"),
-    ("secretsmanager", "ResourcePolicy"): (_is_object, "MalformedPolicyDocumentException", "The policy is not valid."),
+    ("secretsmanager", "ResourcePolicy"): (_is_policy, "MalformedPolicyDocumentException", "The policy is not valid."),
     ("logs", "policyDocument"): (_is_object, "InvalidParameterException", "The policy document is not valid JSON."),
     ("events", "EventPattern"): (_is_object, "InvalidEventPatternException", "Event pattern is not valid."),
     ("sns", "TopicArn"): (_arn, "InvalidParameter", "Invalid parameter: TopicArn"),
@@ -36,6 +50,7 @@ FORMS: dict[tuple[str, str], tuple[Fits, str, str]] = {
     ("logs", "kmsKeyId"): (_arn, "InvalidParameterException", "The key is not named by an ARN."),
     ("elbv2", "LoadBalancerArn"): (_arn, "ValidationError", "The ARN of the load balancer is not valid"),
     ("elbv2", "TargetGroupArn"): (_arn, "ValidationError", "The ARN of the target group is not valid"),
+    ("logs", "filterPattern"): (_is_pattern, "InvalidParameterException", "Invalid metric filter pattern"),
     ("cloudwatch", "DashboardName"): (
         _board, "InvalidParameterValue", "The name of a dashboard has letters, digits, - and _, at most 255.",
     ),

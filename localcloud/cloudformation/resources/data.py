@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from localcloud.cloudformation.errors import ResourceError
 from localcloud.cloudformation.resources.registry import (
     Call,
     Handler,
@@ -40,6 +41,8 @@ class Secret(Handler):
 
     def _text(self, call: Call, properties: Properties) -> str | None:
         recipe = properties.get("GenerateSecretString")
+        if recipe is not None and "SecretString" in properties:
+            raise ResourceError("You can't specify both SecretString and GenerateSecretString.")
         if recipe is None:
             return properties.get("SecretString")
         given = without(recipe, "SecretStringTemplate", "GenerateStringKey")

@@ -31,6 +31,8 @@ class GroupActions(EC2Response):
         https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpRange.html
         """
         for rule in super()._process_rules_from_querystring():
+            if rule["ip_protocol"] in ("icmpv6", "58") and rule["from_port"] is None:  # all types and codes
+                rule |= {"from_port": -1, "to_port": -1}
             for each in rule["ip_ranges"]:
                 for name in each.keys() & {"CidrIp", "CidrIpv6"}:
                     each[name] = str(ipaddress.ip_network(each[name], strict=False))

@@ -132,6 +132,10 @@ def _check_ports(permission: Given) -> None:
         for number in (first, last):
             if number is not None and not -1 <= int(number) <= _HIGHEST_ICMP:
                 raise invalid("icmpTypeCode", f"{first}-{last}", "An ICMP type or code is from 0 to 255, or -1.")
+    if named in ("icmp", "1") and (first is None or last is None):
+        raise invalid("portRange", f"{first}-{last}", "Must specify both the type and the code with ICMP.")
+    if named in ("icmp", "1", "icmpv6", "58") and first is not None and int(first) == -1 != int(last or -1):
+        raise invalid("icmpTypeCode", f"{first}-{last}", "All types (-1) go with all codes (-1).")
     if named not in ("tcp", "udp", "6", "17"):
         return
     if first is None or last is None:

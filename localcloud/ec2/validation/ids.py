@@ -41,6 +41,11 @@ def _allocated(backend: EC2Backend, allocation_id: str) -> bool:
     return any(address.allocation_id == allocation_id for address in backend.addresses)
 
 
+def _is_rule(backend: EC2Backend, rule_id: str) -> bool:
+    groups = [group for inner in backend.groups.values() for group in inner.values()]
+    return any(rule.id == rule_id for group in groups for rule in [*group.ingress_rules, *group.egress_rules])
+
+
 def _kind(prefix: str, stem: str, noun: str, exists: Exists, found: str | None = None) -> Kind:
     return Kind(prefix, f"Invalid{stem}.Malformed", found or f"Invalid{stem}.NotFound", noun, exists)
 
@@ -91,6 +96,8 @@ _TRANSIT_ATTACHMENT = _kind(
     "tgw-attach", "TransitGatewayAttachmentID", "transit gateway attachment ID", _in("transit_gateway_attachments")
 )
 
+_RULE = _kind("sgr", "SecurityGroupRuleId", "security group rule ID", _is_rule)
+
 _BY_MEMBER = {
     "InstanceId": _INSTANCE, "VolumeId": _VOLUME, "SnapshotId": _SNAPSHOT, "ImageId": _IMAGE,
     "SecurityGroupId": _GROUP, "GroupId": _GROUP, "SubnetId": _SUBNET, "VpcId": _VPC, "InternetGatewayId": _IGW,
@@ -99,7 +106,7 @@ _BY_MEMBER = {
     "DhcpOptionsId": _DHCP, "HostId": _HOST, "VpcPeeringConnectionId": _PEERING, "FlowLogId": _FLOW_LOG,
     "CapacityReservationId": _RESERVATION, "InstanceConnectEndpointId": _CONNECT, "Groups": _GROUP,
     "SpotInstanceRequestId": _SPOT, "TransitGatewayId": _TRANSIT, "TransitGatewayRouteTableId": _TRANSIT_TABLE,
-    "TransitGatewayAttachmentId": _TRANSIT_ATTACHMENT,
+    "TransitGatewayAttachmentId": _TRANSIT_ATTACHMENT, "SecurityGroupRuleId": _RULE,
 }  # fmt: skip
 _BY_PREFIX = {kind.prefix: kind for kind in (*_BY_MEMBER.values(), _PLACEMENT)}
 # Which takes a prefix list that the account has made; AWS's own are known by id as well.

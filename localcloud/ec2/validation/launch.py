@@ -18,7 +18,7 @@ from localcloud.ec2 import kept, placement
 from localcloud.ec2.disks import images
 from localcloud.ec2.errors import insufficient_capacity
 from localcloud.ec2.networks import interfaces
-from localcloud.ec2.validation import network, volumes
+from localcloud.ec2.validation import model, network, volumes
 from localcloud.ec2.validation.model import invalid
 from localcloud.validation.refusal import Refusal
 
@@ -27,6 +27,7 @@ _USER_DATA_BYTES = 16384
 _MOST_GROUPS = 5  # of an interface
 _OF_NEW_ONES = ("Groups", "PrivateIpAddress", "Description", "SecondaryPrivateIpAddressCount", "Ipv6AddressCount")
 _MOST_HOPS = 64
+_LEAST_PRICE = 0.001
 _SPREAD = 7  # instances of a spread group in a zone
 _ENDED = ("terminated", "shutting-down")
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-tags-in-IMDS.html; words: seek-oss/aec#411
@@ -36,6 +37,7 @@ _METADATA_KEY = re.compile(r"(?!\.$|\.\.$|_index$)[0-9a-zA-Z\-_+=,.@:]{1,255}")
 def check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> None:
     """Raises a Refusal; the type and the image are known to be there."""
     _check_counts(request)
+    model.check("RunInstances", request)  # what a template has said, too
     _check_user_data(request)
     _check_architecture(backend, request)
     _check_metadata(request)
@@ -122,11 +124,11 @@ def _check_market(request: Request) -> None:
     if once and spot.get("ValidUntil"):
         raise Refusal("InvalidParameterCombination", "ValidUntil is only supported for persistent Spot requests.")
     if (price := spot.get("MaxPrice")) is not None and not _is_price(str(price)):
-        raise invalid("price", price, "It must be a decimal number greater than 0.")
+        raise invalid("price", price, f"It must be at least {_LEAST_PRICE} USD.")
 
 
 def _is_price(text: str) -> bool:
-    return re.fullmatch(r"\d+(\.\d+)?", text) is not None and float(text) > 0
+    return re.fullmatch(r"\d*\.?\d+", text) is not None and float(text) >= _LEAST_PRICE
 
 
 def _check_volumes(backend: EC2Backend, request: Request) -> None:

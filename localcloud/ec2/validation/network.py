@@ -211,6 +211,8 @@ def create_nat_gateway(backend: EC2Backend, given: Given) -> None:
         raise Refusal("MissingParameter", "The request must contain the parameter AllocationId")
     if not public and given.get("AllocationId"):
         raise Refusal("InvalidParameterCombination", "A private NAT gateway cannot have an elastic IP address.")
+    if given.get("PrivateIpAddress") and given.get("SubnetId"):
+        check_address(backend.get_subnet(str(given["SubnetId"])), str(given["PrivateIpAddress"]))
     for address in backend.addresses:
         if address.allocation_id == given.get("AllocationId") and address.association_id:
             raise Refusal(
