@@ -40,6 +40,7 @@ SHOWN_LINES = 15
 FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod")
 """Modules that come under several names of packages."""
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*?==([^,\s]+).*")
+_RAISED = re.compile(r"\s*[A-Za-z_][\w.]*(Error|Exception): ")
 _NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
 
 
@@ -168,6 +169,8 @@ def start(overlay: Overlay) -> int:
 def build(overlay: Overlay) -> int:
     """A job that waits while the head node's attempt fails is told so, and does not try again on its nodes."""
     while not overlay.environment_is_made:
+        if "SLURM_JOB_ID" in os.environ and (overlay.base / "complete").exists():
+            break  # the cluster wants a newer one since; the ranks of this job run in this one
         if str(overlay.job / "code") not in _queue():
             return 1  # the environment could not be made, or the job was cancelled
         time.sleep(POLL_S)
@@ -210,10 +213,10 @@ def _make(overlay: Overlay) -> None:
 def _install(overlay: Overlay, environment: Path, *more: str) -> list[str]:
     """pip sees the cluster's environment through the one on top of it, and installs there what is missing. All that is
     there is asked for again by name, so that it still fits together; what is compiled, in the very version."""
-    below = installed(overlay.base).values()
+    below = [*installed(overlay.base).values()]
     names, fixed = overlay.file("environment.txt"), overlay.file("fixed.txt")
     names.write_text("".join(f"{each.name}\n" for each in below if each.name != "pip"))
-    fixed.write_text("".join(f"{each.name}=={each.version}\n" for each in below if each.compiled))
+    fixed.write_text("".join(f"{each.name}=={each.version}\n" for each in below if each.compiled) + _undeclared(below))
     pip = [
         str(environment / "bin" / "python"),
         "-I",
@@ -221,9 +224,18 @@ def _install(overlay: Overlay, environment: Path, *more: str) -> list[str]:
         "pip",
         "install",
         "--no-input",
+        "--no-cache-dir",  # it would lie beside the accounts and Slurm's state
         "--disable-pip-version-check",
     ]
     return [*pip, *more, "-c", str(fixed), "-r", str(names), "-r", str(overlay.file("requirements.txt"))]
+
+
+def _undeclared(below: list[Package]) -> str:
+    """torchaudio says nowhere which torch it was compiled for: before torch 2.11 the one with its own version, from
+    then on any later one (pytorch/audio#4212)."""
+    torch = next((each.version.partition("+")[0] for each in below if each.name == "torch"), "")
+    early = bool(torch) and tuple(int(each) for each in torch.split(".")[:2]) < (2, 11)
+    return f"torchaudio=={torch}\n" if early else ""
 
 
 def _set_up(overlay: Overlay) -> None:
@@ -277,7 +289,8 @@ def _around(overlay: Overlay, cwd: Path | None = None, told: Mapping[str, str] |
 
 
 def reason(lines: list[str], environment: str) -> str:
-    """pip says in a block which packages conflict; else its last error says most, and of a setup line our own words."""
+    """pip says in a block which packages conflict; else its last error says most, and of a setup line our own words.
+    Of a package that cannot be built it prints the Python error, and a note behind it."""
     at = next((index for index, line in enumerate(lines) if line.startswith("The conflict is caused by:")), None)
     if at is not None:
         block = itertools.takewhile(lambda line: line.startswith(" "), lines[at + 1 :])
@@ -285,7 +298,11 @@ def reason(lines: list[str], environment: str) -> str:
         return "these packages do not fit together: " + "; ".join(_plain(line, environment) for line in versions)
     errors = [line.partition("ERROR: ")[2] for line in lines if line.startswith("ERROR: ")]
     ours = [line for line in lines if line.startswith("setup: ")]
-    return (ours or errors or lines or ["it printed nothing"])[-1]
+    raised = [line.strip() for line in lines if _RAISED.match(line)]
+    found = (ours or raised or errors or lines or ["it printed nothing"])[-1]
+    if found.startswith("ModuleNotFoundError: No module named 'torch'"):
+        found += "; install this package by setup: [pip install --no-build-isolation NAME]"
+    return found
 
 
 def _plain(line: str, environment: str) -> str:

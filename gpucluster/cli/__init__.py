@@ -22,8 +22,8 @@ from pathlib import Path
 
 import click
 
-from gpucluster.cli.cluster_file import accept, nearest
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.cluster_file import accept, nearest
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
 from gpucluster.meant import did_you_mean
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.following import tell
-from gpucluster.cli.job_options import job_options, name_values
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
+from gpucluster.cli.frame.job_options import job_options, name_values
+from gpucluster.cli.frame.with_program import WithProgram
 from gpucluster.cli.submit import _split, _workdir
-from gpucluster.cli.with_program import WithProgram
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class _Bench:
 
     def run(self, context: CliContext, order: list[Setting], per_rank: bool) -> tuple[Report, bool]:
         """And whether it was interrupted. What was measured until then is not lost."""
-        from gpucluster.cli.connection import head
+        from gpucluster.cli.frame.connection import head
         from gpucluster.measure.report import report
         from gpucluster.measure.runs import machines, run_all
 
@@ -155,7 +155,7 @@ class _Bench:
 
 
 def _show(found: Report, plot: Path | None, as_json: bool, cut_short: bool) -> int:
-    from gpucluster.cli.columns import columns
+    from gpucluster.cli.frame.columns import columns
     from gpucluster.measure.doubts import doubts
     from gpucluster.measure.report import as_json as payload
     from gpucluster.measure.report import table

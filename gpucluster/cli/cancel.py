@@ -6,9 +6,9 @@ import json
 
 import click
 
-from gpucluster.cli.connection import head
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.job_id import job_id as job_number
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.following import jobs
 from gpucluster.head import slurm
 

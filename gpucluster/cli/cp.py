@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.following import tell
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
 
 
 @click.command()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpucluster.addresses import in_s3
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.following import tell
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
 from gpucluster.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def shard(
 
 
 def _on_cluster(context: CliContext, options: Options, count: int, partition: str | None, follow: bool) -> int:
-    from gpucluster.cli import following
-    from gpucluster.cli.connection import head
+    from gpucluster.cli.frame import following
+    from gpucluster.cli.frame.connection import head
     from gpucluster.submission import shard_array
 
     config = context.load()

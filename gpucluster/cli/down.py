@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from gpucluster.cli.connection import head
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.up import deployment_of, stopwatch
 from gpucluster.cluster import local_cloud, stack
 from gpucluster.cluster.deletion import unexported

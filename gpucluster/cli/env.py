@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 import click
 
-from gpucluster.cli import following
-from gpucluster.cli.columns import columns
-from gpucluster.cli.connection import head
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame import following
+from gpucluster.cli.frame.columns import columns
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import JobFailedError, UsageError
 from gpucluster.following import jobs
 from gpucluster.head.remote import Remote

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from gpucluster.cli.connection import head
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.following import tell
-from gpucluster.cli.job_id import job_id as job_number
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
+from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.following import jobs
 
 PARTS = {

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpucluster.cli.columns import columns
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.columns import columns
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import local_cloud
 from gpucluster.errors import UsageError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from gpucluster import shipped
-from gpucluster.cli.cluster_file import NAME
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.cluster_file import NAME
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import UsageError
 
 STARTER = """\

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from gpucluster.cli.columns import columns
-from gpucluster.cli.connection import head
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.columns import columns
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.following import jobs
 from gpucluster.head import slurm
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import plan
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import CloudError, GpuClusterError

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gpucluster import render
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import UsageError
 

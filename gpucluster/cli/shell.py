@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from gpucluster.cli.connection import head
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.following import tell
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
 from gpucluster.errors import UsageError
 from gpucluster.layout import Layout, Partition, expand
 
@@ -23,6 +23,7 @@ def command(context: CliContext, node: str | None, partition: str | None, gpus: 
     """Open a shell on a compute node, with GPUs of its own. Leaving it ends its job.
 
     A node that is powered off is started first, which takes minutes. Other jobs may use the rest of the node.
+    AWS ends a connection after one hour, and the shell and its job end with it.
     """
     from gpucluster.head import slurm, terminal
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from gpucluster.cli.connection import head
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def command(context: CliContext, name: str | None, write: bool, remove: bool) ->
 def _write(alias: Alias, text: str) -> int:
     from gpucluster.head import openssh
 
-    alias.config_file.write_text(text, encoding="utf-8")
+    alias.write_config(text)
     users = Path.home() / ".ssh" / "config"
     if openssh.include(users):
         click.echo(f"{users}: put `{openssh.INCLUDE}` before its first line", err=True)

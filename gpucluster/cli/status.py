@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from gpucluster.cli.columns import columns
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.columns import columns
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.jobs import live
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import CloudError

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.job_options import job_options, name_values
-from gpucluster.cli.with_program import YAML, WithProgram
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.job_options import job_options, name_values
+from gpucluster.cli.frame.with_program import YAML, WithProgram
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -244,8 +244,8 @@ def _emit(request: SbatchRequest, workdir: Path | None, own: Packages | None, ta
 def _submit(
     context: CliContext, config: Any, request: SbatchRequest, workdir: Path | None, own: Packages | None, follow: bool
 ) -> int:
-    from gpucluster.cli import following
-    from gpucluster.cli.connection import head
+    from gpucluster.cli.frame import following
+    from gpucluster.cli.frame.connection import head
     from gpucluster.submission import submit as submission
 
     packed = submission.pack(request, submission.secret_values(request.spec, os.environ), workdir, own)

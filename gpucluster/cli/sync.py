@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from gpucluster.cli.context import CliContext
-from gpucluster.cli.following import tell
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
 
 
 @click.command()

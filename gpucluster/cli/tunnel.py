@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 
 if TYPE_CHECKING:
     from gpucluster.head.remote import Door, Way

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from gpucluster import shipped
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import cdk, local_cloud
 from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.config import ClusterConfig, load, loads
 from gpucluster.errors import ConfigError, Notice
 

@@ -102,6 +102,17 @@ def require(program: str) -> None:
     if shutil.which(program) is None:
         package = {"scp": "openssh-client"}.get(program, program)
         raise UsageError(f"{program} is not installed on this machine", f"sudo apt-get install {package}")
+    if (
+        program == "rsync"
+        and "openrsync" in subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    ):
+        raise UsageError("this machine's rsync is openrsync, which lacks options that sync needs", "brew install rsync")
+
+
+def _is_openrsync() -> bool:
+    """macOS's own."""
+    done = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False)
+    return "openrsync" in done.stdout
 
 
 Call = Callable[[Sequence[str]], tuple[int, list[str]]]

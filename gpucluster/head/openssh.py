@@ -103,6 +103,10 @@ class Alias:
             with contextlib.suppress(FileExistsError):  # a program beside this one was first
                 _write(self._key_file, new_private_key(), os.link)
 
+    def write_config(self, text: str) -> None:
+        """For the user alone: ssh refuses to start where others may write a file that it includes."""
+        _write(self.config_file, text, os.replace)
+
     def public_key(self) -> str:
         from cryptography.hazmat.primitives import serialization
 

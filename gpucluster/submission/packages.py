@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,11 +54,11 @@ def of(spec: JobSpec, environment: str, folder: Path, workdir: Path | None) -> P
     """`folder`: of job.yaml, or the current one. Raises UsageError."""
     if not spec.requirements and not spec.setup:
         return None
-    asked = lines(spec.requirements, folder)
+    asked = [_without_build(line, environment) for line in lines(spec.requirements, folder)]
     for line in asked:
         _check(line, environment, workdir)
     requirements = tuple(line.text for line in asked)
-    named = sorted({*filter(None, (line.path for line in asked)), *_words(spec.setup)})
+    named = sorted({*(line.path or line.links or "" for line in asked), *_words(spec.setup)} - {""})
     content = {name: digest for name in named if workdir and (digest := _digest(workdir, name))}
     text = json.dumps([requirements, spec.setup, content], sort_keys=True)
     return Packages(environment, requirements, spec.setup, hashlib.sha256(text.encode()).hexdigest()[:16])
@@ -100,6 +100,14 @@ def _check(line: Line, environment: str, workdir: Path | None) -> None:
             )
     elif not line.option and not re.match(r"[a-z+]+:", line.text):
         _check_version(line, environment)
+
+
+def _without_build(line: Line, environment: str) -> Line:
+    """torch==2.13.0+cu130 is the environment's torch 2.13.0 where uv.lock names PyTorch's own index."""
+    text = line.text
+    for name, version in frameworks(environment).items():
+        text = re.sub(rf"^({re.escape(name)}\s*===?\s*{re.escape(version)})\+[\w.]+", r"\1", text)
+    return replace(line, text=text)
 
 
 def _check_version(line: Line, environment: str) -> None:

@@ -31,6 +31,12 @@ class Line:
         return self.text.startswith("-")
 
     @property
+    def links(self) -> str | None:
+        """Of --find-links, the folder."""
+        found = re.match(r"(?:-f|--find-links)[\s=]+(\S+)$", self.text)
+        return found[1] if found else None
+
+    @property
     def path(self) -> str | None:
         """Of a wheel or a source archive in the workdir, or on shared storage."""
         name = re.split(r"[;\[]| --", self.text)[0].strip()
@@ -70,7 +76,7 @@ def _of_file(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
 
 def _pip_lines(text: str, name: str) -> Iterator[Line]:
     """As pip reads them: a line goes on after a backslash. Without hashes: pip would ask for the environment's, too."""
-    numbered, rest = enumerate(text.splitlines(), start=1), ""
+    numbered, rest = enumerate((text.rstrip("\n\\ ")).splitlines(), start=1), ""
     for number, line in numbered:
         joined = rest + line
         if joined.endswith("\\"):
@@ -78,6 +84,7 @@ def _pip_lines(text: str, name: str) -> Iterator[Line]:
             continue
         rest = ""
         kept = re.sub(r"(^|\s)#.*$", "", re.sub(r"\s--hash=\S+", "", joined)).strip()
+        kept = re.sub(r"^-([rif])\s*(?=\S)", r"-\1 ", kept)
         if kept:
             yield _allowed(Line(kept, f"{name}:{number}"))
 
@@ -124,7 +131,7 @@ def _exported(path: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         problem = "there is no such file"
     except UnicodeDecodeError:

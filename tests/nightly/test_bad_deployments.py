@@ -15,7 +15,7 @@ SUBJECTS = [
     "gpucluster/cluster/cdk.py",
     "gpucluster/cli/up.py",
     "gpucluster/cli/down.py",
-    "gpucluster/cli/with_program.py",
+    "gpucluster/cli/frame/with_program.py",
     "bootstrap/head.sh.j2",
     "bootstrap/lib/runner.sh",
     "bootstrap/steps/system/signal.sh",

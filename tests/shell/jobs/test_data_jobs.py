@@ -190,7 +190,7 @@ def test_lists_on_this_machine_go_along_and_others_are_for_the_jobs_to_read(tmp_
     given = with_own_lists(Options("/fsx/a", "/fsx/out", {"": 1}, exclude_from=lists))
     assert (given.exclude, given.exclude_from) == (("a.jpg",), lists[1:])
     assert request(given, 2, None, loads(CONFIG))
-    with pytest.raises(UsageError, match="--exclude: jobs of Test do not reach nowhere.txt"):
+    with pytest.raises(UsageError, match="--exclude: jobs of Test cannot reach nowhere.txt"):
         request(replace(given, exclude_from=("nowhere.txt",)), 2, None, loads(CONFIG))
 
 
@@ -215,9 +215,9 @@ def test_another_data_set_in_the_target_is_no_success(images: Path, jobs: Path) 
 @pytest.mark.parametrize(
     ("source", "target", "said"),
     [
-        ("/data", "/fsx/out", "SRC: jobs of Test do not reach /data; shared: /home, /fsx"),
-        ("src", "/fsx/out", "SRC: jobs of Test do not reach src"),
-        ("/fsx/a", "/fsxx/out", "DST: jobs of Test do not reach /fsxx/out"),
+        ("/data", "/fsx/out", "SRC: jobs of Test cannot reach /data; shared: /home, /fsx"),
+        ("src", "/fsx/out", "SRC: jobs of Test cannot reach src"),
+        ("/fsx/a", "/fsxx/out", "DST: jobs of Test cannot reach /fsxx/out"),
         ("s3://bucket/other", "/fsx/out", "reach s3://bucket/other; s3_access: s3://bucket/raw, s3://bucket/shards"),
         ("s3://bucket/raw/a", "s3://bucket/raw/b", "s3://bucket/raw/b; s3_access with read-write: s3://bucket/shards"),
     ],

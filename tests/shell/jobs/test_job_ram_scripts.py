@@ -12,6 +12,7 @@ import stubbed_jobs
 from stubbed_jobs import change, finished, prepare, wait_for
 
 from gpucluster.config import loads
+from gpucluster.layout import expand
 
 STORAGE = "{mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 10, scope: job, export: /fsx/out}"
 TEXT = f"""
@@ -60,7 +61,7 @@ class Job:
 
 @pytest.fixture(autouse=True)
 def _with_ram(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stubbed_jobs, "CONFIG", loads(TEXT))
+    monkeypatch.setattr(stubbed_jobs, "LAYOUT", expand(loads(TEXT)))
 
 
 def test_it_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_what_a_failed_job_made_is_written_back_too_and_its_own_reason_stays(tmp
 def test_without_a_place_to_export_to_the_job_says_what_becomes_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stubbed_jobs, "CONFIG", loads(TEXT.replace(", export: /fsx/out", "")))
+    monkeypatch.setattr(stubbed_jobs, "LAYOUT", expand(loads(TEXT.replace(", export: /fsx/out", ""))))
     job = Job(tmp_path)
     code, _, log, _ = job.run()
     assert code == 0

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster.cli import connection, main
+from gpucluster.cli import main
+from gpucluster.cli.frame import connection
 from gpucluster.following import jobs
 from gpucluster.head.remote import Completed
 from gpucluster.job import script

@@ -159,7 +159,8 @@ def test_completion_of_a_value() -> None:
     }
     command = [sys.executable, "-m", "gpucluster.cli"]
     program = (
-        "import sys; sys.argv = ['gpucluster']; from gpucluster.cli import cli; from gpucluster.cli.context import "
+        "import sys; sys.argv = ['gpucluster']; from gpucluster.cli import cli; "
+        "from gpucluster.cli.frame.context import "
     )
     program += "CliContext; cli.main(prog_name='gpucluster', obj=CliContext())"
     command = [sys.executable, "-c", program]

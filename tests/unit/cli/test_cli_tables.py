@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from gpucluster.cli import cancel, doctor, env, jobs, ssh, status
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.following.jobs import Past
 from gpucluster.head import slurm
 from gpucluster.head.remote import Completed

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from gpucluster.cli import down
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster.deletion import unexported
 from gpucluster.cluster.deletion.summary import what_goes, what_stays
 from gpucluster.cluster.deletion.unexported import Folder

@@ -12,7 +12,7 @@ from gpucluster_node.lustre import linked, staging
 from test_node_staging import EXPORTED, NEW, RELEASED, PlayedLfs
 
 from gpucluster.cli import down
-from gpucluster.cli.context import CliContext
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster.deletion import unexported
 from gpucluster.config import ClusterConfig, loads
 from gpucluster.errors import RemoteError, UsageError
