@@ -168,6 +168,17 @@ def test_an_environment_that_is_not_there_yet_is_waited_for_as_long_as_the_job(j
     assert jobs.overlay("build", job).returncode == 1
 
 
+def test_a_job_keeps_its_environment_when_the_cluster_wants_another_since(jobs: Jobs) -> None:
+    job = jobs.ask("job", setup="true\n")
+    assert jobs.overlay("build", job).returncode == 0
+    wanted = jobs.base.parent / ".wanted" / "torch"
+    wanted.unlink()
+    wanted.symlink_to(jobs.base.parent / "torch-4567")  # of a newer lock: nobody has made it
+    jobs.squeue(f"echo '7 {job}/code'")
+    jobs.env["SLURM_JOB_ID"] = "7"
+    assert jobs.overlay("build", job).returncode == 0
+
+
 def test_those_that_no_job_uses_are_pruned(jobs: Jobs) -> None:
     used = jobs.ask("used", setup="true\n", key="0123")
     unused = jobs.ask("unused", setup="true\n", key="4567")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -91,6 +92,17 @@ def test_a_slip_is_found_before_anybody_is_asked(home: Path, words: list[str], m
     (home / "folder").mkdir()
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_nobody_else_may_write_what_ssh_reads(home: Path, capsys: Captured) -> None:
+    """ssh ends with "Bad owner or permissions" for every host where the group may write a file that it includes."""
+    before = os.umask(0o002)
+    try:
+        assert main(["ssh-config", "--write"]) == 0
+    finally:
+        os.umask(before)
+    (config,) = (home / ".ssh" / "gpucluster").glob("*/config")
+    assert config.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(("verb", "program"), [("cp", "scp"), ("sync", "rsync")])

@@ -14,6 +14,7 @@ from gpucluster.job import load
 from gpucluster.layout import expand
 from gpucluster.submission import packages
 from gpucluster.submission.requirements import lines
+from gpucluster_job import overlay
 
 LAYOUT = expand(
     loads(
@@ -47,6 +48,12 @@ def test_a_requirements_file_as_pip_reads_it(tmp_path):
         ("rich>=13; python_version < '3'", "requirements.txt:9"),
         ("timm", "requirements"),
     ]
+
+
+def test_files_as_editors_leave_them(tmp_path):
+    (tmp_path / "base.txt").write_text("einops==0.8.0 \\\n")
+    (tmp_path / "requirements.txt").write_bytes(b"\xef\xbb\xbftimm\r\n-rbase.txt\n")
+    assert [line.text for line in lines(["requirements.txt"], tmp_path)] == ["timm", "einops==0.8.0"]
 
 
 def test_a_pyproject(tmp_path):
@@ -120,6 +127,13 @@ def test_the_frameworks_own_version_fits(tmp_path, requirement):
     assert asked(tmp_path, requirements=requirement)
 
 
+def test_a_build_of_the_frameworks_own_version_fits(tmp_path):
+    """As uv.lock has it where the project names PyTorch's index."""
+    assert asked(tmp_path, requirements=["torch==2.13.0+cu130 ; python_version > '3'"]).requirements == (
+        "torch==2.13.0 ; python_version > '3'",
+    )
+
+
 def test_every_lock_names_its_framework():
     locks = [lock.stem for lock in packages.LOCKS.glob("*.txt")]
     assert len(locks) == 9
@@ -143,6 +157,45 @@ def test_the_key_is_of_all_that_decides(tmp_path):
     assert len({key, *(asked(tmp_path, **each).key for each in others)}) == 4
     (tmp_path / "own" / "setup.py").write_text("2")
     assert asked(tmp_path, **job).key != key
+
+
+def test_the_key_is_of_a_folder_of_wheels_too(tmp_path):
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "requirements.txt").write_text("--find-links wheels\nmine\n")
+    keys = []
+    for content in ("1", "2"):
+        (tmp_path / "wheels" / "mine-1.0-py3-none-any.whl").write_text(content)
+        keys.append(asked(tmp_path, requirements="requirements.txt").key)
+    assert keys[0] != keys[1]
+
+
+def test_what_cannot_be_built_is_told_by_its_python_error():
+    # pip 24.0: pip install --dry-run flash-attn, without torch in the build environment
+    lines = """\
+        File "<string>", line 22, in <module>
+      ModuleNotFoundError: No module named 'torch'
+      [end of output]
+  
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+error: subprocess-exited-with-error
+
+× Getting requirements to build wheel did not run successfully.
+│ exit code: 1
+╰─> See above for output.
+
+note: This error originates from a subprocess, and is likely not a problem with pip.
+""".splitlines()
+    said = overlay.reason(lines, "torch")
+    assert said.startswith("ModuleNotFoundError: No module named 'torch'; install this package by setup: ")
+
+
+@pytest.mark.parametrize(
+    ("torch", "line"), [("2.7.1+cu126", "torchaudio==2.7.1\n"), ("2.4.1", "torchaudio==2.4.1\n"), ("2.13.0", "")]
+)
+def test_torchaudio_before_2_11_is_that_of_the_environments_torch(torch, line):
+    below = [overlay.Package("numpy", "2.4.6", compiled=True), overlay.Package("torch", torch, compiled=True)]
+    assert overlay._undeclared(below) == line
+    assert overlay._undeclared(below[:1]) == ""
 
 
 def test_the_files_of_the_jobs_folder(tmp_path):
