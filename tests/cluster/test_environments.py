@@ -30,7 +30,7 @@ def test_an_environment_is_made_once_and_holds_what_its_lock_says(cluster: Bed) 
     assert again.returncode == 0 and "job" not in again.stderr  # nothing to wait for
     checked = cluster.gpucluster("env", "verify", "torch", timeout_s=300)
     assert checked.returncode == 0, checked.stderr + checked.stdout
-    assert checked.stdout.startswith("torch: good: torch==")
+    assert checked.stdout.startswith("torch: ok: torch==")
 
 
 def test_jobs_users_cannot_change_an_environment(cluster: Bed) -> None:

@@ -48,7 +48,9 @@ def test_packages_are_installed_once_and_found_on_every_node(cluster: Bed, workd
     torch = cluster.ssh(
         "/home/gpucluster/envs/torch/bin/python", "-c", "import torch; print(torch.__version__)"
     ).strip()
-    for node in ("train-1", "train-2"):
+    nodes = first.result["node_list"]
+    assert len(nodes) == 2
+    for node in nodes:
         assert [line for line in first.log if line.endswith(f"{node}] greeting 1.5 torch {torch}")], first.log
     (before,) = folders(cluster)
     assert (before["state"], before["requirements"], before["jobs"]) == (

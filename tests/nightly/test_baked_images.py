@@ -61,4 +61,4 @@ def environments_come_from_s3(bed: Bed) -> None:
     assert restored.returncode == 0, restored.stderr
     assert "restoring torch-" in restored.stderr and "making torch-" not in restored.stderr, restored.stderr
     checked = bed.gpucluster("env", "verify", "torch", timeout_s=300)
-    assert checked.stdout.startswith("torch: good: torch=="), checked.stdout + checked.stderr
+    assert checked.stdout.startswith("torch: ok: torch=="), checked.stdout + checked.stderr
