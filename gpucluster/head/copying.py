@@ -102,10 +102,7 @@ def require(program: str) -> None:
     if shutil.which(program) is None:
         package = {"scp": "openssh-client"}.get(program, program)
         raise UsageError(f"{program} is not installed on this machine", f"sudo apt-get install {package}")
-    if (
-        program == "rsync"
-        and "openrsync" in subprocess.run([program, "--version"], capture_output=True, text=True).stdout
-    ):
+    if program == "rsync" and _is_openrsync():
         raise UsageError("this machine's rsync is openrsync, which lacks options that sync needs", "brew install rsync")
 
 
@@ -131,11 +128,7 @@ def call(argv: Sequence[str]) -> tuple[int, list[str]]:
 
 def run(argv: Sequence[str], host: str, tell: Callable[[str], None]) -> None:
     """Raises what the program reports. Tells what it says otherwise."""
-    exit_code, said = call(argv)
-    if exit_code:
-        raise failure(argv[0], exit_code, said, host)
-    for line in said:
-        tell(line)
+    _report(argv[0], *call(argv), host, tell)
 
 
 def run_on(
@@ -153,8 +146,12 @@ def run_on(
         if exit_code not in LOST or lasted_s < LONG_ENOUGH_S:
             break
         tell(f"the connection broke after {lasted_s / 60:.0f} min: going on where it was")
+    _report(argv[0], exit_code, said, host, tell)
+
+
+def _report(program: str, exit_code: int, said: Sequence[str], host: str, tell: Callable[[str], None]) -> None:
     if exit_code:
-        raise failure(argv[0], exit_code, said, host)
+        raise failure(program, exit_code, said, host)
     for line in said:
         tell(line)
 

@@ -6,6 +6,7 @@ lock is needed for is refused here, without a cluster.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -138,6 +139,7 @@ def _parsed(line: Line) -> Requirement:
         ) from None
 
 
+@functools.cache
 def frameworks(environment: str) -> dict[str, str]:
     """What the environment's lock was asked for in one version, by name."""
     lock = (LOCKS / f"{environment}.txt").read_text(encoding="utf-8")

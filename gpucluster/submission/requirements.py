@@ -75,18 +75,26 @@ def _of_file(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
 
 
 def _pip_lines(text: str, name: str) -> Iterator[Line]:
-    """As pip reads them: a line goes on after a backslash. Without hashes: pip would ask for the environment's, too."""
-    numbered, rest = enumerate((text.rstrip("\n\\ ")).splitlines(), start=1), ""
-    for number, line in numbered:
-        joined = rest + line
-        if joined.endswith("\\"):
-            rest = joined[:-1]
-            continue
-        rest = ""
+    """As pip reads them, but without hashes: pip would ask for the environment's, too."""
+    for number, joined in _logical_lines(text):
         kept = re.sub(r"(^|\s)#.*$", "", re.sub(r"\s--hash=\S+", "", joined)).strip()
         kept = re.sub(r"^-([rif])\s*(?=\S)", r"-\1 ", kept)
         if kept:
             yield _allowed(Line(kept, f"{name}:{number}"))
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """With the number of its last line: a line continues after a backslash, or ends with the file."""
+    number, rest = 0, ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        rest += line
+        if rest.endswith("\\"):
+            rest = rest[:-1]
+        else:
+            yield number, rest
+            rest = ""
+    if rest:
+        yield number, rest
 
 
 def _allowed(line: Line) -> Line:

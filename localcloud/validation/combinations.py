@@ -118,7 +118,7 @@ ROWS: tuple[Row, ...] = (
     not_both("ssm", "PutParameter", "Tags Overwrite", "ValidationException"),
     among("ssm", "PutParameter", "DataType", ("text", "aws:ec2:image", "aws:ssm:integration"), "ValidationException"),
     needs("route53", "ChangeResourceRecordSets", "SetIdentifier", _POLICIES, "InvalidInput", _RECORD),
-    Row("route53", "ChangeResourceRecordSets", ("SetIdentifier",), lambda held: _is_one_of_many(held), "InvalidInput",
+    Row("route53", "ChangeResourceRecordSets", ("SetIdentifier",), _is_one_of_many, "InvalidInput",
         "Invalid request: Missing field 'SetIdentifier' in Change", _RECORD),
     not_both("route53", "ChangeResourceRecordSets", _POLICIES, "InvalidInput", _RECORD),
     needs("route53", "ListResourceRecordSets", "StartRecordType", "StartRecordName", "InvalidInput"),
