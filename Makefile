@@ -114,8 +114,8 @@ golden: python ## write every golden file anew; review the difference
 	-GOLDEN=rewrite python -m pytest -q $(GOLDEN_TESTS)
 	git --no-pager diff --stat -- tests/golden tests/data
 
-picture: ## docs/design.svg from docs/design.dot; needs graphviz
-	dot -Tsvg docs/design.dot -o docs/design.svg
+picture: ## docs/pictures/design.svg from design.dot; needs graphviz
+	dot -Tsvg docs/pictures/design.dot -o docs/pictures/design.svg
 
 bench: python ## speed, each figure beside its peer or floor
 	python -m bench

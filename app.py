@@ -12,6 +12,8 @@ from pathlib import Path
 # A synthesis makes many objects and little garbage: looking for it, and once more at exit, takes a sixth of the time.
 gc.disable()
 atexit.register(gc.freeze)
+# pydantic would read every installed distribution to look for plug-ins, and there are none to find.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 # isort: split
 import stacks  # noqa: F401  before aws_cdk: it says which Node.js to run

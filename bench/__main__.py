@@ -9,13 +9,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from bench import boots, commands, environments, jobs, partitions, script, shards, synthesis
+from bench import boots, commands, environments, jobs, listing, partitions, script, shards, sweeps, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
 GROUPS = {
     "commands": commands.figures,
+    "listing": listing.figures,
     "script": script.figures,
+    "sweeps": sweeps.figures,
     "synthesis": synthesis.figures,
     "partitions": partitions.figures,
     "shards": shards.figures,
@@ -31,7 +33,7 @@ NEED_A_CLUSTER = ("jobs", "boots", "environments")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument(
-        "groups", nargs="*", metavar="FIGURE", help=f"of {', '.join(GROUPS)}; left out: all that need no cluster"
+        "groups", nargs="*", metavar="FIGURE", help=f"of {', '.join(GROUPS)}; default: all that need no cluster"
     )
     slow = f"of which the median is taken; {' and '.join(SLOW)}: a third of it"
     parser.add_argument("--runs", type=int, default=9, help=slow)

@@ -1,6 +1,6 @@
 """A node's boot from a plain image against that from a baked one.
 
-Nodes boot one after another, each of a partition of its own: first those of the plain image; then the image is baked,
+Nodes boot one after another, each of its own partition: first those of the plain image; then the image is baked,
 and the others boot from that.
 """
 

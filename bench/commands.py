@@ -14,7 +14,7 @@ from bench.measure import Measurement, cpu_ms, medians
 SUBMIT = ("submit", "--dry-run", "--nodes", "2", "--launcher", "horovodrun", "--", "python", "train.py")
 TORCHX_SUBMIT = ("run", "--dryrun", "-s", "slurm", "dist.ddp", "-j", "2x4", "--script", "train.py")
 OF_TORCHX = 0.6
-"""What `submit --dry-run` may take of what torchx takes in the same run."""
+"""The share of torchx's time that `submit --dry-run` may take in the same run."""
 
 
 def figures(runs: int) -> list[Figure]:

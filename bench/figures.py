@@ -1,4 +1,4 @@
-"""What a figure is, and what it is held against."""
+"""Figures, and the values with which they are compared."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ stat --format=%.9Y {folder}/result.json >{folder}/end
 
 
 def _bare(launcher: str, original: str, folder: str, epochs: int) -> Times:
-    """What one writes by hand, in the same environment, with the same code on the same nodes."""
+    """A hand-written script for the same environment, code and nodes."""
     every = {"nodes": NODES, "ranks": RANKS_PER_NODE, "all": NODES * RANKS_PER_NODE, "epochs": epochs}
     text = f"""#!/usr/bin/env bash
 #SBATCH --chdir={folder}/code --output={folder}/log.txt

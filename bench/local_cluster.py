@@ -21,11 +21,11 @@ class Cluster:
         self._file = file
 
     def write(self, text: str) -> None:
-        """The cluster file, but for name and region."""
+        """The cluster file without name and region."""
         self._file.write_text(f"name: Bench\nregion: us-east-1\n{text}")
 
     def run(self, *words: str) -> str:
-        """What a verb prints. Raises RuntimeError where it fails."""
+        """A verb's output. Raises RuntimeError if it fails."""
         argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self._file), *words]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -47,7 +47,7 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Nothing is up yet; at the end nothing is."""
+    """A folder for a cluster. Nothing runs before or afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         made = Cluster(Path(folder) / "cluster.yaml")
         try:

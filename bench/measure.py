@@ -16,7 +16,7 @@ Measurement = Callable[[], float]
 def cpu_ms(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> float:
     """User + system milliseconds of one process and of the children that it waited for. Its output goes nowhere."""
     silence = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
-    # Compiled modules are kept, as they are for anybody who has run the command once.
+    # Compiled modules are kept, as on a user's machine after the first run.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     variables = {**inherited, **(environment or {})}
     process = os.posix_spawnp(argv[0], list(argv), variables, file_actions=silence)

@@ -65,7 +65,7 @@ def _each_us(render: Callable[[], str]) -> Measurement:
 
 
 def _plain() -> Callable[[], str]:
-    """The least that a template does: compiled before, a few values, one of them quoted."""
+    """A minimal template: compiled before, a few values, one of them quoted."""
     environment = Environment(undefined=StrictUndefined, trim_blocks=True)
     environment.filters["sh"] = shlex.quote
     template = environment.from_string(PLAIN)

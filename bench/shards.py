@@ -28,7 +28,7 @@ SIDE = 128
 Times = tuple[float, float]
 """Seconds: of CPU, and by the clock."""
 DISTINCT = 64
-"""Pictures that are really encoded; the others are those with another comment, which is all the same to who packs."""
+"""Number of images that are encoded; the others are copies with another comment, which does not matter here."""
 
 
 def figures(runs: int) -> list[Figure]:
@@ -74,7 +74,7 @@ def _ours() -> dict[str, tuple[str, ...]]:
 
 
 def _ways(source: str) -> dict[str, tuple[str, ...]]:
-    """Name -> the command, but for where to."""
+    """Name -> the command without its target."""
     peer = (sys.executable, "-m", "bench.shards")
     found: dict[str, tuple[str, ...]] = {"plain": (*peer, "plain", source)}
     if importlib.util.find_spec("webdataset"):

@@ -59,7 +59,7 @@ def _used_s() -> float:
 
 
 def _reap() -> None:
-    """What outlives its tests: the clouds of a tier end with the tests' process."""
+    """Waits for processes that outlive their tests: a tier's clouds end with the tests' process."""
     deadline = time.monotonic() + 60
     with suppress(ChildProcessError):
         while time.monotonic() < deadline:

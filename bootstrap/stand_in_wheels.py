@@ -1,8 +1,8 @@
-"""Wheels that stand in for what only GPUs need, where they are pretended: real metadata, and nothing or a CPU's code.
+"""Stand-ins for wheels that need GPUs, for machines without GPUs: real metadata, and no code or the CPU build's.
 
 usage: stand_in_wheels.py empty|torch OUT_DIR NAME==VERSION
 
-`empty` makes a wheel without code, which requires the CPU's kind of the same release where there is one; of SMDDP, a
+`empty` writes a wheel without code, which requires the CPU build of the same release if there is one; for SMDDP, a
 module that registers its backend over gloo. `torch` gives the torch wheel of OUT_DIR the older version's name.
 """
 
@@ -60,7 +60,7 @@ def _write(target: Path, stem: str, info: dict[str, str], name: str) -> Path:
 
 
 def older_torch(out: Path, version: str) -> Path:
-    """The newest CPU's torch of `out`, as `version`: nothing is linked against its number."""
+    """The newest CPU build of torch in `out`, renamed to `version`: nothing depends on its number."""
     found = [each for each in out.glob("torch-*.whl") if "+cpu" in each.name]
     if not found:
         raise SystemExit(f"error: no torch for CPUs in {out}: tell pip where it is, as README's requirements say")

@@ -1,8 +1,8 @@
-"""How the places of data are written: a path, or s3://BUCKET/PREFIX. Imports nothing of ours; it travels with jobs."""
+"""Addresses of data: a path, or s3://BUCKET/PREFIX. Imports no other module of the project: it is shipped with jobs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 S3 = "s3://"
 
@@ -11,11 +11,10 @@ def in_s3(address: str | None) -> bool:
     return address is not None and address.startswith(S3)
 
 
-@dataclass(frozen=True)
-class S3Uri:
+class S3Uri(NamedTuple):
     bucket: str
     prefix: str
-    """Without a slash at its end; empty: the whole bucket."""
+    """Without a trailing slash. Empty: the whole bucket."""
 
     @classmethod
     def of(cls, uri: str) -> S3Uri:
@@ -27,9 +26,9 @@ class S3Uri:
 
     @property
     def folder(self) -> str:
-        """What all its keys begin with."""
+        """The prefix that all its keys share."""
         return f"{self.prefix}/" if self.prefix else ""
 
     def holds(self, inner: S3Uri) -> bool:
-        """Whether every object of `inner` is one of its own."""
+        """Whether every object below `inner` is also below this prefix."""
         return self.bucket == inner.bucket and inner.folder.startswith(self.folder)

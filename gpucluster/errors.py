@@ -1,50 +1,50 @@
-"""Every exception that this package raises on purpose.
+"""All exceptions that this package raises on purpose.
 
     GpuClusterError                 exit code 1
-    ├── UserError                   exit code 2: what the user typed or wrote
-    │   ├── UsageError              a flag, an argument, a file that is not there
+    ├── UserError                   exit code 2: a mistake in what the user typed or wrote
+    │   ├── UsageError              a flag, an argument, a missing file
     │   └── ConfigError             cluster.yaml: every problem at once
     │       └── JobSpecError        job.yaml or the flags of `submit`, likewise
     ├── CloudError                  exit code 3: AWS, or what runs there
     │   ├── AwsError                an API call refused or failed
+    │   │   └── AccessError         no credentials, wrong or expired ones, or too few permissions
     │   ├── CapacityError           AWS has none of the instance types left
-    │   │   └── QuotaError          the account may not have so much: every shortage at once
-    │   ├── DeployError             the stack did not come up, or the head node's boot failed
-    │   ├── NotDeployedError        the cluster is not there
+    │   │   └── QuotaError          a quota of the account is too low: every shortage at once
+    │   ├── DeployError             the stack could not be deployed, or the head node's boot failed
+    │   ├── NotDeployedError        the cluster does not exist
     │   └── RemoteError             the head node cannot be reached, or a command on it failed
-    ├── DataError                   exit code 1: data that cannot be read or written, or is not what its manifest says
-    └── JobFailedError              exit code 4: the job ran, and failed
+    ├── DataError                   exit code 1: data that cannot be read or written, or differs from its manifest
+    └── JobFailedError              exit code 4: the job ran and failed
 
-A message says what, where, what was got and what is allowed: lower case, no full stop. The hint says what to do next.
+A message says what is wrong, where, the given value and the allowed ones: lower case, no full stop. The hint says what
+to do next.
 ConfigError and QuotaError carry many at once: they are `Problems`.
-Imports nothing of ours, and nothing slow: the command line's `--help` loads it.
+Imports no other module of the project and nothing slow, because `--help` loads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 INTERRUPTED_EXIT_CODE = 130
 
 
-@dataclass(frozen=True)
-class Notice:
-    """A finding about a place of a file that the user wrote. Lines and columns count from 1; line 0: the whole file."""
+class Notice(NamedTuple):
+    """A finding about one place in a file of the user's. Lines and columns count from 1; line 0 is the whole file."""
 
     level: Literal["error", "warning"]
     file: str
     line: int
     column: int
     key: str
-    """Path of the key as people write it: `partitions[0].efa`; empty for the whole file."""
+    """The key's path, such as `partitions[0].efa`. Empty for the whole file."""
     message: str
     source: str = ""
-    """The text of the line, for the caret to point into."""
+    """The text of the line, which is printed above the caret."""
     hint: str | None = None
     validator: str = ""
-    """The name by which `silence` and docs/validators.md know it; empty where the file itself is malformed."""
+    """Its name in `silence` and docs/validators.md; empty if the file itself is malformed."""
 
     def render(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
@@ -60,11 +60,11 @@ class Notice:
 
 
 LONGEST_LINE = 160
-"""A file on one line, as programs write them, is shown around the caret only."""
+"""If the file is one long line, only the part around the caret is shown."""
 
 
 LONGEST_MESSAGE = 2000
-"""A value is shown in it as it was given, which may be a whole file."""
+"""A message may quote the given value, which may be as long as a file."""
 
 
 def _cut(text: str) -> str:
@@ -74,7 +74,7 @@ def _cut(text: str) -> str:
 
 
 def _window(line: str, index: int) -> tuple[str, str]:
-    """What of the line stands before the index and what from there on."""
+    """The part of the line before the index, and the part from it on."""
     if len(line) <= LONGEST_LINE:
         return line[:index], line[index:]
     start, end = max(0, index - LONGEST_LINE // 2), index + LONGEST_LINE // 2
@@ -82,7 +82,7 @@ def _window(line: str, index: int) -> tuple[str, str]:
 
 
 def _blank(text: str) -> str:
-    """As wide as the text on a terminal: tabs stay tabs, so that the caret lands under its column."""
+    """Blanks as wide as the text on a terminal: tabs stay tabs, so that the caret stands under its column."""
     return "".join("\t" if character == "\t" else " " for character in text)
 
 
@@ -95,7 +95,7 @@ class GpuClusterError(Exception):
         self.hint = hint
 
     def render(self) -> str:
-        """What the command line prints to stderr."""
+        """The text that the command line prints to stderr."""
         return f"error: {self.message}" + (f"\nhint: {self.hint}" if self.hint else "")
 
 
@@ -141,6 +141,10 @@ class CloudError(GpuClusterError):
 
 
 class AwsError(CloudError):
+    pass
+
+
+class AccessError(AwsError):
     pass
 
 

@@ -1,31 +1,53 @@
-"""The cluster with everything decided: `expand(config)` says of each partition and mount what the rest only uses.
+"""The cluster with all defaults resolved: `expand(config)` decides everything about each partition and mount once.
 
-Render, stacks, jobs, plan and updates take a Layout, and ask the file for nothing that stands here.
+Render, stacks, jobs, plan and updates take a Layout, and do not read from the file what it has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
+from gpucluster import account
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, models
 from gpucluster.config.storage import BeegfsRam, Mount
 from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
+Real = Callable[[str], str]
+"""From a path that begins with `account.home()` to its place on the cluster."""
 
-@dataclass(frozen=True)
-class Group:
+
+def as_it_is(path: str) -> str:
+    """On clusters that we have built."""
+    return path
+
+
+class Site(NamedTuple):
+    """A cluster that we have not built, as one of its users has it."""
+
+    folder: str
+    """On shared storage: what lies in `account.home()` elsewhere lies here."""
+    pyxis: bool
+
+    def real(self, path: str) -> str:
+        """The place there of a path that begins with `account.home()`."""
+        if path == self.folder or path.startswith(f"{self.folder}/"):
+            return path  # the user's own home may be that
+        home = account.home()
+        return self.folder + path.removeprefix(home) if path == home or path.startswith(f"{home}/") else path
+
+
+class Group(NamedTuple):
     """A placement group."""
 
     name: str
-    """Of a group that is there already; or the partition for which the stack makes one."""
+    """An existing group, or the partition for which the stack creates one."""
     ours: bool
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(NamedTuple):
     """Nodes of one kind."""
 
     name: str
@@ -38,31 +60,37 @@ class Partition:
     reservation_id: str | None
     group: Group | None
     efa: bool
-    """Whether its nodes have the EFA interfaces of their types."""
+    """Whether its nodes get the EFA interfaces of their types."""
     scratch: bool
     idle_s: int
-    """After so long without a job a node is ended."""
+    """A node without a job for this long is terminated."""
     ram: BeegfsRam | None
+    max_usd_per_hour: float | None = None
     """The file system in its nodes' memory."""
 
     @property
     def gpus_per_node(self) -> int:
-        """The same for every type that it may get."""
+        """The same for all of its instance types."""
         return self.types[0].gpus
 
     @property
     def ram_gib(self) -> int:
-        """Of each node's memory: jobs cannot have it, be the file system the cluster's or their own."""
+        """Memory of each node that jobs cannot use, whether the file system belongs to the cluster or to a job."""
         return memory_gib(self.ram.gib_per_node) if self.ram else 0
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     config: ClusterConfig
     partitions: tuple[Partition, ...]
-    """The parameter servers' is the last: Slurm's default partition is the first."""
+    """The parameter servers' partition is the last one, since Slurm's default partition is the first."""
     mounts: tuple[Mount, ...]
-    """/home among them, be it in the file or not."""
+    """/home is always one of them."""
+    site: Site | None = None
+    """None: we have built it."""
+
+    @property
+    def name(self) -> str:
+        return self.config.name
 
     @property
     def head_image(self) -> str:
@@ -74,7 +102,7 @@ class Layout:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Partition -> how many nodes it has at most."""
+        """Partition -> its maximum number of nodes."""
         return {each.name: each.max_nodes for each in self.partitions}
 
     @property
@@ -84,8 +112,12 @@ class Layout:
 
     @property
     def machine_types(self) -> tuple[InstanceType, ...]:
-        """Of all compute nodes that may ever be, each once."""
+        """The instance types of all compute nodes, each once."""
         return tuple(dict.fromkeys(kind for each in self.partitions for kind in each.types))
+
+    def real(self, path: str) -> str:
+        """Where on this cluster that path of `account.home()` is."""
+        return self.site.real(path) if self.site else path
 
     def partition(self, name: str) -> Partition:
         """Raises UsageError."""
@@ -93,7 +125,7 @@ class Layout:
             if each.name == name:
                 return each
         known = ", ".join(self.names)
-        raise UsageError(f"no partition {name!r} in the cluster {self.config.name}", f"its partitions: {known}")
+        raise UsageError(f"the cluster {self.config.name} has no partition {name!r}", f"its partitions: {known}")
 
 
 def expand(config: ClusterConfig) -> Layout:
@@ -116,12 +148,13 @@ def _partition(each: models.Partition, config: ClusterConfig, group: Group | Non
         efa=each.efa != "off",
         scratch=each.scratch != "off",
         idle_s=int(each.idle_minutes * 60),
+        max_usd_per_hour=each.max_usd_per_hour,
         ram=config.ram if config.ram and config.ram.partition == each.name else None,
     )
 
 
 def _groups(config: ClusterConfig) -> dict[str, Group | None]:
-    """By partition. The parameter servers share the first that the stack makes: its nodes are close together."""
+    """Groups by partition. Parameter servers share the first one that the stack creates, to be close to its nodes."""
     found: dict[str, Group | None] = {}
     for each in config.every_partition:
         shares = each.name == PARAMETER_SERVERS and each.placement_group == "shared"
@@ -131,7 +164,7 @@ def _groups(config: ClusterConfig) -> dict[str, Group | None]:
 
 
 def _group(each: models.Partition) -> Group | None:
-    """A reservation's instances are launched into the group that it was made in; a Capacity Block is in none."""
+    """The instances of a reservation are launched into the group of the reservation; a Capacity Block has none."""
     bought = each.purchase in ("on-demand", "spot")
     if each.placement_group == "none" or not (bought or each.purchase == "reservation"):
         return None

@@ -1,17 +1,17 @@
-"""What somebody probably meant who wrote a word that is not known. Imports nothing slow before there is one."""
+"""Known words similar to an unknown one. Slow modules are imported only when there is an unknown word."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 CLOSE_ENOUGH = 0.7
-"""Of 1: two letters in the wrong order leave 0.8 of a word of five; what is below 0.7 is another word."""
+"""Of 1: two swapped letters leave 0.8 of a word of five letters; below 0.7 it is another word."""
 AS_CLOSE = 0.1
-"""So much less than the likeliest, and a word is named beside it."""
+"""Words this close to the most similar one are named too."""
 
 
 def near(got: str, known: Iterable[str]) -> list[str]:
-    """At most three, the likeliest first; case, - and _ make no difference."""
+    """At most three words, the most likely first; case, - and _ make no difference."""
     from difflib import SequenceMatcher, get_close_matches
 
     plain, typed = {_plain(word): word for word in known}, _plain(got)
@@ -23,7 +23,7 @@ def near(got: str, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(got: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-    """A hint; `otherwise` where nothing is near."""
+    """A hint with the nearest words, or `otherwise` if no word is near."""
     words = near(got, known)
     return f"did you mean {' or '.join(map(repr, words))}?" if words else otherwise
 

@@ -1,6 +1,6 @@
-"""Where the files lie that come with this package and are no modules of it, and how it was installed.
+"""The location of the files that this package ships besides its modules, and how it was installed.
 
-In a checkout they lie at its top. A wheel has them in `gpucluster/_data` (setup.py puts them there), where nothing is
+In a checkout they are at its top. A wheel has them in `gpucluster/_data` (setup.py puts them there), where nothing is
 written to: an installation may be read-only, and several clusters share it.
 """
 
@@ -23,23 +23,23 @@ _DATA = _HERE / "_data"
 INSTALLED = _DATA.is_dir()
 """From a wheel, without a checkout."""
 ROOT = _DATA if INSTALLED else _HERE.parent
-"""Of bootstrap/, templates/, stacks/, examples/, app.py, cdk.json, package.json."""
+"""The copies of bootstrap/, templates/, stacks/, examples/, app.py, cdk.json, package.json."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gpucluster"
 
 
 def package(name: str) -> Path:
-    """The folder of a package of ours that travels to the cluster."""
+    """The folder of one of the project's packages that is copied to the cluster."""
     return _HERE.parent / name
 
 
 def how_to_install(extra: str) -> str:
-    """What to type to get what an extra of this package brings. Never the bare name: at an index of packages it may be
+    """The command that installs an extra of this package. Never the bare name: in a package index it may be
     somebody else's."""
     return f"pip install '{_origin()}[{extra}]'" if INSTALLED else f"make setup in {ROOT}"
 
 
 def how_to_install_local_cloud() -> str:
-    """A distribution of its own, made and kept beside this one."""
+    """The local cloud is a separate distribution, built beside this one."""
     if not INSTALLED:
         return f"make setup in {ROOT}"
     origin = _origin()
@@ -65,7 +65,7 @@ def _origin() -> str:
 
 @cache
 def templates(folder: Path) -> Environment:
-    """Of text, with the folder that their names and includes are below. Compiled once: that costs milliseconds."""
+    """The Jinja environment for templates below this folder. Compiled once, because that takes milliseconds."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

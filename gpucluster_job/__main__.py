@@ -7,6 +7,7 @@ sys.path[0] = sys.path[0].rpartition("/")[0]  # Python puts the package's own fo
 
 MODULES = {
     "job": "job",
+    "chain": "chain",
     "rank": "ranks.rank",
     "mpi-rank": "ranks.rank",
     "hosted-rank": "ranks.hosted",
@@ -19,7 +20,9 @@ MODULES = {
     "signal": "ranks.signals",
     "library": "library",
     "metrics": "metrics",
+    "elements": "elements",
     "overlay": "overlay",
+    "task": "task.check",
     "probe": "preflight.probe",
 }
 

@@ -47,7 +47,7 @@ def options() -> list[str]:
 
 
 def mounts() -> list[str]:
-    folder, own = ourselves.folder(), os.environ.get("CONTAINER_MOUNTS")
+    folder, own = ourselves.root(), os.environ.get("CONTAINER_MOUNTS")
     found = [f"{folder}:{folder}"] + ([own] if own else [])
     if os.path.exists(NODE_VARIABLES):
         found.append(f"{NODE_VARIABLES}:{NODE_VARIABLES}:ro")

@@ -11,15 +11,16 @@ import subprocess
 import traceback
 from typing import Any
 
-from gpucluster_job import channels, failures, launch, make_containers, ourselves, packages
+from gpucluster_job import chain, channels, element, failures, launch, make_containers, ourselves, packages
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
 from gpucluster_job.log import LauncherOutput, say
 from gpucluster_job.network import NetworkError, Port, address_of
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
-from gpucluster_job.runner import Runner, Stopped
+from gpucluster_job.runner import Runner, Stopped, ticks
 from gpucluster_job.settings import GaveUp, Settings, host_names
+from gpucluster_job.task.run import Run
 from gpucluster_job.wakeup import handle
 
 STOPPED = 143
@@ -50,6 +51,7 @@ class Job:
         self._failures = ""
         self._preflight: Preflight | None = None
         self._ram: Ram | None = None
+        self._run = Run(self._runner, self._settings)
         self._settings.result.unlink(missing_ok=True)
         handle((signal.SIGUSR1, signal.SIGUSR2), self._signal_ranks)
 
@@ -66,6 +68,7 @@ class Job:
         return self._finish()
 
     def _phases(self) -> None:
+        self._command = element.enter(self._settings, self._command)
         self._failures = failures.folder(f"run-{self._settings.runs_before}")
         self._find_nodes()
         self._preflight = Preflight(self._runner, self._settings, self._nodes)
@@ -73,13 +76,15 @@ class Job:
         packages.prepare(self._runner, self._settings)
         self._ram = Ram(self._runner, self._settings, self._nodes)
         self._ram.make()
+        chain.make_outputs()
         channels.prepare(self._runner, self._settings, self._nodes)
+        self._run.prepare()
         make_containers.make(self._runner, self._settings)
         self._preflight.full(self._line)
         self._preflight.watch_nccl(self._log_start)
         os.environ["GPUCLUSTER_FAILURES"] = str(self._failures)
         argv = launch.argv(self._line, self._command)
-        tick = self._watch_nccl if self._preflight.nccl else None
+        tick = ticks(self._watch_nccl if self._preflight.nccl else None, self._run.watch_limit())
         self._ending.code = self._runner.run(argv, self._output.take, tick=tick)
         self._ram.export(self._ending.code)
 
@@ -107,7 +112,8 @@ class Job:
         if not self._runner.runs(self._output.take):
             return
         name = signal.Signals(number).name
-        say(f"[launcher] sending {name} to the ranks: the time limit is near")
+        say(f"[launcher] sending {name} to the ranks: the job is about to be stopped")
+        self._run.warned = True
         verb = ourselves.words("signal", name[len("SIG") :])
         one = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--input=none"]
         for node in self._nodes:
@@ -116,19 +122,25 @@ class Job:
     def _finish(self) -> int:
         self._runner.ignore_signals()
         stopped = self._runner.stopped
-        if stopped and not self._ending.code:
+        if (stopped or self._run.reached_limit) and not self._ending.code:
             self._ending.code = STOPPED
         found = self._finish_preflight()
         if self._ram:
             self._ram.let_go()
         if self._ending.code:
             self._explain()
-        if not (stopped and runs_again(self._settings)):
-            (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
         more = {**metrics(self._settings, self._log_start), **found}
-        nodes = [*self._nodes, *self._server_nodes]
-        write_result(self._settings, self._ending, nodes, self._started_at, more)
+        if pending := self._run.pending():
+            self._write({**more, **pending})
+        more.update(self._run.finish(self._ending))
+        if not (self._run.goes_on or (stopped and runs_again(self._settings))):
+            (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
+        self._run.keep(self._write(more))
         return self._ending.code
+
+    def _write(self, more: dict[str, object]) -> dict[str, object]:
+        nodes = [*self._nodes, *self._server_nodes]
+        return write_result(self._settings, self._ending, nodes, self._started_at, more)
 
     def _finish_preflight(self) -> dict[str, object]:
         """A job that requires EFA has failed if it ran without it."""
@@ -148,6 +160,8 @@ class Job:
             lost = self._output.words.lost_node
             ending.reason = stop_reason(self._settings, self._log_start, lost)
             ending.reason = self._ram.lost(ending.reason) if self._ram else ending.reason
+        elif self._run.reached_limit:
+            ending.reason = self._run.limit_reason
         elif not ending.reason and failed:
             first = failed[0]
             ending.code, ending.label, ending.node = first.code, first.label, first.node

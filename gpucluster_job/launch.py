@@ -21,7 +21,9 @@ def facts() -> dict[str, Callable[[], str]]:
         "HOSTS": lambda: ",".join(f"{node}:{ranks}" for node in nodes),
         "FIRST_NODE": lambda: nodes[0],
         "INTERFACE": lambda: interface_of(told["MASTER_ADDR"]),
-        "CPUS_PER_RANK": lambda: str(max(1, int(told["SLURM_CPUS_ON_NODE"]) // ranks)),
+        "CPUS_PER_RANK": lambda: (
+            told.get("SLURM_CPUS_PER_TASK") or str(max(1, int(told["SLURM_CPUS_ON_NODE"]) // ranks))
+        ),
     }
 
 

@@ -17,3 +17,8 @@ def words(verb: str, *more: str) -> list[str]:
 def folder() -> str:
     """The job's folder, which all nodes mount."""
     return os.environ["GPUCLUSTER_JOB_DIR"]
+
+
+def root() -> str:
+    """The same; for an array's element, the folder of the array, which has the shared files."""
+    return os.environ.get("GPUCLUSTER_ARRAY_DIR") or folder()

@@ -1,16 +1,15 @@
-"""A job's own packages: an environment on top of the cluster's, made once for all jobs that ask for the same.
+"""A job's own packages: an environment on top of the cluster's, shared by all jobs that require the same.
 
-usage: overlay check JOB    before the job is queued: refuses what does not fit. Prints ready, waiting, later or missing
-       overlay start JOB    makes it in the background
-       overlay build JOB    makes it where it is missing; where somebody makes it, waits
+usage: overlay check JOB    before the job is queued: refuses conflicts. Prints ready, waiting, later or missing
+       overlay start JOB    installs in the background
+       overlay build JOB    installs what is missing, or waits for another installation
        overlay list JOBS    one JSON object
-       overlay prune JOBS   deletes those that no queued or running job uses, and prints them
+       overlay prune JOBS   deletes and prints those that no queued or running job uses
 
-Standard library alone, and no module of ours: `gpucluster env` sends this file to the head node.
+Only the standard library, and no other module of the project: `gpucluster env` sends this file to the head node.
 
-It lies in JOBS/.packages/<folder of the cluster's environment>/<key>. Beside it, <key>.state is both its lock and its
-state: a node that takes a lock over NFS reads that file anew, but may believe for half a minute that another is
-missing.
+It is in JOBS/.packages/<folder of the cluster's environment>/<key>. Beside it, <key>.state is both lock and state: a
+node that takes a lock over NFS reads that file anew, but may cache for half a minute that another file is missing.
 """
 
 from __future__ import annotations
@@ -36,12 +35,16 @@ REFUSED = 3
 CHECK_TIMEOUT_S = 240
 POLL_S = 5
 SHOWN_LINES = 15
-"""Of the log of what failed."""
+"""Lines of the log that are shown after a failure."""
 FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod")
-"""Modules that come under several names of packages."""
+"""Modules that several packages provide."""
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*?==([^,\s]+).*")
 _RAISED = re.compile(r"\s*[A-Za-z_][\w.]*(Error|Exception): ")
 _NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
+
+
+# A login shell has the jobs' credentials. boto3 is one of the system's packages.
+_WITH_S3 = 'file=/etc/profile.d/gpucluster-credentials.sh; [ ! -r $file ] || . $file; exec python3 -I "$0" "$@"'
 
 
 class Failed(Exception):
@@ -55,9 +58,9 @@ class Failed(Exception):
 @dataclass(frozen=True)
 class Overlay:
     job: Path
-    """The folder of the job that asks for it: its code, and what it asks for."""
+    """The folder of the job that requires it: its code, and its requirements."""
     environment: Path
-    """The cluster's, by the link that jobs use."""
+    """The cluster's environment, by the link that jobs use."""
     key: str
 
     @classmethod
@@ -98,7 +101,7 @@ class Package:
     name: str
     version: str
     compiled: bool
-    """It has machine code, for which other packages were compiled: torch, NumPy, NCCL."""
+    """Whether it has machine code against which other packages were compiled: torch, NumPy, NCCL."""
 
 
 def installed(environment: Path) -> dict[str, Package]:
@@ -114,7 +117,7 @@ def installed(environment: Path) -> dict[str, Package]:
 
 @contextmanager
 def locked(state: Path, *, wait: bool = True) -> Iterator[IO[str]]:
-    """Raises OSError where it is held and nobody is to wait. The lock is one of POSIX, which NFS has, too."""
+    """Raises OSError if the lock is held and the caller does not wait. POSIX locks work over NFS too."""
     state.parent.mkdir(parents=True, exist_ok=True)
     with state.open("a+", encoding="utf-8") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -129,7 +132,7 @@ def _write(state: IO[str], text: str) -> None:
 
 
 def check(overlay: Overlay) -> int:
-    """Where the cluster's environment is still to be made, there is nothing yet to compare with."""
+    """If the cluster's environment is not built yet, there is nothing to compare with."""
     if not overlay.environment_is_made:
         print("later")
         return 0
@@ -150,10 +153,12 @@ def check(overlay: Overlay) -> int:
 
 
 def _refusal(overlay: Overlay) -> str:
-    """By pip's resolver, which downloads only metadata where it can. If it takes long, the installation will tell."""
-    argv = _install(overlay, overlay.base, "--dry-run")
+    """Runs pip's resolver, which downloads only metadata if possible. If it takes long, the installation decides."""
     try:
+        argv = _install(overlay, overlay.base, "--dry-run")
         done = subprocess.run(argv, **_around(overlay), timeout=CHECK_TIMEOUT_S, check=False)
+    except Failed as error:
+        return error.reason
     except subprocess.TimeoutExpired:
         return ""
     return reason(done.stdout.splitlines(), overlay.environment.name) if done.returncode else ""
@@ -167,12 +172,12 @@ def start(overlay: Overlay) -> int:
 
 
 def build(overlay: Overlay) -> int:
-    """A job that waits while the head node's attempt fails is told so, and does not try again on its nodes."""
+    """A job that waits for the head node's attempt gets its failure, and does not try again on its nodes."""
     while not overlay.environment_is_made:
         if "SLURM_JOB_ID" in os.environ and (overlay.base / "complete").exists():
-            break  # the cluster wants a newer one since; the ranks of this job run in this one
+            break  # the cluster requires a newer one since; the ranks of this job run in this one
         if str(overlay.job / "code") not in _queue():
-            return 1  # the environment could not be made, or the job was cancelled
+            return 1  # the environment could not be built, or the job was cancelled
         time.sleep(POLL_S)
     with locked(overlay.state) as state:
         before = state.read()
@@ -193,7 +198,7 @@ def build(overlay: Overlay) -> int:
 
 
 def _make(overlay: Overlay) -> None:
-    """In its final place, since an environment holds its own path in many files; nobody uses it before it is ready."""
+    """Created in its final place, since many of its files contain the path; no job uses it before it is ready."""
     place = overlay.place
     shutil.rmtree(str(place), ignore_errors=True)
     run([str(overlay.base / "bin" / "python"), "-I", "-m", "venv", "--without-pip", str(place)], overlay)
@@ -211,23 +216,26 @@ def _make(overlay: Overlay) -> None:
 
 
 def _install(overlay: Overlay, environment: Path, *more: str) -> list[str]:
-    """pip sees the cluster's environment through the one on top of it, and installs there what is missing. All that is
-    there is asked for again by name, so that it still fits together; what is compiled, in the very version."""
+    """pip sees the cluster's environment through the one on top of it, and installs missing packages there. Existing
+    packages are required again by name, so that everything fits together; compiled ones in the same version."""
     below = [*installed(overlay.base).values()]
     names, fixed = overlay.file("environment.txt"), overlay.file("fixed.txt")
     names.write_text("".join(f"{each.name}\n" for each in below if each.name != "pip"))
     fixed.write_text("".join(f"{each.name}=={each.version}\n" for each in below if each.compiled) + _undeclared(below))
-    pip = [
-        str(environment / "bin" / "python"),
-        "-I",
-        "-m",
-        "pip",
-        "install",
-        "--no-input",
-        "--no-cache-dir",  # it would lie beside the accounts and Slurm's state
-        "--disable-pip-version-check",
-    ]
-    return [*pip, *more, "-c", str(fixed), "-r", str(names), "-r", str(overlay.file("requirements.txt"))]
+    # pip's cache would be beside the accounts and Slurm's state
+    options = ["--no-input", "--no-cache-dir", "--disable-pip-version-check"]
+    pip = [str(environment / "bin" / "python"), "-I", "-m", "pip", "install", *options]
+    return [*pip, *more, "-c", str(fixed), "-r", str(names), "-r", str(_requirements(overlay))]
+
+
+def _requirements(overlay: Overlay) -> Path:
+    """With folders for prefixes of S3. Raises Failed."""
+    asked = overlay.file("requirements.txt")
+    if "s3://" not in asked.read_text(encoding="utf-8"):
+        return asked
+    program, local = Path(__file__).with_name("wheels.py"), overlay.file("local.txt")
+    run(["sh", "-c", _WITH_S3, *map(str, (program, asked, local, overlay.file("wheels")))], overlay)
+    return local
 
 
 def _undeclared(below: list[Package]) -> str:
@@ -239,17 +247,17 @@ def _undeclared(below: list[Package]) -> str:
 
 
 def _set_up(overlay: Overlay) -> None:
-    """In a copy of the code: what the lines fetch, build and link to stays, whatever becomes of the job's folder."""
+    """Runs in a copy of the code, so that files that the lines fetch or build outlive the job's folder."""
     code = overlay.place / "code"
     shutil.copytree(str(overlay.job / "code"), str(code), symlinks=True)
     fixed = str(overlay.file("fixed.txt"))
-    told = {"VIRTUAL_ENV": str(overlay.place), "PIP_CONSTRAINT": fixed, "UV_CONSTRAINT": fixed}
-    told["PATH"] = overlay.path(os.environ["PATH"])
-    run(["bash", str(overlay.file("setup.sh"))], overlay, cwd=code, told=told)
+    more = {"VIRTUAL_ENV": str(overlay.place), "PIP_CONSTRAINT": fixed, "UV_CONSTRAINT": fixed}
+    more["PATH"] = overlay.path(os.environ["PATH"])
+    run(["bash", str(overlay.file("setup.sh"))], overlay, cwd=code, more=more)
 
 
 def _refuse_replacements(overlay: Overlay) -> None:
-    """Whatever `setup` did. A package without machine code may go before the environment's, and is named."""
+    """Refuses replacements by `setup`. A package without machine code may shadow the environment's, and is reported."""
     below = installed(overlay.base)
     for name, ours in sorted(installed(overlay.place).items()):
         theirs = below.get(name)
@@ -258,17 +266,17 @@ def _refuse_replacements(overlay: Overlay) -> None:
         if theirs.compiled:
             has = f"the environment {overlay.environment.name} has {name} {theirs.version}"
             raise Failed(f"setup installed {name} {ours.version} and {has}, which must stay", [])
-        print(f"{name} {ours.version} goes before the environment's {theirs.version}", flush=True)
+        print(f"{name} {ours.version} is used instead of the environment's {theirs.version}", flush=True)
     for module in FRAMEWORKS:  # such as tensorflow where the environment has tensorflow-cpu
         if all(list(each.glob(f"lib/python3.*/site-packages/{module}")) for each in (overlay.place, overlay.base)):
             has = f"the environment {overlay.environment.name} has one, which must stay"
             raise Failed(f"a second {module} was installed, and {has}", [])
 
 
-def run(argv: list[str], overlay: Overlay, *, cwd: Path | None = None, told: Mapping[str, str] | None = None) -> None:
-    """In the job's code, or in `cwd`. Prints its output as it comes. Raises Failed."""
+def run(argv: list[str], overlay: Overlay, *, cwd: Path | None = None, more: Mapping[str, str] | None = None) -> None:
+    """Runs in the job's code, or in `cwd`. Prints the output as it comes. Raises Failed."""
     lines: deque[str] = deque(maxlen=200)
-    with subprocess.Popen(argv, **_around(overlay, cwd, told)) as process:
+    with subprocess.Popen(argv, **_around(overlay, cwd, more)) as process:
         assert process.stdout
         for line in process.stdout:
             if not line.startswith("Requirement already satisfied"):
@@ -279,18 +287,18 @@ def run(argv: list[str], overlay: Overlay, *, cwd: Path | None = None, told: Map
         raise Failed(reason(said, overlay.environment.name), said[-SHOWN_LINES:])
 
 
-def _around(overlay: Overlay, cwd: Path | None = None, told: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What Popen is told. A job's PYTHONPATH is for its ranks."""
+def _around(overlay: Overlay, cwd: Path | None = None, more: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Arguments for Popen. A job's PYTHONPATH is for its ranks."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {
-        "cwd": str(cwd or overlay.job / "code"), "env": {**environment, **(told or {})}, "text": True,
+        "cwd": str(cwd or overlay.job / "code"), "env": {**environment, **(more or {})}, "text": True,
         "errors": "replace", "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT,
     }  # fmt: skip
 
 
 def reason(lines: list[str], environment: str) -> str:
-    """pip says in a block which packages conflict; else its last error says most, and of a setup line our own words.
-    Of a package that cannot be built it prints the Python error, and a note behind it."""
+    """pip lists conflicting packages in a block. Otherwise its last error is best; for a setup line, the trap's.
+    For a package that cannot be built, pip prints the Python error and a note after it."""
     at = next((index for index, line in enumerate(lines) if line.startswith("The conflict is caused by:")), None)
     if at is not None:
         block = itertools.takewhile(lambda line: line.startswith(" "), lines[at + 1 :])
@@ -306,7 +314,7 @@ def reason(lines: list[str], environment: str) -> str:
 
 
 def _plain(line: str, environment: str) -> str:
-    """pip joins our constraint and those of its own configuration."""
+    """pip combines our constraint with those of its configuration."""
     ours = _CONSTRAINT.fullmatch(line)
     if ours:
         return f"the environment {environment} has {ours[1]} {ours[2]}"
@@ -314,7 +322,7 @@ def _plain(line: str, environment: str) -> str:
 
 
 def used(queue: str) -> dict[str, list[str]]:
-    """Of `squeue --format "%i %Z"`, whose folders are those of the jobs' code: key -> the jobs that are not over."""
+    """Parses `squeue --format "%i %Z"`, whose folders are those of the jobs' code: key -> jobs that have not ended."""
     found: dict[str, list[str]] = {}
     for line in queue.splitlines():
         job, _, code = line.strip().partition(" ")
@@ -323,7 +331,7 @@ def used(queue: str) -> dict[str, list[str]]:
     return found
 
 
-def told(jobs: Path, queue: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+def overlays(jobs: Path, queue: str) -> Iterator[tuple[Path, dict[str, Any]]]:
     jobs_of = used(queue)
     for state in sorted(jobs.glob(".packages/*/*.state")):
         place = state.with_suffix("")
@@ -353,8 +361,8 @@ def _state(state: Path) -> str:
 
 
 def prune(jobs: Path, queue: str) -> Iterator[str]:
-    """A job that was submitted meanwhile finds its state gone, and makes it anew."""
-    for state, each in told(jobs, queue):
+    """A job that was submitted meanwhile finds no state file, and installs again."""
+    for state, each in overlays(jobs, queue):
         if each["jobs"]:
             continue
         with suppress(OSError), locked(state, wait=False) as file:
@@ -375,7 +383,7 @@ def main(words: list[str]) -> int:
     """words: the verb's own name, and its own arguments."""
     verb, folder = words[1:3]
     if verb == "list":
-        print(json.dumps([each for _, each in told(Path(folder), _queue())]))
+        print(json.dumps([each for _, each in overlays(Path(folder), _queue())]))
         return 0
     if verb == "prune":
         print(json.dumps(list(prune(Path(folder), _queue()))))

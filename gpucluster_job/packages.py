@@ -1,4 +1,4 @@
-"""The job's own packages, before its ranks start: the head node installs them while nodes boot (overlay.py)."""
+"""Waits for the job's own packages before its ranks start. The head node installs them while nodes boot: overlay.py."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpucluster_job.settings import GaveUp, Settings
 
 
 def prepare(runner: Runner, settings: Settings) -> None:
-    """Waits for them, or installs them where nobody has. Ranks find them on PATH. Raises GaveUp, or Stopped."""
+    """Waits for them, or installs them if nobody has. Ranks find them on PATH. Raises GaveUp, or Stopped."""
     own = os.environ.get("GPUCLUSTER_PYTHON")
     if own and not os.access(os.path.join(own, "bin", "python"), os.X_OK):
         raise GaveUp(f"there is no program {own}/bin/python on {os.environ['GPUCLUSTER_NODES'].split()[0]}")
-    if not (settings.folder / "packages").exists():
+    if not (settings.root / "packages").exists():
         return
     from gpucluster_job.overlay import Overlay
 
@@ -29,8 +29,8 @@ def prepare(runner: Runner, settings: Settings) -> None:
             last = line
             say(f"[packages] {line}")
 
-    if runner.phase(ourselves.words("overlay", "build", str(settings.folder)), Lines(take)) != 0:
+    if runner.phase(ourselves.words("overlay", "build", str(settings.root)), Lines(take)) != 0:
         raise GaveUp(f"the job's own packages could not be installed: {last[len('error: ') :]}")
-    overlay = Overlay.of(str(settings.folder))
+    overlay = Overlay.of(str(settings.root))
     os.environ["PATH"] = overlay.path(os.environ["PATH"])
     say(f"[packages] {overlay.place} ({time.monotonic() - began:.0f} s)")

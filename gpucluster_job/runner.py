@@ -22,6 +22,23 @@ LEFT_S = 5.0
 TIMED_OUT = 124
 
 
+def ticks(*several: Tick | None) -> Tick | None:
+    """Returns one function that calls each of these when it is due."""
+    due = {each: 0.0 for each in several if each}
+
+    def tick() -> float | None:
+        for each, at in list(due.items()):
+            if time.monotonic() >= at:
+                pause = each()
+                if pause:
+                    due[each] = time.monotonic() + pause
+                else:
+                    del due[each]
+        return max(0.01, min(due.values()) - time.monotonic()) if due else None
+
+    return tick if due else None
+
+
 class Stopped(Exception):
     """The job has to end before its launcher has started."""
 

@@ -19,7 +19,11 @@ class GaveUp(Exception):
 @dataclass(frozen=True)
 class Settings:
     folder: Path
+    root: Path
+    """The same; for an array's element, the folder of the array."""
     job_id: str
+    shown_id: str
+    """The same; for an array's element in squeue's form: 29_3."""
     launcher: str
     nodes: int
     gpus_per_node: int
@@ -33,9 +37,13 @@ class Settings:
     @classmethod
     def read(cls) -> Settings:
         told = os.environ
+        folder, job_id = told["GPUCLUSTER_JOB_DIR"], told["SLURM_JOB_ID"]
+        array = told.get("SLURM_ARRAY_JOB_ID")
         return cls(
-            folder=Path(told["GPUCLUSTER_JOB_DIR"]),
-            job_id=told["SLURM_JOB_ID"],
+            folder=Path(folder),
+            root=Path(told.get("GPUCLUSTER_ARRAY_DIR") or folder),
+            job_id=job_id,
+            shown_id=f"{array}_{told['SLURM_ARRAY_TASK_ID']}" if array else job_id,
             launcher=told["GPUCLUSTER_LAUNCHER"],
             nodes=int(told["NUM_NODES"]),
             gpus_per_node=int(told["GPUS_PER_NODE"]),
@@ -65,7 +73,7 @@ class Settings:
 
 
 def host_names(node_list: str) -> list[str]:
-    """`train-[1-2]`, as Slurm writes it."""
+    """The names in Slurm's form: `train-[1-2]`."""
     asked = ["scontrol", "show", "hostnames", node_list]
     try:
         return subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False).stdout.split()

@@ -1,7 +1,7 @@
-"""What training on several nodes adds to a training program: who am I, which data is mine, which learning rate, when.
+"""Helpers for training on several nodes: a process's rank, its part of the data, and the learning rate of each step.
 
-Every job finds this package on its PYTHONPATH. Importing it needs nothing but Python's standard library; what belongs
-to one framework is in `gpucluster_train.torch`, `.keras` and `.mxnet`, which import it.
+Every job finds this package on its PYTHONPATH. Importing it needs only Python's standard library; code for
+one framework is in `gpucluster_train.torch`, `.keras` and `.mxnet`, which import that framework.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def channel(name: str) -> Channel:
     """Input data of this job: `channel("train").shards(epoch)`. Raises gpucluster_train.channels.ChannelError."""
     from gpucluster_train.channels import (
         channel as found,
-    )  # a program of its own too: not to be imported before it runs
+    )  # it is also a program, which must not be imported before it runs
 
     return found(name)

@@ -1,4 +1,4 @@
-"""Which shards are whose in an epoch. Pure: the same list, seed and number of parts give the same parts everywhere.
+"""Distributes shards over ranks. Pure: the same list, seed and number of parts give the same parts everywhere.
 
 Nothing here depends on the order of the list, on the machine or on Python's release: the order of an epoch is that of
 digests of (seed, epoch, name).
@@ -19,11 +19,11 @@ class Shard:
     """Relative to the channel's source."""
     size_bytes: int = 0
     samples: int | None = None
-    """None where no manifest tells."""
+    """None without a manifest."""
     digest: str | None = None
-    """SHA-256 of its bytes, likewise."""
+    """SHA-256 of its bytes. None without a manifest."""
     beside: tuple[str, ...] = ()
-    """Files that belong to it, as a RecordIO file's index."""
+    """Files that belong to it, such as a RecordIO file's index."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Shard:
@@ -38,11 +38,11 @@ def shuffled(shards: Iterable[Shard], seed: str, epoch: int) -> list[Shard]:
 def parts(shards: Sequence[Shard], count: int, *, seed: str, epoch: int) -> list[list[Shard]]:
     """`count` disjoint parts that together are all shards, each in the epoch's order.
 
-    Where every shard's number of samples is known, two parts differ by no more samples than the largest shard has;
-    else by no more than one shard. With at least `count` shards no part is empty.
+    If every shard's number of samples is known, two parts differ by at most as many samples as the largest shard has;
+    otherwise by at most one shard. With at least `count` shards no part is empty.
     """
     if count < 1:
-        raise ValueError(f"shards are shared by at least one, got {count}")
+        raise ValueError(f"shards need at least one reader, got {count}")
     order = shuffled(shards, seed, epoch)
     if any(shard.samples is None for shard in order):
         return [order[number::count] for number in range(count)]
@@ -50,7 +50,7 @@ def parts(shards: Sequence[Shard], count: int, *, seed: str, epoch: int) -> list
 
 
 def _balanced(order: Sequence[Shard], count: int) -> list[list[Shard]]:
-    """The largest first, each to the part that has the fewest samples; of equal ones to the part with fewest shards."""
+    """Gives each shard, largest first, to the part with the fewest samples, or of those the fewest shards."""
     places: list[list[int]] = [[] for _ in range(count)]
     emptiest = [(0, 0, number) for number in range(count)]
     for place in sorted(range(len(order)), key=lambda place: -(order[place].samples or 0)):
@@ -61,7 +61,7 @@ def _balanced(order: Sequence[Shard], count: int) -> list[list[Shard]]:
 
 
 def samples_of(shards: Iterable[Shard]) -> int | None:
-    """None where a shard's number is not known."""
+    """None if the number of a shard's samples is unknown."""
     total = 0
     for shard in shards:
         if shard.samples is None:

@@ -1,4 +1,4 @@
-"""A job's input data as its ranks see it: which shards are this rank's, in this epoch.
+"""A job's input data for its ranks: the shards of this rank in this epoch.
 
 `python -m gpucluster_train.channels NAME [--epoch N]` prints them, for programs that are not Python.
 """
@@ -18,20 +18,20 @@ from gpucluster_train.assignment import Shard, parts, samples_of, shuffled
 from gpucluster_train.world import World, world
 
 INDEX = "index.json"
-"""In channels/NAME/ of the job's folder: the channel as it was found before the ranks started."""
+"""In channels/NAME/ of the job's folder: the channel's files as found before the ranks started."""
 
 
 S3 = "s3://"
 
 
 def bucket_and_key(uri: str) -> tuple[str, str]:
-    """Of `s3://bucket/key`; the key is empty for the whole bucket."""
+    """Splits `s3://bucket/key`; the key is empty for the whole bucket."""
     bucket, _, key = uri.removeprefix(S3).partition("/")
     return bucket, key
 
 
 class ChannelError(RuntimeError):
-    """A channel that cannot be read as asked. Its text says which, why, and what to do."""
+    """A channel cannot be read as requested. The text has its name, the reason, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ class Channel:
     unpack: str
     seed: str
     nodes: tuple[str, ...]
-    """The job's, in the order of its list."""
+    """The job's nodes, in the order of its list."""
     every: tuple[Shard, ...]
     world: World = field(default_factory=World)
     node: str = ""
-    """The one that this process is on."""
+    """The node of this process."""
 
     def shards(self, epoch: int = 0, *, rank: int | None = None, size: int | None = None) -> list[str]:
-        """Paths, or s3 URIs, that are this rank's in this epoch, in the order to read them in.
+        """Paths, or s3 URIs, of this rank's shards in this epoch, in reading order.
 
         `rank` and `size` stand for another rank, or for another size of an elastic job: Horovod's after a reset.
-        Raises ChannelError where the rank's node is none of the job's.
+        Raises ChannelError if the rank's node is not a node of the job.
         """
         return [self.place_of(shard) for shard in self.part(epoch, rank=rank, size=size)]
 
@@ -72,7 +72,7 @@ class Channel:
         return parts(self.every, size, seed=self.seed, epoch=epoch)[rank]
 
     def samples_each(self, epoch: int = 0, *, size: int | None = None) -> int | None:
-        """How many samples every rank has at least: where all stop there, none waits for another. None: not known.
+        """The minimum number of samples of a rank. If all ranks stop there, none waits for another. None if unknown.
 
         With by-node the ranks of a node share its samples.
         """
@@ -86,23 +86,21 @@ class Channel:
         return None if None in counts else min(count or 0 for count in counts) // shared[1]
 
     def node_parts(self, epoch: int) -> list[list[Shard]]:
-        """A node that copies its part keeps it: only the order changes from epoch to epoch."""
+        """A node that copies its part keeps it: only the order changes between epochs."""
         if self.mode != "copy":
             return parts(self.every, len(self.nodes), seed=self.seed, epoch=epoch)
         kept = parts(self.every, len(self.nodes), seed=self.seed, epoch=0)
         return [shuffled(part, self.seed, epoch) for part in kept]
 
     def place_of(self, shard: Shard) -> str:
-        """An unpacked shard is the folder of what was in it."""
+        """An unpacked shard is a folder with its content."""
         name = without_suffix(shard.name) if self.unpack == "tar" else shard.name
         return f"{self.root.rstrip('/')}/{name}"
 
     def _of_node(self, epoch: int) -> list[Shard]:
         if self.node not in self.nodes:
             known = ", ".join(self.nodes)
-            raise ChannelError(
-                f"channel {self.name}: {self.node or 'this machine'} is none of the job's nodes ({known})"
-            )
+            raise ChannelError(f"channel {self.name}: {self.node or 'this machine'} is not a node of the job ({known})")
         return self.node_parts(epoch)[self.nodes.index(self.node)]
 
 
@@ -115,13 +113,13 @@ def without_suffix(name: str) -> str:
 
 
 def channel(name: str, environment: Mapping[str, str] | None = None) -> Channel:
-    """Of this job and for this rank, by the environment (this process's, unless given). Raises ChannelError."""
+    """A channel of this job for this rank, from the environment (default: this process's). Raises ChannelError."""
     variables = os.environ if environment is None else environment
     folder = _folder(variables)
     index = folder / name / INDEX
     if not index.is_file():
         known = ", ".join(names(variables)) or "none"
-        raise ChannelError(f"the job has no channel {name!r}, its channels: {known}")
+        raise ChannelError(f"the job has no channel {name!r}; its channels: {known}")
     return read(index, world(variables), variables.get("GPUCLUSTER_NODE", ""))
 
 
@@ -132,12 +130,12 @@ def names(environment: Mapping[str, str] | None = None) -> list[str]:
 
 def _folder(variables: Mapping[str, str]) -> Path:
     if "GPUCLUSTER_JOB_DIR" not in variables:
-        raise ChannelError("there are channels in a job only: GPUCLUSTER_JOB_DIR is not set")
+        raise ChannelError("channels exist only in a job: GPUCLUSTER_JOB_DIR is not set")
     return Path(variables["GPUCLUSTER_JOB_DIR"], "channels")
 
 
 def read(index: Path, world: World, node: str) -> Channel:
-    """`world` and `node`: of the rank that asks."""
+    """`world` and `node`: those of the reading rank."""
     found: dict[str, Any] = json.loads(index.read_text(encoding="utf-8"))
     root = copied_to(index.parent, node) if found["mode"] == "copy" else found["root"]
     return Channel(
@@ -152,7 +150,7 @@ def read(index: Path, world: World, node: str) -> Channel:
 
 
 def copied_to(folder: Path, node: str) -> str:
-    """Nodes need not have their scratch at the same place. Empty before it was copied there."""
+    """Nodes may have their scratch at different paths. Empty until the channel was copied there."""
     try:
         return (folder / f"on-{node}").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -160,7 +158,7 @@ def copied_to(folder: Path, node: str) -> str:
 
 
 def write_lists(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """For each channel, its name and a file with the shards of epoch 0. A process that is no rank is given all."""
+    """For each channel, its name and a file with the shards of epoch 0. A process without a rank gets all shards."""
     label = environment.get("GPUCLUSTER_LABEL") or environment["RANK"]
     for name in names(environment):
         own = channel(name, environment)
@@ -176,10 +174,10 @@ def write_lists(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser("gpucluster_train.channels", description="Prints the shards of this rank.")
-    parser.add_argument("name", nargs="?", help="of the channel; left out: the names of all")
-    parser.add_argument("--epoch", type=int, default=0, help="counted from 0, the default")
-    parser.add_argument("--rank", type=int, help="another one than this process's")
-    parser.add_argument("--size", type=int, help="another number of ranks than this job's")
+    parser.add_argument("name", nargs="?", help="the channel; default: list the names of all channels")
+    parser.add_argument("--epoch", type=int, default=0, help="counted from 0; default: 0")
+    parser.add_argument("--rank", type=int, help="default: this process's rank")
+    parser.add_argument("--size", type=int, help="default: the job's number of ranks")
     parser.add_argument("--write-lists", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.write_lists:

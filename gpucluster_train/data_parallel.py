@@ -1,4 +1,4 @@
-"""Data-parallel training in torch, each way behind the same few calls."""
+"""Data-parallel training in torch: the same few calls for every library."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ Result = TypeVar("Result")
 class Ranks(Protocol):
     world: World
     device: torch.device
-    """This rank's own GPU, or the CPU that all share."""
+    """This rank's own GPU, or the CPU."""
 
     def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """All ranks start from the first one's weights; from then on steps follow the mean of all gradients."""
+        """All ranks start from the first rank's weights; then each step uses the mean of all gradients."""
 
     def step(self, loss: Tensor, optimizer: Optimizer, scaler: torch.amp.GradScaler) -> None:
-        """Backward and update. The scaler does nothing unless it is enabled."""
+        """Backward pass and update. The scaler does nothing unless it is enabled."""
 
     def mean(self, value: Tensor) -> Tensor:
-        """Over all ranks; the ranks must all ask."""
+        """The mean over all ranks; all ranks must call it."""
 
     def agree(self, model: nn.Module) -> None:
-        """The first rank's running statistics for all: each rank has kept those of its own samples."""
+        """Gives all ranks the first rank's running statistics: each rank has those of its own samples."""
 
 
 def own_device(world: World) -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    number = world.local_rank % torch.cuda.device_count()  # Slurm may show a rank its own alone
+    number = world.local_rank % torch.cuda.device_count()  # Slurm may show a rank only its own GPU
     torch.cuda.set_device(number)
     return torch.device("cuda", number)
 
 
 class Ddp:
-    """torch.distributed, over NCCL, Gloo, or SMDDP where that is the launcher."""
+    """torch.distributed, over NCCL, Gloo, or SMDDP if that is the launcher."""
 
     def __init__(self, world: World, device: torch.device) -> None:
         self.world, self.device = world, device
@@ -82,7 +82,7 @@ class Ddp:
 
 def _backend(world: World, device: torch.device) -> str:
     if world.launcher == "smddp":
-        importlib.import_module("smdistributed.dataparallel.torch.torch_smddp")  # its import makes the backend known
+        importlib.import_module("smdistributed.dataparallel.torch.torch_smddp")  # the import registers the backend
         return "smddp"
     return "nccl" if device.type == "cuda" else "gloo"
 
@@ -101,7 +101,7 @@ def _refuse_another_size(size: int) -> None:
     """
     wanted = os.environ.get("WORLD_SIZE")
     if wanted and size != int(wanted) and os.environ.get("HOROVOD_ELASTIC") != "1":
-        raise RuntimeError(f"Horovod sees {size} ranks, and the job has {wanted}: each would train alone")
+        raise RuntimeError(f"Horovod sees {size} ranks, but the job has {wanted}: the ranks would not train together")
 
 
 class Horovod:
@@ -125,7 +125,7 @@ class Horovod:
 
     def step(self, loss: Tensor, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         scaler.scale(loss).backward()
-        optimizer.synchronize()  # before the scaler looks at the gradients: all ranks then see the same
+        optimizer.synchronize()  # before the scaler reads the gradients, so that all ranks see the same ones
         with optimizer.skip_synchronize():
             scaler.step(optimizer)
         scaler.update()

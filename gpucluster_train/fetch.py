@@ -1,7 +1,7 @@
 """Copies the channels of mode `copy` to this node's scratch, once before the ranks start.
 
-The node's scratch-cache keeps a copy by what it holds: a later job that asks for the same data finds it there. What was
-not copied whole is not kept.
+The node's scratch-cache stores a copy by its content, so a later job with the same data finds it. Incomplete copies
+are deleted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from gpucluster_train.sources import Source, source_of
 from gpucluster_train.world import World
 
 AT_A_TIME = 8
-"""Files: one stream of S3's does not fill a network card."""
+"""Number of files copied at once: one stream from S3 does not fill a network card."""
 CACHE = "scratch-cache"
 NODE_PROGRAMS = "/opt/gpucluster/bin"
 NO_ROOM = 3
-"""The cache's exit status."""
-OTHERS = "take an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
+"""The cache's exit code for no room."""
+OTHERS = "use an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
 BLOCK_BYTES = 4096
-"""Of a file system."""
+"""The block size of a file system."""
 
 
 def own_part(channel: Channel) -> Sequence[Shard]:
@@ -42,9 +42,9 @@ def own_part(channel: Channel) -> Sequence[Shard]:
 
 
 def key_of(channel: Channel, shards: Sequence[Shard], versions: Mapping[str, str]) -> str:
-    """The same for the same content: by the shards' digests, or by what S3 or the file system say of their versions.
+    """Equal for equal content: from the shards' digests, or from the versions that S3 or the file system report.
 
-    A file's time of change says something of that file alone: there the folder counts too.
+    A modification time identifies content only within a folder, so the folder counts too.
     """
     folder = "" if channel.root.startswith(S3) else f"\0{channel.root}"
     lines = [f"{channel.unpack}\n"]
@@ -56,7 +56,7 @@ def key_of(channel: Channel, shards: Sequence[Shard], versions: Mapping[str, str
 
 
 def room_for(channel: Channel, shards: Sequence[Shard]) -> int:
-    """Bytes. A tar file is there beside what is unpacked of it, for a while."""
+    """The required bytes. While a tar file is unpacked, the file and its content both exist."""
     sizes = [shard.size_bytes for shard in shards]
     if channel.unpack != "tar":
         return sum(sizes)
@@ -64,22 +64,22 @@ def room_for(channel: Channel, shards: Sequence[Shard]) -> int:
 
 
 def _unpacked(shard: Shard) -> int:
-    """An estimate: small files take whole blocks of the disk."""
+    """An estimate: small files use whole blocks of the disk."""
     if shard.name.endswith((".gz", ".tgz")):
         return 4 * shard.size_bytes
     return 2 * shard.size_bytes if shard.samples is None else shard.size_bytes + BLOCK_BYTES * shard.samples
 
 
 def fetch(channel: Channel, versions: Mapping[str, str]) -> str:
-    """Where the copy is. Raises ChannelError."""
+    """The path of the copy. Raises ChannelError."""
     shards = own_part(channel)
     key, cache = key_of(channel, shards, versions), _cache()
     found = subprocess.run([cache, "get", key], capture_output=True, text=True, check=False)
     if found.returncode == 0:
-        print(f"[channels] {channel.name}: {channel.node} has it already: {found.stdout.strip()}")
+        print(f"[channels] {channel.name}: {channel.node} already has it: {found.stdout.strip()}")
         return found.stdout.strip()
     runtime = f"{os.environ['GPUCLUSTER_JOB_DIR']}/lib/gpucluster_job"
-    # it runs in the folder that is to be filled
+    # the command runs in the folder that it fills
     command = ["sh", "-c", 'exec /usr/bin/python3 -IS "$0" library fetch "$1" "$PWD"', runtime, channel.name]
     filled = subprocess.run(
         [cache, "fill", key, str(room_for(channel, shards)), "--", *command],
@@ -97,7 +97,7 @@ def fetch(channel: Channel, versions: Mapping[str, str]) -> str:
 def _cache() -> str:
     found = shutil.which(CACHE, path=f"{NODE_PROGRAMS}:{os.environ.get('PATH', '')}")
     if not found:
-        raise ChannelError(f"this node keeps no copies: it has no {CACHE}")
+        raise ChannelError(f"this node cannot keep copies: it has no {CACHE}")
     return found
 
 
@@ -121,7 +121,7 @@ def _needed(channel: Channel) -> str:
     shards = own_part(channel)
     size, room = in_words(sum(shard.size_bytes for shard in shards)), in_words(room_for(channel, shards))
     kind = "shards to unpack" if channel.unpack == "tar" else "shards"
-    return f"{channel.root} has {size} of {kind}, {room} were kept free for them"
+    return f"{channel.root} has {size} of {kind}, for which {room} were kept free"
 
 
 def _fill(channel: Channel, folder: Path) -> None:
@@ -152,9 +152,9 @@ def _one(source: Source, shard: Shard, folder: Path, unpack: str) -> None:
 def _verify(path: Path, shard: Shard, what: str) -> None:
     size = path.stat().st_size
     if size != shard.size_bytes:
-        raise ChannelError(f"{what}: {size} bytes arrived, expected {shard.size_bytes}: it changed meanwhile")
+        raise ChannelError(f"{what}: {size} bytes arrived, expected {shard.size_bytes}: the file changed meanwhile")
     if shard.digest and _digest(path) != shard.digest:
-        raise ChannelError(f"{what}: its content is not what its manifest says: copy it again, or shard the data anew")
+        raise ChannelError(f"{what}: its content differs from its manifest: copy it again, or make the shards again")
 
 
 def _digest(path: Path) -> str:
@@ -166,13 +166,13 @@ def _digest(path: Path) -> str:
 
 
 def _channel(index: Path, node: str) -> tuple[Channel, dict[str, str]]:
-    """As it is at its source."""
+    """The channel at its source."""
     told = json.loads(index.read_text(encoding="utf-8"))
     return replace(read(index, World(), node), root=told["root"]), told["versions"]
 
 
 def fetch_all(folder: Path, node: str) -> str | None:
-    """What went wrong."""
+    """The error, or None."""
     for index in sorted(folder.glob(f"*/{INDEX}")):
         channel, versions = _channel(index, node)
         if channel.mode != "copy":

@@ -10,10 +10,10 @@ from gpucluster_train.schedule import Schedule
 
 
 class LearningRate(keras.callbacks.Callback):  # type: ignore[misc]
-    """Sets the optimizer's learning rate before every step. Horovod's optimizers and plain ones are treated alike."""
+    """Sets the optimizer's learning rate before every step. Works for Horovod's optimizers and plain ones."""
 
     def __init__(self, schedule: Schedule, steps_done: int = 0) -> None:
-        """`steps_done`: of a training that goes on from a checkpoint."""
+        """`steps_done`: for a training that continues from a checkpoint."""
         super().__init__()
         self._schedule, self._step = schedule, steps_done
 

@@ -1,6 +1,6 @@
-"""Before the ranks start, on the job's first node: what each channel holds, and whether it can be shared as asked.
+"""Before the ranks start, on the job's first node: lists each channel, and checks whether it can be shared as asked.
 
-A job that runs again goes on with the list of its first run, so that its ranks have the same shards.
+A requeued job continues with the list of its first run, so that its ranks have the same shards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpucluster_train.sources import Listing, listing
 
 Index = dict[str, Any]
 MANY = 50_000
-"""Shards. Every rank reads the whole list at its start."""
+"""The number of shards above which a warning is logged. Every rank reads the whole list when it starts."""
 
 
 def index_of(asked: Mapping[str, str], found: Listing, seed: str, nodes: Sequence[str]) -> Index:
@@ -35,7 +35,7 @@ def index_of(asked: Mapping[str, str], found: Listing, seed: str, nodes: Sequenc
 
 
 def check(name: str, index: Index, world_size: int) -> None:
-    """Raises ChannelError where some would have nothing to read."""
+    """Raises ChannelError if a rank or node would have nothing to read."""
     count, nodes = len(index["shards"]), len(index["nodes"])
     sharers = {"by-rank": world_size, "by-node": nodes, "none": 1}[index["shard"]]
     if count < sharers:
@@ -48,17 +48,17 @@ def check(name: str, index: Index, world_size: int) -> None:
 
 
 def again(index: Index, before: Index) -> tuple[Index, str]:
-    """The list of the first run, for the nodes of this one. Raises ChannelError where shards of it are gone."""
+    """The list of the first run, for the nodes of this run. Raises ChannelError if shards of it are missing."""
     now = {shard["name"]: shard["size_bytes"] for shard in index["shards"]}
     then = {shard["name"]: shard["size_bytes"] for shard in before["shards"]}
     lost = sorted(name for name, size in then.items() if now.get(name) != size)
     if lost:
         raise ChannelError(
-            f"{index['source']}: {len(lost)} of the {len(then)} shards that the job began with are gone or changed, "
-            f"first {lost[0]}: put them back, or submit the job anew"
+            f"{index['source']}: {len(lost)} of the {len(then)} shards of the job's first run are missing or changed, "
+            f"first {lost[0]}: put them back, or submit a new job"
         )
     more = len(now) - len(then)
-    note = f"{more} shards came after the job began and are left out" if more else ""
+    note = f"{more} shards were added after the job's first run and are ignored" if more else ""
     versions = {name: index["versions"][name] for name in before["versions"] if name in index["versions"]}
     return {**before, "nodes": index["nodes"], "root": index["root"], "versions": versions}, note
 
@@ -89,7 +89,7 @@ def in_words(count: int) -> str:
 
 def remarks(found: Listing) -> list[str]:
     many = len(found.shards) > MANY
-    pack = f"{len(found.shards)} files are many to list and to open: gpucluster data shard packs them"
+    pack = f"{len(found.shards)} files take long to list and to open: pack them with gpucluster data shard"
     return [*found.notes, pack] if many else list(found.notes)
 
 

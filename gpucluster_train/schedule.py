@@ -7,27 +7,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """Called with the number of steps done, gives the learning rate of the next one.
+    """Called with the number of steps done, returns the learning rate of the next step.
 
-    Counted in steps of the whole job, not in epochs: so it does not jump, and all frameworks agree.
+    It counts steps of the whole job, not epochs, so that the rate does not jump and all frameworks agree.
     """
 
     peak: float
     steps: int
-    """All of the training, the warm-up included."""
+    """Steps of the whole training, including warm-up."""
     warmup_steps: int = 0
     """With many ranks the first gradients are too rough for the full rate."""
     start: float = 0.0
-    """Where warm-up begins."""
+    """The learning rate at the start of warm-up."""
     end: float = 0.0
     power: float = 2.0
-    """Of the fall: 1 is a straight line, 2 lingers at low rates."""
+    """Power of the decay: 1 is a straight line, 2 stays longer at low rates."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.warmup_steps < self.steps:
-            raise ValueError(
-                f"a warm-up of {self.warmup_steps} steps does not fit into {self.steps}: train longer or warm up less"
-            )
+            raise ValueError(f"a warm-up of {self.warmup_steps} steps is too long: the training has {self.steps}")
 
     def __call__(self, step: int) -> float:
         if step < self.warmup_steps:

@@ -1,4 +1,4 @@
-"""Where a channel's data lies: what is in a folder, or below an S3 prefix, as shards.
+"""A channel's source: the files in a folder, or below an S3 prefix, as shards.
 
 Only S3 needs boto3, which every node's own Python has.
 """
@@ -19,7 +19,7 @@ from gpucluster_train.channels import S3, ChannelError, bucket_and_key
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished/plan.json"
-"""Lies beside shards until all of them and their manifest are there."""
+"""Exists beside the shards until all of them and their manifest are complete."""
 OF_MANIFEST = {MANIFEST, "samples.jsonl"}
 RECORDS, RECORDS_INDEX = ".rec", ".idx"
 
@@ -30,7 +30,7 @@ class Found:
     """Relative to the source."""
     size_bytes: int
     version: str
-    """Another one when the content is another: S3's ETag, or a file's time of change."""
+    """Changes with the content: S3's ETag, or a file's modification time."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,20 @@ class Listing:
     shards: tuple[Shard, ...]
     versions: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    """What a reader of the job's log should know."""
+    """Notes for the job's log."""
 
 
 class Source(Protocol):
     root: str
 
     def files(self) -> list[Found]:
-        """All below the root. Raises ChannelError where there is nothing or it cannot be read."""
+        """All files below the root. Raises ChannelError if there are none or they cannot be read."""
 
     def text(self, name: str) -> str:
         """Of one of them."""
 
     def download(self, name: str, to: Path) -> None:
-        """Raises ChannelError, or OSError where `to` cannot be written."""
+        """Raises ChannelError, or OSError if `to` cannot be written."""
 
 
 def source_of(uri: str) -> Source:
@@ -67,13 +67,13 @@ def listing(uri: str) -> Listing:
     notes: list[str] = []
     told = _manifest(source, by_name, notes)
     if told is None and any(name == UNFINISHED or name.endswith(f"/{UNFINISHED}") for name in by_name):
-        raise ChannelError(f"{uri}: is not finished: run its `gpucluster data shard` again, it makes the rest")
+        raise ChannelError(f"{uri}: is incomplete: run the same `gpucluster data shard` again, which makes the rest")
     if told is None and (below := _data_sets_below(source, by_name)):
         every = ", ".join(f"{uri.rstrip('/')}/{name}" for name in below)
-        raise ChannelError(f"{uri}: is not one data set: name one of {every}")
+        raise ChannelError(f"{uri}: has several data sets: name one of {every}")
     shards = _told_shards(uri, told, by_name, notes) if told else _plain_shards(files)
     if not shards:
-        raise ChannelError(f"{uri}: holds no file that could be a shard")
+        raise ChannelError(f"{uri}: has no file that could be a shard")
     versions = {name: by_name[name].version for shard in shards for name in (shard.name, *shard.beside)}
     return Listing(source.root, tuple(shards), versions, tuple(notes))
 
@@ -83,7 +83,7 @@ def _is_data(name: str) -> bool:
 
 
 def _plain_shards(files: list[Found]) -> list[Shard]:
-    """Every file is one, but for an index that lies beside its records."""
+    """Every file is a shard, except an index beside its records."""
     data = [found for found in files if _is_data(found.name) and found.name.rpartition("/")[2] != MANIFEST]
     return _with_indices([Shard(found.name, found.size_bytes) for found in data])
 
@@ -104,11 +104,11 @@ def _with_indices(shards: list[Shard]) -> list[Shard]:
 
 
 def _manifest(source: Source, by_name: Mapping[str, Found], notes: list[str]) -> list[Shard] | None:
-    """The shards that it lists. What is called so and is none of ours has no say."""
+    """The shards that the manifest lists. A file of this name from another program is ignored."""
     if MANIFEST not in by_name:
         return None
     if (told := _shards_in(source, MANIFEST)) is None:
-        notes.append(f"{source.root}/{MANIFEST} is none of `gpucluster data shard`: numbers of samples are not known")
+        notes.append(f"{source.root}/{MANIFEST} is not from `gpucluster data shard`: the number of samples is unknown")
     return told
 
 
@@ -120,7 +120,7 @@ def _shards_in(source: Source, manifest: str) -> list[Shard] | None:
 
 
 def _data_sets_below(source: Source, names: Iterable[str]) -> list[str]:
-    """Folders of splits, as `gpucluster data shard` makes them: taken together train and val would be mixed."""
+    """Folders of splits, as `gpucluster data shard` makes them: read together, train and val would be mixed."""
     manifests = [name for name in sorted(names) if name.endswith(f"/{MANIFEST}") and _is_data(name)]
     return [name.removesuffix(f"/{MANIFEST}") for name in manifests if _shards_in(source, name) is not None]
 
@@ -133,21 +133,21 @@ def _told_shards(uri: str, told: list[Shard], by_name: Mapping[str, Found], note
     missing = [shard.name for shard in told if shard.name not in by_name]
     if missing:
         raise ChannelError(
-            f"{uri}: its {MANIFEST} lists {len(told)} shards, {len(missing)} of them are missing, first {missing[0]}: "
+            f"{uri}: its {MANIFEST} lists {len(told)} shards, but {len(missing)} are missing, first {missing[0]}: "
             "copy or export the data set again"
         )
     for shard in told:
         size = by_name[shard.name].size_bytes
         if size != shard.size_bytes:
             raise ChannelError(
-                f"{uri}/{shard.name}: has {size} bytes, its {MANIFEST} says {shard.size_bytes}: "
+                f"{uri}/{shard.name}: has {size} bytes, but its {MANIFEST} says {shard.size_bytes}: "
                 f"it is {'truncated' if size < shard.size_bytes else 'another file'}; copy it again"
             )
     known = {shard.name for shard in told}
     indices = {f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}" for name in known if name.endswith(RECORDS)}
     others = [name for name in by_name if _is_data(name) and name not in known | indices | OF_MANIFEST]
     if others:
-        notes.append(f"{len(others)} files of {uri} are not in its {MANIFEST} and are left out, first {min(others)}")
+        notes.append(f"{len(others)} files of {uri} are not in its {MANIFEST} and are ignored, first {min(others)}")
     beside = [Shard(name) for name in sorted(indices & by_name.keys())]
     return _with_indices([*told, *beside])
 
@@ -165,9 +165,9 @@ class FolderSource:
         try:
             return [_found(path, self._path) for path in _walk(self._path) if not _is_lock(path)]
         except PermissionError as error:
-            raise ChannelError(f"{error.filename}: may not be read by the job's user") from None
+            raise ChannelError(f"{error.filename}: the job's user may not read it") from None
         except OSError as error:
-            why = f"cannot be read: {error.strerror}: put it back, or remove what leads to it"
+            why = f"cannot be read: {error.strerror}: restore it, or remove the link to it"
             raise ChannelError(f"{error.filename}: {why}") from None
 
     def text(self, name: str) -> str:
@@ -185,7 +185,7 @@ class FolderSource:
 
 
 def _is_lock(path: Path) -> bool:
-    """A link of an editor's, say, to what was never a file."""
+    """A link to no file, such as an editor's lock."""
     return path.name.startswith(".") and path.is_symlink() and not path.exists()
 
 
@@ -194,7 +194,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _walk(top: Path) -> Iterator[Path]:
-    """Links are followed, but to none of the folders that they lie in."""
+    """Follows links, except to a parent folder of the link."""
     above: dict[str, frozenset[str]] = {str(top): frozenset()}
     for folder, below, names in os.walk(top, onerror=_refuse, followlinks=True):
         own = above.pop(folder) | {os.path.realpath(folder)}
@@ -235,25 +235,25 @@ class S3Source:
 
     def files(self) -> list[Found]:
         whole = None if self._is_prefix or not self._prefix else self._whole()
-        if not (whole and whole["Size"]):  # an empty one may stand for the prefix
+        if not (whole and whole["Size"]):  # an empty object may stand for the prefix
             below = f"{self._prefix}/" if self._prefix else ""
             found = [self._found(each, below) for each in self._objects(below) if not each["Key"].endswith("/")]
             if found:
                 return found
         if not whole:
-            raise ChannelError(f"{self._uri}: nothing lies there{self._near_prefix()}")
+            raise ChannelError(f"{self._uri}: no object has this prefix{self._near_prefix()}")
         folder = self._prefix.rpartition("/")[0]
         self.root = f"s3://{self._bucket}/{folder}".rstrip("/")
         return [self._found(whole, f"{folder}/" if folder else "")]
 
     def _whole(self) -> dict[str, Any] | None:
-        """The source as a single object. A job that may read just this one may list nothing."""
+        """The source as a single object. A job that may read only this object may not list anything."""
         from botocore.exceptions import ClientError
 
         with s3_errors(self._uri):
             try:
                 head = self._s3.head_object(Bucket=self._bucket, Key=self._prefix)
-            except ClientError:  # none, or not this job's to read: listing says more
+            except ClientError:  # missing, or not readable: listing shows which
                 return None
         return {"Key": self._prefix, "Size": head["ContentLength"], "ETag": head["ETag"]}
 
@@ -275,12 +275,12 @@ class S3Source:
                 yield from page.get("Contents", ())
 
     def _near_prefix(self) -> str:
-        """By what lies beside it. A role that may list this prefix alone is told nothing more."""
+        """Suggests a similar prefix. Empty if the role may list only this prefix."""
         parent, _, last = self._prefix.rpartition("/")
         above = f"{parent}/" if parent else ""
         try:
             page = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=above, Delimiter="/")
-        except Exception:  # what it says would be of another prefix than the one asked for
+        except Exception:  # the error would be about another prefix than the requested one
             return ""
         beside = [each["Prefix"].removeprefix(above).rstrip("/") for each in page.get("CommonPrefixes", ())]
         return _near(last, beside, f"s3://{self._bucket}/{above}") if beside else ""
@@ -289,7 +289,7 @@ class S3Source:
         name = each["Key"].removeprefix(below)
         if {"", ".", ".."} & set(name.split("/")):
             why = "a part of it is empty, . or .."
-            raise ChannelError(f"{S3}{self._bucket}/{each['Key']}: is no file's name: {why}; rename the object")
+            raise ChannelError(f"{S3}{self._bucket}/{each['Key']}: is not a valid file name: {why}; rename the object")
         return Found(name, each["Size"], each["ETag"].strip('"'))
 
 
@@ -306,7 +306,7 @@ def s3_client() -> Any:
 
 @contextmanager
 def s3_errors(uri: str) -> Iterator[None]:
-    """What S3 refuses, in words. Raises ChannelError."""
+    """Translates S3's errors. Raises ChannelError."""
     try:
         yield
     except Exception as error:
@@ -315,9 +315,9 @@ def s3_errors(uri: str) -> Iterator[None]:
         raise ChannelError(f"{uri}: {said}") from None
 
 
-_DENIED = "S3 denies access to it: s3_access in cluster.yaml must name it, and the bucket's own policy allow it"
-_GONE = "is not there any more"
-_NO_BUCKET = "no such bucket: look at its name and its region"
+_DENIED = "S3 denies access: s3_access in cluster.yaml must name it, and the bucket's policy must allow it"
+_GONE = "no longer exists"
+_NO_BUCKET = "no such bucket: check its name and its region"
 _NO_CREDENTIALS = "the job has no credentials for S3: name it in s3_access in cluster.yaml"
 _WORDS = {
     "AccessDenied": _DENIED,
@@ -329,7 +329,7 @@ _WORDS = {
     "NoCredentialsError": _NO_CREDENTIALS,
     "CredentialRetrievalError": _NO_CREDENTIALS,
 }
-"""By S3's code, or by the kind of botocore's error."""
+"""The explanation for S3's error code, or for the kind of botocore's error."""
 
 
 def _in_words(error: Exception) -> str | None:
@@ -337,7 +337,7 @@ def _in_words(error: Exception) -> str | None:
     code = str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
     if not module.startswith(("botocore", "boto3", "s3transfer")):
         return None
-    return _WORDS.get(code) or _WORDS.get(kind) or f"S3 says {code or kind}: {error}"
+    return _WORDS.get(code) or _WORDS.get(kind) or f"S3 answered {code or kind}: {error}"
 
 
 def main(uri: str) -> None:

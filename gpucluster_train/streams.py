@@ -1,4 +1,4 @@
-"""Shards as streams, wherever they lie: a file is opened, an object of S3 comes through a pipe.
+"""Shards as streams: a file is opened, an S3 object is read through a pipe.
 
 `samples` reads tar shards that way, in any framework; `gpucluster_train.torch_samples` is for torch.
 """
@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 @contextmanager
 def opened(place: str) -> Iterator[IO[bytes]]:
-    """To be read once, from front to back. Raises ChannelError where it is not there or does not arrive whole."""
+    """Opens a shard to be read once, from start to end. Raises ChannelError if it is missing or incomplete."""
     if place.startswith(S3):
         with _piped(place) as stream:
             yield stream
@@ -36,7 +36,7 @@ def opened(place: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _piped(uri: str) -> Iterator[IO[bytes]]:
-    """What the program says goes before what its reader made of the rest that did not come."""
+    """The program's error takes precedence over its reader's error about missing data."""
     argv, environment = _reader(uri)
     cut_off: ChannelError | None = None
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
@@ -49,17 +49,17 @@ def _piped(uri: str) -> Iterator[IO[bytes]]:
             process.kill()
             raise
         if not (at_end := not process.stdout.read(1)):
-            process.kill()  # its reader has enough
+            process.kill()  # the reader stopped early
         said = process.stderr.read().decode(errors="replace").strip()
         code = process.wait()
     if at_end and code:
-        raise ChannelError(f"{uri}: did not arrive whole: {said.splitlines()[-1] if said else f'exit code {code}'}")
+        raise ChannelError(f"{uri}: was not read completely: {said.splitlines()[-1] if said else f'exit code {code}'}")
     if cut_off:
         raise cut_off
 
 
 def _reader(uri: str) -> tuple[list[str], dict[str, str]]:
-    """AWS's command line, which fetches a large object in several streams; else boto3 of the node's own Python."""
+    """The AWS CLI, which reads a large object in several streams; else boto3 of the node's own Python."""
     if aws := shutil.which("aws"):
         return [aws, "s3", "cp", "--only-show-errors", uri, "-"], dict(os.environ)
     system = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else "python3"
@@ -71,7 +71,7 @@ def _reader(uri: str) -> tuple[list[str], dict[str, str]]:
 def samples(
     channel: Channel, epoch: int = 0, *, rank: int | None = None, size: int | None = None
 ) -> Iterator[tars.Sample]:
-    """Of this rank's tar shards, one after another. Raises ChannelError."""
+    """Samples of this rank's tar shards, one after another. Raises ChannelError."""
     return of_places(channel.shards(epoch, rank=rank, size=size), tars.samples)
 
 

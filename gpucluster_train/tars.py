@@ -1,6 +1,6 @@
-"""Tar files as shards: their samples one after another, and unpacking. One that was cut off is not taken for whole.
+"""Tar files as shards: reads their samples in order, and unpacks them. Truncated files are detected.
 
-A sample is what lies in the file side by side under one name, `0001.jpg` and `0001.cls`: the convention of WebDataset.
+A sample is a group of adjacent files with the same name, `0001.jpg` and `0001.cls`: the convention of WebDataset.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class _Counting:
-    """How much was read: a whole tar file has a block of zeros behind its last file, one that was cut off has none."""
+    """Counts what was read: a complete tar file has a block of zeros after its last file, a truncated one has none."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self.size = stream, 0
@@ -39,12 +39,12 @@ class _Counting:
         while self.read(2**20):
             pass
         if self.size < last_file_ends + BLOCK_BYTES:
-            raise _truncated(what, "it lacks the end mark of a tar file")
+            raise _truncated(what, "its end-of-archive marker is missing")
 
 
 @contextmanager
 def _whole(what: str) -> Iterator[None]:
-    """What is read within is, or ChannelError is raised."""
+    """Raises ChannelError if the file that the body reads is not complete."""
     try:
         yield
     except _BROKEN as error:
@@ -52,11 +52,11 @@ def _whole(what: str) -> Iterator[None]:
 
 
 def _truncated(what: str, why: object) -> ChannelError:
-    return ChannelError(f"{what}: is truncated or no tar file ({why}): copy it again")
+    return ChannelError(f"{what}: is truncated or not a tar file ({why}): copy it again")
 
 
 def _members(stream: IO[bytes], what: str) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
-    """The files in it and their contents, in their order, read once from front to back; a hard link has none.
+    """The files in it and their contents, in order, read once from start to end; a hard link has no content.
 
     Raises ChannelError.
     """
@@ -76,11 +76,11 @@ def _check_kind(member: tarfile.TarInfo, what: str) -> None:
         link = f"is a symbolic link to {member.linkname}: pack it with tar --dereference"
         raise ChannelError(f"{what}: its {member.name} {link}")
     if not (member.isreg() or member.isdir() or member.islnk()):
-        raise ChannelError(f"{what}: its {member.name} is neither a file nor a folder: pack files alone")
+        raise ChannelError(f"{what}: its {member.name} is neither a file nor a folder: pack only files")
 
 
 def samples(stream: IO[bytes], what: str) -> Iterator[Sample]:
-    """Raises ChannelError where the file ends before its end."""
+    """Raises ChannelError if the file is truncated."""
     current: Sample = {}
     for member, content in _members(stream, what):
         if content is None:
@@ -104,13 +104,13 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def unpack(path: Path, folder: Path, what: str) -> None:
-    """Its files alone, nothing outside of `folder`. Raises ChannelError, or OSError of the disk."""
+    """Unpacks only its files, and nothing outside `folder`. Raises ChannelError, or OSError of the disk."""
     folder.mkdir(parents=True)
     with path.open("rb") as stream:
         for member, content in _members(stream, what):
             target = folder / member.name
             if not _is_below(target, folder):
-                raise ChannelError(f"{what}: holds {member.name}, which would be unpacked outside of its folder")
+                raise ChannelError(f"{what}: has {member.name}, which would be unpacked outside its folder")
             target.parent.mkdir(parents=True, exist_ok=True)
             if content is None:
                 _link(member, target, folder, what)
@@ -124,10 +124,10 @@ def _is_below(path: Path, folder: Path) -> bool:
 
 
 def _link(member: tarfile.TarInfo, target: Path, folder: Path, what: str) -> None:
-    """A hard link names a file that was packed before it."""
+    """A hard link names an earlier file of the archive."""
     first = folder / member.linkname
     if not (_is_below(first, folder) and first.is_file()):
-        why = f"is a link to {member.linkname}, which is no file before it: pack it with tar --hard-dereference"
+        why = f"is a link to {member.linkname}, which is not an earlier file: pack it with tar --hard-dereference"
         raise ChannelError(f"{what}: its {member.name} {why}")
     if first != target:
         target.unlink(missing_ok=True)

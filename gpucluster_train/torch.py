@@ -1,4 +1,4 @@
-"""For torch: the schedule as its scheduler, and a program that trains alike under torchrun, SMDDP and Horovod."""
+"""For torch: the schedule as a torch scheduler, and a program that runs under torchrun, SMDDP and Horovod."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ Result = TypeVar("Result")
 
 
 def scheduler(optimizer: Optimizer, schedule: Schedule) -> LambdaLR:
-    """Its step() belongs after each step() of the optimizer. A group made with half the peak's rate keeps half of it.
+    """Call its step() after each step() of the optimizer. A group with half the peak's rate keeps half of it.
 
-    Raises ValueError where the optimizer was made with another learning rate than the schedule's peak.
+    Raises ValueError if the optimizer's learning rate is not the schedule's peak.
     """
     rates = [float(group["lr"]) for group in optimizer.param_groups]
     if not any(abs(rate - schedule.peak) <= 1e-6 * schedule.peak for rate in rates):
-        raise ValueError(
-            f"the optimizer's learning rate is {rates[0]:g}, the schedule's peak {schedule.peak:g}: give both the same"
-        )
+        raise ValueError(f"the optimizer's learning rate is {rates[0]:g}, but the schedule's peak is {schedule.peak:g}")
     return LambdaLR(optimizer, lambda step: schedule(step) / schedule.peak)
 
 
 def run(train: Callable[[Ranks], Result]) -> Result:
-    """Joins the job's ranks, trains, and leaves them in order; the program is the same whichever launcher started it.
+    """Joins the job's ranks, trains, and leaves them in order. The program is the same under every launcher.
 
     The model must live in `train` and not in its result: a thread of Gloo's that outlives the interpreter aborts the
     process at its exit, after everything went well, unless the model goes before the process group does.

@@ -1,4 +1,4 @@
-"""Tar shards for torch's DataLoader. From S3 they stream through s3torchconnector, where the environment has it."""
+"""Tar shards for torch's DataLoader. From S3 they are streamed through s3torchconnector if the environment has it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gpucluster_train.channels import ChannelError, channel
 class Samples(IterableDataset[Any]):  # type: ignore[misc]
     """This rank's samples of a channel, in the epoch's order; the workers of a DataLoader share out its shards.
 
-    `decode` makes of a sample (`{"__key__": …, "jpg": bytes, …}`) what the network is given. Make the DataLoader anew
-    for each epoch, or leave persistent_workers off: workers copy the data set when they start.
+    `decode` turns a sample (`{"__key__": …, "jpg": bytes, …}`) into the network's input. Create a new DataLoader
+    for each epoch, or do not set persistent_workers: workers copy the data set when they start.
     """
 
     def __init__(self, name: str, epoch: int = 0, decode: Callable[[tars.Sample], Any] | None = None) -> None:
@@ -53,4 +53,4 @@ def from_s3(uris: list[str]) -> Iterator[tars.Sample]:
         for uri, reader in zip(uris, readers, strict=True):
             yield from tars.samples(reader, uri)
     except failed as error:
-        raise ChannelError(f"a shard of {uris[0].rpartition('/')[0]} did not arrive whole: {error}") from None
+        raise ChannelError(f"a shard of {uris[0].rpartition('/')[0]} was not read completely: {error}") from None

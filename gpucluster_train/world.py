@@ -1,4 +1,4 @@
-"""Who this process is among the processes of its job."""
+"""The rank of this process in its job."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-# RANK and its like are what a GpuCluster job tells every rank, and what torchrun tells. The others serve a program that
-# is started by the bare launcher, without a job around it.
+# GpuCluster jobs and torchrun set RANK and the like for every rank. The other names are for a program that a launcher
+# starts outside of a GpuCluster job.
 _NAMES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK"),
@@ -21,31 +21,33 @@ class World:
     size: int = 1
     """Ranks on all nodes together."""
     local_rank: int = 0
-    """On this node: the number of the GPU that is this rank's."""
+    """The rank on this node, which is the number of its GPU."""
     launcher: str = ""
-    """The job's, such as torchrun; empty outside a job."""
+    """The job's launcher, such as torchrun; empty outside a job."""
 
     @property
     def is_first(self) -> bool:
-        """The one that reports and writes files."""
+        """The rank that reports and writes files."""
         return self.rank == 0
 
     def share(self, count: int) -> range:
-        """Which of `count` samples are this rank's: every size-th, as many on all ranks. A remainder is left out."""
+        """This rank's part of `count` samples: every size-th, equally many on all ranks. A remainder is dropped."""
         return range(self.rank, count - count % self.size, self.size)
 
 
 def world(environment: Mapping[str, str] | None = None) -> World:
-    """From the environment (this process's, unless given). A program started by itself is rank 0 of 1.
+    """From the environment (default: this process's). A program started on its own is rank 0 of 1.
 
-    Raises ValueError where the variables contradict each other: training would hang or be wrong.
+    Raises ValueError if the variables contradict each other: training would hang or be wrong.
     """
     variables = os.environ if environment is None else environment
     names = next((names for names in _NAMES if all(name in variables for name in names)), None)
     rank, size, local_rank = _numbers(variables, names) if names else (0, 1, 0)
     if names and not 0 <= local_rank <= rank < size:
         told = ", ".join(f"{name}={variables[name]}" for name in names)
-        raise ValueError(f"the launcher's variables make no sense: {told}; 0 <= local rank <= rank < world size")
+        raise ValueError(
+            f"inconsistent variables of the launcher: {told}; required: 0 <= local rank <= rank < world size"
+        )
     return World(rank, size, local_rank, variables.get("GPUCLUSTER_LAUNCHER", ""))
 
 

@@ -1,4 +1,4 @@
-"""What the services of a cloud share: its machines, faults, pace and locks. Each is given it as it is made."""
+"""The machines, faults, pace and locks that a cloud's services share. Each service gets them when it is created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localcloud.faults import Faults
 from localcloud.machines.spec import Hypervisor
 from localcloud.pace.hooks import Pace
 
-# Calls that touch nothing but their own service's records: they need not wait for EC2's, which may take long.
+# Calls that use only their own service's records. They need not wait for EC2's calls, which may take long.
 _APART = {
     "logs": ("CreateLogStream", "PutLogEvents"),
     "monitoring": ("PutMetricData",),
@@ -24,8 +24,8 @@ Service = TypeVar("Service")
 
 
 class Locks:
-    """moto's backends are plain dictionaries: whoever touches them, a request or a guest's metadata, holds `whole`,
-    and for those of a service in _APART that service's lock, too."""
+    """moto's backends are plain dictionaries. Every thread that uses them (for a request or a guest's metadata) holds
+    `whole`; for a service in _APART also that service's lock."""
 
     def __init__(self) -> None:
         self.whole = threading.RLock()
@@ -33,7 +33,7 @@ class Locks:
 
     @contextmanager
     def holding(self, service: str, action: str = "") -> Iterator[None]:
-        """The locks that a call needs; of no action: those for touching a service's records from elsewhere."""
+        """Holds the locks that a call needs. Without an action: those for using a service's records outside a call."""
         with ExitStack() as held:
             if action not in _APART.get(service, ()):
                 held.enter_context(self.whole)
@@ -53,5 +53,5 @@ class Runtime:
 
 
 def bound(service: type[Service], **given: object) -> type[Service]:
-    """A class of its own of one of moto's services: moto makes an object of it for each request, without arguments."""
+    """A subclass with `given` as attributes: moto creates an object for each request, and passes it no arguments."""
     return cast("type[Service]", type(service.__name__, (service,), given))

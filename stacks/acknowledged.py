@@ -72,7 +72,11 @@ ROWS = (
     Row("Accounting/Password/Resource", "SMG4", "slurmdbd reads it only at boot; another one would cut it off"),
     Row("Accounting/Database", "RDS3", "accounting may stop for some minutes; a second instance doubles the cost"),
     Row("Accounting/Database", "RDS11", "only the head node reaches the port, whatever its number"),
-    Row("WayIn/Balancer", "ELB2", "a network load balancer logs only TLS, which SSH is not; the rule cannot see this"),
+    Row(
+        "SshLoadBalancer/Balancer",
+        "ELB2",
+        "a network load balancer logs only TLS, which SSH is not; the rule cannot see this",
+    ),
 )
 
 BUILDER_ROLE = "Role/DefaultPolicy/Resource"

@@ -1,4 +1,4 @@
-"""The monthly budget: whom AWS notifies, and what it stops when the budget is spent.
+"""The monthly budget: its notifications, and the stop of launches when it is spent.
 
 The budget counts costs with the tag `gpucluster:cluster`. AWS counts by a tag only from the day on which the payer's
 account has activated it as a cost allocation tag in the billing console. Costs reach AWS Budgets up to a day late, so

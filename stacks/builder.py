@@ -34,19 +34,21 @@ class ImageBuilder(cdk.Stack):
         machine: InstanceType,
     ) -> None:
         """`config.name` is the stack's name. `base`: the image to bake, as cluster.yaml names images."""
+        synthesizer = cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/")
         super().__init__(
             scope,
             id_,
             env=cdk.Environment(account=account, region=config.region),
             description=f"GpuCluster: builds a machine image from {base}, and is deleted",
-            synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
+            synthesizer=synthesizer,
         )
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
         roles.bound(self, config.security.permissions_boundary_arn)
         image = machine_image(base, region=config.region)
         base_id = image.get_image(self).image_id
         files = recipe.bundle(base_id, machine, recipe.Extras.of(config))
-        bundle = Bundle(self, "Bundle", files=files, version=render.version(files), head_generation="")
+        version = render.version(files)
+        bundle = Bundle(self, "Bundle", files=files, version=version, head_generation="", synthesizer=synthesizer)
         parameters = Parameters(self, "Parameters", path=config.ssm_path)
         role = self._role(config, bundle, parameters)
         bundle.announce(parameters)
@@ -77,7 +79,7 @@ class ImageBuilder(cdk.Stack):
 
     def _role(self, config: ClusterConfig, bundle: Bundle, parameters: Parameters) -> iam.Role:
         role = roles.node_role(self, "Role")
-        roles.allow(role, ["s3:GetObject"], [bundle.asset.bucket.arn_for_objects(f"{config.name}/*")])
+        roles.allow(role, ["s3:GetObject"], [bundle.objects_arn(config.name)])
         roles.allow(role, ["ssm:GetParameter"], [parameters.arn])
         return role
 

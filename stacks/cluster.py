@@ -13,7 +13,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct, IDependable
 
-from gpucluster import render
+from gpucluster import render, updates
+from gpucluster.baking import pins
 from gpucluster.config import ClusterConfig
 from gpucluster.config.construct_ids import pascal
 from gpucluster.layout import expand
@@ -34,14 +35,15 @@ from stacks.storage.s3_access import grant_environment_cache
 
 class GpuCluster(cdk.Stack):
     def __init__(self, scope: Construct, id_: str, *, config: ClusterConfig, account: str | None = None) -> None:
+        # Bundles have their own prefix, so that nodes can read these and not every asset of the account.
+        synthesizer = cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/")
         super().__init__(
             scope,
             id_,
             env=cdk.Environment(account=account or NO_ACCOUNT, region=config.region),
             description=f"GpuCluster {config.name}: Slurm head node, elastic GPU partitions",
             termination_protection=config.head_node.termination_protection,
-            # Bundles have their own prefix, so that nodes can read these and not every asset of the account.
-            synthesizer=cdk.DefaultStackSynthesizer(bucket_prefix=f"{config.name}/"),
+            synthesizer=synthesizer,
             # A third of a template is whitespace, which counts towards CloudFormation's limit.
             suppress_template_indentation=True,
         )
@@ -56,8 +58,11 @@ class GpuCluster(cdk.Stack):
             config=config,
             availability_zone=config.availability_zone or self.availability_zones[0],
         )
-        record.keep(self, self.layout, availability_zone=self.network.availability_zone)
-        self.bundle = self._bundle()
+        key = updates.replacements_key(config.name, account=self.account, region=config.region)
+        self.replacements = int(pins.read(config._document.file).get(key, 0))
+        zone = self.network.availability_zone
+        record.keep(self, self.layout, availability_zone=zone, head_replacements=self.replacements)
+        self.bundle = self._bundle(synthesizer)
         self.munge_key = self._munge_key()
         self.home = self._home()
         self.compute_role = roles.node_role(self, "ComputeRole")
@@ -77,7 +82,7 @@ class GpuCluster(cdk.Stack):
         self.head = self._head(needs)
         self._budget(context)
         self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
-        self.ssh_host = self._way_in()
+        self.ssh_host = self._ssh_load_balancer()
         self._outputs()
         acknowledge(self, config.name, rows(config))
 
@@ -95,11 +100,19 @@ class GpuCluster(cdk.Stack):
 
             Budget(self, "Budget", context=context, budget=self._config.budget)
 
-    def _bundle(self) -> Bundle:
+    def _bundle(self, synthesizer: cdk.DefaultStackSynthesizer) -> Bundle:
         network, files = self._config.network, render.bundle(self._config)
         places = (self.network.availability_zone, network.vpc_cidr, network.vpc_id, network.subnet_id)
-        self.head_generation = generation(self._head_image(), self._config.security.kms_key_arn, *places)
-        return Bundle(self, "Bundle", files=files, version=render.version(files), head_generation=self.head_generation)
+        again = [str(self.replacements)] if self.replacements else []
+        self.head_generation = generation(self._head_image(), self._config.security.kms_key_arn, *places, *again)
+        return Bundle(
+            self,
+            "Bundle",
+            files=files,
+            version=render.version(files),
+            head_generation=self.head_generation,
+            synthesizer=synthesizer,
+        )
 
     def _head_image(self) -> str:
         return self._image(self.layout.head_image).get_image(self).image_id
@@ -139,22 +152,28 @@ class GpuCluster(cdk.Stack):
             role=self.head_role,
             home=self.home,
             generation=self.head_generation,
+            replacements=self.replacements,
             termination_protection=self._config.head_node.termination_protection,
             key=self.key,
             topic_arn=self.monitoring.topic_arn,
             after=[self.parameters, *needs],
         )
 
-    def _way_in(self) -> str | None:
-        """What `ssh_from` may connect to."""
+    def _ssh_load_balancer(self) -> str | None:
+        """The load balancer for the networks in `ssh_from`."""
         public, sources = self.network.public_subnet, self._config.network.ssh_from
         if not (public and sources):
             return None
-        from stacks.way_in import WayIn
+        from stacks.ssh_load_balancer import SshLoadBalancer
 
         instance_id = self.head.instance.instance_id
-        return WayIn(
-            self, "WayIn", network=self.network, public_subnet=public, instance_id=instance_id, sources=sources
+        return SshLoadBalancer(
+            self,
+            "SshLoadBalancer",
+            network=self.network,
+            public_subnet=public,
+            instance_id=instance_id,
+            sources=sources,
         ).host
 
     def _image(self, image: str) -> ec2.IMachineImage:
@@ -187,7 +206,7 @@ class GpuCluster(cdk.Stack):
             self.parameters.add(f"Partition{pascal(partition.name)}", f"partitions/{partition.name}", value)
 
     def _grant(self) -> None:
-        bundles = self.bundle.asset.bucket.arn_for_objects(f"{self._config.name}/*")
+        bundles = self.bundle.objects_arn(self._config.name)
         for role in (self.head_role, self.compute_role):
             roles.grant_boot(role, bundles=bundles, parameters=self.parameters, munge_key=self.munge_key)
             encryption.grant_secrets(role, self.key)

@@ -1,4 +1,4 @@
-"""What most constructs of the cluster get: the file, the network, the roles, the key, and the parameters' path."""
+"""Values that most constructs need: the file, the network, the roles, the key, and the parameters' path."""
 
 from __future__ import annotations
 

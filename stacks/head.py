@@ -42,12 +42,14 @@ class HeadNode(Construct):
         role: iam.Role,
         home: HomeVolume,
         generation: str,
+        replacements: int,
         termination_protection: bool,
         after: Sequence[IDependable],
         key: kms.IKey | None = None,
         topic_arn: str | None = None,
     ) -> None:
-        """`topic_arn`: notified when the head node is recovered or rebooted."""
+        """`replacements`: how often it was replaced without another reason. `topic_arn`: notified when the head node is
+        recovered or rebooted."""
         super().__init__(scope, id_)
         self._topic_arn = topic_arn
         self.instance = ec2.Instance(
@@ -70,6 +72,10 @@ class HeadNode(Construct):
             # The budget counts costs with the cluster's tag.
             propagate_tags_to_volume_on_creation=True,
         )
+        if replacements:
+            # CloudFormation creates what has a new logical id, then deletes what had the old one. That works even if
+            # the old instance was terminated; every other change of a terminated instance fails.
+            self.instance.instance.override_logical_id(f"Head{replacements}")
         tags = {"gpucluster:cluster": cluster, "gpucluster:role": "head", "gpucluster:generation": generation}
         for tag, value in tags.items():
             cdk.Tags.of(self.instance).add(tag, value)

@@ -1,4 +1,4 @@
-"""What the head node launches nodes from: launch templates and placement groups for each partition."""
+"""Launch templates and placement groups for each partition: the head node launches nodes from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_NODES = ("cluster", "role", "partition")
 
 @dataclass(frozen=True)
 class Launches:
-    """What all launch templates of the cluster have in common."""
+    """The common properties of the cluster's launch templates."""
 
     cluster: str
     network: Network

@@ -1,4 +1,4 @@
-"""Placeholders for what CDK looks up in an account, for use without credentials. The template can be read but not
+"""Placeholders for CDK's look-ups in an account, for use without credentials. The template can be read but not
 deployed."""
 
 from __future__ import annotations

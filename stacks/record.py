@@ -10,12 +10,14 @@ from gpucluster.updates import LookedUp
 from stacks.images import PARAMETERS, machine_image
 
 
-def keep(stack: cdk.Stack, layout: Layout, *, availability_zone: str) -> None:
+def keep(stack: cdk.Stack, layout: Layout, *, availability_zone: str, head_replacements: int) -> None:
     """In the template's metadata. CloudFormation returns it, and does not count a change of it alone as a change."""
     config = layout.config
     used = {config.software.image, layout.head_image, *(partition.image for partition in layout.partitions)}
     images = {name: _looked_up(stack, name, config.region) for name in PARAMETERS if name in used}
-    stack.template_options.metadata = updates.metadata(config, availability_zone=availability_zone, images=images)
+    stack.template_options.metadata = updates.metadata(
+        config, availability_zone=availability_zone, images=images, head_replacements=head_replacements
+    )
 
 
 def _looked_up(stack: cdk.Stack, name: str, region: str) -> LookedUp:

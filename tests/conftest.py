@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 
 pytest_plugins = [
     "tests.nightly_tier",
-    "tests.cost",
     "localcloud.tests.patience",
+    "tests.warm",  # imports patience
+    "tests.cost",  # imports warm
     "localcloud.tests.control_plane",
     "beds",
 ]
@@ -57,10 +59,22 @@ def pytest_configure(config: pytest.Config) -> None:
     options = config.option
     if getattr(options, "numprocesses", None) and (options.dist != "loadgroup" or options.loadscopereorder):
         raise pytest.UsageError("with --numprocesses (-n): add --dist=loadgroup --no-loadscope-reorder")
+    _leave_out_contexts(config)
+
+
+def _leave_out_contexts(config: pytest.Config) -> None:
+    """After `gpucluster context use`, commands in tests would use that cluster. pip and others keep their settings."""
+    users = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    own = tempfile.TemporaryDirectory(prefix="gpucluster-settings-")
+    for each in users.glob("*"):
+        if each.name != "gpucluster":
+            (Path(own.name) / each.name).symlink_to(each)
+    os.environ["XDG_CONFIG_HOME"] = own.name
+    config.add_cleanup(own.cleanup)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Without groups each worker would boot every cluster."""
+    """Checks that xdist uses groups, because otherwise each worker would boot every cluster."""
     lost = [item for item in session.items if not item.nodeid.endswith(f"@{_group(item)}")]
     if lost and hasattr(session.config, "workerinput"):
         pytest.exit(
@@ -97,8 +111,13 @@ def _group(item: pytest.Item) -> str:
 
 
 def _tier(item: pytest.Item) -> str:
+    return _tier_of(item.path)
+
+
+@cache
+def _tier_of(path: Path) -> str:
     """The folder in `tests`: this one, or the local cloud's."""
-    parts = item.path.relative_to(ROOT).parts
+    parts = path.relative_to(ROOT).parts
     return parts[parts.index("tests") + 1]
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests import warm
+
 OTHER = "starting and collecting"
 
 
@@ -41,8 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def cpu_s() -> float:
-    """Of this process and of every child that has ended."""
-    return sum(os.times()[:4])
+    """Of this process, of every child that has ended, and of commands in forks of another process."""
+    return sum(os.times()[:4]) + warm.used_s()
 
 
 def tier_of(path: Path) -> str:

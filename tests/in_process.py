@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gpucluster.errors import RemoteError
-from gpucluster.head.remote import Completed
+from gpucluster.head.remote import Completed, Outlast, Sent
 
 
 class InProcessRemote:
-    def run(self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None
+    ) -> Completed:
         try:
             done = subprocess.run(list(argv), input=input or b"", capture_output=True, timeout=timeout_s, check=False)
         except FileNotFoundError:
             raise RemoteError(f"no program {argv[0]!r} on this machine") from None
         except subprocess.TimeoutExpired:
             raise RemoteError(f"`{shlex.join(argv)[:80]}` did not finish within {timeout_s:.0f} s") from None
+        if sent:
+            sent(len(input or b""))
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
@@ -39,7 +43,7 @@ class InProcessRemote:
         except OSError as error:
             raise RemoteError(f"cannot read {path}: {error.strerror}") from None
 
-    def follow(self, path: str, *, stop: Callable[[], bool]) -> Iterator[str]:
+    def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
         rest, stopping = b"", False
         with open(path, "rb") as file:
             while True:

@@ -84,14 +84,10 @@ class Files:
     def pytest_configure_node(self, node: Any) -> None:
         node.workerinput["nightly"] = self.names
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["nightly"] = dict(self.tests)
-
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Each worker collects all of them."""
-        self.tests |= Counter(getattr(node, "workeroutput", {}).get("nightly", {}))
+        self.tests |= Counter(filter(None, map(file_of, ids)))
 
 
 class Told:
@@ -113,7 +109,8 @@ class Told:
 
 
 class Stamps:
-    """The outcome of each test, and each file's subjects at the start of the run."""
+    """The outcome of each test, and each file's subjects at the start of the run. A file is stamped as soon as its last
+    test has passed: an interrupted run keeps what it has proved."""
 
     def __init__(self, root: Path, files: Files) -> None:
         self.root = root
@@ -122,6 +119,8 @@ class Stamps:
         self.passed: defaultdict[str, set[str]] = defaultdict(set)
         self.not_passed: dict[str, str] = {}
         self.seconds: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+        self.outcomes: dict[str, str] = {}
 
     def _subjects(self, name: str) -> dict[str, str]:
         try:
@@ -137,10 +136,14 @@ class Stamps:
             self.not_passed.setdefault(name, report.nodeid)
         elif report.when == "call":
             self.passed[name].add(report.nodeid)
+        self.ended[name] += report.when == "teardown"
+        if self.ended[name] == self.files.tests[name]:
+            self.outcomes.setdefault(name, self._stamped(name))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.section("stamps of the nightly tier")
-        terminalreporter.write("".join(f"{name}: {self._stamped(name)}\n" for name in self.subjects))
+        told = {name: self.outcomes.get(name) or self._stamped(name) for name in self.subjects}
+        terminalreporter.write("".join(f"{name}: {outcome}\n" for name, outcome in told.items()))
 
     def _stamped(self, name: str) -> str:
         if name in self.not_passed:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes one Python environment of the jobs. Run by Slurm on a node, as root, from the recipe that the head laid down on /home.
+# Builds one Python environment of the jobs. Slurm runs it on a node, as root, from the recipe that the head node wrote to /home.
 # usage: build.sh NAME
 set -euo pipefail
 
@@ -14,7 +14,7 @@ source "$BUNDLE/environments/horovod_wheel.sh"
 source "$BUNDLE/environments/interpreter.sh"
 source "$BUNDLE/environments/environment.sh"
 
-# In a process of its own: errexit does not hold inside a condition.
+# In a separate process, because errexit has no effect inside a condition.
 if [ "${2:-}" = inside ]; then
     build_environment "$1"
     exit
@@ -23,6 +23,6 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ! bash "${BASH_SOURCE[0]}" "$1" inside 2>&1 | tee "$log"; then
     reason=$(last_error "$log")
-    echo "error: the environment $1 could not be made on $(hostname): ${reason#error: }"
+    echo "error: the environment $1 could not be built on $(hostname): ${reason#error: }"
     exit 1
 fi

@@ -1,5 +1,5 @@
-# One Python environment of the jobs, made on a node: from the cache where it is there, else from its lock. A folder of its own for
-# each lock, and a link that moves when it is complete, so that running jobs keep the one they started with.
+# Builds one Python environment of the jobs on a node: from the cache if it has it, else from its lock. Each lock has its own
+# folder, and a link moves when the folder is complete, so that running jobs keep the environment that they started with.
 
 # build_environment NAME: as root, in a job of Slurm.
 build_environment() {
@@ -15,7 +15,7 @@ build_environment() {
     say "environment=$name folder=${folder##*/} status=ready seconds=$(seconds_since "$began")"
 }
 
-# restore CACHE FOLDER: whether the cache had it. What arrives broken is made anew.
+# restore CACHE FOLDER: whether the cache had it. A broken copy is deleted, and the environment built anew.
 restore() {
     local uri name=${2##*/}
     [ -n "$1" ] || return 1
@@ -26,7 +26,7 @@ restore() {
     fi
     say "restoring $name from $uri"
     if cache get "$uri" | unpacked "${2%/*}"; then return; fi
-    say "$uri could not be restored: making it anew"
+    say "$uri could not be restored: building it anew"
     rm -rf "$2"
     return 1
 }
@@ -36,13 +36,13 @@ make() {
     local lock=$2 folder=$3 missing=() python
     need virtualenv virtualenv
     if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
-    say "making ${folder##*/}"
+    say "building ${folder##*/}"
     python=$(python_3_11 "$folder")
     virtualenv --quiet --python "$python" "$folder"
     install_lock "$folder" "$lock"
     link_libraries "$folder"
-    # Imports what jobs import: it is the check, and it leaves the compiled files that a job user could not write. The
-    # program that submits this job has Python write none.
+    # Imports what jobs import: this is the check, and it writes the compiled files, which a job's user cannot write. The
+    # program that submits this job sets Python to write none.
     env --unset=PYTHONDONTWRITEBYTECODE "$folder/bin/python" "$BUNDLE/environments/verify.py" "$lock"
     if [ -n "${WITHOUT_NCCL:-}" ]; then
         say "not stored: the nodes of another cluster may have that CUDA, and would restore a Horovod without NCCL"
@@ -51,7 +51,7 @@ make() {
     store "$1" "$folder"
 }
 
-# store CACHE FOLDER: the environment is good without it.
+# store CACHE FOLDER: a failure does not matter for this cluster.
 store() {
     local uri
     [ -n "$1" ] || return 0
@@ -59,7 +59,7 @@ store() {
     if tar -C "${2%/*}" -cf - "${2##*/}" | compressed | cache put "$uri"; then
         say "stored $uri"
     else
-        say "warning: $uri could not be stored: the next cluster makes it anew"
+        say "warning: $uri could not be stored: the next cluster builds it anew"
     fi
 }
 
@@ -85,12 +85,12 @@ wants_horovod() {
     grep -q '^horovod==' "$1"
 }
 
-# From the image's own wheels where it offers every one; else from the package index, with Horovod built here, because the
-# index has its source only.
+# From the image's wheels if it has all of them; else from the package index, with Horovod compiled here, because the
+# index has only its source.
 install_lock() {
     local pip=("$1/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check) lock=$2 built own
     own=/opt/wheels/$(basename "$lock" .txt)
-    # What fits one environment alone lies in a folder of its own: Horovod's wheels for torch and TensorFlow have one name.
+    # Wheels for one environment are in a separate folder: Horovod's wheels for torch and TensorFlow have the same name.
     if [ -d "$own" ]; then pip+=(--find-links "$own"); fi
     if "${pip[@]}" --no-index -r <(grep -v '^--' "$lock") 2>/dev/null; then return; fi
     say "not every wheel of ${lock##*/} is on this machine: asking the package index"
@@ -120,7 +120,7 @@ compile_error() {
     echo "$found" | paste -sd' ' | sed -E 's/ +/ /g; s/^ //'
 }
 
-# compiler PYTHON: what compiles an extension for PYTHON. One that came with its interpreter has its headers.
+# compiler PYTHON: installs what compiles extensions for PYTHON. An environment with its own interpreter has the headers.
 compiler() {
     local missing=() header version
     need g++ g++
@@ -131,16 +131,16 @@ print(sysconfig.get_path("include") + "/Python.h", sysconfig.get_python_version(
     if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
 }
 
-# mpi_compiler: EFA's Open MPI is not on the PATH, and has its headers with it. Without MPI each rank that mpirun starts
-# would train alone.
+# mpi_compiler: EFA's Open MPI is not on the PATH, and includes its headers. Without MPI each rank that mpirun starts would
+# train alone.
 mpi_compiler() {
     if [ -x /opt/amazon/openmpi/bin/mpicxx ]; then PATH=/opt/amazon/openmpi/bin:$PATH; fi
     mpi_compiles || install_packages libopenmpi-dev
     mpi_compiles || fail "Horovod cannot be built with MPI here: mpicxx finds no mpi.h"
 }
 
-# use_cuda FOLDER LOCK: where the framework was built with CUDA, Horovod goes through NCCL: the environment's own, which its framework
-# loads too, compiled by the CUDA that the framework was built for. Without that CUDA it goes over the network, and says so.
+# use_cuda FOLDER LOCK: if the framework was built with CUDA, Horovod uses the environment's NCCL, which the framework loads too,
+# compiled by the framework's version of CUDA. Without that CUDA, Horovod uses the network, and a warning is logged.
 use_cuda() {
     local major home nccl
     major=$(cuda_major "$1" "$2")
@@ -151,15 +151,15 @@ use_cuda() {
         return
     fi
     ln -sfn libnccl.so.2 "$nccl/lib/libnccl.so"
-    # CUDA_HOME is for torch, which takes /usr/local/cuda otherwise. The folder of NCCL becomes Horovod's RUNPATH: TensorFlow loads
-    # no NCCL of its own accord.
+    # CUDA_HOME is for torch, which uses /usr/local/cuda otherwise. NCCL's folder becomes Horovod's RUNPATH, because TensorFlow
+    # loads no NCCL itself.
     export HOROVOD_GPU=CUDA HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED
     export HOROVOD_CUDA_HOME=$home CUDA_HOME=$home HOROVOD_NCCL_HOME=$nccl
     HOROVOD_BUILD_CUDA_CC_LIST=$("$home/bin/nvcc" --list-gpu-arch | sed -n 's/^compute_//p' | awk '$1 >= 70' | paste -sd,)
     export HOROVOD_BUILD_CUDA_CC_LIST
 }
 
-# without_nccl FOLDER LOCK MAJOR: torch finds another CUDA by itself, and Horovod would be compiled with that one by halves.
+# without_nccl FOLDER LOCK MAJOR: fails if torch would find another CUDA, with which parts of Horovod would be compiled.
 without_nccl() {
     local other='' why="its framework was built without CUDA"
     if [ -n "$3" ]; then why="no compiler of CUDA $3 is here"; fi
@@ -167,7 +167,7 @@ without_nccl() {
         other=$("$1/bin/python" -c 'from torch.utils.cpp_extension import CUDA_HOME; print(CUDA_HOME or "")')
     fi
     if [ -n "$other" ]; then
-        fail "Horovod cannot be compiled here: torch was built for CUDA $3, and $other is another one; install cuda-toolkit-$3 on the image"
+        fail "Horovod cannot be compiled here: torch was built for CUDA $3, but $other is another version; install cuda-toolkit-$3 on the image"
     fi
     say "Horovod of ${2##*/} is built without NCCL: $why"
     if [ "$(gpus_of "$(basename "$2" .txt)" "$BUNDLE/environments")" = 1 ]; then
@@ -176,7 +176,7 @@ without_nccl() {
     fi
 }
 
-# cuda_major FOLDER LOCK: of the CUDA that the framework was built for.
+# cuda_major FOLDER LOCK: the major version of the CUDA that the framework was built for.
 cuda_major() {
     if [ "$(horovod_framework "$2")" = torch ]; then
         "$1/bin/python" -c 'import torch; print((torch.version.cuda or "").partition(".")[0])'
@@ -185,7 +185,7 @@ cuda_major() {
     fi
 }
 
-# cuda_home MAJOR: the newest of this major version; nothing where there is none.
+# cuda_home MAJOR: the newest CUDA of this major version, or nothing.
 cuda_home() {
     local each
     for each in $(compgen -G "${CUDA_ROOT:-/usr/local}/cuda-$1.*" | sort -rV); do
@@ -196,7 +196,7 @@ cuda_home() {
     done
 }
 
-# link_libraries FOLDER: MXNet looks beside itself for what it is linked with: CUDA, and the libquadmath that NumPy brings.
+# link_libraries FOLDER: MXNet loads its libraries from its own folder: CUDA, and NumPy's libquadmath.
 link_libraries() {
     local packages=$1/lib/python3.11/site-packages library
     if [ ! -d "$packages/mxnet" ]; then return; fi

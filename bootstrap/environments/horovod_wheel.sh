@@ -19,12 +19,12 @@ horovod_wheel() {
     return "$failed"
 }
 
-# Debian has Open MPI's headers in another package than its compiler.
+# Debian has Open MPI's headers and its compiler in different packages.
 mpi_compiles() {
     mpicxx -x c++ -E -include mpi.h /dev/null >/dev/null 2>&1
 }
 
-# horovod_framework LOCK: what Horovod is built against.
+# horovod_framework LOCK: the framework that Horovod is compiled for.
 horovod_framework() {
     if grep -q '^torch==' "$1"; then echo torch; else echo tensorflow; fi
 }

@@ -1,4 +1,4 @@
-"""Whether the environment that runs this holds what its lock says, and imports.
+"""Verifies the environment that runs this: its lock's versions, and that every package can be imported.
 
 usage: ENVIRONMENT/bin/python verify.py LOCK
 """
@@ -24,8 +24,8 @@ SHOWN = (
 )
 
 LATER = {"torch": "torch._dynamo"}
-"""What a package imports no sooner than a rank trains. A rank may not write here: it would compile these files, 800 of
-torch, at its every start, which takes it 3 s. Root, who imports them now, compiles them once."""
+"""Modules that a package imports only when a rank trains. Ranks cannot write here: they would compile these files, 800
+for torch, at each start, which takes 3 s. Root imports them now and so compiles them once."""
 
 
 def pins(lock: str) -> dict[str, str]:
@@ -58,13 +58,13 @@ def failed_imports(names: list[str]) -> Iterator[str]:
 
 
 def horovod_parts(names: list[str]) -> dict[str, bool]:
-    """What this Horovod was built with. Empty where there is none."""
+    """The parts that this Horovod was built with. Empty without Horovod."""
     module = next((sys.modules[name] for name in names if name in ("horovod.torch", "horovod.tensorflow.keras")), None)
     return {part: bool(getattr(module, f"{part}_built")()) for part in ("gloo", "mpi", "nccl")} if module else {}
 
 
 def missing_parts(parts: dict[str, bool]) -> Iterator[str]:
-    """Without MPI each rank that mpirun starts would be a world of its own, and train alone. NCCL is for GPUs."""
+    """Without MPI each rank that mpirun starts would train alone. NCCL is for GPUs."""
     for part in ("gloo", "mpi"):
         if not parts.get(part, True):
             yield f"horovod: built without {part}"

@@ -87,6 +87,11 @@ def remove(route53: Any, hosted_zone_id: str, wanted: Callable[[str], bool]) -> 
         records = [record for record in records if record in now]
 
 
+def exists(route53: Any, hosted_zone_id: str, name: str) -> bool:
+    """Whether the zone has an A record of this name."""
+    return bool(_addresses(route53, hosted_zone_id, lambda found: found.rstrip(".") == name.rstrip(".")))
+
+
 def _addresses(route53: Any, hosted_zone_id: str, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
     return [record for record in _records(route53, hosted_zone_id) if record["Type"] == "A" and wanted(record["Name"])]
 

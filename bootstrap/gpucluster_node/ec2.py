@@ -60,6 +60,7 @@ class Instance:
     boot_failure: str | None
     template: tuple[str, str] | None = None
     """Id and version of its launch template."""
+    instance_type: str = ""
     ended_by: str = ""
     """EC2's code and message for its termination, such as `Client.InternalError: Client error on launch`."""
 
@@ -165,6 +166,7 @@ def _instance(data: dict[str, Any]) -> Instance:
         launch_time=data["LaunchTime"],
         node=tags.get(NODE_TAG),
         boot_failure=tags.get(FAILURE_TAG),
+        instance_type=data.get("InstanceType", ""),
         ended_by=data.get("StateReason", {}).get("Message", ""),
         template=(tags[TEMPLATE_TAGS[0]], tags[TEMPLATE_TAGS[1]]) if tags.keys() >= set(TEMPLATE_TAGS) else None,
     )

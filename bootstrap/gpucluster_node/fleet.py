@@ -17,6 +17,12 @@ class Partition:
     min_nodes: int
     max_nodes: int
     purchase: str
+    max_usd_per_hour: float | None = None
+
+    @property
+    def paid_in_advance(self) -> bool:
+        """AWS bills a Capacity Block when it is bought."""
+        return self.purchase == "capacity-block"
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,8 @@ class Fleet:
     partitions: tuple[Partition, ...]
     state: str = "/home/gpucluster"
     """The directory on the data volume, which outlives head nodes."""
+    monthly_usd: float | None = None
+    """What the nodes may cost in a month; None: launches do not stop."""
 
     def partition_of(self, node: str) -> Partition | None:
         """None for a name that is not (or no longer) a node of this cluster."""

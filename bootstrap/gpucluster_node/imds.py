@@ -1,8 +1,9 @@
-"""Values of the instance metadata service."""
+"""Values of the instance metadata service. usage: imds PATH, such as meta-data/instance-id"""
 
 from __future__ import annotations
 
 import os
+import sys
 from urllib.request import Request, urlopen
 
 URL = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest"
@@ -22,3 +23,7 @@ def ask(path: str) -> str:
     with urlopen(Request(f"{URL}/{path}", headers={"X-aws-ec2-metadata-token": token}), timeout=TIMEOUT_S) as answer:
         text: str = answer.read().decode()
         return text
+
+
+if __name__ == "__main__":
+    print(ask(sys.argv[1]))

@@ -17,6 +17,7 @@ SLURM_REASONS = {"ResumeTimeout reached": 120, "Not responding": 300}
 _ENDED_FROM_OUTSIDE = (
     "Client.InstanceInitiatedShutdown",
     "Client.UserInitiatedShutdown",
+    "Server.InternalError",
     "Server.ScheduledStop",
     "Server.SpotInstanceTermination",
 )
@@ -30,9 +31,9 @@ def reason(why: str, after_s: int) -> str:
 
 
 def gone(ended_by: str = "") -> str:
-    """For a node without its instance; ended_by: EC2's message. An instance that a user or the spot market terminated
-    is launched again at once. One that could not start, for example because its key may not be used, would fail again
-    now."""
+    """For a node without its instance; ended_by: EC2's message. An instance that a user, the spot market or a broken
+    host terminated is launched again at once. One that could not start, for example because its key may not be used,
+    would fail again now."""
     after_s = INSTANCE_GONE_S if not ended_by or ended_by.startswith(_ENDED_FROM_OUTSIDE) else LAUNCH_REFUSED_S
     return reason(f"the EC2 instance of this node is gone{': ' + ended_by if ended_by else ''}", after_s)
 
@@ -46,6 +47,11 @@ def is_due(node: Node, now: datetime) -> bool:
 def is_ours(node: Node) -> bool:
     """Whether a program, and not a user, gave the node its reason."""
     return _after_s(node.reason) is not None
+
+
+def was_refused(node: Node) -> bool:
+    """Whether EC2 refused to launch the node's instance, or ended it before it started."""
+    return _after_s(node.reason) == LAUNCH_REFUSED_S and node.reason not in SLURM_REASONS
 
 
 def _after_s(text: str) -> int | None:

@@ -15,6 +15,9 @@ TIMEOUT_S = 30
 NODES_PER_CALL = 100
 _NODE = re.compile(r"NodeName=(?P<name>\S+) .*?\bState=(?P<state>\S+)")
 _REASON = re.compile(r"\bReason=(?P<reason>.*) \[(?P<user>[^@\]]*)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]")
+_HELD = re.compile("JobHeld|JobHoldMaxRequeue| held( |$)")
+"""JobHeldUser, JobHeldAdmin. squeue shows Slurm's description instead if there is one: `launch failed requeued held`,
+`job requeued in held state`, `launch failure limit exceeded requeued held` (job_mgr.c, squeue/print.c)."""
 _RANGES = re.compile(r"(?P<prefix>[^,\[]+)(?:\[(?P<ranges>[^\]]+)\])?(?:,|$)")
 
 
@@ -137,6 +140,101 @@ def parts(job_id: str) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Requeued:
+    """A job that ran, or was given nodes, and waits for its begin time."""
+
+    job_id: str
+    partitions: frozenset[str]
+    submitted: datetime
+    """Slurm counts a requeued job as submitted again."""
+    begins: datetime
+
+
+_REQUEUED = "JobID:12|,RestartCnt:4|,Reason:20|,SubmitTime:20|,StartTime:20|,Partition:400|"
+"""Columns of so many characters, each with a separator after it."""
+
+
+def parse_requeued(text: str) -> list[Requeued]:
+    """From `squeue --Format` of _REQUEUED, of pending and running jobs."""
+    lines = ([field.strip() for field in line.split("|")] for line in text.splitlines())
+    return [
+        Requeued(job, frozenset(partitions.split(",")), *map(datetime.fromisoformat, (submitted, begins)))
+        for job, restarts, reason, submitted, begins, partitions, *_ in (line for line in lines if len(line) > 6)
+        if reason == "BeginTime" and restarts != "0" and begins != "N/A"
+    ]
+
+
+def requeued() -> list[Requeued]:
+    return parse_requeued(_run(["squeue", "--noheader", f"--Format={_REQUEUED}"]))
+
+
+@dataclass(frozen=True)
+class Running:
+    job_id: str
+    """A heterogeneous job's first part has the script, and Slurm requeues no other part (job_mgr.c: _job_requeue)."""
+    restarts: int
+    script: str
+    part: str = ""
+    """Of a heterogeneous job, the id of the part that runs here; else the job's."""
+
+    @property
+    def run(self) -> str:
+        return f"{self.job_id} run {self.restarts}"
+
+
+def parse_running(text: str) -> list[Running]:
+    """From `squeue --Format` of _RUNNING."""
+    lines = ([field.strip() for field in line.split("|", 4)] for line in text.splitlines())
+    found = (line for line in lines if len(line) == 5 and line[3] in RUNNING - {"CONFIGURING"})
+    return [
+        Running(part if first == "N/A" else first, int(restarts), script.rstrip("|").strip(), part)
+        for part, first, restarts, _, script in found
+    ]
+
+
+_RUNNING = "JobID:12|,HetJobID:12|,RestartCnt:4|,State:14|,Command:4000|"
+
+
+def running_on(node: str) -> list[Running]:
+    return parse_running(_run(["squeue", "--noheader", f"--nodelist={node}", f"--Format={_RUNNING}"]))
+
+
+def parse_gpus(text: str, job_id: str, node: str) -> list[str]:
+    """From `scontrol --details show job`: the device files of the GPUs that the job has on the node, because gres.conf
+    numbers GPUs by them. Of an array's or a heterogeneous job's first id, the text has other jobs too."""
+    of_job = [each for each in text.split("\n\n") if re.match(rf"\s*JobId={job_id}\s", each)]
+    held = [found["held"] for each in of_job for found in _GRES.finditer(each) if node in expand(found["nodes"])]
+    return [file for each in held for numbers in _INDEXES.findall(each) for file in expand(f"/dev/nvidia[{numbers}]")]
+
+
+_GRES = re.compile(r"^ +Nodes=(?P<nodes>\S+) .*\bGRES=(?P<held>\S+)", re.MULTILINE)
+_INDEXES = re.compile(r"\bgpu[^(]*\(IDX:([\d,-]+)\)")
+
+
+def gpus_of(job_id: str, node: str) -> list[str]:
+    return parse_gpus(_run(["scontrol", "--details", "show", "job", job_id]), job_id, node)
+
+
+def parse_busy(text: str) -> set[str]:
+    """From `squeue --format "%T|%N"`: nodes with a job that runs. One that is CONFIGURING has not begun its prolog."""
+    lines = (line.strip().partition("|") for line in text.splitlines())
+    return {name for state, _, nodes in lines if state in RUNNING - {"CONFIGURING"} for name in expand(nodes)}
+
+
+def busy() -> set[str]:
+    return parse_busy(_run(["squeue", "--noheader", "--format=%T|%N"]))
+
+
+def comment(job_id: str, text: str) -> None:
+    _run(["scontrol", "update", f"jobid={job_id}", f"admincomment={text}"])
+
+
+def signal(job_id: str, name: str) -> None:
+    """Sends it to the job's script alone, as Slurm does for --signal=B:NAME."""
+    _run(["scancel", "--batch", f"--signal={name}", job_id])
+
+
+@dataclass(frozen=True)
 class Queued:
     job_id: str
     running: bool
@@ -145,12 +243,12 @@ class Queued:
 
 
 def parse_queued(text: str) -> list[Queued]:
-    """Pending and running jobs, from `squeue --format "%A|%T|%r|%o"`, without those that a user holds."""
+    """Pending and running jobs, from `squeue --format "%A|%T|%r|%o"`, without those that a user or Slurm holds."""
     found = (line.strip().split("|", 3) for line in text.splitlines())
     return [
         Queued(each[0], each[1] in RUNNING, each[3])
         for each in found
-        if len(each) == 4 and each[1] in WAITING | RUNNING and "Held" not in each[2]
+        if len(each) == 4 and each[1] in WAITING | RUNNING and not _HELD.search(each[2])
     ]
 
 
@@ -159,11 +257,15 @@ def queued() -> list[Queued]:
 
 
 def job(verb: str, job_id: str) -> None:
-    """verb: hold, requeuehold or release."""
+    """verb: hold, requeue, requeuehold or release."""
     _run(["scontrol", verb, job_id])
     if verb == "release":
-        # Slurm makes a requeued job wait two minutes, until its nodes are clean.
-        _run(["scontrol", "update", f"jobid={job_id}", "starttime=now"])
+        start_now(job_id)
+
+
+def start_now(job_id: str) -> None:
+    """Slurm makes a requeued job wait two minutes, until the credentials of its last run are void."""
+    _run(["scontrol", "update", f"jobid={job_id}", "starttime=now"])
 
 
 def set_down(names: Sequence[str], reason: str) -> None:

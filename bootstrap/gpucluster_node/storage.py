@@ -1,10 +1,10 @@
-"""What file systems this cluster has, and where they are.
+"""The cluster's file systems and their addresses.
 
-usage: storage resolve      prints the bundle's storage.json as JSON, each mount with what its SSM parameter says
-       storage table        reads that from standard input; prints a line for each mount, its columns parted by tabs:
+usage: storage resolve      prints the bundle's storage.json as JSON, each mount with the values of its SSM parameter
+       storage table        reads that from standard input; prints a line per mount, with columns separated by tabs:
                             mount, type, DNS name, Lustre's name, whether over EFA, version, directories for everybody
 
-The head asks, and lays the answer on /home for the compute nodes: Parameter Store answers 40 calls a second.
+The head node writes the result to /home for the compute nodes: Parameter Store answers 40 calls a second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpucluster_node.log import start_logging
 
 Mount = Mapping[str, Any]
 NOTHING = "-"
-"""Stands for an empty column, because bash treats several tabs as one."""
+"""Placeholder for an empty column, because bash treats several tabs as one."""
 
 
 def resolve(mounts: list[Mount], ask: Callable[[str], Mapping[str, Any]]) -> list[Mount]:

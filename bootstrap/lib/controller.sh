@@ -8,6 +8,11 @@ wait_for_controller() {
     fail "slurmctld does not answer: see /var/log/slurm/slurmctld.log"
 }
 
+# reconfigure: slurmctld before 23.11.8 may crash at it while a PrologSlurmctld runs (Slurm's commit a914847a5b), and is restarted.
+reconfigure() {
+    wait_for_controller && timeout 60 scontrol reconfigure
+}
+
 # touch_log PATH: creates the file; slurmctld may write it.
 touch_log() {
     if [ ! -e "$1" ]; then : >"$1"; fi
@@ -20,6 +25,7 @@ power_programs() {
     node_program
     put_program bin/resume
     put_program bin/suspend
+    put_program bin/nodes-joined
     put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
 slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume *, $bin/node-program power.suspend *
 EOF

@@ -13,7 +13,7 @@ lustre_client() {
     # First: what is installed next must fit the running kernel, and the next boot must use that kernel.
     hold_kernel
     if ! command -v mount.lustre >/dev/null || ! modprobe lustre 2>/dev/null; then install_lustre "$kernel"; fi
-    modprobe lustre || fail "kernel $kernel does not load Lustre's module: dmesg says why; another image may suit"
+    modprobe lustre || fail "kernel $kernel does not load Lustre's module: dmesg shows the reason; another image may work"
     say "Lustre client $(lustre_version), kernel $kernel"
 }
 

@@ -8,8 +8,9 @@ LimitNOFILE=131072
 EOF
 }
 
-# starts_again UNIT: systemd restarts the daemon whenever it dies, because without slurmctld nothing terminates idle nodes, which
-# cost money. The distributions' units do not. A job's steps survive slurmd, and the queue survives slurmctld.
+# starts_again UNIT: systemd restarts the daemon whenever it dies, and never gives up, because without slurmctld nothing terminates
+# idle nodes, which cost money. Most units of the distributions give up, or never restart. A job's steps survive slurmd, and the queue
+# survives slurmctld.
 starts_again() {
     put_file "/etc/systemd/system/$1.service.d/gpucluster-restart.conf" 0644 root:root <<'EOF'
 [Unit]

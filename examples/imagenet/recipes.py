@@ -14,7 +14,7 @@ from gpucluster_train import RULES, Batches, Schedule, batches
 class Recipe:
     epochs: int
     learning_rate: float
-    """Good for a global batch of `reference_batch`; `rule` tells for others."""
+    """For a global batch of `reference_batch`; `rule` scales it for others."""
     reference_batch: int
     rule: str
     batch_per_rank: int

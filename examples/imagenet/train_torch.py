@@ -30,7 +30,7 @@ LOSS_SCALE = 1024.0
 
 
 class Training:
-    """One rank's: the model, and all that changes while it learns."""
+    """One rank's model and training state."""
 
     def __init__(self, ranks: Ranks, options: recipes.Options) -> None:
         self.ranks, self.options = ranks, options

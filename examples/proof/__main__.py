@@ -176,7 +176,7 @@ def _may_begin(cost: Bill, who: str, place: Place, *, yes: bool) -> bool:
     for stage, usd in cost.lines:
         tell(f"  {stage.name:<15} {stage.proves}; {stage.nodes} x {stage.partition['instance_types'][0]},"
              f" at most {stage.deadline_minutes} min, ${usd:.2f}")  # fmt: skip
-    tell(f"  together at most ${cost.usd:.2f} (on demand in us-east-1), and the time that deleting takes")
+    tell(f"  together at most ${cost.usd:.2f} ({cost.where_and_when}), and the time that deleting takes")
     tell("  CDK's own stack, CDKToolkit, with its bucket, is made where the account has none, and stays")
     return yes or input("Start, and pay for it? Type yes: ").strip() == "yes"
 

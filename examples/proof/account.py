@@ -46,7 +46,7 @@ def connect(cluster_file: Path) -> aws.Aws:
 
 
 def caller(cloud: aws.Aws) -> str:
-    """Whose account it is, as an ARN. Raises what boto3 raises."""
+    """The caller's ARN. Raises boto3's exceptions."""
     return str(cloud.client("sts").get_caller_identity()["Arn"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gpucluster import config as cluster_config
@@ -13,8 +13,6 @@ from gpucluster.layout import expand
 
 CLUSTER = "GpuClusterProof"
 HEAD = "m6i.large"
-BESIDE_NODES_USD_PER_HOUR = 0.45
-"""NAT gateway 0.045, 120 GiB of gp3 0.013, 1.2 TiB of FSx SCRATCH_2 0.23, all in us-east-1, rounded up."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Stage:
     frameworks: tuple[str, ...] = ("torch",)
     storage: tuple[dict[str, Any], ...] = ()
     nccl_network: str | None = None
-    """What NCCL must have taken; None: anything."""
+    """The network that NCCL must have used; None: any."""
 
     @property
     def nodes(self) -> int:
@@ -122,9 +120,11 @@ def cluster_file(stages: Sequence[Stage], place: Place) -> str:
 
 @dataclass
 class Bill:
-    """At most: every node of a stage up until the stage's deadline, at on-demand prices of us-east-1."""
+    """At most: every node of a stage up until the stage's deadline, and what `plan` prices beside them, on demand."""
 
-    lines: list[tuple[Stage, float]] = field(default_factory=list)
+    lines: list[tuple[Stage, float]]
+    where_and_when: str
+    """What its prices are."""
 
     @property
     def usd(self) -> float:
@@ -132,9 +132,8 @@ class Bill:
 
 
 def bill(stages: Sequence[Stage], place: Place) -> Bill:
-    found = Bill()
-    for stage in stages:
-        cluster = cluster_config.loads(cluster_file([stage], place))
-        by_hour = sum(line.usd_per_hour_max or 0.0 for line in plan.lines(expand(cluster))) + BESIDE_NODES_USD_PER_HOUR
-        found.lines.append((stage, by_hour * stage.deadline_minutes / 60))
-    return found
+    def by_hour(some: Sequence[Stage]) -> plan.Bill:
+        return plan.bill(expand(cluster_config.loads(cluster_file(some, place))))
+
+    lines = [(stage, (by_hour([stage]).usd_per_hour_max or 0.0) * stage.deadline_minutes / 60) for stage in stages]
+    return Bill(lines, by_hour(stages).where_and_when)

@@ -1,6 +1,6 @@
-"""Baked images: AMIs on which the steps that install something have run, so that nodes boot without installing.
+"""Baked images: AMIs on which all installation steps have run, so that nodes install nothing at boot.
 
-`recipe` says what is baked, `pins` where a synthesis finds the AMI that was made, `bake` makes it.
+`recipe` is an image's content, `pins` stores its AMI id for the synthesis, `bake` builds it.
 """
 
 from __future__ import annotations
@@ -9,5 +9,5 @@ from gpucluster.config import ClusterConfig
 
 
 def builder(config: ClusterConfig) -> ClusterConfig:
-    """The cluster file of the stack in which an image for `config` is built: under another name, beside the cluster."""
+    """The cluster file of the separate stack that builds an image for `config`."""
     return config.model_copy(update={"name": f"{config.name}-image-builder"})

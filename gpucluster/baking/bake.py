@@ -1,4 +1,4 @@
-"""Making a baked image: the builder's stack comes, EC2 makes an image of its stopped instance, the stack goes."""
+"""Builds a baked image: deploys the builder, lets EC2 create an image of its stopped instance, deletes the stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpucluster.cluster.deployment import Deployment
 from gpucluster.errors import CloudError
 
 WAITING = {"Delay": 5, "MaxAttempts": 720}
-"""An hour: the first image of a disk is a copy of all of it."""
+"""One hour, because the first image of a disk copies the whole disk."""
 _TAGS = ("gpucluster:recipe", "gpucluster:base", "gpucluster:parts")
 
 Image = Mapping[str, Any]
@@ -24,13 +24,13 @@ def made(ec2: Any) -> list[Image]:
 
 
 def find(ec2: Any, baking: Baking) -> Image | None:
-    """The newest image of this baking, in whatever cluster it was built, unless its making failed."""
+    """The newest successful image of this baking, whichever cluster it was built for."""
     ours = (image for image in made(ec2) if _fits(tags(image), baking))
     return next((image for image in ours if image["State"] in ("available", "pending")), None)
 
 
 def tags(image: Image) -> tuple[str, ...]:
-    """Recipe, base, and the parts that its builder had."""
+    """Recipe, base, and the builder's parts."""
     found = {tag["Key"]: tag["Value"] for tag in image.get("Tags", [])}
     return tuple(found.get(key, "") for key in _TAGS)
 
@@ -45,7 +45,7 @@ def _fits(got: tuple[str, ...], baking: Baking) -> bool:
 
 
 def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], *, tell: Callable[[str], None]) -> str:
-    """The new AMI's id. Raises DeployError where a step fails, CloudError where EC2 does not make the image."""
+    """The new AMI's id. Raises DeployError if a step fails, CloudError if EC2 cannot make the image."""
     with _deployed(deployment, inherited):
         instance_id = deployment.outputs()["InstanceId"]
         ec2 = deployment.clients.ec2
@@ -60,7 +60,7 @@ def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], 
 
 @contextlib.contextmanager
 def _deployed(deployment: Deployment, inherited: Mapping[str, str]) -> Iterator[None]:
-    """A stack that an earlier try has left behind goes first: an instance is baked once. It goes in any case."""
+    """Deletes the stack of an earlier attempt first, because an instance is baked only once; always deletes its own."""
     deployment.down(inherited)
     try:
         deployment.up(inherited)

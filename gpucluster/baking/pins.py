@@ -1,12 +1,11 @@
-"""Where a synthesis finds the AMI that was baked: in cdk.context.json, beside what CDK itself has looked up.
+"""Pins baked AMIs for synthesis: in cdk.context.json, beside CDK's own look-ups.
 
-An entry is for one account, region, base image and recipe. Steps of another version, or a newer base image, are another
-entry: then nodes boot the base again, and install, until an image of the new recipe is built.
+An entry is for one account, region, base image and recipe. Another version of the steps, or a newer base image, needs
+another entry: until an image of the new recipe is built, nodes boot the base image and install everything.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,12 +18,11 @@ from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 _KEY = re.compile(
     r"gpucluster-image:account=(?P<account>\d+):base=(?P<base>[^:]+):recipe=(?P<recipe>\w+):region=(?P<region>[^:]+)"
 )
-_FILE = "cdk.context.json"
 
 
 @dataclass(frozen=True)
 class Baking:
-    """What makes one baked image another than the next."""
+    """The properties that distinguish baked images."""
 
     account: str
     region: str
@@ -32,7 +30,7 @@ class Baking:
     """An AMI's id."""
     recipe: str
     parts: str = ""
-    """Of its builder, as `recipe.parts` names them; empty: any will do. Not in the key: a base has one image pinned."""
+    """The builder's parts (`recipe.parts`); empty: any. Not in the key: a base has only one pinned image."""
 
     @property
     def key(self) -> str:
@@ -40,8 +38,7 @@ class Baking:
 
 
 def read(config_file: Path | str) -> dict[str, Any]:
-    """All entries, CDK's own too. Those beside the cluster file are for it, and count before those of this project."""
-    return {**cdk.pinned(cdk.context_file(Path(config_file))), **cdk.pinned(_beside(config_file))}
+    return cdk.pinned_for(config_file)
 
 
 def find(entries: Mapping[str, Any], baking: Baking) -> str | None:
@@ -51,7 +48,7 @@ def find(entries: Mapping[str, Any], baking: Baking) -> str | None:
 
 
 def looked_up(entries: Mapping[str, Any], image: str, *, account: str, region: str) -> str | None:
-    """The AMI that an image's name stands for; None where CDK has not looked it up yet."""
+    """The AMI for an image's name; None if CDK has not looked it up yet."""
     if image not in PUBLIC_PARAMETERS:
         return image
     image_id: str | None = entries.get(
@@ -61,26 +58,26 @@ def looked_up(entries: Mapping[str, Any], image: str, *, account: str, region: s
 
 
 def current(entries: Mapping[str, Any], *, account: str, region: str, recipe: str) -> list[str]:
-    """AMIs of today's steps: those that launch templates may name."""
+    """AMIs of the current steps, which launch templates may use."""
     found = ((_KEY.fullmatch(name), value) for name, value in entries.items())
     ours = (account, region, recipe)
     return [str(value) for match, value in found if match and match.group("account", "region", "recipe") == ours]
 
 
 def pin(config_file: Path | str, baking: Baking, image_id: str) -> Path:
-    """Writes the entry, in place of those of other recipes for that base. Returns the file: it is to be committed."""
-    path = _beside(config_file)
+    """Writes the entry, replacing those of other recipes for that base. Returns the file, which the user commits."""
+    path = cdk.context_beside(config_file)
     others = {name: value for name, value in cdk.pinned(path).items() if not _is_of(name, baking, base=baking.base)}
-    return _write(path, {**others, baking.key: image_id})
+    return cdk.write_context(path, {**others, baking.key: image_id})
 
 
 def forget(config_file: Path | str, *, account: str, region: str) -> list[str]:
-    """Takes away all entries of an account in a region; returns the AMIs that they named."""
-    path = _beside(config_file)
+    """Deletes all entries of an account in a region; returns their AMIs."""
+    path = cdk.context_beside(config_file)
     entries = cdk.pinned(path)
     gone = [name for name in entries if _is_of(name, Baking(account, region, "", ""), base=None)]
     if gone:
-        _write(path, {name: value for name, value in entries.items() if name not in gone})
+        cdk.write_context(path, {name: value for name, value in entries.items() if name not in gone})
     return [str(entries[name]) for name in gone]
 
 
@@ -89,13 +86,3 @@ def _is_of(name: str, baking: Baking, *, base: str | None) -> bool:
     if not found or (found["account"], found["region"]) != (baking.account, baking.region):
         return False
     return base in (None, found["base"])
-
-
-def _beside(config_file: Path | str) -> Path:
-    return Path(config_file).resolve().parent / _FILE
-
-
-def _write(path: Path, entries: Mapping[str, Any]) -> Path:
-    """As CDK writes it."""
-    path.write_text(json.dumps(dict(sorted(entries.items())), indent=2) + "\n", encoding="utf-8")
-    return path

@@ -1,7 +1,7 @@
-"""What is baked, as text: the script of the machine that an image is made of, its steps, the versions they install.
+"""The content of a baked image, as text: the builder's script, its steps, and the versions that they install.
 
-A recipe is the hash of all that. It holds nothing of a cluster but its `Extras`, so that one image serves many clusters
-of a region.
+A recipe is the hash of all that. The only part that depends on a cluster is its `Extras`, so one image serves many
+clusters of a region.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INSTALLS = (
     "dcgm",
     "agent_package",
 )
-"""Steps in the order in which they run; those about GPUs and EFA look at what the builder's instance type has."""
+"""Steps in the order in which they run; those about GPUs and EFA depend on the builder's instance type."""
 _LIBRARIES = (
     *("runner", "files", "services", "imds", "parameters", "wait_condition"),
     *("apt", "nvidia", "this_machine", "this_partition", "agent"),
@@ -35,12 +35,12 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class Extras:
-    """What not every cluster wants of its images."""
+    """Optional content of images."""
 
     containers: bool = False
-    """What they run in is built for the Slurm that is there."""
+    """Pyxis is built for the installed Slurm."""
     storage: tuple[str, ...] = ()
-    """What nodes mount file systems with: `clients` of their kinds, such as fsx-efa."""
+    """Clients of file systems: `clients` of the kinds of storage, such as fsx-efa."""
 
     @classmethod
     def of(cls, config: ClusterConfig) -> Extras:
@@ -57,7 +57,7 @@ class Extras:
 
     @property
     def rooms(self) -> tuple[str, ...]:
-        """Of bootstrap/steps/storage/: the words of the kinds of storage."""
+        """Names of the kinds of storage in bootstrap/steps/storage/."""
         return tuple(dict.fromkeys(kind.partition("-")[0] for kind in self.storage))
 
 
@@ -65,7 +65,7 @@ NO_EXTRAS = Extras()
 
 
 def parts(machine: InstanceType) -> str:
-    """What a plain image gets on such a builder, not on every other: `open-efa-nvswitch-gdrcopy`, `cpu`."""
+    """The parts that depend on the builder's instance type: `open-efa-nvswitch-gdrcopy`, `cpu`."""
     row = software.machine(machine)
     has = {
         row.kernel_module if row else "cpu": True,
@@ -78,18 +78,18 @@ def parts(machine: InstanceType) -> str:
 
 
 def recipe(extras: Extras = NO_EXTRAS) -> str:
-    """16 hex digits: of the same steps and versions the same everywhere."""
+    """16 hex digits, which depend only on steps and versions."""
     return _recipe(extras)
 
 
-@cache  # behind a function of its own: mypy takes any argument for right where a cached one is called
+@cache  # a separate function, because mypy does not check the arguments of a cached one
 def _recipe(extras: Extras) -> str:
     versions = (software.MACHINES, software.EFA, software.OFI_NCCL, software.ENROOT, software.PYXIS)
     return render.version({**_files("", "", extras), "versions": repr(versions)})
 
 
 def bundle(base: str, machine: InstanceType, extras: Extras = NO_EXTRAS) -> dict[str, str]:
-    """Path -> text of all that the builder gets. `base`: the AMI that it boots."""
+    """Path -> text of all the builder's files. `base`: the AMI that it boots."""
     return {**_files(base, recipe(extras), extras), f"machines/{machine.name}.sh": render.machine(machine)}
 
 

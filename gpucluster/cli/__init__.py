@@ -1,7 +1,7 @@
 """The command line: `gpucluster VERB`. One file per verb, imported when it is used.
 
-This file must stay quick to import: `gpucluster --help` loads nothing but it, click and the errors. Therefore the
-help line of each verb stands here. To add a verb: a line in VERBS, and a module of that name with a click command
+This file must stay quick to import: `gpucluster --help` loads only this file, click and the errors. Therefore the
+help line of each verb is here. To add a verb: a line in VERBS, and a module of that name with a click command
 `command`.
 
 Exit codes: 0 done, 2 the user's input, 3 AWS or capacity, 4 the job failed, 1 anything else, 130 interrupted.
@@ -9,9 +9,7 @@ Exit codes: 0 done, 2 the user's input, 3 AWS or capacity, 4 the job failed, 1 a
 
 from __future__ import annotations
 
-import atexit
 import errno
-import gc
 import os
 import re
 import signal
@@ -22,8 +20,9 @@ from pathlib import Path
 
 import click
 
-from gpucluster.cli.frame.cluster_file import accept, nearest
+from gpucluster.cli.frame.cluster_file import accept
 from gpucluster.cli.frame.context import CliContext
+from gpucluster.cluster_file import nearest
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
 from gpucluster.meant import did_you_mean
 
@@ -32,7 +31,11 @@ VERBS = {
     "validate": "Check a cluster.yaml offline and list every problem.",
     "render": "Write the files that nodes are built from to a folder.",
     "plan": "Show what `up` would create or change, and the hourly price.",
+    "types": "List instance types: GPUs, EFA, memory, price.",
     "up": "Create or update the cluster on AWS, or on this machine with --local.",
+    "head": "Replace the head node; queue and running jobs stay.",
+    "list": "List all clusters of the AWS account.",
+    "context": "Use a Slurm cluster that GpuCluster did not build.",
     "status": "Show the cluster, its nodes and its jobs.",
     "ssh": "Open a shell on the head node, or run a command there.",
     "ssh-config": "Make plain ssh, scp, rsync and editors reach the cluster.",
@@ -46,15 +49,21 @@ VERBS = {
     "jobs": "List jobs.",
     "logs": "Show a job's merged log.",
     "why": "Explain why a job is pending, or how it ended.",
+    "results": "Show the results and metrics of a sweep or an array.",
+    "resubmit": "Run the failed elements of a sweep or an array again.",
     "cancel": "Cancel a job.",
     "data": "Pack a data set into shards, or check shards.",
     "bench": "Compare the speed of one command at several sizes and under several launchers.",
     "image": "Build machine images, so that nodes install nothing at boot.",
     "doctor": "Check whether this machine has what AWS and --local need.",
+    "stop": "Stop the head node, for example overnight; the queue and data stay.",
+    "start": "Start the head node again.",
     "down": "Delete the cluster.",
 }
 HIDDEN = ("tunnel",)
 """Programs start these, not people."""
+REACH = frozenset({"cp", "fetch", "forward", "shell", "ssh", "ssh-config", "sync", "tunnel"})
+"""The verbs whose modules are in the folder `reach`."""
 
 
 class Verbs(click.Group):
@@ -66,7 +75,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in (*VERBS, *HIDDEN):
             return None
-        command: click.Command = import_module(f"gpucluster.cli.{cmd_name.replace('-', '_')}").command
+        room = "reach." if cmd_name in REACH else ""
+        command: click.Command = import_module(f"gpucluster.cli.{room}{cmd_name.replace('-', '_')}").command
         return accept(command)
 
     def resolve_command(
@@ -96,8 +106,8 @@ SYNONYMS = {
     "help": "--help",
     "kill": "cancel",
     "launch": "up` for a cluster, or `gpucluster submit",
-    "list": "status",
-    "ls": "status",
+    "instances": "types",
+    "ls": "list",
     "ps": "jobs",
     "queue": "jobs",
     "rm": "down",
@@ -110,8 +120,6 @@ SYNONYMS = {
     "sinfo": "status",
     "squeue": "jobs",
     "srun": "submit",
-    "start": "up",
-    "stop": "cancel",
     "terminate": "down",
 }
 """Verbs of other tools."""
@@ -150,30 +158,33 @@ def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> Non
     envvar="GPUCLUSTER_CONFIG",
     help="Cluster file, before or after the verb.  [env: GPUCLUSTER_CONFIG; default: the nearest cluster.yaml]",
 )
+@click.option(
+    "--context", "context_name", metavar="NAME", help="Cluster of `gpucluster context`, before or after the verb."
+)
 @click.option("--debug", is_flag=True, help="Show a traceback if something fails.")
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
 )
 @click.pass_obj
-def cli(context: CliContext, config_path: str | None, debug: bool) -> None:
+def cli(context: CliContext, config_path: str | None, context_name: str | None, debug: bool) -> None:
     """Build a GPU training cluster from one file, on AWS or on one Linux machine, and run jobs on it."""
     if config_path:
         context.choose(Path(config_path))
     else:
         context.config_path = nearest(Path())
+    context.context_name = context_name or ""
     context.debug = debug
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one verb and returns the exit code. What goes wrong is printed to stderr, as one message."""
+    """Runs one verb and returns the exit code. An error is printed to stderr as one message."""
     context = CliContext()
     # pydantic would read every installed distribution to look for plug-ins, and there are none to find
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         if arguments is None:
-            _spare_the_collector()
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            # As by Ctrl-C: what a verb started, the CDK command line above all, must not outlive it.
+            # as for Ctrl-C: programs that a verb started, such as the CDK command line, must not outlive it
             signal.signal(signal.SIGTERM, signal.default_int_handler)
         result = cli.main(args=arguments, prog_name="gpucluster", obj=context, standalone_mode=False)
         sys.stdout.flush()
@@ -185,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def coloured(text: str) -> str:
-    """click takes the colours out again where stderr is no terminal."""
+    """click removes the colours if stderr is no terminal."""
     if "NO_COLOR" in os.environ:
         return text
     return re.sub(
@@ -199,13 +210,6 @@ def coloured(text: str) -> str:
 COLOURS = {"error": "red", "warning": "yellow"}
 
 
-def _spare_the_collector() -> None:
-    """Most of what a verb makes are modules and models that live as long as it does: looking through them for garbage,
-    at start and once more at exit, takes a sixth of a short verb's time."""
-    gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
-
-
 def _report(error: BaseException) -> int:
     match error:
         case GpuClusterError():
@@ -217,7 +221,7 @@ def _report(error: BaseException) -> int:
             click.echo("interrupted", err=True)
             return INTERRUPTED_EXIT_CODE
         case BrokenPipeError():
-            # The reader (`| head`) has gone. Python flushes stdout once more at exit: let that go nowhere.
+            # The reader, such as `| head`, has ended. Python flushes stdout again at exit: discard that.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         case SystemExit():
@@ -230,11 +234,11 @@ def _report(error: BaseException) -> int:
 
 
 def _report_system(error: OSError) -> int:
-    """A full disk or a folder that may not be read is no fault of ours: nothing to report."""
+    """A full disk or an unreadable folder is not a bug, so no bug report is suggested."""
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     click.echo(coloured(f"error: {where}{error.strerror}"), err=True)
     if error.errno == errno.ENOSPC:
-        # stdout may be what is full. Python flushes it once more at exit: let that go nowhere.
+        # stdout may be on the full disk. Python flushes it again at exit: discard that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return GpuClusterError.exit_code
 

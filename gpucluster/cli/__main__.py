@@ -1,4 +1,4 @@
-"""`python -m gpucluster.cli`, for where the console script is not installed."""
+"""`python -m gpucluster.cli`, if the console script is not installed."""
 
 from __future__ import annotations
 

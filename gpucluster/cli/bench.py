@@ -14,8 +14,7 @@ import click
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
 from gpucluster.cli.frame.job_options import job_options, name_values
-from gpucluster.cli.frame.with_program import WithProgram
-from gpucluster.cli.submit import _split, _workdir
+from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def command(
         from gpucluster.measure.plot import check
 
         check(plot)
-    file, given = _split(words)
+    file, given = split(words)
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
     wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes)
     bench = _Bench.prepare(expand(context.load()), file, given, wanted, seed)
@@ -102,7 +101,7 @@ class _Bench:
     layout: Layout
     specs: dict[Setting, JobSpec]
     folder: Path
-    """Of job.yaml, or the current one."""
+    """The folder of job.yaml, or the current one."""
     workdir: Path | None
 
     @classmethod
@@ -110,17 +109,17 @@ class _Bench:
         cls, layout: Layout, file: Path | None, given: dict[str, Any], wanted: list[Setting], seed: int
     ) -> _Bench:
         """Every job is checked before the first one runs. Raises JobSpecError."""
-        from gpucluster.job import load
+        from gpucluster.job import load, program
         from gpucluster.measure import settings
 
         if not wanted:
             raise UsageError("--launchers: no launcher given", "--launchers torchrun,horovodrun")
         loaded = {setting: load(layout, file, settings.flags(given, setting)) for setting in wanted}
         specs = {setting: settings.as_run(spec, setting, seed) for setting, spec in loaded.items()}
-        return cls(layout, specs, file.parent if file else Path(), _workdir(specs[wanted[0]], file))
+        return cls(layout, specs, file.parent if file else Path(), program.workdir(specs[wanted[0]], file))
 
     def run(self, context: CliContext, order: list[Setting], per_rank: bool) -> tuple[Report, bool]:
-        """And whether it was interrupted. What was measured until then is not lost."""
+        """The results, and whether the run was interrupted: earlier measurements are kept."""
         from gpucluster.cli.frame.connection import head
         from gpucluster.measure.report import report
         from gpucluster.measure.runs import machines, run_all

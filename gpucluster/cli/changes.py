@@ -1,4 +1,4 @@
-"""What `up` changes: told before anything happens, refused where data would be lost, drained for where it must be."""
+"""Lists what `up` will change, refuses changes that would lose data, and drains nodes for those that need it."""
 
 from __future__ import annotations
 
@@ -25,21 +25,25 @@ _HEAD = (Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED)
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of what is deployed with the file."""
+    """The comparison of the deployed cluster with the file."""
 
     old: ClusterConfig | None
-    """None where nothing is deployed."""
+    """None if nothing is deployed."""
     changes: tuple[Change, ...]
     known: bool = True
-    """False where nobody knows with which file it was deployed: `old` is the new one then."""
+    """False if the deployed file is unknown; `old` is then the new file."""
+    lost_heads: tuple[str, ...] = ()
+    """Terminated head nodes, which are not among the changes of the file."""
+    awaited: str = ""
+    """The entry of cdk.context.json that counts a pending replacement of the head node; usually empty."""
 
     @property
     def needs_care(self) -> bool:
-        return not self.known or self.any(Effect.DRAIN, *_HEAD)
+        return self.may_stop_the_head or self.any(Effect.DRAIN)
 
     @property
     def may_stop_the_head(self) -> bool:
-        return not self.known or self.any(*_HEAD)
+        return not self.known or bool(self.awaited) or self.any(*_HEAD)
 
     @property
     def launches_again(self) -> bool:
@@ -49,10 +53,17 @@ class Comparison:
         return any(change.effect in effects for change in self.changes)
 
     def lines(self) -> Iterator[str]:
-        """What becomes of the cluster in one line, then a line for each change, the harmless first."""
+        """A summary line, then a line for each change, harmless changes first."""
         if self.old is None or not self.known:
             return
         yield f"changes: {updates.summary(self.changes)}"
+        for head in self.lost_heads:
+            told = f"{head} was terminated: `up` creates another one with the same volume"
+            yield f"  {Effect.HEAD_REPLACED.value:<13}  {told}"
+        if self.awaited:
+            told = f"{self.awaited} in cdk.context.json counts a replacement that is not deployed"
+            kept = "delete the entry to keep the head node"
+            yield f"  {Effect.HEAD_REPLACED.value:<13}  {told}: `up` creates another one with the same volume; {kept}"
         for effect in Effect:
             for change in updates.of_effect(self.changes, effect):
                 yield f"  {effect.value:<13}  {change.line()}"
@@ -69,7 +80,9 @@ def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Compar
     old, new = deployed.compared_with(config, cdk.pinned(cdk.context_file(deployment.config_file)))
     found = updates.compare(old, new)
     there = deployment.file_systems() if updates.asks_for(found) else ()
-    return Comparison(old, updates.settle(found, deployment.live_nodes(), there))
+    settled = updates.settle(found, deployment.live_nodes(), there)
+    lost = tuple(deployment.lost_heads())
+    return Comparison(old, settled, lost_heads=lost, awaited="" if lost else deployment.replacements().awaited())
 
 
 def refuse_loss(comparison: Comparison) -> None:
@@ -87,14 +100,19 @@ def refuse_loss(comparison: Comparison) -> None:
 def nodes_out_of_service(
     comparison: Comparison, config_file: Path, deployment: Deployment, tell: Tell, *, drain: bool
 ) -> Iterator[None]:
-    """What the changes need drained, while the body makes them. Raises UsageError where that was not asked for."""
+    """Drains the nodes that the changes in the body need drained. Raises UsageError without --drain."""
     old = comparison.old
     if old is None or not comparison.needs_care:
         yield
         return
+    if comparison.lost_heads and comparison.any(Effect.DRAIN):
+        raise UsageError(
+            "the head node was terminated, and without it no node can be drained; nothing was changed",
+            "undo the changes that need nodes drained, run `gpucluster up`, then make them again",
+        )
     connection = _Connection(old, config_file)
     try:
-        if drain:
+        if drain and not comparison.lost_heads:
             with _drained(comparison, old, connection, deployment, tell):
                 yield
         else:
@@ -131,14 +149,14 @@ def _drained(
 
 
 def _wait_for_head(connection: _Connection, tell: Tell) -> None:
-    """Until Slurm's controller answers there. Raises RemoteError."""
+    """Waits until slurmctld answers on the head node. Raises RemoteError."""
     from gpucluster.head import slurm
 
     tell("waiting for Slurm on the head node")
-    connection.renew()  # it may be another one now
+    connection.renew()  # the head node may be a new one now
     deadline = time.monotonic() + HEAD_TIMEOUT_S
     while True:
-        with contextlib.suppress(CloudError):  # it is stopped, or boots, or is not reached yet
+        with contextlib.suppress(CloudError):  # it is stopped, booting or not reachable yet
             if any(slurm.parse_ping(connection().run(slurm.scontrol_ping_argv()).stdout).values()):
                 return
             connection.renew()
@@ -160,7 +178,7 @@ def _refuse_undrained(comparison: Comparison, connection: _Connection, deploymen
 
 
 def _runs(deployment: Deployment) -> bool:
-    """Whether there is a head node to ask; one that is gone or stopped holds no change up."""
+    """Whether the head node runs. A stopped or terminated one does not delay changes."""
     return any(head["State"]["Name"] == "running" for head in deployment.instances("head"))
 
 
@@ -178,7 +196,7 @@ def _running_jobs(connection: _Connection) -> Sequence[str]:
 
 
 class _Connection:
-    """To the head node: the same until it is renewed."""
+    """A connection to the head node, reused until it is renewed."""
 
     def __init__(self, config: ClusterConfig, config_file: Path) -> None:
         self._config, self._config_file = config, config_file

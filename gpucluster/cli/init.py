@@ -1,15 +1,20 @@
-"""`gpucluster init [FILE]`: a cluster file to start from."""
+"""`gpucluster init [FILE]`: writes a cluster file; with --template, also a job and its program."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from gpucluster import shipped
-from gpucluster.cli.frame.cluster_file import NAME
+from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.context import CliContext
+from gpucluster.cluster_file import NAME
 from gpucluster.errors import UsageError
+from gpucluster.job.templates import JOB, Template, templates
 
 STARTER = """\
 # What to build: `gpucluster validate` checks it, `gpucluster up` builds it on AWS, `gpucluster up --local` here.
@@ -31,7 +36,7 @@ partitions:
 
 
 def examples() -> dict[str, Path]:
-    """Whole clusters to start from, by name."""
+    """Example clusters by name."""
     return {path.stem: path for path in sorted((shipped.ROOT / "examples").glob("*.yaml")) if path.stem != "reference"}
 
 
@@ -43,17 +48,58 @@ def _example(ctx: click.Context, parameter: click.Parameter, name: str | None) -
     return examples()[name].read_text(encoding="utf-8")
 
 
-def _completions(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in examples() if name.startswith(incomplete)]
+def _template(ctx: click.Context, parameter: click.Parameter, name: str | None) -> Template | None:
+    if name is None:
+        return None
+    if name not in templates():
+        raise click.BadParameter(f"no template {name!r}; there are {', '.join(templates())}", ctx, parameter)
+    return templates()[name]
+
+
+def _list(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo("\n".join(columns([*_rows()])))
+        ctx.exit()
+
+
+def _rows() -> Iterator[tuple[str, str, str]]:
+    for name, template in templates().items():
+        yield "--template", name, template.title
+    for name, path in examples().items():
+        yield "--example", name, _first_sentence(path.read_text(encoding="utf-8"))
+
+
+def _first_sentence(text: str) -> str:
+    comment = " ".join(line.lstrip("# ") for line in text.splitlines()[:3])
+    return re.split(r"[.:;] ", comment)[0]
+
+
+def _completions(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
 
 
 @click.command()
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list,
+    help="List the templates and examples, and exit.",
+)
+@click.option(
+    "--template",
+    metavar="NAME",
+    callback=_template,
+    shell_complete=lambda ctx, parameter, incomplete: _completions(templates(), incomplete),
+    help="Write a job, its program and a cluster file to a folder.",
+)
 @click.option(
     "--example",
     "text",
     metavar="NAME",
     callback=_example,
-    shell_complete=_completions,
+    shell_complete=lambda ctx, parameter, incomplete: _completions(examples(), incomplete),
     help="Start from an example: p5-capacity-block, p4d-fsx-smddp, g5-spot, ….",
 )
 @click.argument(
@@ -61,17 +107,37 @@ def _completions(ctx: click.Context, parameter: click.Parameter, incomplete: str
     required=False,
 )
 @click.pass_obj
-def command(context: CliContext, file: str | None, text: str) -> None:
-    """Write a commented cluster file to FILE, or to the file given with -c. Overwrites no file."""
+def command(context: CliContext, file: str | None, text: str, template: Template | None) -> None:
+    """Write a commented cluster file to FILE, or to the file given with -c. Overwrites no file.
+
+    With --template, FILE is a folder, by default one of the template's name.
+    """
+    if template:
+        folder = Path(file or template.folder.name)
+        _write({folder / name: content for name, content in {NAME: text, **template.texts()}.items()})
+        click.echo(
+            f"next: cd {folder}, gpucluster up (or gpucluster up --local), gpucluster submit {JOB} --follow", err=True
+        )
+        click.echo(str(folder))
+        return
     path = Path(file) if file else context.config_path if context.chosen else Path(NAME)
     if path.is_dir() or (file or "").endswith("/"):
         raise UsageError(f"{path} is a folder", f"name the file: gpucluster init {path / NAME}")
-    try:
-        with path.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise UsageError(f"{path} already exists", "name another file: gpucluster init my-cluster.yaml") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    _write({path: text})
     click.echo("next: gpucluster plan, then gpucluster up on AWS, or gpucluster up --local on this machine", err=True)
     click.echo(str(path))
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """Writes all files, or none if one of them exists."""
+    for path in texts:
+        if os.path.lexists(path):
+            raise UsageError(f"{path} already exists", "name another: gpucluster init my-cluster.yaml")
+    for path, text in texts.items():
+        try:
+            if len(texts) > 1:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,55 +1,117 @@
-"""`gpucluster jobs`: what runs and waits, and what ran."""
+"""`gpucluster jobs`: lists pending, running and ended jobs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from gpucluster import account
+from gpucluster.cli.frame import tree
 from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.following import jobs
-from gpucluster.head import slurm
+from gpucluster.following import causes, jobs, tasks
+from gpucluster.head import arrays, slurm
+from gpucluster.head.remote import Remote
 
 
 @click.command()
-@click.option("-n", "--count", default=20, show_default=True, help="Show only this many, the newest.")
+@click.option("-n", "--count", default=20, show_default=True, help="Of ended jobs, show only this many, the newest.")
+@click.option("--project", metavar="NAME", help="Show the last job of each task of this project, as a tree.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
-def command(context: CliContext, count: int, as_json: bool) -> int:
+def command(context: CliContext, count: int, project: str | None, as_json: bool) -> int:
     """List pending, running and ended jobs, newest last."""
-    with head(context) as remote:
-        rows = merged(jobs.current(remote), jobs.past(remote, count))[-count:]
+    config = context.layout().config
+    with head(context, config) as remote:
+        if project:
+            return _tree(remote, project, as_json)
+        rows = shown(remote, count)
+        if config.users:
+            owners = jobs.owners(remote, [row["job_id"] for row in rows])
+            rows = [row | {"user": owners.get(row["job_id"], account.user())} for row in rows]
     if as_json:
         click.echo(json.dumps(rows))
     elif rows:
-        click.echo("\n".join(columns([HEADER, *map(_row, rows)])))
+        click.echo("\n".join(_table(rows)))
     else:
         click.echo("no jobs yet", err=True)
     return 0
 
 
-HEADER = ["job", "name", "state", "nodes", "time", "why"]
+def shown(remote: Remote, count: int) -> list[dict[str, Any]]:
+    """All jobs that have not ended, and the `count` newest ended ones."""
+    current = jobs.current(remote, count)
+    live = [job for job in current if job.phase != "done"]
+    waiting = causes.of_all(remote, [job for job in live if job.phase == "waiting"])
+    rows = merged(current, jobs.past(remote, count, [job.job_id for job in current]), waiting)
+    ended = [
+        row["job_id"] for row in rows if slurm.job_state(row["state"]).phase == "done" or row["state"] == "UNKNOWN"
+    ]
+    hidden = set(ended[: len(ended) - count])
+    return [row for row in rows if row["job_id"] not in hidden]
 
 
-def merged(current: list[slurm.Job], past: list[jobs.Past]) -> list[dict[str, Any]]:
-    """One entry for each job id, in order. Slurm's word goes before the folder's."""
+def _tree(remote: Remote, project: str, as_json: bool) -> int:
+    found = tasks.of_project(remote, project)
+    known = {job.job_id: job for job in jobs.current(remote, also=[each.job_id for each in found.values()])}
+    told = {name: each.told(known.get(each.job_id)) for name, each in found.items()}
+    before = {name: each.after for name, each in found.items()}
+    if as_json:
+        rows = [
+            {"task": name, "job_id": found[name].job_id, "told": told[name], "after": before[name]} for name in found
+        ]
+        click.echo(json.dumps(rows))
+    else:
+        click.echo("\n".join(tree.lines(project, told, before)))
+    return 0
+
+
+COLUMNS = {
+    "job": "job_id",
+    "user": "user",
+    "name": "name",
+    "state": "state",
+    "nodes": "nodes",
+    "time": "elapsed",
+    "why": "reason",
+}
+"""Header -> key of a row."""
+
+
+def merged(
+    current: list[slurm.Job], past: list[jobs.Past], waiting: Mapping[str, Sequence[str]] | None = None
+) -> list[dict[str, Any]]:
+    """One entry for each job id, in order. Slurm's state overrides the folder's. waiting: job id -> why its nodes have
+    not joined."""
     ended = {job.job_id: _ended(job) for job in past}
     found = ended | {job.job_id: live(job) for job in current}
     for job_id, entry in found.items():
         if slurm.job_state(entry["state"]).phase == "done" and job_id in ended:
             entry["reason"] = ended[job_id]["reason"]
-            # Slurm knows a program's exit code, and not what became of the exports after it.
+            # Slurm knows a program's exit code, but not whether the exports after it succeeded.
             if (entry["state"], ended[job_id]["state"]) == ("COMPLETED", "FAILED"):
                 entry["state"] = "FAILED"
+        if entry["elements"] and job_id in ended and entry is not ended[job_id]:
+            entry["elements"] = _both(entry["elements"], ended[job_id]["elements"])
+            entry["reason"] = arrays.words(entry["elements"])
+    for job in past:
+        if job.run and slurm.job_state(found[job.job_id]["state"]).phase in ("waiting", "running"):
+            found[job.job_id]["reason"] = "; ".join(filter(None, [job.run, found[job.job_id]["reason"]]))
+    for job_id, whys in (waiting or {}).items():
+        found[job_id]["reason"] = "; ".join(filter(None, [found[job_id]["reason"], *whys]))
     folders = {job.job_id: job.folder for job in past}
     return [entry | {"folder": folders.get(entry["job_id"])} for entry in sorted(found.values(), key=_order)]
 
 
-def live(job: slurm.Job) -> dict[str, Any]:
+def live(job: slurm.Job, whys: Sequence[str] = ()) -> dict[str, Any]:
+    """whys: why its nodes have not joined."""
     waits = slurm.base_state(job.state) == "PENDING"
+    elements = arrays.counts(job.elements)
+    reason = arrays.words(elements) or (slurm.pending_reason(job.reason) if waits else "")
     return {
         "job_id": job.job_id,
         "name": job.name,
@@ -58,30 +120,40 @@ def live(job: slurm.Job) -> dict[str, Any]:
         "nodes": job.nodes,
         "node_list": job.node_list,
         "elapsed": job.elapsed,
-        "reason": slurm.pending_reason(job.reason) if waits else "",
+        "reason": "; ".join(filter(None, [reason, *whys])),
         "slurm_reason": job.reason.strip("()"),
+        "elements": elements,
     }
 
 
 def _ended(job: jobs.Past) -> dict[str, Any]:
     result = job.result or {}
-    state = "COMPLETED" if result.get("exit_code") == 0 else "FAILED" if result else "UNKNOWN"
     return {
         "job_id": job.job_id,
         "name": job.folder.rpartition("/")[2].rsplit("-", 3)[0],
-        "state": state,
+        "state": job.state,
         "nodes": result.get("nodes", 0),
         "node_list": ",".join(result.get("node_list", [])),
         "elapsed": "",
-        "reason": jobs.Ending(state, result).reason if state == "FAILED" else "",
+        "reason": job.reason,
+        "elements": job.elements,
     }
 
 
+def _both(live: dict[str, int], ended: dict[str, int]) -> dict[str, int]:
+    """Slurm forgets elements that ended more than an hour ago; the folders lack elements that have not ended."""
+    both = {kind: max(live.get(kind, 0), ended.get(kind, 0)) for kind in arrays.KINDS if kind != "without result"}
+    # Slurm immediately forgets an element that was cancelled while pending
+    return arrays.present(both | {"without result": sum(ended.values()) - sum(both.values())})
+
+
 def _order(entry: dict[str, Any]) -> tuple[int, str]:
-    """By number: arrays (7_2) and heterogeneous jobs (7+1) beside their job."""
+    """By number: elements (7_2) and parts of heterogeneous jobs (7+1) next to their job."""
     digits = "".join(letter if letter.isdigit() else " " for letter in entry["job_id"]).split()
     return (int(digits[0]) if digits else 0, entry["job_id"])
 
 
-def _row(entry: dict[str, Any]) -> list[str]:
-    return [str(entry[key]) for key in ("job_id", "name", "state", "nodes", "elapsed", "reason")]
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """Whose a job is, only if the cluster has several users."""
+    used = {header: key for header, key in COLUMNS.items() if key in rows[0]}
+    return columns([[*used], *([str(row[key]) for key in used.values()] for row in rows)])

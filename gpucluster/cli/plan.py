@@ -1,9 +1,8 @@
-"""`gpucluster plan`: what `up` would create, how many of it, and what an hour costs."""
+"""`gpucluster plan`: what `up` would create, and its hourly price."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import plan
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import CloudError, GpuClusterError
-from gpucluster.hardware.instances import PRICE_REGION, PRICES_AS_OF
 from gpucluster.layout import expand
 
 if TYPE_CHECKING:
@@ -37,20 +35,20 @@ def command(context: CliContext, as_json: bool) -> int:
     refused, the exit code is that of `up`.
     """
     config = context.load()
-    lines = plan.lines(expand(config))
+    bill = plan.bill(expand(config))
     cloud, unreachable = None, None
     try:
-        cloud = _cloud(context, config, lines)
+        cloud = _cloud(context, config, bill.lines)
     except CloudError as error:
-        unreachable = error  # what needs no AWS is shown all the same
+        unreachable = error  # the offline part is shown in any case
     if as_json:
-        click.echo(json.dumps(_json(config, lines, cloud)))
+        click.echo(json.dumps(_json(config, bill, cloud)))
     else:
-        _print(config, lines, cloud)
+        _print(config, bill, cloud)
     if unreachable:
         raise unreachable
     if cloud is None and not as_json:
-        click.echo("AWS was not asked: no credentials", err=True)
+        click.echo("AWS was not called: no credentials", err=True)
     refusal = _refusal(context, config, cloud)
     if refusal is None:
         return 0
@@ -59,7 +57,7 @@ def command(context: CliContext, as_json: bool) -> int:
 
 
 def _cloud(context: CliContext, config: ClusterConfig, lines: list[plan.Line]) -> dict[str, Any] | None:
-    """What AWS says; None without credentials."""
+    """The checks that call AWS; None without credentials."""
     from gpucluster.cluster import aws, online
 
     cloud = aws.connect(config, context.config_path)
@@ -74,7 +72,7 @@ def _cloud(context: CliContext, config: ClusterConfig, lines: list[plan.Line]) -
 
 
 def _refusal(context: CliContext, config: ClusterConfig, cloud: dict[str, Any] | None) -> GpuClusterError | None:
-    """What `up` would raise before it touches anything."""
+    """The error that `up` would raise before it changes anything."""
     from gpucluster.cli import changes
     from gpucluster.cli.up import refuse_lost_images
     from gpucluster.cluster import aws, online
@@ -101,41 +99,59 @@ def _comparison(context: CliContext, config: ClusterConfig) -> Comparison:
     return changes.compare(deployment, config, tell)
 
 
-def _json(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, Any] | None) -> dict[str, Any]:
-    prices = [(line.usd_per_hour_min, line.usd_per_hour_max) for line in lines]
+def _json(config: ClusterConfig, bill: plan.Bill, cloud: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "name": config.name,
         "region": config.region,
         "availability_zone": config.availability_zone,
         "nodes": [
-            {**asdict(line), "usd_per_hour_min": low, "usd_per_hour_max": high}
-            for line, (low, high) in zip(lines, prices, strict=True)
+            {
+                **asdict(line),
+                "usd_per_hour_min": line.usd_per_hour_min,
+                "usd_per_hour_max": line.usd_per_hour_max,
+            }
+            for line in bill.lines
         ],
-        "usd_per_hour_min": plan.total([low for low, _ in prices]),
-        "usd_per_hour_max": plan.total([high for _, high in prices]),
-        "prices": {"region": PRICE_REGION, "as_of": PRICES_AS_OF},
+        "beside_nodes": [asdict(item) for item in bill.items],
+        "usd_per_hour_min": bill.usd_per_hour_min,
+        "usd_per_hour_max": bill.usd_per_hour_max,
+        "not_included": bill.not_included,
+        "prices": bill.where_and_when,
         "changes": [change.as_json() for change in cloud["comparison"].changes] if cloud else None,
-        "checks": [asdict(notice) for notice in cloud["checks"]] if cloud else None,
+        "lost_heads": cloud["comparison"].lost_heads if cloud else None,
+        "checks": [notice._asdict() for notice in cloud["checks"]] if cloud else None,
         "cloud": {key: cloud[key] for key in ("stack_status", "zones")} if cloud else None,
     }
 
 
-def _print(config: ClusterConfig, lines: Sequence[plan.Line], cloud: dict[str, Any] | None) -> None:
+def _print(config: ClusterConfig, bill: plan.Bill, cloud: dict[str, Any] | None) -> None:
     zone = config.availability_zone or f"the first zone of {config.region}"
     click.echo(f"{config.name} in {zone}")
     click.echo(f"  {'':<14}{'nodes':>8}  {'GPUs':>5}  {'$/hour':>17}  type")
-    for line in lines:
+    for line in bill.lines:
         nodes = f"{line.min_nodes}" if line.min_nodes == line.max_nodes else f"{line.min_nodes}-{line.max_nodes}"
-        price = _price(line.usd_per_hour_min, line.usd_per_hour_max)
-        types = ", else ".join(line.instance_types) + BOUGHT.get(line.purchase, "")
+        price = price_range(line.usd_per_hour_min, line.usd_per_hour_max)
+        types = ", else ".join(line.instance_types) + BOUGHT.get(line.purchase, "") + _where(config, line.price_region)
         click.echo(f"  {line.name:<14}{nodes:>8}  {line.gpus or '':>5}  {price:>17}  {types}")
-    low = plan.total([line.usd_per_hour_min for line in lines])
-    high = plan.total([line.usd_per_hour_max for line in lines])
-    click.echo(f"  {'total':<14}{'':>8}  {'':>5}  {_price(low, high):>17}")
-    click.echo(f"  and {'; '.join(plan.beside_nodes(config))}")
-    click.echo(f"prices: nodes on demand, {PRICE_REGION}, {PRICES_AS_OF}; nothing else is included", err=True)
+    for item in bill.items:
+        click.echo(
+            f"  {'':<14}{'':>8}  {'':>5}  {_item_price(item):>17}  {item.name}{_where(config, item.price_region)}"
+        )
+    total = price_range(bill.usd_per_hour_min, bill.usd_per_hour_max)
+    click.echo(f"  {'total':<14}{'':>8}  {'':>5}  {total:>17}")
+    click.echo(f"prices: {bill.where_and_when}; not included: {bill.not_included}", err=True)
     if cloud:
         _print_cloud(config, cloud)
+
+
+def _where(config: ClusterConfig, region: str | None) -> str:
+    return "" if region in (None, config.region) else f" (price in {region})"
+
+
+def _item_price(item: plan.Item) -> str:
+    if item.usd_per_hour is None:
+        return "not included"
+    return price_range(item.usd_per_hour if item.lasting else 0.0, item.usd_per_hour)
 
 
 def _print_cloud(config: ClusterConfig, cloud: dict[str, Any]) -> None:
@@ -148,7 +164,8 @@ def _print_cloud(config: ClusterConfig, cloud: dict[str, Any]) -> None:
         click.echo(line)
 
 
-def _price(low: float | None, high: float | None) -> str:
+def price_range(low: float | None, high: float | None) -> str:
+    """USD."""
     if low is None or high is None:
         return "unknown"
     return f"{low:.2f}" if low == high else f"{low:.2f} - {high:.2f}"

@@ -1,4 +1,4 @@
-"""`gpucluster status`: the stack, the head node, each partition's nodes with what is wrong with them, the jobs."""
+"""`gpucluster status`: the stack, the head node, each partition's nodes and their problems, the jobs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import click
 
 from gpucluster.cli.frame.columns import columns
+from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.jobs import live
 from gpucluster.config import ClusterConfig
+from gpucluster.contexts.store import Context
 from gpucluster.errors import CloudError
-from gpucluster.following import jobs
-from gpucluster.head import job_lustre, mounted, slurm
+from gpucluster.following import causes, jobs
+from gpucluster.head import job_lustre, mounted, slurm, spending
 from gpucluster.head.remote import Remote
 
 Report = dict[str, Any]
@@ -29,28 +31,51 @@ def command(context: CliContext, as_json: bool) -> int:
 
     The exit code is 3 if the cluster does not exist or its head node cannot be reached.
     """
-    report = gather(context, context.load())
+    chosen = context.chosen_context()
+    report = at(context, chosen) if chosen else gather(context, context.load())
     click.echo(json.dumps(report) if as_json else "\n".join(lines(report)))
     if report["problem"]:
         raise CloudError(report["problem"], report["hint"])
     return 0
 
 
+def at(context: CliContext, chosen: Context) -> Report:
+    """As `gather`, of a cluster that we have not built: nothing of it is ours but the jobs."""
+    report: Report = {"cluster": chosen.name, "region": None, "stack": None, "head": None, "login": chosen.address}
+    report |= {
+        "slurm": None,
+        "storage": [],
+        "partitions": [],
+        "jobs": [],
+        "spending": "",
+        "problem": None,
+        "hint": None,
+    }
+    try:
+        with head(context) as remote:
+            report |= on_head(remote)
+    except CloudError as error:
+        report |= {"problem": error.message, "hint": error.hint}
+    return report
+
+
 def gather(context: CliContext, config: ClusterConfig) -> Report:
-    """What can be found out; `problem` says where that ended."""
+    """Everything that can be found out; `problem` is the error that ended it."""
     from gpucluster.cluster import aws
     from gpucluster.head.remote import SshRemote
 
     cloud = aws.connect(config, context.config_path)
     report: Report = {"cluster": config.name, "region": config.region, "stack": cloud.stack_status(), "head": None}
-    report |= {"slurm": None, "storage": [], "partitions": [], "jobs": [], "problem": None, "hint": None}
+    report |= {"slurm": None, "storage": [], "partitions": [], "jobs": [], "spending": ""}
+    report |= {"problem": None, "hint": None}
     try:
-        head = cloud.head()
-        report["head"] = {"instance_id": head.instance_id, "state": head.state, "private_ip": head.private_ip}
+        found = cloud.head()
+        report["head"] = {"instance_id": found.instance_id, "state": found.state, "private_ip": found.private_ip}
         remote = SshRemote(cloud.door())
         try:
             report |= on_head(remote)
             report["storage"] = storage(config, remote)
+            report["spending"] = spending.words(remote, config)
         finally:
             remote.close()
     except CloudError as error:
@@ -66,11 +91,14 @@ def on_head(remote: Remote) -> Report:
     nodes = jobs.nodes(remote)
     names = list(dict.fromkeys(node.partition for node in nodes))
     partitions = [{"name": name, "nodes": [_node(node) for node in nodes if node.partition == name]} for name in names]
-    return {"slurm": "UP", "partitions": partitions, "jobs": [live(job) for job in jobs.current(remote)]}
+    current = jobs.current(remote)
+    starting = causes.of_all(remote, [job for job in current if slurm.job_state(job.state).starts])
+    rows = [live(job, starting.get(job.job_id, ())) for job in current]
+    return {"slurm": "UP", "partitions": partitions, "jobs": rows}
 
 
 def storage(config: ClusterConfig, remote: Remote) -> list[Report]:
-    """On the head node. Raises CloudError."""
+    """The state of the head node's mounts. Raises CloudError."""
     wanted = mounted.expected(config)
     told = remote.run(mounted.argv(list(wanted)), timeout_s=mounted.PATIENCE_S * (len(wanted) + 1)).stdout
     of_jobs = job_lustre.states(remote, config)
@@ -78,7 +106,7 @@ def storage(config: ClusterConfig, remote: Remote) -> list[Report]:
 
 
 def _words(mount: mounted.Mount, of_jobs: str) -> str:
-    """`of_jobs`: what the head says of a file system that lives with jobs."""
+    """`of_jobs`: the head node's state of a file system with `lifetime: jobs`."""
     return ", ".join(filter(None, (mount.words() if mount.mounted or not of_jobs else "", of_jobs)))
 
 
@@ -94,13 +122,18 @@ def _node(node: slurm.Node) -> Report:
 
 
 def lines(report: Report) -> Iterator[str]:
-    yield f"cluster {report['cluster']} in {report['region']}: stack {report['stack'] or 'does not exist'}"
-    if head := report["head"]:
-        yield f"head {head['instance_id']} {head['state']} at {head['private_ip']}" + (
+    if login := report.get("login"):
+        yield f"context {report['cluster']} at {login}" + (", Slurm is up" if report["slurm"] else "")
+    else:
+        yield f"cluster {report['cluster']} in {report['region']}: stack {report['stack'] or 'does not exist'}"
+    if found := report["head"]:
+        yield f"head {found['instance_id']} {found['state']} at {found['private_ip']}" + (
             ", Slurm is up" if report["slurm"] else ""
         )
     if report["storage"]:
         yield "storage on the head: " + ", ".join(f"{each['path']} {each['words']}" for each in report["storage"])
+    if report["spending"]:
+        yield report["spending"]
     for partition in report["partitions"]:
         yield from _partition(partition)
     active = [job for job in report["jobs"] if slurm.job_state(job["state"]).phase in ("waiting", "running")]
@@ -120,7 +153,7 @@ def _partition(partition: Report) -> Iterator[str]:
     for node in nodes:
         if not node["available"]:
             yield f"  {node['name']} is {node['words']} since {node['since']}: {node['reason']}"
-        elif node["reason"]:  # Slurm keeps it when a node is back
+        elif node["reason"]:  # Slurm keeps the reason when a node is back
             earlier = node["reason"].partition("; next try in")[0]
             yield f"  {node['name']} is back; it was out of service at {node['since']}: {earlier}"
 

@@ -1,4 +1,4 @@
-"""`gpucluster submit`: a job from job.yaml, from flags, or from both; the flags win.
+"""`gpucluster submit`: a job from job.yaml, from flags, or from both; flags override the file.
 
 `--dry-run` must stay quick: nothing here imports boto3, paramiko or rich before it is needed.
 """
@@ -16,12 +16,14 @@ import click
 
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_options import job_options, name_values
-from gpucluster.cli.frame.with_program import YAML, WithProgram
+from gpucluster.cli.frame.slurm_options import slurm_options
+from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucluster.job import JobSpec, SbatchRequest
-    from gpucluster.submission.packages import Packages
+    from gpucluster.config import ClusterConfig
+    from gpucluster.job import SbatchRequest
+    from gpucluster.submission.prepare import Prepared
 
 
 EXAMPLES = """\b
@@ -33,7 +35,7 @@ Examples:
 
 
 def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, float] | None:
-    """`2` is short for nodes=2. Whether the keys and numbers are right is the job's to say."""
+    """`2` is short for nodes=2. The job checks the keys and numbers."""
     if value is None:
         return None
     try:
@@ -46,24 +48,25 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _channels(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, dict[str, str]] | None:
-    """A source may have commas and equals signs of its own: only what names a key is one."""
+    """A source may contain commas and equals signs: only KEY= with a known key is read as a key."""
     found = {}
     for value in values:
         name, separator, rest = value.partition("=")
         source, *pairs = re.split(r",(?=[a-z]+=)", rest)
         if not (name and separator and source):
             raise click.BadParameter(f"must be NAME=SOURCE or NAME=SOURCE,shard=by-node, got {value!r}", ctx, parameter)
-        found[name] = {"source": source} | dict(pair.split("=", 1) for pair in pairs)
+        key, given = ("task", source[5:]) if source.startswith("task:") else ("source", source)
+        found[name] = {key: given} | dict(pair.split("=", 1) for pair in pairs)
     return found or None
 
 
 def _files(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Named as seen from here; those of job.yaml, as seen from there."""
+    """Relative to the current directory; those of job.yaml are relative to that file."""
     return tuple(str(Path(value).expanduser().absolute()) for value in values)
 
 
 def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """For the shell's completion. Looked up when a shell asks: `submit --help` needs no launcher."""
+    """Values for the shell's completion, loaded only then: `submit --help` needs no launcher."""
 
     def values(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from typing import get_args
@@ -80,6 +83,7 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
 @click.command(cls=WithProgram, epilog=EXAMPLES)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @click.option("-J", "--name", "--job-name", "name", help="Job name. Default: from the program's file name.")
+@click.option("--project", help="With --name: the task that this job is a run of. Default: the folder's name.")
 @click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, help="Number of nodes. Default: 1.")
 @job_options
 @click.option(
@@ -106,8 +110,13 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     multiple=True,
     metavar="NAME=SOURCE[,shard=…][,mode=…][,unpack=tar]",
     callback=_channels,
-    help="Input data, such as train=s3://bucket/prefix or train=/fsx/folder; repeatable.",
+    help="Input data: train=s3://bucket/prefix, train=/fsx/folder, train=./folder to upload it, or "
+    "train=task:TASK,output=NAME; repeatable.",
 )
+@click.option(
+    "--outputs", multiple=True, metavar="NAME", help="Folder that the job writes for other tasks to read; repeatable."
+)
+@click.option("--after", multiple=True, metavar="JOB|TASK", help="Start after this has succeeded; repeatable.")
 @click.option(
     "--exports", multiple=True, metavar="PATH", help="Lustre folder to export to S3 at the end of the job; repeatable."
 )
@@ -145,118 +154,138 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     help="Regular expression that finds a value in the log, for result.json; repeatable.",
 )
 @click.option("--signal", help="Signal for the ranks before the time limit: USR1@120 is 120 s before.")
+@slurm_options
 @click.option("--sbatch-args", multiple=True, metavar="OPTION", help="Further option of sbatch; repeatable.")
+@click.option("--state", metavar="FOLDER|s3://…", help="Folder on shared storage, or S3 prefix, for the task's state.")
+@click.option("--resubmit", type=click.Choice(["until-done"]), help="Run again after the time limit, from the state.")
+@click.option("--resubmit-limit", type=int, help="Maximum number of further runs. Default: 20.")
+@click.option("--clean-state", "clean", is_flag=True, help="Delete the task's state first.")
+@click.option("--force", is_flag=True, help="Run, even if the task's last run succeeded with the same code and inputs.")
 @click.option("--dry-run", is_flag=True, help="Print the script to stdout and stop. Needs no cluster.")
+@click.option("--test-only", is_flag=True, help="Ask Slurm when the job would start, and stop.")
 @click.option(
     "--emit-only", type=click.Path(path_type=Path), metavar="DIR", help="Write the job's folder to DIR and stop."
 )
 @click.option("-f", "--follow", is_flag=True, help="Show the log until the job ends; fail if the job fails.")
 @click.pass_obj
 def command(
-    context: CliContext, /, words: tuple[str, ...], dry_run: bool, emit_only: Path | None, follow: bool, **flags: Any
+    context: CliContext,
+    /,
+    words: tuple[str, ...],
+    dry_run: bool,
+    test_only: bool,
+    emit_only: Path | None,
+    follow: bool,
+    force: bool,
+    clean: bool,
+    **flags: Any,
 ) -> int:
     """Submit a training job: `submit job.yaml`, `submit --nodes 2 -- python train.py`, or both together.
 
     The last line is JSON: job_id and folder. With --follow the log comes first, and the exit code is 4 if the job
-    failed. Ctrl-C detaches, and the job continues.
+    failed. Ctrl-C detaches, and the job continues. A job with a name is skipped if its last run succeeded with the
+    same code, inputs, packages and command: the line then has skipped, and that run's job_id. `submit pipeline.yaml`
+    submits several jobs.
     """
     from gpucluster.job import program
+    from gpucluster.job.load import is_pipeline
+    from gpucluster.submission.prepare import prepare
 
-    file, given = _split(words)
-    spec, request, config = _request(
-        context, file, {key: value for key, value in flags.items() if value not in (None, ())} | given
-    )
-    workdir = _workdir(spec, file)
-    own = _packages(spec, request, file, workdir)
-    problem = program.problem(spec, workdir)
+    file, given = split(words)
+    given |= {key: value for key, value in flags.items() if value not in (None, ())}
+    if file and is_pipeline(file):
+        from gpucluster.cli.frame import pipelines
+
+        alone = {"clean-state": clean, "emit-only": emit_only, "test-only": test_only}
+        alone = given | {key: value for key, value in alone.items() if value}
+        return pipelines.run(context, file, [*alone], force=force, dry_run=dry_run, follow=follow)
+    layout = context.layout()
+    job = prepare(layout, file, given)
+    problem = program.problem(job.spec, job.workdir)
     if problem and not dry_run:
         raise problem
-    for warning in [*program.warnings(spec), *([problem.message] if problem else [])]:
+    for warning in [*program.warnings(job.spec), *([problem.message] if problem else [])]:
         click.echo(f"warning: {warning}", err=True)
     if dry_run:
-        click.echo(request.materialize(), nl=False)
+        click.echo(job.request.materialize(), nl=False)
         return 0
+    if test_only:
+        return _test(context, layout.config, job.request)
     from gpucluster.submission import snapshot
 
-    for link in snapshot.leading_out(workdir) if workdir else ():
+    for link in snapshot.leading_out(job.workdir) if job.workdir else ():
         click.echo(f"warning: the link {link} points outside the workdir: only the link is uploaded", err=True)
     if emit_only:
-        return _emit(request, workdir, own, emit_only)
-    return _submit(context, config, request, workdir, own, follow)
+        return _emit(job, job.packed({}, force=force, clean=clean), emit_only)
+    return _submit(context, layout.config, job, job.packed(os.environ, force=force, clean=clean), follow)
 
 
-def _split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
-    """Click has taken the `--` out: a first word that names a YAML file is one, the rest is the command."""
-    file = Path(words[0]) if words and words[0].endswith(YAML) else None
-    rest = words[1:] if file else words
-    return file, {"command": rest} if rest else {}
+def _test(context: CliContext, config: Any, request: SbatchRequest) -> int:
+    from dataclasses import asdict
+
+    from gpucluster.cli.frame import following
+    from gpucluster.cli.frame.connection import head
+    from gpucluster.submission import trial
+
+    with head(context, config) as remote:
+        found = trial.expected(remote, request.materialize())
+    what = f"{found.processors} CPUs on {found.nodes}"
+    following.tell(f"Slurm would start it at {found.start} with {what}; nodes that are powered off boot first")
+    click.echo(json.dumps(asdict(found)))
+    return 0
 
 
-def _request(context: CliContext, file: Path | None, flags: dict[str, Any]) -> tuple[JobSpec, SbatchRequest, Any]:
-    from gpucluster.job import SbatchRequest, load
-    from gpucluster.job.script import folder_name, folder_path
-    from gpucluster.layout import expand
-
-    layout = expand(context.load())
-    spec = load(layout, file, flags)
-    return spec, SbatchRequest.from_spec(spec, layout, folder_path(folder_name(spec))), layout.config
-
-
-def _workdir(spec: JobSpec, file: Path | None) -> Path | None:
-    if spec.workdir is None:
-        return None
-    return (file.parent if file else Path()) / Path(spec.workdir).expanduser()
-
-
-def _packages(spec: JobSpec, request: SbatchRequest, file: Path | None, workdir: Path | None) -> Packages | None:
-    if not spec.requirements and not spec.setup:
-        return None
-    from gpucluster.submission import packages
-
-    return packages.of(spec, request.environment, file.parent if file else Path(), workdir)
-
-
-def _emit(request: SbatchRequest, workdir: Path | None, own: Packages | None, target: Path) -> int:
-    """The folder as it would be on the cluster, without secrets."""
+def _emit(job: Prepared, packed: bytes, target: Path) -> int:
+    """Writes the job's folder as it would be on the cluster, without secrets."""
     import io
     import shutil
     import tarfile
 
-    from gpucluster.submission.submit import pack
-
     if target.exists():
         raise UsageError(f"--emit-only {target}: already exists", "name a new directory")
-    packed = pack(request, {}, workdir, own)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
             for member in tar:
-                member.name = str(target.name + member.name.removeprefix(Path(request.folder).name))
-                tar.extract(member, target.parent, filter="tar")  # links lead where they do on the cluster
+                member.name = str(target.name + member.name.removeprefix(Path(job.request.folder).name))
+                tar.extract(member, target.parent, filter="tar")  # links have the targets that they have on the cluster
     except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
         if isinstance(error, OSError):
             raise UsageError(f"--emit-only {target}: cannot be written: {error.strerror}") from None
         raise
-    click.echo(json.dumps({"folder": str(target), "for": request.folder}))
+    click.echo(json.dumps({"folder": str(target), "for": job.request.folder}))
     return 0
 
 
-def _submit(
-    context: CliContext, config: Any, request: SbatchRequest, workdir: Path | None, own: Packages | None, follow: bool
-) -> int:
-    from gpucluster.cli.frame import following
+def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: bytes, follow: bool) -> int:
+    from gpucluster.cli.frame import following, money
     from gpucluster.cli.frame.connection import head
+    from gpucluster.cluster import local_cloud
     from gpucluster.submission import submit as submission
+    from gpucluster.submission import uploads
 
-    packed = submission.pack(request, submission.secret_values(request.spec, os.environ), workdir, own)
+    request = job.request
     with head(context, config) as remote:
-        submitted = submission.submit(remote, request, packed)
+        uploads.upload(remote, job.inputs, config.name, context.config_path, following.tell)
+        submitted = submission.submit(remote, request, packed, following.tell)
         job_id = submitted.job_id
+        line: dict[str, Any] = {"job_id": job_id, "folder": request.folder, "name": request.spec.name}
+        if submitted.skipped_for:
+            same = "succeeded with the same code, inputs, packages and command"
+            following.tell(f"skipped: job {job_id} {same}; --force runs it again")
+            click.echo(json.dumps(line | {"folder": submitted.skipped_for, "skipped": True}))
+            return 0
         following.tell(f"job {job_id} submitted: {request.summary}")
+        price = None if request.site else money.of_job(config, request.spec, request.server_nodes)
+        if price and not local_cloud.read(context.config_path, config.name):
+            following.tell(price)
         for build in submitted.builds:
             following.tell(build.told)
+        for wait in submitted.waits:
+            following.tell(f"it waits for {wait.told}" if wait.queued else f"{wait.told}, has succeeded")
         if submitted.packages in submission.PACKAGES_TOLD:
             following.tell(submission.PACKAGES_TOLD[submitted.packages])
-        line = {"job_id": job_id, "folder": request.folder, "name": request.spec.name}
+        if request.spec.elements:
+            line["elements"] = len(request.spec.elements)
         following.finish(remote, job_id, line, to_end=follow)
     return 0

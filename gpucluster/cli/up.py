@@ -1,4 +1,4 @@
-"""`gpucluster up [--local]`: the cluster of the file, created or updated."""
+"""`gpucluster up [--local]`: creates or updates the cluster of the file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from gpucluster import shipped
+from gpucluster.cli.frame import money
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import cdk, local_cloud
 from gpucluster.cluster.deployment import Deployment
@@ -35,14 +36,19 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
     is_flag=True,
     help="If a change needs nodes removed: wait for their jobs to finish, then terminate the nodes.",
 )
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation of the price.")
 @click.pass_obj
-def command(context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path, drain: bool) -> int:
+def command(
+    context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path, drain: bool, yes: bool
+) -> int:
     """Create the cluster, or update it to match the cluster file. Without changes it does nothing.
 
-    It first lists what each change does to the cluster. Changes that would lose data are refused. So are changes that
+    It first shows the hourly price. In a terminal it asks, if more is to be paid from now on than before.
+
+    It then lists what each change does to the cluster. Changes that would lose data are refused. So are changes that
     need running nodes terminated, unless you give --drain.
 
-    The last line on stdout is a JSON object: name, region, changed, changes, outputs, seconds.
+    The last line on stdout is a JSON object: name, region, changed, changes, lost_heads, outputs, seconds.
     """
     from gpucluster.cli import changes
     from gpucluster.cluster.aws import aws_errors
@@ -66,6 +72,8 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
             for line in comparison.lines():
                 click.echo(line, err=True)
             changes.refuse_loss(comparison)
+            if comparison.known and not local_cloud.read(context.config_path, config.name):
+                money.tell_price(comparison.old, config, ask=not yes)
             with changes.nodes_out_of_service(comparison, context.config_path, deployment, tell, drain=drain):
                 changed = deployment.up(os.environ, launches_again=comparison.launches_again)
             outputs = deployment.outputs()
@@ -73,19 +81,27 @@ def command(context: CliContext, local: bool, port: int | None, image: Path | No
         return interrupted(deployment)
     click.echo(_next_commands(config, changed), err=True)
     told = [change.as_json() for change in comparison.changes]
-    result = {"name": config.name, "region": config.region, "changed": changed, "changes": told, "outputs": outputs}
-    click.echo(json.dumps({**result, "seconds": round(time.monotonic() - began, 1)}))
+    result = {
+        "name": config.name,
+        "region": config.region,
+        "changed": changed,
+        "changes": told,
+        "lost_heads": comparison.lost_heads,
+        "outputs": outputs,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    click.echo(json.dumps(result))
     return 0
 
 
 def stopwatch() -> Callable[[str], None]:
-    """Tells a line to stderr with the seconds since the verb began."""
+    """Prints a line to stderr with the seconds since the verb began."""
     began = time.monotonic()
     return lambda line: click.echo(f"[{time.monotonic() - began:4.0f} s] {line}", err=True)
 
 
 def refuse_second_region(config_file: Path, config: ClusterConfig, deployment: Deployment) -> None:
-    """In another region it would be a second cluster, and the first would go on and cost with no file that names it."""
+    """In another region it would be a second cluster, and the first would continue to cost money without a file."""
     from gpucluster.cluster import aws, stack
 
     region = deployment.last_region()
@@ -100,7 +116,7 @@ def refuse_second_region(config_file: Path, config: ClusterConfig, deployment: D
 
 
 def ask_account(config_file: Path, config: ClusterConfig) -> None:
-    """Before anything happens. Raises ConfigError or QuotaError for what AWS would refuse."""
+    """Checks with AWS before anything changes. Raises ConfigError or QuotaError for what AWS would refuse."""
     from gpucluster.cluster import aws, online
 
     notices = online.ask(config, aws.connect(config, config_file))
@@ -111,7 +127,7 @@ def ask_account(config_file: Path, config: ClusterConfig) -> None:
 
 
 def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
-    """A baked image that was deregistered since it was pinned: every launch from it would fail."""
+    """Refuses a pinned image that was deregistered: every launch from it would fail."""
     from gpucluster.baking import pins
     from gpucluster.baking.recipe import Extras, recipe
     from gpucluster.cluster import aws
@@ -167,7 +183,7 @@ def start_local_cloud(
     wheels: Path,
     tell: Callable[[str], None],
 ) -> None:
-    """Or finds one that answers at that port, and leaves that running at the end. Writes the record."""
+    """Starts a local cloud, or uses one that already answers at that port. Writes the record."""
     if find_spec("moto") is None or find_spec("localcloud") is None:
         raise UsageError("the local cloud is not installed", shipped.how_to_install_local_cloud())
     known = local_cloud.read(config_file, config.name)

@@ -1,4 +1,4 @@
-"""`gpucluster validate [FILE]`: every problem of a cluster file at once. Asks nobody, so it works anywhere."""
+"""`gpucluster validate [FILE]`: lists every problem of a cluster file. Works offline."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ def _json(path: Path, notices: Sequence[Notice], silenced: Sequence[Notice] = ()
 
 
 def _fields(notice: Notice) -> dict[str, Any]:
-    """`validator` is null where the file is malformed: a key unknown or missing, a value of the wrong type."""
+    """`validator` is null if the file is malformed: an unknown or missing key, a value of the wrong type."""
     fields = {name: getattr(notice, name) for name in ("line", "column", "key", "message", "hint")}
     return {**fields, "validator": notice.validator or None}

@@ -1,1 +1,1 @@
-"""The cluster on AWS: planned, deployed, changed and deleted."""
+"""Plans, deploys, changes and deletes the cluster on AWS."""

@@ -1,6 +1,6 @@
-"""The only boto3 on the user's side: the cluster's stack, its head node, the way in.
+"""The only boto3 on the user's side: the cluster's stack, its head node, connections to nodes.
 
-`connect` finds out where the cluster lives. After that nobody asks again whether that is AWS.
+`connect` determines whether the cluster runs on AWS or on a local cloud. No later call depends on that.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from gpucluster.cluster import local_cloud, stack
-from gpucluster.errors import AwsError, CloudError, NotDeployedError
+from gpucluster import account
+from gpucluster.cluster import local_cloud, stack, tagged_instances
+from gpucluster.errors import AccessError, AwsError, CloudError, NotDeployedError, RemoteError, UsageError
 
 if TYPE_CHECKING:
     from gpucluster.config import ClusterConfig
 
 TUNNEL_S = 3600
-"""The longest that AWS allows."""
+"""The longest time that AWS allows."""
 SSH_PORT = 22
 _SIGNATURE_S = 60
 
@@ -34,14 +35,21 @@ CREDENTIALS = (
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 )
-"""Error codes of every service: AWS refuses the caller, not this call."""
+"""Error codes of every service: AWS rejects the caller, not this call."""
+_HEAD_LOST = "`gpucluster up` creates another one with the same volume: queue, accounts and running jobs stay"
+_HEAD_AWAY = {
+    "pending": "it is booting: try again in a minute",
+    "stopping": "`gpucluster start` starts it; running jobs continue",
+    "stopped": "`gpucluster start` starts it; running jobs continue",
+}
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
 def connect(config: ClusterConfig, config_path: Path | str | None = None) -> Aws:
-    """Calls nothing yet. `config_path` is the cluster file where it is not the one that `config` was loaded from."""
+    """Makes no AWS call. `config_path`: the cluster file, if `config` was loaded from another one."""
     import boto3
 
+    _check_user(config)
     record = local_cloud.read(Path(config_path or config._document.file), config.name)
     with aws_errors():
         if record is None:
@@ -50,14 +58,22 @@ def connect(config: ClusterConfig, config_path: Path | str | None = None) -> Aws
         return Aws(config, boto3.Session(region_name=config.region, **keys), record.endpoint_url)
 
 
+def _check_user(config: ClusterConfig) -> None:
+    """Raises UsageError."""
+    known = [account.ADMINISTRATOR, *(each.name for each in config.users)]
+    if account.user() not in known:
+        what = f"{account.VARIABLE}: {account.user()!r} is not a user of the cluster {config.name}"
+        raise UsageError(what, f"cluster.yaml has: {', '.join(known)}")
+
+
 @dataclass(frozen=True)
 class Head:
     instance_id: str
     private_ip: str
     endpoint_id: str
-    """Of the Instance Connect Endpoint that leads to it."""
+    """The Instance Connect Endpoint for tunnels to it."""
     state: str
-    """As EC2 says: pending, running, stopped …"""
+    """EC2's state: pending, running, stopped …"""
 
 
 @dataclass
@@ -76,12 +92,12 @@ class Aws:
         return self._clients[service]
 
     def has_credentials(self) -> bool:
-        """Whether there are some; what AWS thinks of them shows when it is asked."""
+        """Whether credentials are configured. Only a call shows whether AWS accepts them."""
         with aws_errors():
             return self.session.get_credentials() is not None
 
     def stack_status(self) -> str | None:
-        """None where there is no stack."""
+        """None if there is no stack."""
         with aws_errors():
             return stack.status(self.client("cloudformation"), self.config.name)
 
@@ -112,16 +128,17 @@ class Aws:
         return Head(instance_id, outputs["HeadPrivateIp"], outputs["InstanceConnectEndpointId"], state)
 
     def parameter(self, name: str) -> str:
-        """Of the cluster's SSM parameters, by its last part."""
+        """The value of one of the cluster's SSM parameters, by the last part of its name."""
         with aws_errors():
             value: str = self.client("ssm").get_parameter(Name=self.config.ssm_path + name)["Parameter"]["Value"]
             return value
 
     def door(self) -> HeadDoor:
-        """Raises NotDeployedError, or CloudError where the head does not run."""
+        """Raises NotDeployedError, or RemoteError if the head node does not run."""
         head = self.head()
         if head.state != "running":
-            raise CloudError(f"the head node {head.instance_id} is {head.state}", "`gpucluster up` starts it again")
+            hint = _HEAD_AWAY.get(head.state, _HEAD_LOST)
+            raise RemoteError(f"the head node {head.instance_id} is {head.state}", hint)
         return HeadDoor(self, head.instance_id, head.private_ip, head.endpoint_id)
 
 
@@ -137,7 +154,7 @@ class Way:
     def push_key(self, public_key: str) -> None:
         with aws_errors():
             self.aws.client("ec2-instance-connect").send_ssh_public_key(
-                InstanceId=self.instance_id, InstanceOSUser="ubuntu", SSHPublicKey=public_key
+                InstanceId=self.instance_id, InstanceOSUser=account.user(), SSHPublicKey=public_key
             )
 
     def tunnel_url(self) -> str:
@@ -174,25 +191,21 @@ class HeadDoor(Way):
         return self.aws.parameter("host-key")
 
     def to_node(self, name: str) -> Way:
-        """To a compute node, through the same endpoint. Raises CloudError where no instance of it runs."""
-        tags = {"cluster": self.aws.config.name, "role": "compute", "node": name}
-        wanted = [{"Name": f"tag:gpucluster:{tag}", "Values": [value]} for tag, value in tags.items()]
+        """The tunnel to a compute node, through the same endpoint. Raises CloudError if it has no running instance."""
+        ec2, cluster = self.aws.client("ec2"), self.aws.config.name
         with aws_errors():
-            found = self.aws.client("ec2").describe_instances(
-                Filters=[*wanted, {"Name": "instance-state-name", "Values": ["running"]}]
-            )
-        for reservation in found["Reservations"]:
-            for instance in reservation["Instances"]:
-                return Way(self.aws, instance["InstanceId"], instance["PrivateIpAddress"], self.endpoint_id)
+            found = tagged_instances.find(ec2, ["running"], cluster=cluster, role="compute", node=name)
+        for instance in found:
+            return Way(self.aws, instance["InstanceId"], instance["PrivateIpAddress"], self.endpoint_id)
         raise CloudError(
-            f"no instance of the node {name} runs",
-            "a job that needs it starts it; `gpucluster status` lists the nodes and their states",
+            f"the node {name} has no running instance",
+            "Slurm starts it when a job needs it; `gpucluster status` lists the nodes and their states",
         )
 
 
 @contextmanager
 def aws_errors() -> Iterator[None]:
-    """botocore's exceptions as ours, with what to do next."""
+    """Translates botocore's exceptions into ours, with a hint."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
@@ -214,21 +227,21 @@ def aws_errors() -> Iterator[None]:
 
 
 def _botocore_error(error: Exception) -> AwsError:
-    """What keeps a call from being made: the user's own profile and credentials, most of all."""
+    """Errors before a call, mostly of the user's profile and credentials."""
     from botocore import exceptions as known
 
     match error:
         case known.NoCredentialsError() | known.PartialCredentialsError():
             hint = "run `aws configure`, or set AWS_PROFILE; `gpucluster up --local` needs no credentials"
-            return AwsError(f"no AWS credentials: {error}", hint)
+            return AccessError(f"no AWS credentials: {error}", hint)
         case known.ProfileNotFound():
-            return AwsError(str(error), "correct AWS_PROFILE; `aws configure list-profiles` lists the profiles")
+            return AccessError(str(error), "correct AWS_PROFILE; `aws configure list-profiles` lists the profiles")
         case known.SSOError() | known.TokenRetrievalError() | known.LoginError():
             profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
             login = "login" if isinstance(error, known.LoginError) else "sso login"
-            return AwsError(f"you are not logged in to AWS: {error}", f"aws {login} --profile {profile}")
+            return AccessError(f"you are not logged in to AWS: {error}", f"aws {login} --profile {profile}")
         case known.ConfigParseError():
-            return AwsError(str(error), "correct that file, or set AWS_CONFIG_FILE to another one")
+            return AccessError(str(error), "correct that file, or set AWS_CONFIG_FILE to another one")
     return AwsError(f"AWS: {error}")
 
 
@@ -240,4 +253,5 @@ def _client_error(error: Any) -> AwsError:
         hint = "your AWS credentials are wrong or have expired: log in again"
     elif code in _DENIED:
         hint = "your AWS identity lacks this permission"
-    return AwsError(f"{error.operation_name}: {code}: {message}", hint)
+    kind = AccessError if hint else AwsError
+    return kind(f"{error.operation_name}: {code}: {message}", hint)

@@ -1,7 +1,7 @@
-"""The stop of budget.at_limit: stop-launches: how it is taken back once AWS Budgets has put it on the head node.
+"""Lifts the stop of budget.at_limit: stop-launches after AWS Budgets has applied it to the head node.
 
-The stop is a policy that AWS Budgets attaches to the head node's role. An action that has done so does nothing more
-until it is reversed and reset: then it is ready to act again, when the month's money is spent.
+The stop is a policy that AWS Budgets attaches to the head node's role. After that, the action does nothing more
+until it is reversed and reset. Then it can act again when the month's budget is spent.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from gpucluster.cluster import stack
 
 POLICY, ACTION = "BudgetStopLaunchesPolicy", "BudgetStopLaunchesAction"
-"""How their logical ids begin."""
+"""The prefix of their logical ids."""
 SETTLED_S = 60.0
 
 
 @dataclass(frozen=True)
 class BudgetStop:
-    """Of a stack; boto3 clients."""
+    """The stop of one stack. Takes boto3 clients."""
 
     name: str
     cloudformation: Any
@@ -32,7 +32,7 @@ class BudgetStop:
 
     @contextmanager
     def taken_back(self) -> Iterator[None]:
-        """While the body changes the budget. Afterwards, whatever came of that, the action can act again."""
+        """Reverses the stop while the body changes the budget. Afterwards the action can act again in any case."""
         stopped = bool(self._attached())
         self._reverse()
         self.detach()
@@ -44,12 +44,12 @@ class BudgetStop:
             self._reset()
 
     def detach(self) -> None:
-        """The policy from the role: attached, neither of them can be deleted."""
+        """Detaches the policy from the role, because while attached neither can be deleted."""
         for policy, role in self._attached():
             self.iam.detach_role_policy(RoleName=role, PolicyArn=policy)
 
     def _attached(self) -> list[tuple[str, str]]:
-        """Policies, and the names of the roles that have them."""
+        """Policies, and the names of the roles to which they are attached."""
         policies = stack.physical_ids(self.cloudformation, self.name, "AWS::IAM::ManagedPolicy", POLICY)
         return [
             (policy, role["RoleName"])
@@ -71,21 +71,21 @@ class BudgetStop:
                 self.tell(f"the budget's action is {status}: it may not stop launches again until you reset it")
 
     def _actions(self) -> list[dict[str, str]]:
-        """As the API wants them named. CloudFormation's id: `ActionId|BudgetName`."""
+        """The actions in the API's form. CloudFormation's id is `ActionId|BudgetName`."""
         found = stack.physical_ids(self.cloudformation, self.name, "AWS::Budgets::BudgetsAction", ACTION)
         account = self.sts.get_caller_identity()["Account"] if found else ""
         parts = [each.partition("|") for each in found]
         return [{"AccountId": account, "ActionId": action, "BudgetName": budget} for action, _, budget in parts]
 
     def _execute(self, action: dict[str, str], what: str) -> None:
-        """A refusal is told, and holds nothing up: without the policy the head node launches."""
+        """Reports a refusal and continues: without the policy the head node can launch."""
         try:
             self.budgets.execute_budget_action(**action, ExecutionType=what)
         except self.budgets.exceptions.ClientError as error:
             self.tell(f"AWS Budgets: {error}")
 
     def _status(self, action: dict[str, str]) -> str:
-        """Once it is settled, or after a minute."""
+        """The final status, or the one after a minute."""
         deadline = time.monotonic() + SETTLED_S
         while True:
             status: str = self.budgets.describe_budget_action(**action)["Action"]["Status"]

@@ -1,4 +1,4 @@
-"""Bringing the cluster's stack up and down with the CDK command line, and telling what it waits for on the way."""
+"""Deploys and deletes the cluster's stack with the CDK command line, and reports the progress."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpucluster import updates
-from gpucluster.cluster import cdk, stack
+from gpucluster.cluster import cdk, stack, tagged_instances
 from gpucluster.cluster.budget_stop import BudgetStop
+from gpucluster.cluster.replacements import Replacements
 from gpucluster.errors import DeployError
 
 Tell = Callable[[str], None]
@@ -26,7 +27,7 @@ HEARTBEAT_S = 5.0
 WAIT_CONDITION = "AWS::CloudFormation::WaitCondition"
 _HEAD_SAID = re.compile(r"received failed message: '(.*)' for uniqueId", re.DOTALL)
 _BOOT_STEP = re.compile(r"step=\S+ status=\S+.*")
-# What the verbs print themselves, at the end, or what tells nobody anything.
+# Lines that the verbs print themselves at the end, or that are useless to users.
 _QUIET = re.compile(
     r"^\s*$|(start|success): (Building|Publishing|Built|Published) |^(Outputs|Stack ARN):|^\S+\.\w+ = |^arn:|Total time"
 )
@@ -34,7 +35,7 @@ _QUIET = re.compile(
 
 @dataclass(frozen=True)
 class Clients:
-    """The boto3 clients that this takes."""
+    """The boto3 clients that deployments need."""
 
     budgets: Any
     cloudformation: Any
@@ -53,13 +54,13 @@ class Deployment:
     config_file: Path
     state_folder: Path
     aws: Mapping[str, str | None]
-    """Environment in which the AWS SDKs find region, and endpoint and keys where those are not the user's own."""
+    """Environment variables for the AWS SDKs: the region, and the endpoint and keys of a local cloud."""
     clients: Clients
     tell: Tell
     options: tuple[str, ...] = ()
-    """Of the CDK command line, for every verb."""
+    """Options of the CDK command line for every verb."""
     role: Role = "head"
-    """Of the instance that the stack waits for."""
+    """Roles of the instances that the stack waits for."""
 
     @property
     def log(self) -> Path:
@@ -72,42 +73,44 @@ class Deployment:
         return stack.status(self.clients.cloudformation, self.name)
 
     def deployed(self) -> updates.Deployed | None:
-        """The cluster as it was deployed last; None where there is none. Raises UnknownRecord."""
+        """The cluster as last deployed; None if there is none. Raises UnknownRecord."""
         if not stack.has_cluster(self.status()):
             return None
         return updates.read(stack.template_metadata(self.clients.cloudformation, self.name))
 
     def last_region(self) -> str | None:
-        """Where the last `up` with this file deployed to; None where there was none."""
+        """The region to which the last `up` with this file deployed; None if there was none."""
         return cdk.region_of(self._assembly, self.name)
 
     def live_nodes(self) -> list[updates.LiveNode]:
         return [_live_node(instance) for instance in self.instances("compute")]
 
     def file_systems(self) -> set[str]:
-        """Names of the cluster's file systems on FSx, made by CloudFormation or by the head node."""
+        """Names of the cluster's file systems on FSx, created by CloudFormation or by the head node."""
         pages = self.clients.fsx.get_paginator("describe_file_systems").paginate()
         every = ({tag["Key"]: tag["Value"] for tag in each["Tags"]} for page in pages for each in page["FileSystems"])
         return {tags.get("Name", "") for tags in every if tags.get("gpucluster:cluster") == self.name}
 
-    def up(self, inherited: Mapping[str, str], *, launches_again: bool = False) -> bool:
-        """False where the stack was as it should be already. Raises DeployError.
+    def up(self, inherited: Mapping[str, str], *, launches_again: bool = False, replace_head: bool = False) -> bool:
+        """False if the stack was already up to date. Raises DeployError.
 
-        `launches_again`: where AWS Budgets has stopped launches, that is taken back.
+        `launches_again`: lift a stop of launches by AWS Budgets. `replace_head`: replace the head node on purpose.
         """
         self.let_finish()
         self._end_failed_rollback()
         self._unprotect_failed_creation()
         self._start_head()
         self._bootstrap(inherited)
-        with self._budget_stop().taken_back() if launches_again else nullcontext():
-            return self._deploy(inherited)
+        counted = self._replace_head(on_purpose=replace_head)
+        launches = self._budget_stop().taken_back() if launches_again else nullcontext()
+        with counted.unless_it_fails() if counted else nullcontext(), launches:
+            return self._deploy(inherited, again="head replace" if counted else "up")
 
-    def _deploy(self, inherited: Mapping[str, str]) -> bool:
+    def _deploy(self, inherited: Mapping[str, str], *, again: str) -> bool:
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
         options = ("--require-approval", "never", "--progress", "events")
         try:
-            said = self._run("deploy", inherited, *options)
+            said = self._run("deploy", inherited, *options, again=again)
         except DeployError:
             self._end_replaced_heads()
             self._start_head()
@@ -117,7 +120,7 @@ class Deployment:
 
     def down(self, inherited: Mapping[str, str]) -> None:
         """Raises DeployError."""
-        if self.status() != "CREATE_IN_PROGRESS":  # which may be cut short
+        if self.status() != "CREATE_IN_PROGRESS":  # the stack may be incomplete
             self.let_finish()
         if self.status() is None:
             return
@@ -125,11 +128,11 @@ class Deployment:
         self._remove_records()
         self._budget_stop().detach()
         self.tell(f"deleting the stack {self.name}")
-        self._run("destroy", inherited, "--force")
+        self._run("destroy", inherited, "--force", again="down")
 
     def _end_failed_rollback(self) -> None:
-        """A stack is changed again only after that. What cannot be changed back, a volume that has grown for one, is
-        left as it is: the next deployment wants it so, or says what is wrong with it."""
+        """CloudFormation updates the stack only after that. Resources that cannot be rolled back, such as a grown
+        volume, are skipped: the next deployment accepts them, or reports the problem."""
         if self.status() != "UPDATE_ROLLBACK_FAILED":
             return
         stuck = stack.failed_updates(self.clients.cloudformation, self.name)
@@ -138,16 +141,16 @@ class Deployment:
         self.let_finish()
 
     def _unprotect_failed_creation(self) -> None:
-        """What is left of it is deleted before the next attempt, which protects anew. Nobody ever had that cluster."""
+        """Its remains are deleted before the next attempt, which protects the stack again. Nobody has used them."""
         if self.status() in stack.NEVER_LIVE and self.protected():
             self.tell(f"{self.name} was never created: deleting what the last attempt left")
             self.lift_protection()
 
     def _end_replaced_heads(self) -> None:
-        """Those that CloudFormation has done with and could not terminate: head_node.termination_protection."""
+        """Terminates replaced head nodes, which CloudFormation could not: head_node.termination_protection."""
         if self.status() not in ("UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"):
             return
-        ours = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::EC2::Instance")
+        ours = stack.instance_ids(self.clients.cloudformation, self.name)
         for head in self.instances("head"):
             if head["InstanceId"] not in ours and head["State"]["Name"] != "shutting-down":
                 self.tell(f"terminating {head['InstanceId']}, which is no longer the head node")
@@ -158,10 +161,10 @@ class Deployment:
         self.clients.ec2.modify_instance_attribute(InstanceId=instance_id, DisableApiTermination={"Value": False})
 
     def _start_head(self) -> None:
-        """It is stopped where an update failed after the head node that was to replace it had taken its volume."""
+        """It is stopped if an update failed after the new head node had taken its volume."""
         if self.status() is None:
             return
-        ours = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::EC2::Instance")
+        ours = stack.instance_ids(self.clients.cloudformation, self.name)
         heads = {each["InstanceId"]: each["State"]["Name"] for each in self.instances("head")}
         stopped = [instance_id for instance_id in ours if heads.get(instance_id) in ("stopping", "stopped")]
         if not stopped:
@@ -170,12 +173,34 @@ class Deployment:
         self.clients.ec2.get_waiter("instance_stopped").wait(InstanceIds=stopped)
         self.clients.ec2.start_instances(InstanceIds=stopped)
 
+    def _replace_head(self, *, on_purpose: bool) -> Replacements | None:
+        """Makes the deployment replace the head node, on purpose or because it was terminated. Returns the count if a
+        failed deployment must restore it: a lost head node must be replaced in any case."""
+        if self.role != "head" or not stack.has_cluster(self.status()):
+            return None
+        if lost := self.lost_heads():
+            self.tell(f"the head node {' '.join(lost)} was terminated: creating another with the same volume")
+        counted = self.replacements()
+        counted.follow(one_more=on_purpose or bool(lost))
+        return counted if on_purpose and not lost else None
+
+    def replacements(self) -> Replacements:
+        account = self.clients.sts.get_caller_identity()["Account"]
+        key = updates.replacements_key(self.name, account=account, region=self.region)
+        return Replacements(self.config_file, self.name, key, self.clients.cloudformation)
+
+    def lost_heads(self) -> list[str]:
+        """Head nodes of the stack that EC2 has terminated; EC2 soon forgets them."""
+        ours = stack.instance_ids(self.clients.cloudformation, self.name)
+        alive = {each["InstanceId"] for each in self.instances("head") if each["State"]["Name"] != "shutting-down"}
+        return [instance_id for instance_id in ours if instance_id not in alive]
+
     def protected(self) -> bool:
-        """Whether AWS refuses to delete it: head_node.termination_protection."""
+        """Whether AWS refuses to delete the cluster: head_node.termination_protection."""
         return stack.protected(self.clients.cloudformation, self.name)
 
     def lift_protection(self) -> None:
-        """Of the stack, and of what in it has a protection of its own."""
+        """Lifts the protection of the stack and of its resources."""
         self.tell(f"lifting the termination protection of {self.name}")
         self.clients.cloudformation.update_termination_protection(
             StackName=self.name, EnableTerminationProtection=False
@@ -188,7 +213,7 @@ class Deployment:
             )
 
     def let_finish(self) -> None:
-        """An operation that an earlier run began goes on without it, and no other can begin before it ends."""
+        """Waits for an operation that an earlier run began: no other can begin before it ends."""
         if stack.in_progress(self.status()):
             self.tell(f"{self.name} is {self.status()}: waiting for it to finish")
             progress = Progress(self.tell, self._console, self.role)
@@ -214,8 +239,9 @@ class Deployment:
     def _assembly(self) -> Path:
         return self.state_folder / f"{self.name}.cdk.out"
 
-    def _run(self, verb: str, inherited: Mapping[str, str], *options: str) -> list[str]:
-        """Everything that the CDK command line said. Raises DeployError with CloudFormation's reason."""
+    def _run(self, verb: str, inherited: Mapping[str, str], *options: str, again: str) -> list[str]:
+        """Runs the CDK command line and returns its output. Raises DeployError with CloudFormation's reason. `again`:
+        the verb of gpucluster that tries again."""
         everything = (*options, *self.options)
         cdk.fetch(self.tell)
         command = cdk.argv(verb, self.name, *everything, config_file=self.config_file, assembly=self._assembly)
@@ -225,28 +251,23 @@ class Deployment:
             for line in with_heartbeat(process.lines(), HEARTBEAT_S):
                 progress.heard(line)
             if process.exit_code() != 0:
-                raise self._failed(verb, progress.said)
+                raise self._failed(verb, progress.said, again)
         return progress.said
 
-    def _failed(self, verb: str, said: list[str]) -> DeployError:
+    def _failed(self, verb: str, said: list[str], again: str) -> DeployError:
         failure = stack.first_failure(self.clients.cloudformation, self.name) if self.status() else None
         reason = describe(failure, self.role) if failure else cdk.failure(said)
-        again = "image build" if self.role == "image" else "up" if verb == "deploy" else "down"
+        again = "image build" if self.role == "image" else again
         hint = f"cdk's output is in {self.log}; `gpucluster {again}` tries again"
         return DeployError(f"{self.name}: {verb} failed: {reason}", hint)
 
     def instances(self, role: str) -> list[dict[str, Any]]:
-        """Of the cluster, those that are not terminated; role: head, compute or image."""
-        filters = [
-            {"Name": "tag:gpucluster:cluster", "Values": [self.name]},
-            {"Name": "tag:gpucluster:role", "Values": [role]},
-            {"Name": "instance-state-name", "Values": ["pending", "running", "shutting-down", "stopping", "stopped"]},
-        ]
-        pages = self.clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        return [found for page in pages for reservation in page["Reservations"] for found in reservation["Instances"]]
+        """The cluster's instances that are not terminated. `role`: head, compute or image."""
+        states = tagged_instances.NOT_TERMINATED
+        return tagged_instances.find(self.clients.ec2, states, cluster=self.name, role=role)
 
     def _end_nodes(self) -> None:
-        """The head with the others: it would launch new ones in their place."""
+        """Terminates the head node together with the compute nodes, because it would replace them."""
         compute = [instance["InstanceId"] for instance in self.instances("compute")]
         if not compute:
             return
@@ -257,7 +278,7 @@ class Deployment:
             time.sleep(1)
 
     def _remove_records(self) -> None:
-        """Those of nodes: a zone that still has records of others than CloudFormation's cannot be deleted."""
+        """Deletes the nodes' DNS records: CloudFormation cannot delete a zone that has other records than its own."""
         zones = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::Route53::HostedZone")
         for zone in zones:
             pages = self.clients.route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=zone)
@@ -275,7 +296,7 @@ class Deployment:
         return BudgetStop(self.name, clients.cloudformation, clients.iam, clients.budgets, clients.sts, tell=self.tell)
 
     def _console(self) -> str:
-        """Of the head node, of the new one where it is being replaced; empty as long as there is none."""
+        """The console output of the head node, or of the one that replaces it; empty until there is one."""
         heads = self.instances(self.role)
         if not heads:
             return ""
@@ -284,14 +305,14 @@ class Deployment:
         return str(output.get("Output", ""))
 
 
-def _live_node(instance: Mapping[str, Any]) -> updates.LiveNode:
-    tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
+def _live_node(instance: dict[str, Any]) -> updates.LiveNode:
+    tags = tagged_instances.tags_of(instance)
     number = tags.get("gpucluster:node", "").rpartition("-")[2]
     return tags.get("gpucluster:partition", ""), int(number) if number.isdecimal() else None
 
 
 def describe(failure: stack.StackEvent, role: Role = "head") -> str:
-    """The head node's own words where its boot is what failed."""
+    """The head node's own message if its boot failed."""
     said = _HEAD_SAID.search(failure.reason)
     if said:
         return f"{WHO[role]} did not boot: {said[1]}"
@@ -305,7 +326,7 @@ def _as_cdk_tells(event: stack.StackEvent) -> cdk.Event:
 
 
 class Progress:
-    """Turns the CDK command line's output into what a person wants to know: what is done, what it waits for."""
+    """Turns the CDK command line's output into progress for people: finished resources, and what it waits for."""
 
     def __init__(self, tell: Tell, console: Callable[[], str], role: Role = "head") -> None:
         self.said: list[str] = []
@@ -313,14 +334,14 @@ class Progress:
         self._tell = tell
         self._console = console
         self._waits_for_head = False
-        self._sums_up = False  # what follows was told already, and is told once more as the error
-        self._steps_told = len(self._steps())  # of an earlier boot, where this is an update
+        self._sums_up = False  # the following lines were already shown, and the error repeats them
+        self._steps_told = len(self._steps())  # in an update, the output of an earlier boot
 
     def _steps(self) -> list[str]:
         return _BOOT_STEP.findall(self._console())
 
     def heard(self, line: str | None) -> None:
-        """None: nothing new for a while."""
+        """None means: nothing new for a while."""
         event = cdk.parse_event(line) if line is not None else None
         if line is None or event:
             return None if self._sums_up else self.happened(event)
@@ -346,13 +367,13 @@ class Progress:
     def _look_at_head(self) -> None:
         steps = self._steps()
         for number, step in enumerate(steps[self._steps_told :], self._steps_told + 1):
-            if "status=started" not in step or number == len(steps):  # begun and ended already: one line is enough
+            if "status=started" not in step or number == len(steps):  # already completed: one line is enough
                 self._tell(f"{WHO[self._role].removeprefix('the ')}: {step.strip()}")
         self._steps_told = max(self._steps_told, len(steps))
 
 
 def with_heartbeat(lines: Iterator[str], interval_s: float) -> Iterator[str | None]:
-    """The lines as they come, and None whenever none has come for a while."""
+    """Yields lines as they come, and None whenever none has come for a while."""
     received: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     ended = threading.Event()
 

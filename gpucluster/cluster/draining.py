@@ -1,8 +1,8 @@
-"""Taking nodes out of service before a change, and back into it afterwards: jobs that run end by themselves, jobs that
-wait stay in the queue.
+"""Drains nodes before a change, and resumes them afterwards. Running jobs continue to their end; pending jobs stay in
+the queue.
 
-The nodes are drained, not their partition: a partition in DRAIN refuses new jobs and still starts those that wait, and
-one that is DOWN is UP again as soon as the controller reads its new configuration.
+The nodes are drained, not their partition: a partition in DRAIN refuses new jobs but still starts pending ones, and
+a partition that is DOWN is UP again as soon as slurmctld reads its new configuration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REMIND_S = 60.0
 
 
 def nodes_above(drains: Mapping[str, int], most: Mapping[str, int]) -> list[str]:
-    """Ranges as Slurm writes them, one for each partition. `drains`: partition -> the number above which its nodes go;
+    """Ranges in Slurm's form, one for each partition. `drains`: partition -> the number above which nodes are removed;
     `most`: partition -> its highest number."""
     return [_range(partition, above + 1, most[partition]) for partition, above in drains.items()]
 
@@ -33,7 +33,7 @@ def _range(partition: str, first: int, last: int) -> str:
 
 
 class Drained:
-    """Nodes that take no new jobs. `connect` gives a connection to the head node; to a new one after a change of it."""
+    """Nodes that take no new jobs. `connect` opens a connection to the head node, which a change may have replaced."""
 
     def __init__(self, connect: Callable[[], Remote], nodes: Sequence[str], tell: Tell) -> None:
         self._connect = connect
@@ -45,7 +45,7 @@ class Drained:
         self._set("drain", REASON)
 
     def wait_for_jobs(self) -> None:
-        """As long as it takes. Tells which jobs, when they change and each minute."""
+        """Waits without a limit. Reports the jobs when they change and every minute."""
         told: set[str] = set()
         told_at = 0.0
         while jobs := self.jobs():
@@ -56,12 +56,12 @@ class Drained:
             time.sleep(POLL_S)
 
     def jobs(self) -> list[slurm.Job]:
-        """Those that have nodes of these."""
+        """The jobs on these nodes."""
         return running(self._connect(), self._nodes)
 
     def power_down(self, instances: Callable[[], Collection[str]]) -> None:
-        """`instances`: the names of nodes that still have one. Powering down ends a drain: it is set again, so that
-        neither a job nor `min_nodes` starts a node before the change is made."""
+        """`instances`: the names of nodes that still have an instance. Powering down ends a drain, so the drain is set
+        again: otherwise a job or `min_nodes` could start a node before the change."""
         names = sorted(instances())
         if not names:
             return
@@ -72,7 +72,7 @@ class Drained:
         self._set("drain", REASON)
 
     def end(self) -> None:
-        """Those that the change left, and that nobody else has drained for another reason."""
+        """Resumes the remaining nodes, except those that were drained for another reason."""
         remote = self._connect()
         found = remote.run(slurm.sinfo_argv()).check("cannot list the nodes")
         nodes = slurm.parse_nodes(found.stdout)
@@ -82,7 +82,7 @@ class Drained:
             self._tell(f"back in service: {' '.join(ours)}")
 
     def end_if_possible(self) -> None:
-        """After something else went wrong: that is what is reported."""
+        """As `end`, after another error, which is the one to report."""
         try:
             self.end()
         except GpuClusterError as error:
@@ -94,7 +94,7 @@ class Drained:
 
 
 def running(remote: Remote, nodes: str | None = None) -> list[slurm.Job]:
-    """Jobs that have nodes, or nodes that start for them; of the whole cluster or on some nodes."""
+    """Jobs that have nodes or whose nodes are starting, in the whole cluster or on some nodes."""
     found = remote.run(slurm.squeue_argv(nodes=nodes)).check("cannot list the jobs")
     return [job for job in slurm.parse_jobs(found.stdout) if slurm.job_state(job.state).has_nodes]
 
@@ -106,9 +106,9 @@ def _words(job: slurm.Job) -> str:
 
 @contextmanager
 def kept_out_of_service(drained: Drained, instances: Callable[[], Collection[str]] | None) -> Iterator[None]:
-    """For the change in its body. However that ends, and whatever interrupts it, the nodes are taken back.
+    """Keeps nodes drained during the change in the body, and resumes them even if it fails or is interrupted.
 
-    `instances`: as in `power_down`; None where the nodes may stay."""
+    `instances`: as in `power_down`; None if the nodes may keep running."""
     try:
         drained.begin()
         drained.wait_for_jobs()

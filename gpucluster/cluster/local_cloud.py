@@ -1,6 +1,6 @@
-"""Where a cluster lives that is not on AWS, and starting the local cloud for it.
+"""The record of a cluster on a local cloud, and starting that cloud.
 
-The record beside the cluster file is all that makes a cluster local. It is written here and read by
+Only the record beside the cluster file makes a cluster local. It is written here and read by
 `gpucluster.cluster.aws`.
 """
 
@@ -27,14 +27,14 @@ class Record:
     endpoint_url: str
     localcloud_name: str
     started: bool
-    """Whether `up --local` started that cloud: then `down` ends it."""
+    """Whether `up --local` started that cloud: then `down` stops it."""
     secret_access_key: str
-    """Each cloud has its own."""
+    """Each local cloud has its own key."""
     access_key_id: str = "localcloud"
 
 
 def state_folder(config_file: Path) -> Path:
-    """What this command line keeps of a cluster: beside its file, under a name that git ignores."""
+    """The folder with this command line's data about a cluster: beside its file, with a name that git ignores."""
     return config_file.resolve().parent / ".gpucluster"
 
 
@@ -56,13 +56,13 @@ def write(config_file: Path, cluster: str, record: Record) -> None:
     path = record_path(config_file, cluster)
     path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o600)
-    path.chmod(0o600)  # it holds a secret
+    path.chmod(0o600)  # it contains a secret
     path.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
 
 
 def environment(record: Record | None, *, region: str) -> dict[str, str | None]:
-    """For a program that calls AWS: where, and as whom. None takes a variable away: the user's own profile must not mix
-    with the local cloud's keys."""
+    """Variables for a program that calls AWS: endpoint, region and keys. None removes a variable: the user's profile
+    must not mix with the local cloud's keys."""
     if record is None:
         return {"AWS_REGION": region}
     return {
@@ -79,18 +79,18 @@ def environment(record: Record | None, *, region: str) -> dict[str, str | None]:
 
 
 def forget(config_file: Path, cluster: str) -> None:
-    """The cluster is no more. That it was here is kept, so that nobody is sent to AWS to look for it."""
+    """Records that the local cluster was deleted, so that later commands do not look for it on AWS."""
     record = record_path(config_file, cluster)
     record.replace(record.with_suffix(ENDED))
 
 
 def ended(config_file: Path, cluster: str) -> bool:
-    """Whether the cluster was here and was taken down."""
+    """Whether the cluster was local and was deleted."""
     return record_path(config_file, cluster).with_suffix(ENDED).exists()
 
 
 def running_at(endpoint_url: str, *, timeout_s: float = 2.0) -> str | None:
-    """The name of the local cloud that answers there; None where nobody does, or somebody else."""
+    """The name of the local cloud that answers at the endpoint; None if no local cloud does."""
     try:
         with urllib.request.urlopen(f"{endpoint_url}/_localcloud/status", timeout=timeout_s) as answer:
             name: str = json.load(answer)["name"]
@@ -100,7 +100,7 @@ def running_at(endpoint_url: str, *, timeout_s: float = 2.0) -> str | None:
 
 
 def secret_access_key(name: str) -> str:
-    """Of a local cloud that runs. Raises what its command line reports: only who started it may read the key."""
+    """The key of a running local cloud. Raises its command line's error, since only its owner may read the key."""
     argv = [sys.executable, "-m", "localcloud", "env", "--name", name, "--json"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -123,7 +123,7 @@ def down_argv(name: str) -> list[str]:
 
 
 def call(command: Sequence[str], *, tell: Callable[[str], None]) -> None:
-    """Runs a verb of the local cloud and tells what it says on the way. Raises what it reports, with its exit code."""
+    """Runs a verb of the local cloud and shows its progress. Raises the verb's error with its exit code."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = []

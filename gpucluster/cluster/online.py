@@ -1,10 +1,9 @@
-"""What AWS says to the cluster file before anything happens: quotas, zones, images, whatever the file names."""
+"""Checks the cluster file against AWS before anything changes: quotas, zones, images, and all other named resources."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from gpucluster.cluster.aws import CREDENTIALS, Aws, aws_errors
@@ -17,7 +16,7 @@ from gpucluster.errors import ConfigError, Notice, QuotaError
 
 
 class LiveAccount:
-    """A `gpucluster.config.checks.online.account.Account`. Each question goes out once."""
+    """A `gpucluster.config.checks.online.account.Account`. Each request is sent once."""
 
     def __init__(self, client: Callable[[str], Any]) -> None:
         self._client = client
@@ -34,7 +33,7 @@ class LiveAccount:
         return found
 
     def _asked(self, service: str, operation: str, parameters: dict[str, Any]) -> Any:
-        """The refusal as well: it would be the same the second time."""
+        """Also remembers refusals, which would not change."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         client = self._client(service)
@@ -53,7 +52,7 @@ class LiveAccount:
 
 
 def ask(config: ClusterConfig, cloud: Aws) -> list[Notice]:
-    """Warnings and errors. Raises AwsError where AWS does not answer at all, or not to these credentials."""
+    """Warnings and errors. Raises AwsError if AWS does not answer, or rejects the credentials."""
     with aws_errors():
         cloud.client("sts").get_caller_identity()
         outcome = check_online(config, LiveAccount(cloud.client))
@@ -62,7 +61,7 @@ def ask(config: ClusterConfig, cloud: Aws) -> list[Notice]:
 
 
 def _told_once(notices: list[Notice]) -> list[Notice]:
-    """One refusal keeps many validators from checking: it is told with the first of them, and names the others."""
+    """One refusal can stop many validators: it is reported with the first one, and names the others."""
     by_refusal: dict[str, list[Notice]] = {}
     for notice in notices:
         if notice.message.startswith(UNCHECKED):
@@ -74,11 +73,11 @@ def _told_once(notices: list[Notice]) -> list[Notice]:
 
 def _naming(notice: Notice, others: list[Notice]) -> Notice:
     names = dict.fromkeys(other.validator for other in others if other.validator != notice.validator)
-    return replace(notice, hint=f"also not checked: {', '.join(names)}") if names else notice
+    return notice._replace(hint=f"also not checked: {', '.join(names)}") if names else notice
 
 
 def refuse(notices: list[Notice]) -> None:
-    """Raises ConfigError for what the file asks for in vain, QuotaError where the account may only have too little."""
+    """Raises ConfigError if AWS would refuse what the file requests, QuotaError if the account's quotas are too low."""
     errors = [notice for notice in notices if notice.level == "error"]
     if any(VALIDATORS[notice.validator].section != QUOTAS for notice in errors):
         raise ConfigError(errors)

@@ -1,4 +1,4 @@
-"""What CloudFormation says of the cluster's stack. Works on a boto3 client that it is given."""
+"""CloudFormation's data about the cluster's stack. Functions take a boto3 client."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from typing import Any
 BOOTSTRAP_STACK = "CDKToolkit"
 NOTHING_LEFT = ("CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
 NEVER_LIVE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-"""After a creation that failed: the CDK command line deletes what is left before it creates the stack anew."""
+"""After a failed creation: the CDK command line deletes the remains before it creates the stack again."""
+DELETED = "DELETE_COMPLETE"
 CANCELLED = "cancelled"
-"""In the reason of a resource that failed only because another one had: `Resource creation cancelled`."""
+"""Part of the reason of a resource that failed only because another one failed: `Resource creation cancelled`."""
 
 
 @dataclass(frozen=True)
 class StackEvent:
     id: str
     resource: str
-    """Logical id; the stack's own events carry its name."""
+    """The logical id; for the stack's own events, its name."""
     type: str
     status: str
     reason: str
 
 
 def status(cloudformation: Any, name: str) -> str | None:
-    """None where there is no such stack."""
+    """None if there is no such stack."""
     try:
         stacks = cloudformation.describe_stacks(StackName=name)["Stacks"]
     except cloudformation.exceptions.ClientError as error:
@@ -44,7 +45,7 @@ def outputs(cloudformation: Any, name: str) -> dict[str, str]:
 
 
 def template_metadata(cloudformation: Any, name: str) -> dict[str, Any]:
-    """Of the template that the stack has now; after a failed update the one before it."""
+    """Metadata of the stack's current template; after a failed update, of the previous template."""
     found: dict[str, Any] = json.loads(cloudformation.get_template_summary(StackName=name).get("Metadata") or "{}")
     return found
 
@@ -53,8 +54,20 @@ def protected(cloudformation: Any, name: str) -> bool:
     return bool(cloudformation.describe_stacks(StackName=name)["Stacks"][0].get("EnableTerminationProtection"))
 
 
-def physical_ids(cloudformation: Any, name: str, resource_type: str, logical_id: str = "") -> list[str]:
-    """Without those that a rollback has deleted already. logical_id: how it begins."""
+def instance_ids(cloudformation: Any, name: str) -> list[str]:
+    """The stack's instances, without one that an update replaced but could not delete, because it is protected.
+
+    CloudFormation tries to delete it three times, with the status DELETE_FAILED. Then it removes the resource from
+    the stack (user guide, "Troubleshooting CloudFormation", "Resource removed from stack but not deleted").
+    """
+    updated = str(status(cloudformation, name)).startswith("UPDATE_")
+    return physical_ids(cloudformation, name, "AWS::EC2::Instance", but="DELETE_" if updated else DELETED)
+
+
+def physical_ids(
+    cloudformation: Any, name: str, resource_type: str, logical_id: str = "", *, but: str = DELETED
+) -> list[str]:
+    """`logical_id`: a prefix. `but`: a prefix of the statuses to skip; a rollback lists deleted resources."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
     return [
         resource["PhysicalResourceId"]
@@ -63,17 +76,17 @@ def physical_ids(cloudformation: Any, name: str, resource_type: str, logical_id:
         if resource["ResourceType"] == resource_type
         and resource["LogicalResourceId"].startswith(logical_id)
         and resource.get("PhysicalResourceId")
-        and resource["ResourceStatus"] != "DELETE_COMPLETE"
+        and not resource["ResourceStatus"].startswith(but)
     ]
 
 
 def has_cluster(stack_status: str | None) -> bool:
-    """False too where the creation failed: what is left of that is deleted before the next attempt."""
+    """False if the creation failed, too: its remains are deleted before the next attempt."""
     return stack_status is not None and stack_status not in NOTHING_LEFT
 
 
 def failed_updates(cloudformation: Any, name: str) -> list[str]:
-    """Logical ids of what could not be changed back."""
+    """Logical ids of resources that could not be rolled back."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
     summaries = [resource for page in pages for resource in page["StackResourceSummaries"]]
     return [each["LogicalResourceId"] for each in summaries if each["ResourceStatus"] == "UPDATE_FAILED"]
@@ -84,7 +97,7 @@ def in_progress(stack_status: str | None) -> bool:
 
 
 def events(cloudformation: Any, name: str) -> Iterator[StackEvent]:
-    """Of the operation that is under way or was the last; the newest first."""
+    """Events of the current or last operation, newest first."""
     pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=name)
     for page in pages:
         for event in map(_event, page["StackEvents"]):
@@ -109,7 +122,7 @@ def _begins_an_operation(event: StackEvent) -> bool:
 
 
 def first_failure(cloudformation: Any, name: str) -> StackEvent | None:
-    """What went wrong first in the last operation: all that failed after it follows from it."""
+    """The first failure of the last operation, which caused the later ones."""
     failed = [
         event
         for event in events(cloudformation, name)
@@ -119,14 +132,14 @@ def first_failure(cloudformation: Any, name: str) -> StackEvent | None:
 
 
 def follow(cloudformation: Any, name: str, *, interval_s: float = 2.0) -> Iterator[StackEvent | None]:
-    """The events of an operation that somebody else began, until it ends; None whenever there is nothing new."""
+    """Yields the events of an operation that another process began, until it ends; None while there is nothing new."""
     seen: set[str] = set()
     while True:
         ended = not in_progress(status(cloudformation, name))
         try:
             new = [event for event in events(cloudformation, name) if event.id not in seen]
         except cloudformation.exceptions.ClientError:
-            return  # deleted: nothing more is told of it by name
+            return  # a deleted stack can no longer be queried by name
         seen.update(event.id for event in new)
         yield from reversed(new)
         if ended:

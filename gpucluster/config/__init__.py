@@ -1,7 +1,7 @@
-"""cluster.yaml: what may be in it (`models`), reading it (`load`), what must hold across keys (`checks`).
+"""cluster.yaml: its keys (`models`), reading it (`load`), rules across keys (`checks`).
 
-`load(path)` gives a ClusterConfig, or raises ConfigError with every problem at once. Reading a file is all that this
-does: no network, no AWS.
+`load(path)` gives a ClusterConfig, or raises ConfigError with every problem at once. It only reads
+the file: no network, no AWS.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What the stack's constructs are called after: those beside each other need ids of their own, or synthesis fails."""
+"""The ids of the stack's constructs: siblings need different ids, or the synthesis fails."""
 
 from __future__ import annotations
 
 JOB_ROLE = "Jobs"
-"""Beside the file systems, with `s3_access`."""
+"""The construct that `s3_access` adds beside the file systems."""
 
 MAIN = ("Default", "Resource")
-"""What CDK calls the main one of those in one place, either of them; of both at once it makes an error."""
+"""CDK's two ids for a main child. A construct with both fails."""
 
 
 def pascal(name: str) -> str:
@@ -20,5 +20,5 @@ def of_mount(mount: str) -> str:
 
 
 def of_repository(path: str) -> str:
-    """Within its file system: `/imagenet/21k` as `RepositoryImagenet21k`."""
+    """`/imagenet/21k` as `RepositoryImagenet21k`, within its file system."""
     return of_mount("repository" + path)

@@ -1,12 +1,13 @@
-"""What was read from a YAML file, with the place of every key and value, so that a finding can point at one.
+"""The content of a YAML file with the line and column of every key and value, so that findings can point at them.
 
-Knows nothing of what the keys mean. `parse` fills it.
+Independent of the keys' meaning. `parse` fills it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from gpucluster.errors import Notice
 
@@ -16,9 +17,8 @@ Position = tuple[int, int]
 """Line and column, from 1."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something to say about one key, before it is known where in the file the key stands."""
+class Finding(NamedTuple):
+    """A problem of one key, before the key's line is looked up."""
 
     path: Path
     message: str
@@ -26,18 +26,17 @@ class Finding:
     level: Level = "error"
     at: Literal["value", "key"] = "value"
     validator: str = ""
-    """Whose finding it is; empty where the file itself is malformed."""
+    """The validator's name; empty if the file itself is malformed."""
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     file: str = "cluster.yaml"
     lines: tuple[str, ...] = ()
     data: Any = None
-    values: dict[Path, Position] = field(default_factory=dict)
-    keys: dict[Path, Position] = field(default_factory=dict)
+    values: Mapping[Path, Position] = MappingProxyType({})
+    keys: Mapping[Path, Position] = MappingProxyType({})
     problems: tuple[Notice, ...] = ()
-    """What is wrong with the YAML itself."""
+    """Problems of the YAML itself."""
 
     def notice(self, finding: Finding) -> Notice:
         place = self._position(finding.path, finding.at)
@@ -58,7 +57,7 @@ class Document:
         return Notice(level, self.file, line, column, key, message, source, hint, validator)
 
     def _position(self, path: Path, at: Literal["value", "key"]) -> Position:
-        """Of the value or key; for a key that the file leaves out, of the nearest section around it."""
+        """The position of the value or key; for a missing key, that of the nearest section around it."""
         if at == "value" and path in self.values:
             return self.values[path]
         while path:
@@ -70,6 +69,6 @@ class Document:
 
 
 def key_of(path: Path) -> str:
-    """`partitions[0].efa`, as people write it."""
+    """The path as text: `partitions[0].efa`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")

@@ -1,4 +1,4 @@
-"""The kinds of values that cluster.yaml's keys hold. Each checks one value alone and says what is allowed.
+"""The types of cluster.yaml's values. Each checks a single value and reports what is allowed.
 
 Numbers and booleans are strict: `"8"` is text, not 8, and `true` is not 1.
 """
@@ -22,7 +22,7 @@ from gpucluster.meant import did_you_mean
     source="error InvalidParameterValue of EC2 RunInstances: the following supplied instance types do not exist",
 )
 def _known_instance_type(value: str) -> str:
-    """An instance type is in the table of those whose GPUs and EFA interfaces are known."""
+    """An instance type is in GpuCluster's table, which has its GPUs and EFA interfaces."""
     if value not in INSTANCE_TYPES:
         if why := not_supported(value):
             raise refuse(f"{value!r} is an instance type that GpuCluster does not support", why)
@@ -49,7 +49,7 @@ def _network(value: str) -> str:
         network = IPv4Network(value)
     except ValueError:
         raise refuse(f"must be an IPv4 network such as 10.0.0.0/16, got {value!r}", _whole_network(value)) from None
-    if str(network) != value:  # EC2 takes neither a bare address nor a netmask
+    if str(network) != value:  # EC2 accepts neither a bare address nor a netmask
         raise refuse(f"must be an IPv4 network such as 10.0.0.0/16, got {value!r}", f"write {network}")
     return value
 

@@ -1,14 +1,13 @@
-"""What pydantic itself holds values to: the choices (`Literal`) and ranges of the models, as validators with names.
+"""The checks that pydantic itself makes, as named validators: the choices (`Literal`) and ranges of the models.
 
-A `Limit` beside the type says which validator a fault is, and where the limit comes from; the type says what is
-allowed. It is looked up where there is a fault, or where validators are listed.
+A `Limit` beside the type has the validator's name and the limit's source; the type has the allowed values. It is
+looked up for a refused value, or to list the validators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic.fields import FieldInfo
@@ -26,21 +25,20 @@ OUT_OF_LIMITS = (
     "too_short",
     "union_tag_invalid",
 )
-"""What pydantic calls a value of the right type that is not allowed."""
+"""Pydantic's error types for a value of the right type that is not allowed."""
 
 
-@dataclass(frozen=True)
-class Limit:
-    """Only a name where the range is the beginning of what that validator, in `checks`, holds the key to."""
+class Limit(NamedTuple):
+    """Only a name if the range is part of a rule of that validator in `checks`."""
 
     validator: str
     source: str = ""
     heading: str = ""
-    """Where it is another than that of its section."""
+    """The heading, if it is not the section's."""
 
 
 def name_of(kind: str, path: Path, models: type[Section]) -> str:
-    """The validator of a fault in a choice or range; empty for a fault of another kind."""
+    """The validator's name for a value outside its choices or range; empty for other errors."""
     if kind not in OUT_OF_LIMITS:
         return ""
     key = ".".join(part for part in path if isinstance(part, str))
@@ -48,7 +46,7 @@ def name_of(kind: str, path: Path, models: type[Section]) -> str:
 
 
 def register_limits(models: type[Section]) -> None:
-    """Once, however often it is called."""
+    """Registers the limits once, however often it is called."""
     allowed: dict[Limit, dict[str, list[Any]]] = {}
     for key, limit, field in limits(models):
         allowed.setdefault(limit, {}).setdefault(key.rpartition(".")[2], []).extend(_bounds(field))
@@ -59,17 +57,17 @@ def register_limits(models: type[Section]) -> None:
 
 
 def limits(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Limit, FieldInfo]]:
-    """Each key, without indexes (`storage.capacity_gib`), that has one."""
+    """Each key with a limit, without indexes: `storage.capacity_gib`."""
     for name, field in section.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         for limit in (part for part in parts(field, field) if isinstance(part, Limit)):
-            yield key, replace(limit, heading=limit.heading or section.heading), field
+            yield key, limit._replace(heading=limit.heading or section.heading), field
         for inner in dict.fromkeys(part for part in parts(field, field) if _is_section(part)):
             yield from limits(inner, f"{key}.")
 
 
 def parts(part: Any, field: FieldInfo) -> Iterator[Any]:
-    """Whatever is written in a field's annotation, but for what belongs to a section inside."""
+    """All parts of a field's annotation, except those of a nested section."""
     yield part
     if part is field:
         inside = (field.annotation, *field.metadata)
@@ -86,7 +84,7 @@ def _is_section(part: Any) -> bool:
 
 
 def _bounds(field: FieldInfo) -> list[Any]:
-    """The words of a choice, or the ends of a range."""
+    """The allowed words of a choice, or the ends of a range."""
     found = list(parts(field, field))
     words = [word for part in found if get_origin(part) is Literal for word in get_args(part)]
     return words or [part for part in found if isinstance(part, (Ge, Gt, Le, MinLen))]

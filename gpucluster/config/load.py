@@ -1,16 +1,16 @@
-"""cluster.yaml to ClusterConfig, or every problem at once.
+"""Reads cluster.yaml into a ClusterConfig, or raises every problem at once.
 
-Two passes. The first validates the file as it is. If it finds faults, the second validates it again with the faulty
-values taken out (a place holder stands for each), so that the checks across keys still run on everything that is sound:
-a partition with one wrong value and one impossible combination shows both.
+Two passes. The first validates the file as it is. If it finds errors, the second validates it again with a
+placeholder for each invalid value, so that the rules across keys still check the valid ones: for a partition with an
+invalid value and an impossible combination, both are reported.
 """
 
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -33,7 +33,7 @@ def load(path: str | FilePath) -> ClusterConfig:
 
 
 def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
-    """`file` is the name that the messages show. Raises ConfigError."""
+    """`file`: the name for messages. Raises ConfigError."""
     from gpucluster.config.parse import parse
 
     document = parse(text, file)
@@ -50,14 +50,14 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
 
 
 def _validate(data: Any) -> tuple[ClusterConfig | None, Outcome]:
-    """The findings, warnings among them; and the config, of which only sound values can be read if there are errors."""
+    """The findings, including warnings, and the config. If there are errors, only its valid values can be read."""
     try:
         config = ClusterConfig.model_validate(data)
     except ValidationError as error:
         faults = _faults(error)
         partial = _without_faults(data, faults)
         outcome = check(partial) if partial else Outcome()
-        return partial, Outcome((*map(_finding, faults), *outcome.findings), outcome.silenced)
+        return partial, Outcome((*(_finding(fault, data) for fault in faults), *outcome.findings), outcome.silenced)
     return config, check(config)
 
 
@@ -79,37 +79,38 @@ def _whole(file: str, message: str, hint: str | None = None) -> Notice:
     return Document(file).notice(Finding((), message, hint))
 
 
-def _finding(fault: Any) -> Finding:
-    path, section = _place(fault["loc"])
+def _finding(fault: Any, data: Any) -> Finding:
+    path: Path = fault["loc"]
+    section = _section(path, data)
     allowed = [field.alias or name for name, field in section.model_fields.items()]
     if fault["type"] == "union_tag_not_found":
         allowed = list(TYPES.values())
     finding = worded(fault, path, allowed)
-    return replace(finding, validator=finding.validator or name_of(fault["type"], finding.path, ClusterConfig))
+    return finding._replace(validator=finding.validator or name_of(fault["type"], finding.path, ClusterConfig))
 
 
-def _place(loc: Iterable[str | int]) -> tuple[Path, type[BaseModel]]:
-    """Where in the file pydantic's `loc` is, and the section around it. `loc` also names members of unions."""
-    path: Path = ()
-    candidates: list[type[BaseModel]] = [ClusterConfig]
+def _section(path: Path, data: Any) -> type[BaseModel]:
+    """The section around this path of the file."""
     section: type[BaseModel] = ClusterConfig
-    for part in loc:
-        tagged = [model for model in candidates if len(candidates) > 1 and part in _tags(model)]
-        if tagged:
-            candidates = tagged
-            continue
-        path = (*path, part)
+    candidates: list[type[BaseModel]] = []
+    for index, part in enumerate(path):
         if isinstance(part, str):
-            section = candidates[0] if candidates else section
+            section = _kind(candidates, reduce(getitem, path[:index], data)) or section
             candidates = _sections(_annotations(section).get(part))
-    return path, section
+    return section
+
+
+def _kind(candidates: list[type[BaseModel]], entry: Any) -> type[BaseModel] | None:
+    """The kind of storage that the entry names."""
+    named = (each for each in candidates if len(candidates) > 1 and entry.get("type") in _types(each))
+    return next(named, candidates[0] if candidates else None)
 
 
 def _annotations(section: type[BaseModel]) -> dict[str, Any]:
     return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
 
 
-def _tags(section: type[BaseModel]) -> tuple[Any, ...]:
+def _types(section: type[BaseModel]) -> tuple[Any, ...]:
     return typing.get_args(_annotations(section).get("type"))
 
 
@@ -121,23 +122,23 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _faults(error: ValidationError) -> list[Any]:
-    """Pydantic counts the sound entries of a list only, and calls one too short that has none."""
+    """Without follow-up errors: pydantic counts only a list's valid entries, and calls a list without any too short."""
     return [fault for fault in error.errors() if not (fault["type"] == "too_short" and fault["input"])]
 
 
 def _without_faults(data: Any, faults: list[Any]) -> ClusterConfig | None:
-    """None where too little is left: the file is not a mapping."""
+    """None if nothing is left because the file is not a mapping."""
     if not isinstance(data, dict):
         return None
     sound = deepcopy(data)
     for fault in faults:
-        _take_out(sound, _place(fault["loc"])[0], remove=fault["type"] == "extra_forbidden")
+        _take_out(sound, fault["loc"], remove=fault["type"] == "extra_forbidden")
     config = ClusterConfig.model_validate(sound)
     _strip(config)
     return config
 
 
-LISTS_WITH_GAPS = ("partitions", "storage", "instance_types", "s3_access")
+LISTS_WITH_GAPS = ("partitions", "storage", "instance_types", "s3_access", "users")
 """Lists whose other entries are still checked when one is refused; any other list is refused with its entry."""
 
 
@@ -155,7 +156,7 @@ def _take_out(data: Any, path: Path, *, remove: bool) -> None:
 
 
 def _strip(value: Any) -> None:
-    """Drop the place holders from the models, so that reading one raises NotValidated."""
+    """Removes the placeholders from the models, so that reading one raises NotValidated."""
     if isinstance(value, tuple):
         for item in value:
             _strip(item)

@@ -1,10 +1,8 @@
 """cluster.yaml as frozen models: one class per section, one field per key, the units in the names.
 
-A field checks its own value; what several fields must satisfy together is in `checks`. `examples/reference.yaml`
-explains each key, and a test holds that file and these models together.
+A field checks its own value; rules across fields are in `checks`. `examples/reference.yaml` explains each key, and a
+test compares that file with these models.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -36,14 +34,15 @@ from gpucluster.config.fields import (
 from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section, or_blank, pass_refused
 from gpucluster.config.storage import HOME_ON_HEAD, BeegfsRam, FsxLustre, Mount, Storage
+from gpucluster.config.users import User
 from gpucluster.errors import Notice
 
 JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
-"""Where every node serves the jobs' role to its own programs: gpucluster_node/aws.py has the same."""
+"""The URL at which every node serves the credentials of the jobs' role. gpucluster_node/aws.py has the same URL."""
 Kind = TypeVar("Kind", bound=Mount)
 
 PARAMETER_SERVERS = "ps"
-"""The partition of the parameter servers; no other may have its name."""
+"""The name of the partition of parameter servers, which is reserved."""
 
 
 class Network(Section):
@@ -106,6 +105,9 @@ class Partition(Section):
     idle_minutes: Annotated[
         Amount, Limit("idle-minutes-above-zero", "man slurm.conf.5: SuspendTime: -1 disables power saving")
     ] = 10.0
+    max_usd_per_hour: Annotated[
+        Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
+    ] = None
 
 
 class ParameterServers(Section):
@@ -117,7 +119,7 @@ class ParameterServers(Section):
     placement_group: ServersPlacementGroup = "shared"
 
     def partition(self) -> Partition:
-        """A partition like the others, with fewer keys. Their launchers use no EFA. What was refused stays refused."""
+        """The section as a Partition. Launchers of parameter servers use no EFA. Refused values stay refused."""
         own: dict[str, Any] = dict(self.__dict__)
         if "instance_type" in own:
             own["instance_types"] = (own.pop("instance_type"),)
@@ -197,6 +199,7 @@ class ClusterConfig(Section):
         Literal["local", "rds", "off"],
         Limit("accounting-kind", "man slurm.conf.5: AccountingStorageType", "Accounting"),
     ] = "local"
+    users: tuple[Annotated[User, or_blank(User)], ...] = ()
     monitoring: Monitoring = Monitoring.model_construct()
     budget: Budget | None = None
     security: Security = Security.model_construct()
@@ -213,12 +216,12 @@ class ClusterConfig(Section):
 
     @property
     def ssm_path(self) -> str:
-        """Where its SSM parameters lie; ends in a slash."""
+        """The path of its SSM parameters, with a trailing slash."""
         return f"/gpucluster/{self.name}/"
 
     @property
     def home(self) -> Storage:
-        """What holds /home: the head node's NFS unless `storage` says otherwise."""
+        """The file system of /home: the head node's NFS unless `storage` has another."""
         at_home = (storage for storage in self.storage if storage.mount == "/home")
         return next(at_home, HOME_ON_HEAD)
 
@@ -231,26 +234,26 @@ class ClusterConfig(Section):
 
     @property
     def ram(self) -> BeegfsRam | None:
-        """A cluster has one at most."""
+        """The cluster's BeeGFS, of which there is at most one."""
         return next(iter(self.storage_of(BeegfsRam)), None)
 
     @property
     def lustre_with_jobs(self) -> tuple[FsxLustre, ...]:
-        """The file systems that the head node makes when a job needs them, and deletes when none does."""
+        """The file systems that the head node creates when a job needs them, and deletes when no job does."""
         return tuple(each for each in self.lustre if each.lifetime == "jobs")
 
     @property
     def volume_mount(self) -> str:
-        """Where the head node's data volume is mounted."""
+        """The mount point of the head node's data volume."""
         return "/home" if self.home.on_volume else "/srv/gpucluster"
 
     @property
     def state_folder(self) -> str:
-        """On that volume: Slurm's state and its accounts."""
+        """Folder on that volume for Slurm's state and accounting."""
         return "/home/gpucluster" if self.home.on_volume else self.volume_mount
 
     def partitions_by_path(self) -> Iterator[tuple[Path, Partition]]:
-        """With their places in the file. The parameter servers come last: Slurm's default partition is the first."""
+        """Partitions with their paths in the file. Parameter servers come last: Slurm's default is the first."""
         for index, partition in enumerate(self.partitions):
             yield ("partitions", index), partition
         if self.parameter_servers:
@@ -258,22 +261,22 @@ class ClusterConfig(Section):
 
     @property
     def every_partition(self) -> tuple[Partition, ...]:
-        """The parameter servers are among them."""
+        """All partitions, including that of the parameter servers."""
         return tuple(partition for _, partition in self.partitions_by_path())
 
     @property
     def max_nodes(self) -> int:
-        """Of all partitions together."""
+        """The sum over all partitions."""
         return sum(partition.max_nodes for partition in self.every_partition)
 
     def notice(self, finding: Finding) -> Notice:
-        """With the place in the file that it was read from."""
+        """The finding with its line in the file."""
         return self._document.notice(finding)
 
     def warnings(self) -> list[Notice]:
-        """Of the file that it was read from: what is allowed and still worth a word."""
+        """Warnings about the file that the config was read from."""
         return list(self._warnings)
 
     def silenced(self) -> list[Notice]:
-        """What validators said of that file and `silence` names."""
+        """Findings about that file that `silence` suppresses."""
         return list(self._silenced)

@@ -1,19 +1,30 @@
-"""What a change of the cluster file can do to a cluster that runs."""
+"""The effects that a change of the cluster file can have on a running cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from gpucluster.updates.difference import Difference
-    from gpucluster.updates.rules import Step
+S = TypeVar("S")
+"""The part of an update from one cluster to the next that a rule needs."""
+
+
+class Difference(NamedTuple):
+    """`old` or `new` is None if the key was added or removed."""
+
+    key: str
+    """The key in the table of policies: `partitions[].max_nodes`."""
+    path: str
+    """The key for messages: `partitions[train].max_nodes`."""
+    entries: tuple[str, ...]
+    """The names of the list entries in the path: `("train",)`."""
+    old: Any
+    new: Any
 
 
 class Effect(Enum):
-    """From what nobody notices to what is not done at all."""
+    """Ordered from unnoticed changes to refused ones."""
 
     NOTHING = "nothing"
     IN_PLACE = "in place"
@@ -24,26 +35,24 @@ class Effect(Enum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True)
-class Drain:
-    """Nodes that must be gone before the change: those of a partition whose number is above `above`."""
+class Drain(NamedTuple):
+    """Nodes that must be removed before the change: those of a partition whose number is above `above`."""
 
     partition: str
     above: int = 0
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     effect: Effect
     happens: str
-    """What comes of it; of a refusal, the reason."""
+    """The consequence; for a refusal, the reason."""
     instead: str = ""
-    """Of a refusal: what to do."""
+    """For a refusal: what to do."""
     drains: tuple[Drain, ...] = ()
     while_there: str = ""
-    """Of a refusal that holds only while the file system of this name is there."""
+    """For a refusal that holds only while the file system of this name exists."""
     launches_again: bool = False
-    """Of a change of the budget: where AWS Budgets has stopped launches, `up` takes that back."""
+    """For a change of the budget: if AWS Budgets has stopped launches, `up` lifts the stop."""
 
 
 def nothing(happens: str) -> Outcome:
@@ -74,18 +83,18 @@ def refused(reason: str, instead: str, *, while_there: str = "") -> Outcome:
     return Outcome(Effect.REFUSED, reason, instead, while_there=while_there)
 
 
-Rule = Callable[["Difference", "Step"], Outcome]
+Rule = Callable[[Difference, S], Outcome]
 
 
-def by_rule(difference: Difference, step: Step, policy: Outcome | Rule) -> Outcome:
+def by_rule(difference: Difference, step: S, policy: Outcome | Rule[S]) -> Outcome:
     return policy if isinstance(policy, Outcome) else policy(difference, step)
 
 
-def growth(grows: Outcome, shrinks: Outcome) -> Rule:
+def growth(grows: Outcome, shrinks: Outcome) -> Rule[Any]:
     """For keys that hold a number."""
     return lambda difference, step: grows if difference.new > difference.old else shrinks
 
 
-def added_or_removed(added: Outcome | Rule, removed: Outcome | Rule) -> Rule:
+def added_or_removed(added: Outcome | Rule[S], removed: Outcome | Rule[S]) -> Rule[S]:
     """For entries of lists and whole sections."""
     return lambda difference, step: by_rule(difference, step, added if difference.old is None else removed)

@@ -1,14 +1,13 @@
-"""YAML text to a Document. Whatever the text, this returns; what is wrong with it is among the document's problems.
+"""Parses YAML text into a Document. It never raises: errors are among the document's problems.
 
-ruamel.yaml composes the nodes, which carry line and column; they are turned into values here, because a value alone has
-lost its place. Imported only when a file is read.
+ruamel.yaml composes the nodes, which have line and column; they are turned into values here, because plain values
+have no position. Imported only when a file is read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -20,7 +19,7 @@ from gpucluster.config.document import Document, Path, Position
 from gpucluster.errors import Notice
 
 MAX_VALUES = 10_000
-"""More than any cluster has; an alias of aliases of aliases reaches it soon, and is stopped there."""
+"""More than any cluster needs. Nested aliases reach this limit quickly."""
 
 MAX_DEPTH = 50
 
@@ -35,16 +34,16 @@ class _Malformed(Exception):
 
 
 def parse(text: str, file: str) -> Document:
-    """`data` is None where the text is empty or cannot be read."""
+    """`data` is None if the text is empty or cannot be read."""
     document = Document(file, tuple(_LINE_BREAK.split(text)))
     try:
         reading = _Reading()
         node = _compose(text)
         data = None if node is None else reading.value(node, ())
     except _Malformed as error:
-        return replace(document, problems=(_at(document, error),))
-    document = replace(document, data=data, values=reading.values, keys=reading.keys)
-    return replace(document, problems=tuple(_at(document, error) for error in reading.problems))
+        return document._replace(problems=(_at(document, error),))
+    document = document._replace(data=data, values=reading.values, keys=reading.keys)
+    return document._replace(problems=tuple(_at(document, error) for error in reading.problems))
 
 
 def _at(document: Document, error: _Malformed) -> Notice:
@@ -64,7 +63,7 @@ def _compose(text: str) -> Node | None:
     except RecursionError:
         raise _Malformed((1, 1), "nested too deeply") from None
     except (YAMLError, ValueError, KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
-        # The parser's own slips on broken text (a stray tag handle, an odd directive) are the text's fault as well.
+        # the parser's own exceptions on broken text, such as a stray tag handle, are reported as errors of the text too
         raise _Malformed((1, 1), f"not valid YAML: {error}") from None
     return node
 
@@ -128,7 +127,7 @@ class _Reading:
         return result
 
     def _pairs(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
-        """The mapping's own pairs, then those that it merges in (`<<: *other`) and does not give itself."""
+        """The mapping's own pairs, then merged pairs (`<<: *other`) with other keys."""
         own = [(key, value) for key, value in node.value if key.tag != f"{_TAG}merge"]
         yield from own
         given = {str(key.value) for key, _ in own}

@@ -1,4 +1,4 @@
-"""What AWS does not have in every region. Sources are beside each table; each was read in November 2026."""
+"""Differences between AWS's regions. Each table names its sources; all were read in November 2026."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ WITHOUT_FSX = frozenset({"ap-southeast-6"})
 
 
 def partition_of(region: str) -> str:
-    """As it stands in ARNs."""
+    """The partition as in ARNs."""
     return next((partition for prefix, partition in _PARTITIONS if region.startswith(prefix)), "aws")

@@ -1,17 +1,16 @@
-"""What a validator is, and the list of them all. Knows nothing of what cluster.yaml holds.
+"""The validator type and the list of all validators. Independent of cluster.yaml's keys.
 
-Each has a name that findings show and `silence` takes, and a source: the limit, error code or manual line of AWS or
-Slurm that it spares the user. One without a source is a mistake of ours, and so is a name given twice.
+Each has a name, which findings show and `silence` accepts, and a source: the limit, error code or manual line of AWS
+or Slurm behind it. A missing source or a duplicate name is a bug.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from inspect import signature
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from gpucluster.config.document import Finding, Level
 
@@ -26,37 +25,36 @@ KINDS_OF_SOURCE = ("https://", "man ", "AWS::", "RFC ", "error ")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
 
 
-@dataclass(frozen=True)
-class Validator:
+class Validator(NamedTuple):
     name: str
     level: Level
     section: str
-    """The heading that docs/validators.md lists it under."""
+    """Its heading in docs/validators.md."""
     requires: str
     """One sentence: what must hold."""
     source: str
     each: tuple[type, ...] = ()
-    """The sections of cluster.yaml of which it checks each one; none for a field, which is checked as it is read."""
+    """The kinds of sections that it checks; empty for a field, which is checked when it is read."""
     needs: Needs = "nothing"
     rule: Rule | None = None
 
     @property
     def can_be_silenced(self) -> bool:
-        """A value that cannot be read cannot be let through either."""
+        """False for checks of a value's form: a value that cannot be parsed cannot be used."""
         return self.rule is not None
 
 
 class Unanswered(Exception):
-    """What a validator asked AWS was not answered: it has nothing to say, and that is worth a warning."""
+    """AWS did not answer a validator's call: the rule is not checked, which is a warning."""
 
 
 _all: dict[str, Validator] = {}
 VALIDATORS: Mapping[str, Validator] = MappingProxyType(_all)
-"""Those of the modules imported so far; `checks.every()` imports all modules first."""
+"""The validators of the modules imported so far; `checks.every()` imports all modules first."""
 
 
 def register(validator: Validator) -> None:
-    """Raises ValueError for one that is incomplete or there already."""
+    """Raises ValueError for an incomplete or a duplicate validator."""
     if not _NAME.fullmatch(validator.name):
         raise ValueError(f"{validator.name!r} is no name for a validator: kebab-case, two words or more")
     if validator.name in _all:
@@ -68,13 +66,12 @@ def register(validator: Validator) -> None:
     _all[validator.name] = validator
 
 
-@dataclass(frozen=True)
-class Validators:
-    """Those of one section of docs/validators.md. `@validator(name, source)` makes a generator of findings one of them.
+class Validators(NamedTuple):
+    """The validators of one section of docs/validators.md. `@validator(name, source)` adds a generator of findings.
 
-    The first paragraph of its docstring says what it requires; the type of its first parameter, of which entries. It is
-    called as `rule(entry, path, config)` for each entry of the file, as `rule(config)` where that is the whole; a last
-    argument, AWS's clients, is added where it needs them. The level of its findings is the validator's.
+    The first paragraph of its docstring is the requirement; the type of its first parameter selects the entries. It is
+    called as `rule(entry, path, config)` for each such entry of the file, or as `rule(config)` for the whole file; a
+    rule that calls AWS gets the clients as its last argument. The findings have the validator's level.
     """
 
     section: str
@@ -92,7 +89,7 @@ class Validators:
 
 
 def _entries(rule: Callable[..., Any]) -> tuple[type, ...]:
-    """What the rule checks each of: `Partition`, or `Partition | ParameterServers`."""
+    """The kinds of entries that the rule checks: `Partition`, or `Partition | ParameterServers`."""
     annotation: str = next(iter(signature(rule).parameters.values())).annotation
     return tuple(rule.__globals__[name] for name in annotation.split(" | "))
 

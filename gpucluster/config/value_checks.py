@@ -1,4 +1,4 @@
-"""How a check of one value gets its name, and how it refuses. The checks themselves: fields.py."""
+"""Named checks of single values. The checks themselves are in fields.py."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Check = Callable[[str], str]
 
 
 def refuse(message: str, hint: str = "") -> PydanticCustomError:
-    """Braces would be taken for placeholders, so the texts travel as context."""
+    """Refuses a value. The texts are passed as context, because pydantic reads braces as placeholders."""
     return PydanticCustomError("refused", "{message}", {"message": message, "hint": hint})
 
 
 def field(name: str, *, section: str, source: str) -> Callable[[Check], Check]:
-    """Names a check of one value; the first paragraph of its docstring says what it requires."""
+    """Names a check of one value; the first paragraph of its docstring is the requirement."""
 
     def decorate(check: Check) -> Check:
         register(Validator(name, "error", section, first_paragraph(check), source))
@@ -40,7 +40,7 @@ def _named(name: str, check: Check) -> Check:
 
 
 def matching(pattern: str, what: str, hint: str = "") -> Callable[[str], str]:
-    """The pattern is compiled when the first value comes: a file holds few of the keys that there are."""
+    """The pattern is compiled for the first value, because a file has few of the possible keys."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):

@@ -1,4 +1,4 @@
-"""Pydantic's errors as findings: what was got, what is allowed, what was probably meant."""
+"""Turns pydantic's errors into findings: the given value, the allowed ones, and what was probably meant."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _QUOTE.maxstring = _QUOTE.maxother = 60
 
 
 def finding(error: Mapping[str, Any], path: Path, allowed_keys: list[str]) -> Finding:
-    """`error` is one of `ValidationError.errors()`, `path` its place. `allowed_keys`: of the section around it, or the
-    kinds of storage where none is named."""
+    """`error`: one of `ValidationError.errors()`; `path`: its path in the file. `allowed_keys`: the keys of the section
+    around it, or the kinds of storage if the entry names none."""
     kind, context, got = error["type"], error.get("ctx", {}), error["input"]
     name = str(path[-1]) if path else ""
     if kind == "missing":
@@ -68,7 +68,7 @@ def _rule(kind: str, context: Mapping[str, Any]) -> str:
 
 
 def quoted(value: Any) -> str:
-    """As the user wrote it, more or less: YAML's words, cut where it is long."""
+    """The value about as the user wrote it: YAML's words, shortened if it is long."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -91,7 +91,7 @@ def _near(got: Any, expected: str) -> str | None:
 
 
 def _words(expected: str) -> list[str]:
-    """Of pydantic's listing: "'a', 'b' or 'c'", or without the "or"."""
+    """The words in pydantic's list "'a', 'b' or 'c'", with or without the "or"."""
     return expected.split("'")[1::2]
 
 

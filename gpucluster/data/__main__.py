@@ -1,4 +1,4 @@
-"""What jobs of `gpucluster data shard --array` run: `python -m gpucluster.data OPTIONS.json STAGE`."""
+"""The program of the jobs of `gpucluster data shard --array`: `python -m gpucluster.data OPTIONS.json STAGE`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpucluster.errors import GpuClusterError
 
 
 def main(words: list[str]) -> int:
-    # as by Ctrl-C: what is half-written goes
+    # like Ctrl-C: incomplete files are deleted
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     file, name = words
     try:

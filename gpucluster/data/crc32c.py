@@ -1,7 +1,7 @@
-"""CRC-32C (Castagnoli), which TFRecord files carry. Python's zlib has another polynomial only.
+"""CRC-32C (Castagnoli), for TFRecord files. Python's zlib has only another polynomial.
 
-Every Debian and Ubuntu machine has it in the library of its ext4 tools. Where that is missing, as on macOS, it is
-computed in Python: right, and a hundred times slower.
+Every Debian and Ubuntu machine has it in the library of its ext4 tools. If that is missing, as on macOS, it is
+computed in Python, a hundred times more slowly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def masked(content: bytes) -> int:
 
 @cache
 def function() -> Crc:
-    """The fastest that gives the right answer here."""
+    """The fastest implementation that is correct on this machine."""
     library = _of_ext4()
     return library if library and library(_KNOWN[0]) == _KNOWN[1] else in_python
 

@@ -1,4 +1,4 @@
-"""This machine's disk: files that grow until they can take their place, and what goes wrong with one, in words."""
+"""This machine's disk: temporary files that are renamed when complete, and messages for errors of the disk."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TEMPORARY = ".part"
 
 
 def temporary(folder: Path, name: str) -> Path:
-    """Nobody else's, and whose it is can be seen."""
+    """A unique name that shows which process it belongs to."""
     return folder / f"{name}.{socket.gethostname()}.{os.getpid()}{_TEMPORARY}"
 
 
 def drop_temporary(folder: Path) -> None:
-    """What a process of this machine left half-written when it was killed."""
+    """Deletes incomplete files of this machine's processes that were killed."""
     for file in folder.glob(f"*.{socket.gethostname()}.*{_TEMPORARY}"):
         process = file.name.removesuffix(_TEMPORARY).rpartition(".")[2]
         if not process.isdigit() or not _runs(process):
@@ -30,7 +30,7 @@ def drop_temporary(folder: Path) -> None:
 
 
 def _runs(process: str) -> bool:
-    """Not one that has ended and that nobody has asked for its status yet."""
+    """False for a zombie: a process that has ended and was not waited for."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -38,12 +38,12 @@ def _runs(process: str) -> bool:
 
 
 def scratch_folder() -> Path:
-    """On this machine, this user's. Always the same one, so that a later run finds what a killed one has left."""
+    """This user's folder on this machine. Always the same, so that a later run finds the files of a killed one."""
     folder = Path(tempfile.gettempdir()) / f"gpucluster-shards-{os.getuid()}"
     with writing(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise DataError(f"{folder}: belongs to somebody else", "set TMPDIR to a folder of yours")
+        raise DataError(f"{folder}: belongs to another user", "set TMPDIR to one of your own folders")
     return folder
 
 
@@ -54,7 +54,7 @@ def cannot(what: str, name: str, error: OSError) -> DataError:
 
 def read_error(path: str, error: OSError) -> DataError:
     told = cannot("read", path, error)
-    told.hint = "look after the disk or its server, and run the same command again: shards that are whole are kept"
+    told.hint = "check the disk or its server, and run the same command again: complete shards are kept"
     return told
 
 
@@ -67,8 +67,8 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_error(path: Path | str, error: OSError) -> DataError:
-    """A full disk is the one that one meets."""
+    """A full disk is the usual case."""
     told = cannot("write", str(path), error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        told.hint = "make room and run the same command again: shards that are whole are kept"
+        told.hint = "free space and run the same command again: complete shards are kept"
     return told

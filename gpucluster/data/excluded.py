@@ -1,7 +1,7 @@
-"""Lists of files to leave out: those that `--exclude` names, and the one that a run makes of what it could not pack.
+"""Lists of files to skip: those of `--exclude`, and the list that a run writes of the files it could not pack.
 
-Each part of an array writes a list of its own; the last job makes one of them all. What was left out already is in it
-too, so that it takes the place of the list before.
+Each part of an array writes its own list; the last job merges them. The merged list also contains the files that were
+already skipped, so it replaces the earlier list.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpucluster.data.places import UNFINISHED, Place, place
+from gpucluster.data.locations import UNFINISHED, Location, location
 from gpucluster.errors import UsageError
 
 LIST = f"{UNFINISHED}/bad.txt"
@@ -17,9 +17,9 @@ _PART = re.compile(r"bad-\d+\.txt")
 
 
 def read(url: str) -> list[str]:
-    """Names, a line each. Raises UsageError, and GpuClusterError where it may not be read."""
+    """Names, one per line. Raises UsageError, or GpuClusterError if it cannot be read."""
     folder, slash, name = url.rpartition("/")
-    content = place(folder or slash or ".").read(name) if name else None
+    content = location(folder or slash or ".").read(name) if name else None
     if content is None:
         raise UsageError(f"--exclude: cannot read {url}: no such file")
     return _names(content)
@@ -30,12 +30,12 @@ def _names(content: bytes) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _write(target: Place, file: str, names: Iterable[str]) -> None:
+def _write(target: Location, file: str, names: Iterable[str]) -> None:
     target.write(file, "".join(f"{name}\n" for name in names).encode(errors="surrogateescape"))
 
 
-def begin(target: Place, names: Iterable[str]) -> None:
-    """Instead of what another run has left: `names`, which this one leaves out."""
+def begin(target: Location, names: Iterable[str]) -> None:
+    """Replaces the list of an earlier run by `names`, which this run skips."""
     names = list(names)
     there = target.sizes(UNFINISHED)
     old = [f"{UNFINISHED}/{file}" for file in there if _PART.fullmatch(file)]
@@ -44,8 +44,8 @@ def begin(target: Place, names: Iterable[str]) -> None:
         _write(target, LIST, names)
 
 
-def note(target: Place, part: int, names: Iterable[str]) -> None:
-    """What a part could not pack, instead of what it could not when it ran before."""
+def note(target: Location, part: int, names: Iterable[str]) -> None:
+    """Replaces the list of this part's bad files by that of this run."""
     file, names = f"bad-{part}.txt", list(names)
     if names:
         _write(target, f"{UNFINISHED}/{file}", names)
@@ -53,8 +53,8 @@ def note(target: Place, part: int, names: Iterable[str]) -> None:
         target.remove([f"{UNFINISHED}/{file}"])
 
 
-def merge(target: Place) -> int:
-    """All lists as one; how many files parts could not pack."""
+def merge(target: Location) -> int:
+    """Merges all lists. Returns the number of files that parts could not pack."""
     parts = sorted(file for file in target.sizes(UNFINISHED) if _PART.fullmatch(file))
     bad = {name for file in parts for name in _names(target.read(f"{UNFINISHED}/{file}") or b"")}
     if bad:

@@ -1,4 +1,4 @@
-"""Whether an image file is whole, by its ends: nothing is decoded, so that it costs next to nothing."""
+"""Whether an image file is complete, judged by its ends: nothing is decoded, so this costs almost nothing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 _SOI, _SCAN, _EOI = b"\xff\xd8\xff", b"\xff\xda", b"\xff\xd9"
 _PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 _TAIL = 64
-"""Bytes after the end that some programs leave there."""
+"""Bytes that some programs append after the end."""
 
 
 def flaw(content: bytes) -> str | None:
-    """What is wrong with it; None where nothing shows. By content, not by name: ImageNet has a PNG called JPEG."""
+    """What is wrong with it, or None. Judged by content, not by name: ImageNet has a PNG called JPEG."""
     if content.startswith(_SOI):
         return None if _jpeg_ends(content) else "truncated JPEG: its end marker is missing"
     if content.startswith(_PNG):

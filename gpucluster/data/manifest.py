@@ -1,4 +1,4 @@
-"""manifest.json, beside the shards: what they hold, and proof of it. Where it is, all shards are."""
+"""manifest.json, beside the shards: their content and checksums. If it exists, all shards exist."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from gpucluster.data.locations import Location
 from gpucluster.data.packing import Shard
-from gpucluster.data.places import Place
 from gpucluster.data.plan import VERSION, Plan
 from gpucluster.data.records import FORMATS
 from gpucluster.errors import DataError
 
 NAME = "manifest.json"
-HINT = "remove that file, and pack the data again with `gpucluster data shard`"
+HINT = "delete that file, and pack the data again with `gpucluster data shard`"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Manifest:
     left_out: tuple[str, ...]
     shards: tuple[Shard, ...]
     plan: str
-    """The id of the plan that they are made by."""
+    """The id of the plan that made them."""
 
     @property
     def bytes(self) -> int:
@@ -33,7 +33,7 @@ class Manifest:
 
 
 def text(plan: Plan, shards: list[Shard]) -> str:
-    """A shard a line, so that two manifests can be compared by eye."""
+    """One shard per line, so that people can compare two manifests."""
     head = {
         "version": VERSION,
         "format": plan.format,
@@ -49,9 +49,9 @@ def text(plan: Plan, shards: list[Shard]) -> str:
     return json.dumps(head, indent=2).removesuffix("\n}") + f',\n  "shards": [\n    {lines}\n  ]\n}}\n'
 
 
-def load(place: Place) -> Manifest | None:
-    """None where there is none. Raises DataError."""
-    content = place.read(NAME)
+def load(location: Location) -> Manifest | None:
+    """None if there is none. Raises DataError."""
+    content = location.read(NAME)
     if content is None:
         return None
     try:
@@ -63,4 +63,4 @@ def load(place: Place) -> Manifest | None:
         counts = found["samples"], found["remainder"]
         return Manifest(found["format"], found["source"], *counts, left_out, shards, found["plan"])
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{place.url}/{NAME}: cannot be read: {type(error).__name__}: {error}", HINT) from None
+        raise DataError(f"{location.url}/{NAME}: cannot be read: {type(error).__name__}: {error}", HINT) from None

@@ -1,4 +1,4 @@
-"""One shard, in one process: read, look at, encode, hash, write, and take its name when it is whole."""
+"""One shard, in one process: read, check, encode, hash and write it, and name it when it is complete."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 from gpucluster.addresses import in_s3
 from gpucluster.data import images, plan
 from gpucluster.data.disk import temporary, write_error
-from gpucluster.data.places import UNFINISHED, Place, place
+from gpucluster.data.locations import UNFINISHED, Location, location
 from gpucluster.data.plan import Plan
 from gpucluster.data.records import Record
 from gpucluster.data.source import Sample
 from gpucluster.errors import DataError, GpuClusterError
 
 DONE = f"{UNFINISHED}/done"
-"""One small file for each shard that is there."""
+"""One small file for each shard that exists."""
 BUFFER_BYTES = 1 << 20
 
 
 class Stopped(Exception):
-    """Another shard failed for a reason that would meet this one too."""
+    """Another shard failed for a reason that also affects this one."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ Flag = Callable[[], bool]
 
 
 def pack(source: str, target: str, made: Plan, number: int, stopped: Flag) -> Shard | list[Bad]:
-    """The shard `number`, or all of its files that are bad. Raises GpuClusterError, Stopped."""
-    where = place(target)
+    """The shard `number`, or all its bad files. Raises GpuClusterError, Stopped."""
+    where = location(target)
     bad = list[Bad]()
     with _Growing(where, made.shard(number)) as shard, _Growing(where, made.index(number)) as index:
-        for record, encoded in _encoded(place(source), where, made, number, bad):
+        for record, encoded in _encoded(location(source), where, made, number, bad):
             if stopped():
                 raise Stopped
             if bad:
@@ -85,8 +85,10 @@ def pack(source: str, target: str, made: Plan, number: int, stopped: Flag) -> Sh
     return found
 
 
-def _encoded(source: Place, target: Place, made: Plan, number: int, bad: list[Bad]) -> Iterator[tuple[Record, bytes]]:
-    """What is bad goes there, and the rest is looked at all the same: one run finds every bad file."""
+def _encoded(
+    source: Location, target: Location, made: Plan, number: int, bad: list[Bad]
+) -> Iterator[tuple[Record, bytes]]:
+    """Appends bad files to `bad` and continues, so that one run finds all bad files."""
     samples = list(plan.samples_of(target, made, number))
     contents = source.contents(sample.name for sample in samples)
     for at, (sample, content) in enumerate(zip(samples, contents, strict=True), start=made.first(number)):
@@ -111,9 +113,9 @@ def _flaw(sample: Sample, content: bytes, made: Plan) -> str | None:
 
 
 class _Growing:
-    """A file that is hashed as it grows. Without `finish` nothing of it stays."""
+    """A file that is hashed while it is written. Without `finish` it is deleted."""
 
-    def __init__(self, target: Place, name: str) -> None:
+    def __init__(self, target: Location, name: str) -> None:
         self._target, self._name = target, name
         self._path: Path | None = None
         self._file: FileIO | None = None
@@ -133,7 +135,7 @@ class _Growing:
             self._write()
 
     def _write(self) -> None:
-        """Unbuffered, because a buffer that cannot be written on a full disk is tried again when it is closed."""
+        """Unbuffered: Python would try to write a buffer again when it closes a file on a full disk."""
         content = b"".join(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
         self._hash.update(content)
@@ -148,7 +150,7 @@ class _Growing:
             raise self._failed(error) from None
 
     def _failed(self, error: OSError) -> DataError:
-        """It names the disk that is full, which for S3 is one of this machine."""
+        """Names the full disk, which for S3 is a disk of this machine."""
         name = f"{self._target.url}/{self._name}"
         if self._path is None or not in_s3(self._target.url):
             return write_error(name, error)

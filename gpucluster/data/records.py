@@ -28,18 +28,18 @@ class Record:
     number: int
     """In the whole data set, in the order of the shards."""
     name: str
-    """Of the file that it was, relative to its source."""
+    """The name of its file, relative to its source."""
     label: int | None
     content: bytes
 
     @property
     def key(self) -> str:
-        """Without a dot: webdataset takes what follows the first one for the extension."""
+        """Without a dot: for webdataset the extension begins at the first dot."""
         return f"{self.number:09d}"
 
     @property
     def extension(self) -> str:
-        """One for all JPEGs, because readers ask for a sample's parts by it."""
+        """The same for all JPEGs, because readers select a sample's parts by it."""
         suffix = self.name.rpartition("/")[2].rpartition(".")
         extension = suffix[2].lower() if suffix[0] else "bin"
         return "jpg" if extension == "jpeg" else extension
@@ -50,9 +50,9 @@ class Format:
     name: str
     suffix: str
     encode: Callable[[Record], bytes]
-    """Raises ValueError for what the format cannot hold."""
+    """Raises ValueError if the format cannot hold the sample."""
     count: Callable[[BinaryIO], int]
-    """Records of a shard. Raises ValueError where it is not whole."""
+    """Records of a shard. Raises ValueError if it is incomplete."""
     end: bytes = b""
     index_suffix: str = ""
     """Of a file beside the shard with lines of record number and offset."""
@@ -60,7 +60,7 @@ class Format:
 
 
 def tar(record: Record) -> bytes:
-    """KEY.jpg and, where there is a label, KEY.cls, as webdataset has it."""
+    """KEY.jpg and, if there is a label, KEY.cls, as in webdataset."""
     parts = [_member(f"{record.key}.{record.extension}", record.content)]
     if record.label is not None:
         parts.append(_member(f"{record.key}.cls", b"%d" % record.label))
@@ -74,7 +74,7 @@ def _member(name: str, content: bytes) -> bytes:
 
 def _tar_header(name: bytes, size: int) -> bytes:
     if len(name) > 100 or size >= _TAR_LARGEST:
-        raise ValueError(f"a member of a tar may have 8 GiB, got {size} bytes")
+        raise ValueError(f"a file in a tar has at most 8 GiB, got {size} bytes")
     fields = (name.ljust(100, b"\0"), *_TAR_FIELDS, b"%011o\0" % size, _TAR_TIME)
     before, after = b"".join(fields), b"0".ljust(101, b"\0") + b"ustar\x0000"
     header = b"".join((before, b" " * 8, after)).ljust(BLOCK, b"\0")
@@ -82,7 +82,7 @@ def _tar_header(name: bytes, size: int) -> bytes:
 
 
 def _count_tar(file: BinaryIO) -> int:
-    """By keys: the parts of one sample stand together."""
+    """Counts keys: the parts of one sample are adjacent."""
     keys, last = 0, b""
     while (header := _exactly(file, BLOCK)) != bytes(BLOCK):
         key = header[:100].rstrip(b"\0").partition(b".")[0]
@@ -93,7 +93,7 @@ def _count_tar(file: BinaryIO) -> int:
 
 
 def tfrecord(record: Record) -> bytes:
-    """A `tf.train.Example` with the features' names of TensorFlow's ImageNet."""
+    """A `tf.train.Example` with the feature names of TensorFlow's ImageNet."""
     features = {"image/encoded": _bytes_feature(record.content), "image/filename": _bytes_feature(_name(record))}
     if record.label is not None:
         features["image/class/label"] = _int64_feature(record.label)
@@ -107,7 +107,7 @@ def _name(record: Record) -> bytes:
 
 
 def _example(features: Mapping[str, bytes]) -> bytes:
-    """In the order of names, so that the bytes do not depend on who built the mapping."""
+    """Sorted by name, so that the bytes do not depend on the order of the mapping."""
     entries = (_field(1, _field(1, name.encode()) + _field(2, feature)) for name, feature in sorted(features.items()))
     return _field(1, b"".join(entries))
 
@@ -121,7 +121,7 @@ def _int64_feature(value: int) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """Of protobuf's kind that says its length."""
+    """A length-delimited field of protobuf."""
     return b"".join((_varint(number << 3 | 2), _varint(len(content)), content))
 
 
@@ -138,7 +138,7 @@ def _count_tfrecord(file: BinaryIO) -> int:
     count = 0
     while length := file.read(8):
         if len(length) < 8 or struct.unpack("<I", _exactly(file, 4))[0] != masked(length):
-            raise ValueError(f"record {count} has a wrong checksum of its length")
+            raise ValueError(f"the checksum of record {count}'s length is wrong")
         _skip(file, int.from_bytes(length, "little") + 4)
         count += 1
     return count
@@ -149,7 +149,7 @@ def recordio(record: Record) -> bytes:
     header = struct.pack("<IfQQ", 0, float(record.label or 0), record.number, 0)
     payload = header + record.content
     if len(payload) >= _RECORDIO_LARGEST:
-        raise ValueError(f"a record of RecordIO may have 512 MiB, got {len(payload)} bytes")
+        raise ValueError(f"a RecordIO record has at most 512 MiB, got {len(payload)} bytes")
     pieces = _pieces(payload)
     last = len(pieces) - 1
     return b"".join(_piece(_part(number, last), piece) for number, piece in enumerate(pieces))
@@ -169,7 +169,7 @@ def _pieces(payload: bytes) -> list[bytes]:
 
 
 def _part(number: int, last: int) -> int:
-    """Whole record 0, else first 1, middle 2, last 3."""
+    """A complete record: 0; otherwise first part 1, middle 2, last 3."""
     if last == 0:
         return 0
     return 1 if number == 0 else 3 if number == last else 2
@@ -199,7 +199,7 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 
 
 def _skip(file: BinaryIO, size: int) -> None:
-    """The last byte is read, or the end of the file would not be noticed."""
+    """Reads the last byte, because seeking alone does not notice the end of the file."""
     if size:
         file.seek(size - 1, io.SEEK_CUR)
         _exactly(file, 1)

@@ -1,4 +1,4 @@
-"""All shards of a data set: the plan, the processes that pack, what is left to do, the manifest at last."""
+"""All shards of a data set: the plan, the processes that pack, the shards still missing, and finally the manifest."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from typing import Any
 from gpucluster.addresses import in_s3
 from gpucluster.data import excluded, manifest, packing, plan, source
 from gpucluster.data.disk import drop_temporary
+from gpucluster.data.locations import UNFINISHED, Location, location
 from gpucluster.data.manifest import Manifest
 from gpucluster.data.packing import Bad, Shard
-from gpucluster.data.places import UNFINISHED, Place, place
 from gpucluster.data.plan import Plan
 from gpucluster.errors import DataError, GpuClusterError, UsageError
 
 Tell = Callable[[str], None]
 AGAIN = "run the same command again: it makes the missing ones"
-TOLD_BAD = 10
+MOST_FILES_SHOWN = 10
 TELL_EVERY_S = 5.0
 
 
@@ -36,16 +36,16 @@ class Options:
     source: str
     target: str
     shards: Mapping[str, int]
-    """By split; under "" for every split that is not named."""
+    """By split; "" stands for all other splits."""
     format: str = "tar"
     seed: int = 0
     drop: bool = False
-    """Leave out the samples that are too many for equal shards."""
+    """Drop the samples that do not fit into equal shards."""
     check: bool = True
     exclude: tuple[str, ...] = ()
     """Names of files."""
     exclude_from: tuple[str, ...] = ()
-    """Lists of such, to be read where the plan is made."""
+    """Files that list such names, read where the plan is made."""
     restart: bool = False
     workers: int = 0
     """0: one for each CPU that this process may use."""
@@ -61,22 +61,22 @@ class Options:
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is, or is to be, at one place."""
+    """The data set at one location, complete or not."""
 
-    place: Place
+    location: Location
     plan: Plan
     complete: bool
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one data set."""
+    """The result for one data set."""
 
     target: str
     samples: int
     shards: int
     remainder: int
-    """That were too many for equal shards."""
+    """Dropped, because they do not fit into equal shards."""
     left_out: int
     """Of those."""
     bytes: int
@@ -84,7 +84,7 @@ class Outcome:
 
 
 def shard(options: Options, tell: Tell) -> list[Outcome]:
-    """Raises GpuClusterError. What is whole by then is kept, and found by the next run."""
+    """Raises GpuClusterError. Complete shards are kept, and the next run uses them."""
     sets = prepare(options, tell)
     pack_all([each for each in sets if not each.complete], options, tell)
     outcomes = [finish(each) for each in sets]
@@ -93,8 +93,8 @@ def shard(options: Options, tell: Tell) -> list[Outcome]:
 
 
 def pack_all(sets: Iterable[DataSet], options: Options, tell: Tell, part: int = 0, parts: int = 1) -> None:
-    """Bad files of one do not keep those of the next from being found. Raises GpuClusterError."""
-    target = place(options.target)
+    """Finds the bad files of all data sets before it raises GpuClusterError."""
+    target = location(options.target)
     excluded.note(target, part, ())
     refused, names = list[UsageError](), list[str]()
     for each in sets:
@@ -106,41 +106,43 @@ def pack_all(sets: Iterable[DataSet], options: Options, tell: Tell, part: int = 
     excluded.note(target, part, names)
     for earlier in refused[:-1]:
         tell(earlier.render())
-    refused[-1].hint = without(target, excluded.merge(target)) if parts == 1 else "the last job's log says how to go on"
+    refused[-1].hint = (
+        without(target, excluded.merge(target)) if parts == 1 else "the last job's log says what to do next"
+    )
     raise refused[-1]
 
 
-def without(target: Place, bad: int) -> str:
-    """How to go on where so many files are bad."""
+def without(target: Location, bad: int) -> str:
+    """What to do next if this many files are bad."""
     files = f"the {bad} bad files" if bad > 1 else "the bad file"
     how = f"--restart --exclude {target.url}/{excluded.LIST}"
-    return f"mend {files} and run the same command again: what is there is kept; or leave them out: {how}"
+    return f"fix {files} and run the same command again: finished shards are kept; to skip them, add: {how}"
 
 
 def tidy(target: str) -> None:
-    """Beside data sets that are complete, in folders of their own, the lists of what they are without."""
-    where = place(target)
+    """Deletes the lists of skipped files when the data sets, each in its own folder, are complete."""
+    where = location(target)
     if plan.stored(where) is None:
         where.clear(UNFINISHED)
 
 
 def prepare(options: Options, tell: Tell) -> list[DataSet]:
-    """Lists the source and decides, or finds what an earlier run has decided."""
+    """Lists the source and makes the plans, or finds those of an earlier run."""
     _refuse_inside(options)
     left_out = [*options.exclude, *(name for file in options.exclude_from for name in excluded.read(file))]
     found = source.read(options.source, left_out)
     if found.ignored:
         count, more = len(found.ignored), " …" if len(found.ignored) > 3 else ""
-        no_images = "1 file is no image and stays" if count == 1 else f"{count} files are no images and stay"
+        no_images = "1 file is not an image and is left" if count == 1 else f"{count} files are not images and are left"
         tell(f"{options.source}: {no_images} out: {', '.join(found.ignored[:3])}{more}")
     _check_splits(options, list(found.splits))
-    target = place(options.target)
+    target = location(options.target)
     sets = []
     for split, samples in found.splits.items():
         name = split or _name_of(options.target)
         shards = options.shards.get(split, options.shards.get("", 0))
         made, lines = plan.make(
-            name, found.place.address, samples, found.classes, shards=shards,
+            name, found.location.address, samples, found.classes, shards=shards,
             format=options.format, seed=options.seed, drop=options.drop, check=options.check,
         )  # fmt: skip
         tell(f"{target.inner(split).url}: {_sentence(made)}")
@@ -151,14 +153,14 @@ def prepare(options: Options, tell: Tell) -> list[DataSet]:
 
 
 def _refuse_inside(options: Options) -> None:
-    """What is made would be read as part of the source the next time."""
+    """Otherwise the next run would read the shards as part of the source."""
     if not in_s3(options.source) and not in_s3(options.target):
         source, target = os.path.realpath(options.source), os.path.realpath(options.target)
         inside = target.startswith(f"{source}/")
     else:
         inside = options.target.rstrip("/").startswith(f"{options.source.rstrip('/')}/")
     if inside:
-        raise UsageError(f"{options.target}: lies inside of the source {options.source}", "name a folder beside it")
+        raise UsageError(f"{options.target}: is inside the source {options.source}", "name a folder outside it")
 
 
 def _check_splits(options: Options, splits: Sequence[str]) -> None:
@@ -168,8 +170,8 @@ def _check_splits(options: Options, splits: Sequence[str]) -> None:
         raise UsageError(f"--shards: {options.source} has no split {wrong[0]!r}", f"its splits: {there}")
     missing = [split for split in splits if split not in options.shards and "" not in options.shards]
     if missing:
-        hint = f"add {missing[0]}=NUMBER, or a number alone for all"
-        raise UsageError(f"--shards: says nothing of {', '.join(missing)}", hint)
+        hint = f"add {missing[0]}=NUMBER, or give one number for all splits"
+        raise UsageError(f"--shards: no number for {', '.join(missing)}", hint)
 
 
 def _name_of(target: str) -> str:
@@ -178,46 +180,46 @@ def _name_of(target: str) -> str:
 
 
 def _sentence(made: Plan) -> str:
-    """What becomes of every sample."""
+    """How the samples are distributed."""
     low, high = min(made.counts), max(made.counts)
     text = f"{made.samples} samples in {len(made.counts)} shards, {low} in each"
     if made.left_out:
-        text += f"; {len(made.left_out)} are left out, because they are too many for equal shards"
+        text += f"; {len(made.left_out)} are left out, so that all shards are equal"
     elif high > low:
         text += f", one more in the first {made.remainder}"
     count = len(made.classes)
     return f"{text}; {count} class{'es' * (count > 1)}" if count else text
 
 
-def _settle(where: Place, made: Plan, lines: bytes, *, restart: bool, tell: Tell) -> DataSet:
+def _settle(where: Location, made: Plan, lines: bytes, *, restart: bool, tell: Tell) -> DataSet:
     there = manifest.load(where)
     if there and (there.plan, there.source) == (made.id, made.source):
-        tell(f"{where.url}: is complete already")
+        tell(f"{where.url}: is already complete")
         where.clear(UNFINISHED)
         return DataSet(where, made, True)
     if there:
         whence = f", from {there.source}, now {made.source}" if there.source != made.source else ""
         raise UsageError(
-            f"{where.url}: holds another data set: {there.samples} samples in {len(there.shards)} shards{whence}",
-            "name another folder, or remove this one",
+            f"{where.url}: has another data set: {there.samples} samples in {len(there.shards)} shards{whence}",
+            "name another folder, or delete this one",
         )
     if (old := plan.stored(where)) and (restart or (old.id != made.id and not done(where))):
-        _forget(where, old)  # of a plan without a shard nothing is lost
+        _forget(where, old)  # a plan without shards loses nothing
     drop_temporary(where.workshop())
     old = plan.stored(where)
     if old is None:
         plan.store(where, made, lines)
     elif (old.id, old.source) != (made.id, made.source):
         raise UsageError(
-            f"{where.url}: holds {len(done(where))} shards of another plan: {_difference(old, made)}",
-            "--restart removes them and begins anew",
+            f"{where.url}: has {len(done(where))} shards of another plan: {_difference(old, made)}",
+            "--restart deletes them and starts again",
         )
     elif old != made:
         where.write(plan.PLAN, made.text().encode())
     return DataSet(where, made, False)
 
 
-def _forget(where: Place, old: Plan) -> None:
+def _forget(where: Location, old: Plan) -> None:
     names = where.sizes()
     made = [name for each in range(len(old.counts)) for name in (old.shard(each), old.index(each))]
     where.remove(name for name in made if name in names)
@@ -233,18 +235,18 @@ def _difference(old: Plan, new: Plan) -> str:
     return "other files or labels"
 
 
-def done(where: Place) -> set[str]:
-    """Names of the shards that are there."""
+def done(where: Location) -> set[str]:
+    """Names of the existing shards."""
     return {name.removesuffix(".json") for name in where.sizes(packing.DONE)}
 
 
 def pack(each: DataSet, numbers: Sequence[int], workers: int, tell: Tell) -> list[Bad]:
-    """Those of the shards `numbers` that are missing. Returns what is bad. Raises GpuClusterError."""
-    have = done(each.place)
+    """Packs the missing shards of `numbers`. Returns the bad files. Raises GpuClusterError."""
+    have = done(each.location)
     missing = [number for number in numbers if each.plan.shard(number) not in have]
     if len(missing) < len(numbers):
-        tell(f"{each.place.url}: {len(numbers) - len(missing)} of {len(numbers)} shards are there already")
-    progress = _Progress(each.place.url, len(missing), tell)
+        tell(f"{each.location.url}: {len(numbers) - len(missing)} of {len(numbers)} shards already exist")
+    progress = _Progress(each.location.url, len(missing), tell)
     bad = list[Bad]()
     for made in _packed(each, missing, workers or available_cpus()):
         if isinstance(made, Shard):
@@ -259,13 +261,13 @@ def available_cpus() -> int:
 
 
 def _packed(each: DataSet, numbers: Sequence[int], workers: int) -> Iterator[Shard | list[Bad]]:
-    """In the order in which they get ready. The first that cannot go on ends all."""
+    """In the order of completion. The first one that cannot continue ends all."""
     workers = min(workers, len(numbers))
     if workers > 1:
         yield from _packed_by(workers, each, numbers)
         return
     for number in numbers:
-        yield packing.pack(each.plan.source, each.place.url, each.plan, number, lambda: False)
+        yield packing.pack(each.plan.source, each.location.url, each.plan, number, lambda: False)
 
 
 def _packed_by(workers: int, each: DataSet, numbers: Sequence[int]) -> Iterator[Shard | list[Bad]]:
@@ -274,14 +276,14 @@ def _packed_by(workers: int, each: DataSet, numbers: Sequence[int]) -> Iterator[
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_enter, initargs=(stop,)) as pool:
         waiting: list[Future[Shard | list[Bad]]] = []
         try:
-            source, target = each.plan.source, each.place.url
+            source, target = each.plan.source, each.location.url
             with _interrupts_later():  # a worker would print a traceback until `_enter` is reached
                 waiting += [pool.submit(_work, source, target, each.plan, number) for number in numbers]
             for future in as_completed(waiting):
                 yield future.result()
         except BrokenProcessPool:
             raise DataError(
-                "a process that packed shards was killed", "memory may have run out: fewer --workers take less of it"
+                "a process that packed shards was killed", "memory may have run out: fewer --workers use less"
             ) from None
         finally:
             stop.value = 1
@@ -290,7 +292,7 @@ def _packed_by(workers: int, each: DataSet, numbers: Sequence[int]) -> Iterator[
 
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Processes that are started meanwhile never get Ctrl-C; this one gets it at the end."""
+    """Processes that the body starts never get Ctrl-C; this process gets it afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -302,7 +304,7 @@ _stop: Any = None
 
 
 def _enter(stop: Any) -> None:
-    """Of a worker: Ctrl-C is the parent's to handle; and without the parent there is nobody to work for."""
+    """Runs in a worker: the parent handles Ctrl-C, and the worker ends if the parent does."""
     global _stop
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -338,38 +340,38 @@ class _Progress:
 
 
 def _refusal(source: str, bad: Sequence[Bad]) -> UsageError:
-    shown = "".join(f"\n  {one.name}: {one.reason}" for one in bad[:TOLD_BAD])
-    more = f"\n  and {len(bad) - TOLD_BAD} more" if len(bad) > TOLD_BAD else ""
+    shown = "".join(f"\n  {one.name}: {one.reason}" for one in bad[:MOST_FILES_SHOWN])
+    more = f"\n  and {len(bad) - MOST_FILES_SHOWN} more" if len(bad) > MOST_FILES_SHOWN else ""
     return UsageError(f"{source}: {len(bad)} file{'s' * (len(bad) > 1)} cannot be packed:{shown}{more}")
 
 
 def finish(each: DataSet, hint: str = AGAIN) -> Outcome:
-    """The manifest. Raises DataError, with the hint, where shards are missing."""
+    """Writes the manifest. Raises DataError, with the hint, if shards are missing."""
     if not each.complete:
         shards = _collected(each, hint)
-        each.place.write(plan.SAMPLES, each.place.read(f"{UNFINISHED}/{plan.SAMPLES}") or b"")
-        each.place.write(manifest.NAME, manifest.text(each.plan, shards).encode())
-        # Again: a process of a run that was killed may have lived a little longer than that.
-        drop_temporary(each.place.workshop())
-        each.place.clear(UNFINISHED)
-    whole = manifest.load(each.place)
+        each.location.write(plan.SAMPLES, each.location.read(f"{UNFINISHED}/{plan.SAMPLES}") or b"")
+        each.location.write(manifest.NAME, manifest.text(each.plan, shards).encode())
+        # Again: a process of a killed run may have lived a little longer.
+        drop_temporary(each.location.workshop())
+        each.location.clear(UNFINISHED)
+    whole = manifest.load(each.location)
     assert whole
-    return outcome(each.place, whole)
+    return outcome(each.location, whole)
 
 
-def outcome(where: Place, whole: Manifest) -> Outcome:
+def outcome(where: Location, whole: Manifest) -> Outcome:
     counts = len(whole.shards), whole.remainder, len(whole.left_out)
     return Outcome(where.url, whole.samples, *counts, whole.bytes)
 
 
 def _collected(each: DataSet, hint: str) -> list[Shard]:
     names = [each.plan.shard(number) for number in range(len(each.plan.counts))]
-    missing = sorted(set(names) - done(each.place))
+    missing = sorted(set(names) - done(each.location))
     if missing:
         raise DataError(
-            f"{each.place.url}: {len(missing)} of {len(names)} shards are missing, first {missing[0]}", hint
+            f"{each.location.url}: {len(missing)} of {len(names)} shards are missing, first {missing[0]}", hint
         )
-    found = each.place.contents(f"{packing.DONE}/{name}.json" for name in names)
+    found = each.location.contents(f"{packing.DONE}/{name}.json" for name in names)
     shards = []
     for content in found:
         if isinstance(content, GpuClusterError):

@@ -1,4 +1,4 @@
-"""A prefix of a bucket as a place for data. boto3 is imported when one is used; it finds credentials as always."""
+"""A prefix of a bucket as a location. boto3 is imported on first use, and finds credentials in its usual places."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Answer = TypeVar("Answer")
 AT_ONCE = 16
 """Requests of one process: each waits tens of milliseconds for its first byte."""
 PAUSES_S = (0.2, 1.0, 3.0)
-"""Before an object is asked for again whose bytes stopped coming."""
+"""Before an object whose bytes stopped coming is requested again."""
 _ABSENT = ("404", "NoSuchKey", "NotFound")
 _DENIED = ("403", "AccessDenied", "Forbidden")
 
 
 class Denied(AwsError):
-    """What is asked for is not ours to have, now and later."""
+    """Access is denied, and a retry will not help."""
 
 
 class Prefix:
     def __init__(self, uri: S3Uri) -> None:
         """Raises UsageError."""
         if not uri.bucket:
-            raise UsageError(f"{uri}: names no bucket", "s3://BUCKET/PREFIX")
+            raise UsageError(f"{uri}: has no bucket", "s3://BUCKET/PREFIX")
         self._bucket, self._folder, self.url = uri.bucket, uri.folder, str(uri)
 
     @property
@@ -46,7 +46,7 @@ class Prefix:
             return _client()
 
     def _key(self, name: str) -> str:
-        """`name` may be empty: then what all keys begin with."""
+        """With an empty `name`: the prefix of all keys."""
         return f"{self._folder}{name}"
 
     def listed(self) -> Iterator[str]:
@@ -56,7 +56,8 @@ class Prefix:
             yield name
         if not found:
             raise UsageError(
-                f"{self.url}: nothing is there", f"`aws s3 ls {self.url}/` shows what a prefix has; it ends at a slash"
+                f"{self.url}: no object has this prefix",
+                f"`aws s3 ls {self.url}/` lists the prefix, which ends at a slash",
             )
 
     def _below(self, folder: str, **options: str) -> Iterator[tuple[str, int]]:
@@ -73,7 +74,7 @@ class Prefix:
 
     def contents(self, names: Iterable[str]) -> Iterator[Content]:
         waiting: deque[Future[Content]] = deque()
-        _ = self._client  # before there are threads: two of them must not make it at once
+        _ = self._client  # before there are threads, which must not create it at the same time
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for name in names:
@@ -100,7 +101,7 @@ class Prefix:
             return self._body(name, Range=f"bytes={start}-{end - 1}")
 
     def _body(self, name: str, **options: str) -> bytes:
-        """boto3 asks again where no answer begins, and not where one breaks off."""
+        """boto3 retries a request without an answer, but not an interrupted answer."""
         from botocore.exceptions import HTTPClientError, IncompleteReadError
         from urllib3.exceptions import HTTPError
 
@@ -112,11 +113,11 @@ class Prefix:
                 return cast(bytes, body.read())
             except (HTTPClientError, IncompleteReadError, HTTPError, OSError) as error:
                 broken = str(error) or type(error).__name__
-        hint = "look after the network, and run the same command again: shards that are whole are kept"
-        raise AwsError(f"{self.url}/{name}: GetObject broke off {len(PAUSES_S) + 1} times: {broken}", hint)
+        hint = "check the network, and run the same command again: complete shards are kept"
+        raise AwsError(f"{self.url}/{name}: GetObject was interrupted {len(PAUSES_S) + 1} times: {broken}", hint)
 
     def opened(self, name: str) -> BinaryIO:
-        """Whole in memory: shards are read once, from begin to end."""
+        """Completely in memory: shards are read once, from start to end."""
         content = self.read(name)
         if content is None:
             raise AwsError(f"cannot read {self.url}/{name}: no such object")
@@ -134,7 +135,7 @@ class Prefix:
                 raise
 
     def _lists_without(self, key: str) -> bool:
-        """S3 denies what is not there to whom may not list the whole bucket, as jobs may not: their prefixes alone."""
+        """S3 answers 403 for a missing object to callers that may not list the bucket. Jobs may list only prefixes."""
         from botocore.exceptions import ClientError
 
         try:
@@ -169,19 +170,19 @@ class Prefix:
 
 @cache
 def _client() -> Any:
-    """One for the process: making one takes longer than a small request."""
+    """One per process: creating a client takes longer than a small request."""
     try:
         import boto3
         from botocore.config import Config
     except ImportError:
-        raise UsageError("this Python has no boto3, which S3 takes", "pip install boto3") from None
+        raise UsageError("S3 needs boto3, which this Python does not have", "pip install boto3") from None
     settings = Config(max_pool_connections=AT_ONCE, retries={"mode": "standard", "max_attempts": 5})
     return boto3.client("s3", config=settings)
 
 
 @contextmanager
 def _errors(what: str) -> Iterator[None]:
-    """botocore's exceptions as ours."""
+    """Translates botocore's exceptions into ours."""
     try:
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
@@ -198,9 +199,11 @@ def _errors(what: str) -> Iterator[None]:
 def _refused(what: str, error: Any) -> GpuClusterError:
     code, message = _code(error), error.response.get("Error", {}).get("Message", "")
     if code == "NoSuchBucket":
-        return UsageError(f"{what}: there is no such bucket")
+        return UsageError(f"{what}: the bucket does not exist")
     if code in _DENIED:
-        hint = "in a job: the cluster's file must name the bucket under s3_access; else your own AWS identity lacks it"
+        hint = (
+            "in a job, s3_access in cluster.yaml must name the bucket; elsewhere your AWS identity needs the permission"
+        )
         return Denied(f"{what}: access denied ({error.operation_name})", hint)
     return AwsError(f"{what}: {error.operation_name}: {code}: {message}")
 

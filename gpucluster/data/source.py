@@ -1,4 +1,4 @@
-"""What there is to pack, as names and labels.
+"""The input as names and labels.
 
 SRC/SPLIT/CLASS/…/FILE      image folders; a data set for each split (train, val, …)
 SRC/CLASS/…/FILE            one of its splits alone
@@ -15,29 +15,29 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpucluster.data.images import SUFFIXES
-from gpucluster.data.places import Place, place
+from gpucluster.data.locations import Location, location
 from gpucluster.errors import UsageError
 
 SPLITS = ("train", "val", "valid", "validation", "test")
 LISTS = {".txt": "\t", ".tsv": "\t", ".csv": ",", ".lst": "\t"}
-"""Suffix -> what separates its columns."""
+"""Suffix -> separator of its columns."""
 
 
 class Sample(NamedTuple):
     name: str
-    """Of its file, relative to the source."""
+    """The name of its file, relative to the source."""
     label: int | None
 
 
 @dataclass(frozen=True)
 class Source:
-    place: Place
+    location: Location
     splits: Mapping[str, Sequence[Sample]]
-    """"" where there are none: one data set."""
+    """"" if there are none: one data set."""
     classes: tuple[str, ...]
     """By label; the same for all splits. Empty where a list has numbers."""
     ignored: tuple[str, ...]
-    """Files that are no images, or hidden."""
+    """Hidden files and files that are not images."""
 
 
 def read(url: str, excluded: Iterable[str] = ()) -> Source:
@@ -46,18 +46,18 @@ def read(url: str, excluded: Iterable[str] = ()) -> Source:
     folder, _, name = url.rpartition("/")
     suffix = f".{name.rpartition('.')[2]}"
     if suffix in LISTS:
-        return _of_list(place(folder or "."), name, suffix, unwanted)
-    return _of_folders(place(url), unwanted)
+        return _of_list(location(folder or "."), name, suffix, unwanted)
+    return _of_folders(location(url), unwanted)
 
 
-def _of_folders(where: Place, excluded: frozenset[str]) -> Source:
+def _of_folders(where: Location, excluded: frozenset[str]) -> Source:
     images, ignored = list[str](), list[str]()
     for name in where.listed():
         hidden = name.startswith(".") or "/." in name
         (ignored if hidden or not name.lower().endswith(SUFFIXES) else images).append(name)
     images = [name for name in images if name not in excluded]
     if not images:
-        hint = f"files end with one of {' '.join(SUFFIXES)}; a file list may name any: {' '.join(LISTS)}"
+        hint = f"images end with one of {' '.join(SUFFIXES)}; a file list ({' '.join(LISTS)}) may name any file"
         raise UsageError(f"{where.url}: no images among {len(ignored)} files", hint)
     _refuse_half_splits(where, images)
     with_splits = all(name.partition("/")[0] in SPLITS for name in images)
@@ -73,32 +73,32 @@ def _of_folders(where: Place, excluded: frozenset[str]) -> Source:
     return Source(where, splits, classes, tuple(sorted(ignored)))
 
 
-def _refuse_half_splits(where: Place, images: Sequence[str]) -> None:
-    """One stray folder beside splits would make classes of them all."""
+def _refuse_half_splits(where: Location, images: Sequence[str]) -> None:
+    """A stray folder beside splits would turn the splits into classes."""
     tops = sorted({name.partition("/")[0] for name in images if "/" in name})
     splits, others = [top for top in tops if top in SPLITS], [top for top in tops if top not in SPLITS]
     if splits and others:
         named = f"{', '.join(others[:3])}{' …' if len(others) > 3 else ''}"
         raise UsageError(
-            f"{where.url}: has splits ({', '.join(splits)}), and images in folders beside them: {named}",
+            f"{where.url}: has splits ({', '.join(splits)}), but also images in other folders: {named}",
             f"move those away, --exclude their images, or name one split alone: {where.url}/{splits[0]}; "
             f"where all of them are classes, give a file list with labels: {' '.join(LISTS)}",
         )
 
 
-def _split_and_class(where: Place, name: str, with_splits: bool) -> tuple[str, str]:
+def _split_and_class(where: Location, name: str, with_splits: bool) -> tuple[str, str]:
     parts = name.split("/")
     split = parts.pop(0) if with_splits else ""
     if len(parts) < 2:
         below = f"{where.url}/{split}".rstrip("/")
         raise UsageError(
-            f"{where.url}/{name}: lies in no class's folder",
-            f"images lie in {below}/CLASS/; name those without a class in a file list: {' '.join(LISTS)}",
+            f"{where.url}/{name}: is not in the folder of a class",
+            f"put images in {below}/CLASS/; use a file list ({' '.join(LISTS)}) for images without a class",
         )
     return split, parts[0]
 
 
-def _of_list(where: Place, name: str, suffix: str, excluded: frozenset[str]) -> Source:
+def _of_list(where: Location, name: str, suffix: str, excluded: frozenset[str]) -> Source:
     content = where.read(name)
     if content is None:
         raise UsageError(f"{where.url}/{name}: no such file list")
@@ -125,7 +125,7 @@ def _is_number(label: str) -> bool:
 
 
 def _rows(url: str, content: bytes, suffix: str) -> Iterator[tuple[str, str | None]]:
-    """File and label. Either all have a label or none."""
+    """File and label. Either all files have a label or none."""
     text = io.StringIO(content.decode(errors="surrogateescape"), newline="")
     width = None
     for number, row in enumerate(csv.reader(text, delimiter=LISTS[suffix], quotechar='"'), start=1):
@@ -134,7 +134,7 @@ def _rows(url: str, content: bytes, suffix: str) -> Iterator[tuple[str, str | No
         width = width or len(row)
         if len(row) != width or len(row) not in ((3,) if suffix == ".lst" else (1, 2)):
             wanted = "number, label, file" if suffix == ".lst" else "file, or file and label, the same in all lines"
-            separated = f"they are separated by {'commas' if suffix == '.csv' else 'tabs'}"
+            separated = f"columns are separated by {'commas' if suffix == '.csv' else 'tabs'}"
             raise UsageError(f"{url}:{number}: {len(row)} columns, expected {wanted}", separated)
         if suffix == ".lst":
             yield row[2], row[1]

@@ -1,11 +1,11 @@
-"""The same work in pieces, for jobs of a cluster: one plans, many pack, one finishes. They share the target alone."""
+"""The same work in parts, for jobs of a cluster: one plans, many pack, one finishes. They share only the target."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpucluster.data import excluded, manifest, plan, run
-from gpucluster.data.places import Place, place
+from gpucluster.data.locations import Location, location
 from gpucluster.data.run import DataSet, Options, Outcome, Tell
 from gpucluster.data.source import SPLITS
 from gpucluster.errors import UsageError
@@ -29,27 +29,27 @@ def _part(text: str) -> tuple[int, int]:
     part, _, parts = text.partition("/")
     if part.isdigit() and parts.isdigit() and int(part) < int(parts):
         return int(part), int(parts)
-    raise UsageError(f"no such stage: {text!r}", f"{PLAN}, PART/PARTS from 0, or {FINISH}")
+    raise UsageError(f"there is no stage {text!r}", f"{PLAN}, PART/PARTS from 0, or {FINISH}")
 
 
-def _places(target: str) -> list[Place]:
-    """Where there may be a data set."""
-    whole = place(target)
+def _locations(target: str) -> list[Location]:
+    """Possible locations of data sets."""
+    whole = location(target)
     return [whole, *(whole.inner(split) for split in SPLITS)]
 
 
 def _unfinished(target: str) -> Iterator[DataSet]:
-    for each in _places(target):
+    for each in _locations(target):
         if found := plan.stored(each):
             yield DataSet(each, found, False)
 
 
 def _finished(options: Options) -> list[Outcome]:
-    """Of all that the target has; what another run had finished before is in it too."""
-    target = place(options.target)
+    """The results of all data sets at the target, also of those that an earlier run finished."""
+    target = location(options.target)
     bad = excluded.merge(target)
     for each in _unfinished(options.target):
         run.finish(each, run.without(target, bad) if bad else run.AGAIN)
     run.tidy(options.target)
-    there = [(each, manifest.load(each)) for each in _places(options.target)]
+    there = [(each, manifest.load(each)) for each in _locations(options.target)]
     return [run.outcome(each, found) for each, found in there if found]

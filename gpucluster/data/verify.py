@@ -1,4 +1,4 @@
-"""Whether shards are what their manifest says."""
+"""Compares shards with their manifest."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from gpucluster.data import manifest, plan
+from gpucluster.data.locations import Location, location
 from gpucluster.data.manifest import Manifest
 from gpucluster.data.packing import File, Shard
-from gpucluster.data.places import Place, place
 from gpucluster.data.records import FORMATS
 from gpucluster.data.run import available_cpus, done
 from gpucluster.data.source import SPLITS
@@ -32,11 +32,11 @@ class Report:
 
 
 def verify(url: str, *, quick: bool = False, workers: int = 0) -> list[Report]:
-    """Of the data set there, or of each split's. `quick` looks at sizes alone. Raises GpuClusterError."""
-    return [_verified(where, found, quick, workers) for where, found in _data_sets(place(url))]
+    """Verifies the data set there, or that of each split. `quick` compares only sizes. Raises GpuClusterError."""
+    return [_verified(where, found, quick, workers) for where, found in _data_sets(location(url))]
 
 
-def _data_sets(where: Place) -> Iterator[tuple[Place, Manifest]]:
+def _data_sets(where: Location) -> Iterator[tuple[Location, Manifest]]:
     found = False
     for each in (where, *(where.inner(split) for split in SPLITS)):
         if whole := manifest.load(each):
@@ -44,15 +44,15 @@ def _data_sets(where: Place) -> Iterator[tuple[Place, Manifest]]:
             yield each, whole
         elif unfinished := plan.stored(each):
             raise DataError(
-                f"{each.url}: is not finished: {len(done(each))} of {len(unfinished.counts)} shards are there",
-                "the same `gpucluster data shard` again makes the rest",
+                f"{each.url}: is incomplete: {len(done(each))} of {len(unfinished.counts)} shards exist",
+                "run the same `gpucluster data shard` again: it makes the rest",
             )
     if not found:
-        hint = "`gpucluster data shard` writes one beside its shards"
-        raise UsageError(f"{where.url}: no {manifest.NAME} there", hint)
+        hint = "`gpucluster data shard` writes it beside the shards"
+        raise UsageError(f"{where.url}: has no {manifest.NAME}", hint)
 
 
-def _verified(where: Place, whole: Manifest, quick: bool, workers: int) -> Report:
+def _verified(where: Location, whole: Manifest, quick: bool, workers: int) -> Report:
     sizes = where.sizes()
     faults = list(_missing(whole, sizes))
     if not quick:
@@ -61,7 +61,7 @@ def _verified(where: Place, whole: Manifest, quick: bool, workers: int) -> Repor
         faults += [fault for each in _each(jobs, workers or available_cpus()) for fault in each]
     counted = sum(shard.samples for shard in whole.shards)
     if counted != whole.samples:
-        faults.append(f"{manifest.NAME}: says {whole.samples} samples, its shards {counted}")
+        faults.append(f"{manifest.NAME}: says {whole.samples} samples, but its shards have {counted}")
     return Report(where.url, whole.samples, len(whole.shards), whole.bytes, tuple(faults))
 
 
@@ -79,7 +79,7 @@ def _each(jobs: Sequence[Job], workers: int) -> Iterator[list[str]]:
 
 
 def _missing(whole: Manifest, sizes: Mapping[str, int]) -> Iterator[str]:
-    """And what is there beside: a reader that takes all files would read it too."""
+    """Also finds extra files, which a reader of all files would read too."""
     expected = {file.name: file for shard in whole.shards for file in _files(shard)}
     for name, file in expected.items():
         if name not in sizes:
@@ -94,7 +94,7 @@ def _missing(whole: Manifest, sizes: Mapping[str, int]) -> Iterator[str]:
 
 def _faults(job: Job) -> list[str]:
     url, format, shard = job
-    where = place(url)
+    where = location(url)
     found = [fault for file in _files(shard) if (fault := _changed(where, file))]
     if found:
         return found
@@ -106,7 +106,7 @@ def _faults(job: Job) -> list[str]:
     return [] if count == shard.samples else [f"{shard.name}: {count} samples, expected {shard.samples}"]
 
 
-def _changed(where: Place, file: File) -> str | None:
+def _changed(where: Location, file: File) -> str | None:
     digest = hashlib.sha256()
     try:
         with where.opened(file.name) as content:
@@ -114,4 +114,4 @@ def _changed(where: Place, file: File) -> str | None:
                 digest.update(piece)
     except (GpuClusterError, OSError) as error:
         return f"{file.name}: {error}"
-    return None if digest.hexdigest() == file.sha256 else f"{file.name}: its checksum is not the manifest's"
+    return None if digest.hexdigest() == file.sha256 else f"{file.name}: its checksum differs from the manifest's"

@@ -1,1 +1,1 @@
-"""Jobs that Slurm knows: their state, their log, and why they wait or failed."""
+"""Submitted jobs: their state, their log, and why they wait or failed."""

@@ -1,36 +1,31 @@
-"""What the cluster knows of its jobs and nodes.
+"""The state of the cluster's jobs and nodes.
 
-Slurm forgets a job minutes after its end, and there may be no slurmdbd: then the job's own result.json decides.
+Slurm forgets a job minutes after its end, and there may be no slurmdbd. Then the job's own result.json decides.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from gpucluster.errors import JobFailedError, RemoteError, UsageError
-from gpucluster.head import slurm
+from gpucluster import account
+from gpucluster.errors import CloudError, JobFailedError, RemoteError, UsageError
+from gpucluster.following import causes, history
+from gpucluster.following.patience import Patience
+from gpucluster.head import arrays, slurm
 from gpucluster.head.remote import Remote
 from gpucluster.head.slurm import Job, Node
-from gpucluster.job.script import ENVIRONMENTS, JOBS
+from gpucluster.job.chain import Wait, parse_waits
+from gpucluster.job.script import ENVIRONMENTS
 
 POLL_S = 2.0
+NO_RESULT = "it wrote no result.json; `gpucluster status` shows whether /home is full"
 
-# job id, folder, result.json in one line, for the newest jobs
-_HISTORY = """
-cd "$1/by-id" 2>/dev/null || exit 0
-for id in $(ls | sort -n | tail -n "$2"); do
-  printf '%s\\t%s\\t' "$id" "$(readlink -f "$id")"
-  cat "$id/result.json" 2>/dev/null | tr -d '\\n' || :
-  echo
-done
-"""
-
-
-# Of the jobs that made what this one needs, the first that did not: what it said last, or that it did not end.
+# The first job that failed to build an environment of this job: its last error, or that it failed.
 _UNMADE = """
 while read -r name id how; do
   [ -n "$how" ] && [ ! -e "$2/.wanted/$name/complete" ] || continue
@@ -42,35 +37,98 @@ done 2>/dev/null <"$1/builds"
 """
 
 
+# For an array, the sum of its elements. For an element that ran again since, the result of the earlier run.
+_RESULT = """
+folder=$1 number=${2%%_*}
+if [ -e "$folder/runs/$2" ]; then
+  exec /usr/bin/python3 -IS "$folder/lib/gpucluster_job" elements "$folder" "$2" --summary
+fi
+cat "$folder/result-$number.json" 2>/dev/null || cat "$folder/result.json"
+"""
+
+
 @dataclass(frozen=True)
 class Past:
-    """A job that has, or had, a folder."""
+    """A job with a folder, whether it runs or has ended."""
 
     job_id: str
     folder: str
     result: dict[str, Any] | None
-    """result.json; None while the job has not ended, or where its first node died with it."""
+    """result.json. None until the job ends, or if its first node was lost before writing it."""
+    run: str = ""
+    """`run 2 of at most 21`, for a job that continues after its time limit."""
+
+    @property
+    def state(self) -> str:
+        """The state of a job that Slurm has forgotten."""
+        if elements := self.elements:
+            return "COMPLETED" if set(elements) == {"completed"} else "FAILED"
+        return "UNKNOWN" if not self.result else "FAILED" if self.result["exit_code"] else "COMPLETED"
+
+    @property
+    def elements(self) -> dict[str, int]:
+        """Kind -> count, of an array."""
+        return arrays.present((self.result or {}).get("elements", {}))
+
+    @property
+    def reason(self) -> str:
+        """Why it failed; for an array, how many of its elements failed."""
+        why = Ending(self.state, self.result or {}).reason if self.state == "FAILED" else ""
+        return arrays.words(self.elements) or why
 
 
 def folder_of(job_id: str) -> str:
-    return f"{JOBS}/by-id/{job_id}"
+    """For 29_3, an element of an array: the folder 3 in the array's folder."""
+    return f"{account.jobs()}/by-id/{job_id.replace('_', '/')}"
+
+
+def elements_argv(array_id: str) -> list[str]:
+    folder = folder_of(array_id)
+    return ["/usr/bin/python3", "-IS", f"{folder}/lib/gpucluster_job", "elements", folder, array_id]
 
 
 def real_folder(remote: Remote, job_id: str) -> str:
-    """Under the name that the job was submitted with. Raises RemoteError."""
+    """The folder under its original name, with links resolved. Raises RemoteError."""
     return remote.run(["readlink", "-e", folder_of(job_id)]).check(f"job {job_id} has no folder").stdout.strip()
 
 
-def current(remote: Remote) -> list[Job]:
-    return slurm.parse_jobs(remote.run(slurm.squeue_argv()).check("cannot list jobs").stdout)
+def state_folder(remote: Remote, job_id: str) -> str:
+    """The folder where its programs keep their state. Raises UsageError if there is none."""
+    told = _json(remote.run(["cat", f"{folder_of(job_id)}/task.json"]).stdout) or {}
+    folder = _own_state(told, job_id) or f"{real_folder(remote, job_id)}/state"
+    if remote.run(["test", "-d", folder]).exit_code != 0:
+        raise UsageError(f"job {job_id} has no state: there is no folder {folder}", "it is created when the job starts")
+    return folder
+
+
+def _own_state(task: dict[str, Any], job_id: str) -> str:
+    """The same rule as in gpucluster_job/task/asked.py: each element of an array has its own."""
+    state, (_, index) = str(task.get("state") or ""), arrays.array_of(job_id)
+    if index is None or not state:
+        return state
+    in_task = state == f"{task['folder']}/state"
+    return f"{task['folder']}/{index}/state" if in_task else f"{state}/{index}"
+
+
+def current(remote: Remote, ended: int = 0, also: Iterable[str] = ()) -> list[Job]:
+    """Jobs that have not ended; of those that ended within the last hour, the newest and those of these ids."""
+    return slurm.parse_jobs(remote.run(slurm.newest_argv(ended, also)).check("cannot list jobs").stdout)
+
+
+def owners(remote: Remote, job_ids: Collection[str]) -> dict[str, str]:
+    """Job id -> user, of those that Slurm still knows. It refuses to answer if it knows none."""
+    return slurm.parse_owners(remote.run(slurm.owners_argv(job_ids)).stdout) if job_ids else {}
 
 
 def find(remote: Remote, job_id: str) -> Job | None:
-    """None where Slurm does not know it, or no longer."""
-    done = remote.run(slurm.squeue_argv(job_id))
+    """None if Slurm does not know the job, or no longer."""
+    number, index = arrays.array_of(job_id)
+    done = remote.run(slurm.squeue_argv(number))
     if done.exit_code != 0 and "Invalid job id" in done.stderr:
         return None
     found = slurm.parse_jobs(done.check(f"cannot query job {job_id}").stdout)
+    if found and index is not None:
+        return next((element for element in found[0].elements if element.job_id == job_id), None)
     return found[0] if found else None
 
 
@@ -78,30 +136,40 @@ def nodes(remote: Remote, partition: str | None = None) -> list[Node]:
     return slurm.parse_nodes(remote.run(slurm.sinfo_argv(partition)).check("cannot list nodes").stdout)
 
 
-def past(remote: Remote, count: int = 20) -> list[Past]:
-    """Jobs with a folder, oldest first."""
-    lines = (
-        remote.run(["sh", "-c", _HISTORY, "sh", JOBS, str(count)]).check("cannot list job folders").stdout.splitlines()
-    )
-    fields = (line.split("\t", 2) for line in lines if line.count("\t") >= 2)
-    return [Past(job_id, folder, _json(text)) for job_id, folder, text in fields]
+def past(remote: Remote, count: int = 20, also: Iterable[str] = ()) -> list[Past]:
+    """The newest jobs with a folder, oldest first, and those of these ids."""
+    program = Path(history.__file__).read_text(encoding="utf-8")
+    argv = ["/usr/bin/python3", "-IS", "-c", program, account.jobs(), str(count)]
+    done = remote.run(argv, input=" ".join(also).encode()).check("cannot list job folders")
+    return [Past(**json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def run_of(remote: Remote, job_id: str) -> str:
+    """`run 2 of at most 21`, for a job that continues after its time limit; else empty."""
+    return remote.run(["cat", f"{folder_of(job_id)}/run.txt"]).stdout.strip()
 
 
 def latest(remote: Remote) -> str:
     """The id of the newest job. Raises UsageError."""
     found = past(remote, 1)
     if not found:
-        raise UsageError("there is no job yet", "`gpucluster submit -- python train.py` submits one")
+        raise UsageError("there are no jobs yet", "`gpucluster submit -- python train.py` submits one")
     return found[-1].job_id
 
 
 def result(remote: Remote, job_id: str) -> dict[str, Any] | None:
-    done = remote.run(["cat", f"{folder_of(job_id)}/result.json"])
-    return _json(done.stdout) if done.exit_code == 0 else None
+    done = remote.run(["sh", "-c", _RESULT, "sh", folder_of(job_id), job_id])
+    found = _json(done.stdout) if done.exit_code == 0 else None
+    return found | {"reason": _of_elements(found)} if found and "elements" in found else found
+
+
+def _of_elements(summary: dict[str, Any]) -> str:
+    said, first = arrays.words(summary["elements"]), summary["first_failed"]
+    return f"{said}; {first['job_id']}: {Ending('FAILED', first['result']).reason}" if first else said
 
 
 def require(remote: Remote, job_id: str) -> Job | None:
-    """The job in Slurm, if it is still there. Raises UsageError where it never was."""
+    """The job in Slurm, if Slurm still knows it. Raises UsageError if it never existed."""
     job = find(remote, job_id)
     if job is None and remote.run(["test", "-d", folder_of(job_id)]).exit_code != 0:
         raise UsageError(f"there is no job {job_id}", "`gpucluster jobs` lists them")
@@ -109,11 +177,11 @@ def require(remote: Remote, job_id: str) -> Job | None:
 
 
 def first_node(remote: Remote, job_id: str) -> str:
-    """Where its script and its rank 0 run. Raises UsageError where it has no nodes now."""
+    """The node of its script and its rank 0. Raises UsageError if the job has no nodes now."""
     job = require(remote, job_id)
     if job is None or job.phase != "running":
         state = describe(job) if job else f"job {job_id} has ended"
-        raise UsageError(f"{state}: it has no node now", "`gpucluster jobs` lists the jobs that run")
+        raise UsageError(f"{state}: it has no nodes now", "`gpucluster jobs` lists the running jobs")
     return remote.run(slurm.hostnames_argv(job.node_list)).check("cannot list the job's nodes").stdout.split()[0]
 
 
@@ -128,7 +196,7 @@ class Ending:
 
     @property
     def reason(self) -> str:
-        """Empty where there is no more to say than the state."""
+        """Empty if the state says everything."""
         rank, node = self.result.get("failed_rank"), self.result.get("failed_node")
         reason = str(self.result.get("reason") or "")
         if rank is None:
@@ -139,60 +207,98 @@ class Ending:
     def check(self, job_id: str) -> None:
         """Raises JobFailedError."""
         if self.failed:
-            raise JobFailedError(self.sentence(job_id), f"`gpucluster logs {job_id}` shows its log")
+            shows = (
+                f"results {job_id}` lists its elements"
+                if "elements" in self.result
+                else f"logs {job_id}` shows its log"
+            )
+            raise JobFailedError(self.sentence(job_id), f"`gpucluster {shows}")
 
     def sentence(self, job_id: str) -> str:
         said = f"job {job_id} {slurm.job_state(self.state).meaning}"
-        return f"{said}: {self.reason}" if self.failed and self.reason else said
+        return f"{said}: {self.reason}" if self.reason and (self.failed or self.reason == NO_RESULT) else said
 
 
 def ending(remote: Remote, job_id: str) -> Ending | None:
-    """None while it has not ended. Slurm's word goes first, as long as it has one; but it knows nothing of exports."""
+    """None until the job ends. Slurm's state decides while Slurm knows the job, but Slurm knows nothing of exports."""
     job = find(remote, job_id)
     if job and job.phase in ("waiting", "running"):
         return None
     found = result(remote, job_id)
-    lacks = {} if found else _unmade(remote, job_id)
+    lacks = {} if found else _unmade(remote, job_id) or _in_vain(remote, job_id)
     if job:
         state = slurm.base_state(job.state)
+        if state == "COMPLETED" and not found:
+            lacks = lacks or {"reason": NO_RESULT}
         return Ending("FAILED" if state == "COMPLETED" and found and found["exit_code"] else state, found or lacks)
     if lacks:
         return Ending("CANCELLED", lacks)
     if found is None:
         return Ending(
-            "NODE_FAIL", {"reason": "Slurm no longer knows it and it left no result: its first node was probably lost"}
+            "NODE_FAIL",
+            {"reason": "Slurm no longer knows it and it has no result: its first node was probably lost"},
         )
     return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found)
 
 
 def staging(remote: Remote, job_id: str) -> dict[str, Any]:
-    """How far its data is on its way from or to S3: stage (in | out), path, done, total. Empty where nothing moves."""
+    """The progress of its data from or to S3: stage (in | out), path, done, total. Empty if no data is moved."""
     done = remote.run(["cat", f"{folder_of(job_id)}/staging.json"])
     return (_json(done.stdout) or {}) if done.exit_code == 0 else {}
 
 
 def _unmade(remote: Remote, job_id: str) -> dict[str, Any]:
-    """The reason as in result.json of a job that never started because its environment could not be made."""
+    """A result with the reason, for a job that never started because its environment could not be built."""
     done = remote.run(["sh", "-c", _UNMADE, "sh", folder_of(job_id), ENVIRONMENTS])
     return {"reason": done.stdout.strip()} if done.stdout.strip() else {}
 
 
-class Watch:
-    """Asked whether a job has ended, as often as one likes: asks Slurm every POLL_S, and tells what changed."""
+def waits(remote: Remote, job_id: str) -> tuple[Wait, ...]:
+    """The runs of other jobs that it depends on."""
+    done = remote.run(["cat", f"{folder_of(job_id)}/waits"])
+    return parse_waits(done.stdout) if done.exit_code == 0 else ()
 
-    def __init__(self, remote: Remote, job_id: str, tell: Callable[[str], None]) -> None:
-        self._remote, self._job_id, self._tell = remote, job_id, tell
+
+def unfinished(remote: Remote, job_id: str) -> list[tuple[str, str]]:
+    """The runs that it still waits for, with their state."""
+    queued = {wait.job_id: wait.what for wait in waits(remote, job_id) if wait.queued}
+    found = [(what, find(remote, number)) for number, what in queued.items()]
+    return [(what, describe(job)) for what, job in found if job and job.phase in ("waiting", "running")]
+
+
+def _in_vain(remote: Remote, job_id: str) -> dict[str, Any]:
+    """A result with the reason, for a job that never started because one that it waited for failed. Slurm cancels
+    such a job (sbatch --kill-on-invalid-dep)."""
+    for wait in waits(remote, job_id):
+        found = ending(remote, wait.job_id) if wait.queued else None
+        if found and found.failed:
+            what = "" if wait.what == f"job {wait.job_id}" else f"{wait.what} failed, which it waited for: "
+            return {"reason": f"{what}{found.sentence(wait.job_id)}"}
+    return {}
+
+
+class Watch:
+    """Whether a job has ended. Callers may ask often: it calls Slurm only every POLL_S, and reports changes."""
+
+    def __init__(self, remote: Remote, job_id: str, tell: Callable[[str], None], patience: Patience) -> None:
+        self._remote, self._job_id, self._tell, self._patience = remote, job_id, tell, patience
         self._asked, self._told = 0.0, ""
 
     def ended(self) -> bool:
         if time.monotonic() - self._asked < POLL_S:
             return False
+        try:
+            job = find(self._remote, self._job_id)
+            ended = job is None or job.phase == "done"
+            said = "" if job is None or ended else "; ".join([describe(job), *causes.of(self._remote, job)])
+        except CloudError as error:
+            self._patience.outlast(error)
+            return False
         self._asked = time.monotonic()
-        job = find(self._remote, self._job_id)
-        if job is None or job.phase == "done":
-            return True
-        self._tell_once(describe(job))
-        return False
+        self._patience.answered()
+        if not ended:
+            self._tell_once(said)
+        return ended
 
     def _tell_once(self, text: str) -> None:
         if text != self._told:
@@ -201,8 +307,11 @@ class Watch:
 
 
 def describe(job: Job) -> str:
-    """One line: its state, and while it waits why."""
+    """One line: its state, and why it waits."""
     state = slurm.job_state(job.state)
+    if job.elements:
+        said = f"job {job.job_id}: {arrays.words(arrays.counts(job.elements))}"
+        return f"{said} ({slurm.pending_reason(job.reason)})" if " pending" in said else said
     if slurm.base_state(job.state) == "PENDING":
         return f"job {job.job_id} {state.meaning}: {slurm.pending_reason(job.reason)}"
     where = f" on {job.node_list}" if job.node_list else ""
@@ -210,12 +319,37 @@ def describe(job: Job) -> str:
 
 
 def follow(remote: Remote, job_id: str, tell: Callable[[str], None]) -> Iterator[str]:
-    """The lines of its log until it has ended. Raises RemoteError."""
-    return remote.follow(f"{folder_of(job_id)}/log.txt", stop=Watch(remote, job_id, tell).ended)
+    """The lines of its log until it ends, even if the head node is unreachable at times."""
+    patience = Patience(job_id, tell)
+    watch = Watch(remote, job_id, tell, patience)
+    return remote.follow(f"{folder_of(job_id)}/log.txt", stop=watch.ended, outlast=patience.outlast)
+
+
+def wait(remote: Remote, job_id: str, tell: Callable[[str], None]) -> None:
+    """Reports changes of state until the job ends, without its log."""
+    watch = Watch(remote, job_id, tell, Patience(job_id, tell))
+    while not watch.ended():
+        time.sleep(POLL_S / 10)
 
 
 def log(remote: Remote, job_id: str) -> str:
-    return remote.get(f"{folder_of(job_id)}/log.txt").decode(errors="replace")
+    """Raises UsageError for an array, whose elements have one log each."""
+    if arrays.array_of(job_id)[1] is None and is_array(remote, job_id):
+        raise UsageError(f"job {job_id} has a log for each element", f"`gpucluster results {job_id}` lists them")
+    return remote.get(log_file(remote, job_id)).decode(errors="replace")
+
+
+def is_array(remote: Remote, job_id: str) -> bool:
+    return remote.run(["test", "-e", f"{folder_of(job_id)}/runs/{job_id}"]).exit_code == 0
+
+
+def log_file(remote: Remote, job_id: str) -> str:
+    """If the element ran again since, the log of this run has another name."""
+    folder, (number, index) = folder_of(job_id), arrays.array_of(job_id)
+    earlier = f"{folder}/log-{number}.txt"
+    if index is not None and remote.run(["test", "-e", earlier]).exit_code == 0:
+        return earlier
+    return f"{folder}/log.txt"
 
 
 def _json(text: str) -> dict[str, Any] | None:

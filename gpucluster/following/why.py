@@ -1,4 +1,4 @@
-"""Why a job waits, or how it ended, in plain words with the evidence. Pure: takes what was read from Slurm."""
+"""Why a job waits, or how it ended, in plain words with the evidence. Pure: the caller reads Slurm."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from gpucluster.head import slurm
 from gpucluster.head.slurm import Job, Node
 
 
-def waiting(job: Job, nodes: Sequence[Node], staging: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """`nodes` are those of its partition; `staging`: what its folder says of its data."""
+def waiting(
+    job: Job, nodes: Sequence[Node], staging: Mapping[str, Any] | None = None, causes: Sequence[str] = ()
+) -> Iterator[str]:
+    """`nodes`: of its partition; `staging`: the progress of its data; `causes`: why its nodes have not joined, and
+    which other jobs it waits for."""
     yield describe(job)
+    yield from causes
     if staging:
         yield _staging(staging)
     if slurm.base_state(job.state) == "PENDING":
@@ -20,7 +24,7 @@ def waiting(job: Job, nodes: Sequence[Node], staging: Mapping[str, Any] | None =
         yield from _nodes(job, nodes)
         if job.start not in ("", "N/A"):
             yield f"expected to start at {job.start}"
-        elif "Dependency" not in job.reason and "Held" not in job.reason:
+        elif "Dependency" not in job.reason and not slurm.is_held(job.reason):
             yield "Slurm does not know yet when it will start"
 
 
@@ -28,8 +32,8 @@ def _staging(moved: Mapping[str, Any]) -> str:
     if moved.get("waits"):
         reason = f": {moved['reason']}" if moved.get("reason") else ", which takes some minutes"
         return f"{moved['path']} is being created for it{reason}"
-    way = "loaded from S3" if moved["stage"] == "in" else "exported to S3"
-    return f"{moved['done']} of {moved['total']} files of {moved['path']} are {way}"
+    done = "loaded from S3" if moved["stage"] == "in" else "exported to S3"
+    return f"{moved['done']} of {moved['total']} files of {moved['path']} are {done}"
 
 
 def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""What instance types have, and the software that suits them."""
+"""The hardware of instance types, and the software that fits them."""

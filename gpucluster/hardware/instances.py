@@ -1,11 +1,12 @@
-"""What each instance type has: one table, and the network interfaces that follow from it.
+"""A table of the instance types' hardware, and their network interfaces.
 
 Sources. GPUs, memory, EFA interfaces, network cards and NVMe: EC2's DescribeInstanceTypes, read through the catalogue
 that moto 5.2.5 ships (a test compares them). P3, which that catalogue no longer has: its cards from Karpenter's list of
 VPC limits, the rest from AWS's P3 page. AWS is withdrawing P3: ask DescribeInstanceTypeOfferings before relying on it.
-Prices: Linux on demand in PRICE_REGION, as in Karpenter's price list of PRICES_AS_OF; `-` where it is not sold there.
+Prices are in prices.csv.
 
-To add a type, add a line. Units are those of the API: memory in GiB, GPU memory in MiB, NVMe in GB (10^9 bytes).
+To add a type, add a line here and one in prices.csv. Units are those of the API: memory in GiB, GPU memory in MiB,
+NVMe in GB (10^9 bytes).
 `cards` is "network cards x interfaces that each can hold". `model` is the GPU as Slurm's GRES names it.
 """
 
@@ -13,116 +14,112 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
-
-PRICES_AS_OF = "2026-07-20"
-PRICE_REGION = "us-east-1"
+from typing import Literal, NamedTuple
 
 _TABLE = """
-type              vcpus  memory_gib  gpus  model  gpu_mib  efa  cards  nvme_gb      usd_h
-p3.2xlarge            8          61     1  v100     16384    0    1x4        0       3.06
-p3.8xlarge           32         244     4  v100     16384    0    1x8        0      12.24
-p3.16xlarge          64         488     8  v100     16384    0    1x8        0      24.48
-p3dn.24xlarge        96         768     8  v100     32768    1   1x15     1800     31.212
-p4d.24xlarge         96        1152     8  a100     40960    4   4x15     8000  21.957642
-p4de.24xlarge        96        1152     8  a100     81920    4   4x15     8000   27.44705
-p5.4xlarge           16         256     1  h100     81920    1    1x4     3800       6.88
-p5.48xlarge         192        2048     8  h100     81920   32   32x2    30400      55.04
-p5e.48xlarge        192        2048     8  h200    144384   32   32x2    30400          -
-p5en.48xlarge       192        2048     8  h200    144384   16   16x4    30400     63.296
-p6-b200.48xlarge    192        2048     8  b200    183359    8    8x4    30400   113.9328
-p6-b300.48xlarge    192        4096     8  b300    275040   16   17x4    30400    142.416
-g4dn.xlarge           4          16     1  t4       16384    0    1x3      125      0.526
-g4dn.2xlarge          8          32     1  t4       16384    0    1x3      225      0.752
-g4dn.4xlarge         16          64     1  t4       16384    0    1x3      225      1.204
-g4dn.8xlarge         32         128     1  t4       16384    1    1x4      900      2.176
-g4dn.12xlarge        48         192     4  t4       16384    1    1x8      900      3.912
-g4dn.16xlarge        64         256     1  t4       16384    1    1x4      900      4.352
-g4dn.metal           96         384     8  t4       16384    1   1x15     1800      7.824
-g5.xlarge             4          16     1  a10g     22888    0    1x4      250      1.006
-g5.2xlarge            8          32     1  a10g     22888    0    1x4      450      1.212
-g5.4xlarge           16          64     1  a10g     22888    0    1x8      600      1.624
-g5.8xlarge           32         128     1  a10g     22888    1    1x8      900      2.448
-g5.12xlarge          48         192     4  a10g     22888    1   1x15     3800      5.672
-g5.16xlarge          64         256     1  a10g     22888    1    1x8     1900      4.096
-g5.24xlarge          96         384     4  a10g     22888    1   1x15     3800      8.144
-g5.48xlarge         192         768     8  a10g     22888    1    1x7     7600     16.288
-g6.xlarge             4          16     1  l4       22888    0    1x4      250     0.8048
-g6.2xlarge            8          32     1  l4       22888    0    1x4      450     0.9776
-g6.4xlarge           16          64     1  l4       22888    0    1x8      600     1.3232
-g6.8xlarge           32         128     1  l4       22888    1    1x8      900     2.0144
-g6.12xlarge          48         192     4  l4       22888    1    1x8     3760     4.6016
-g6.16xlarge          64         256     1  l4       22888    1   1x15     1880     3.3968
-g6.24xlarge          96         384     4  l4       22888    1   1x15     3760     6.6752
-g6.48xlarge         192         768     8  l4       22888    1   1x15     7520    13.3504
-gr6.4xlarge          16         128     1  l4       22888    0    1x8      600     1.5392
-gr6.8xlarge          32         256     1  l4       22888    1    1x8      900     2.4464
-g6e.xlarge            4          32     1  l40s     45776    0    1x4      250      1.861
-g6e.2xlarge           8          64     1  l40s     45776    0    1x4      450    2.24208
-g6e.4xlarge          16         128     1  l40s     45776    0    1x8      600    3.00424
-g6e.8xlarge          32         256     1  l40s     45776    1    1x8      900    4.52856
-g6e.12xlarge         48         384     4  l40s     45776    1   1x10     3800   10.49264
-g6e.16xlarge         64         512     1  l40s     45776    1   1x15     1900    7.57719
-g6e.24xlarge         96         768     4  l40s     45776    2   2x10     3800   15.06559
-g6e.48xlarge        192        1536     8  l40s     45776    4   4x10     7600   30.13118
-m4.large              2           8     0  -            0    0    1x2        0        0.1
-m4.xlarge             4          16     0  -            0    0    1x4        0        0.2
-m4.2xlarge            8          32     0  -            0    0    1x4        0        0.4
-m4.4xlarge           16          64     0  -            0    0    1x8        0        0.8
-m4.10xlarge          40         160     0  -            0    0    1x8        0        2.0
-m4.16xlarge          64         256     0  -            0    0    1x8        0        3.2
-m5.large              2           8     0  -            0    0    1x3        0      0.096
-m5.xlarge             4          16     0  -            0    0    1x4        0      0.192
-m5.2xlarge            8          32     0  -            0    0    1x4        0      0.384
-m5.4xlarge           16          64     0  -            0    0    1x8        0      0.768
-m5.8xlarge           32         128     0  -            0    0    1x8        0      1.536
-m5.12xlarge          48         192     0  -            0    0    1x8        0      2.304
-m5.16xlarge          64         256     0  -            0    0   1x15        0      3.072
-m5.24xlarge          96         384     0  -            0    0   1x15        0      4.608
-m5.metal             96         384     0  -            0    0   1x15        0      4.608
-m6i.large             2           8     0  -            0    0    1x3        0      0.096
-m6i.xlarge            4          16     0  -            0    0    1x4        0      0.192
-m6i.2xlarge           8          32     0  -            0    0    1x4        0      0.384
-m6i.4xlarge          16          64     0  -            0    0    1x8        0      0.768
-m6i.8xlarge          32         128     0  -            0    0    1x8        0      1.536
-m6i.12xlarge         48         192     0  -            0    0    1x8        0      2.304
-m6i.16xlarge         64         256     0  -            0    0   1x15        0      3.072
-m6i.24xlarge         96         384     0  -            0    0   1x15        0      4.608
-m6i.32xlarge        128         512     0  -            0    1   1x15        0      6.144
-m6i.metal           128         512     0  -            0    1   1x15        0      6.144
-m7i.large             2           8     0  -            0    0    1x3        0     0.1008
-m7i.xlarge            4          16     0  -            0    0    1x4        0     0.2016
-m7i.2xlarge           8          32     0  -            0    0    1x4        0     0.4032
-m7i.4xlarge          16          64     0  -            0    0    1x8        0     0.8064
-m7i.8xlarge          32         128     0  -            0    0    1x8        0     1.6128
-m7i.12xlarge         48         192     0  -            0    0    1x8        0     2.4192
-m7i.16xlarge         64         256     0  -            0    0   1x15        0     3.2256
-m7i.24xlarge         96         384     0  -            0    0   1x15        0     4.8384
-m7i.metal-24xl       96         384     0  -            0    0   1x15        0    5.32224
-m7i.48xlarge        192         768     0  -            0    1   1x15        0     9.6768
-m7i.metal-48xl      192         768     0  -            0    1   1x15        0     9.6768
-r5.large              2          16     0  -            0    0    1x3        0      0.126
-r5.xlarge             4          32     0  -            0    0    1x4        0      0.252
-r5.2xlarge            8          64     0  -            0    0    1x4        0      0.504
-r5.4xlarge           16         128     0  -            0    0    1x8        0      1.008
-r5.8xlarge           32         256     0  -            0    0    1x8        0      2.016
-r5.12xlarge          48         384     0  -            0    0    1x8        0      3.024
-r5.16xlarge          64         512     0  -            0    0   1x15        0      4.032
-r5.24xlarge          96         768     0  -            0    0   1x15        0      6.048
-r5.metal             96         768     0  -            0    0   1x15        0      6.048
-r6i.large             2          16     0  -            0    0    1x3        0      0.126
-r6i.xlarge            4          32     0  -            0    0    1x4        0      0.252
-r6i.2xlarge           8          64     0  -            0    0    1x4        0      0.504
-r6i.4xlarge          16         128     0  -            0    0    1x8        0      1.008
-r6i.8xlarge          32         256     0  -            0    0    1x8        0      2.016
-r6i.12xlarge         48         384     0  -            0    0    1x8        0      3.024
-r6i.16xlarge         64         512     0  -            0    0   1x15        0      4.032
-r6i.24xlarge         96         768     0  -            0    0   1x15        0      6.048
-r6i.32xlarge        128        1024     0  -            0    1   1x15        0      8.064
-r6i.metal           128        1024     0  -            0    1   1x15        0      8.064
-c5n.18xlarge         72         192     0  -            0    1   1x15        0      3.888
+type              vcpus  memory_gib  gpus  model  gpu_mib  efa  cards  nvme_gb
+p3.2xlarge            8          61     1  v100     16384    0    1x4        0
+p3.8xlarge           32         244     4  v100     16384    0    1x8        0
+p3.16xlarge          64         488     8  v100     16384    0    1x8        0
+p3dn.24xlarge        96         768     8  v100     32768    1   1x15     1800
+p4d.24xlarge         96        1152     8  a100     40960    4   4x15     8000
+p4de.24xlarge        96        1152     8  a100     81920    4   4x15     8000
+p5.4xlarge           16         256     1  h100     81920    1    1x4     3800
+p5.48xlarge         192        2048     8  h100     81920   32   32x2    30400
+p5e.48xlarge        192        2048     8  h200    144384   32   32x2    30400
+p5en.48xlarge       192        2048     8  h200    144384   16   16x4    30400
+p6-b200.48xlarge    192        2048     8  b200    183359    8    8x4    30400
+p6-b300.48xlarge    192        4096     8  b300    275040   16   17x4    30400
+g4dn.xlarge           4          16     1  t4       16384    0    1x3      125
+g4dn.2xlarge          8          32     1  t4       16384    0    1x3      225
+g4dn.4xlarge         16          64     1  t4       16384    0    1x3      225
+g4dn.8xlarge         32         128     1  t4       16384    1    1x4      900
+g4dn.12xlarge        48         192     4  t4       16384    1    1x8      900
+g4dn.16xlarge        64         256     1  t4       16384    1    1x4      900
+g4dn.metal           96         384     8  t4       16384    1   1x15     1800
+g5.xlarge             4          16     1  a10g     22888    0    1x4      250
+g5.2xlarge            8          32     1  a10g     22888    0    1x4      450
+g5.4xlarge           16          64     1  a10g     22888    0    1x8      600
+g5.8xlarge           32         128     1  a10g     22888    1    1x8      900
+g5.12xlarge          48         192     4  a10g     22888    1   1x15     3800
+g5.16xlarge          64         256     1  a10g     22888    1    1x8     1900
+g5.24xlarge          96         384     4  a10g     22888    1   1x15     3800
+g5.48xlarge         192         768     8  a10g     22888    1    1x7     7600
+g6.xlarge             4          16     1  l4       22888    0    1x4      250
+g6.2xlarge            8          32     1  l4       22888    0    1x4      450
+g6.4xlarge           16          64     1  l4       22888    0    1x8      600
+g6.8xlarge           32         128     1  l4       22888    1    1x8      900
+g6.12xlarge          48         192     4  l4       22888    1    1x8     3760
+g6.16xlarge          64         256     1  l4       22888    1   1x15     1880
+g6.24xlarge          96         384     4  l4       22888    1   1x15     3760
+g6.48xlarge         192         768     8  l4       22888    1   1x15     7520
+gr6.4xlarge          16         128     1  l4       22888    0    1x8      600
+gr6.8xlarge          32         256     1  l4       22888    1    1x8      900
+g6e.xlarge            4          32     1  l40s     45776    0    1x4      250
+g6e.2xlarge           8          64     1  l40s     45776    0    1x4      450
+g6e.4xlarge          16         128     1  l40s     45776    0    1x8      600
+g6e.8xlarge          32         256     1  l40s     45776    1    1x8      900
+g6e.12xlarge         48         384     4  l40s     45776    1   1x10     3800
+g6e.16xlarge         64         512     1  l40s     45776    1   1x15     1900
+g6e.24xlarge         96         768     4  l40s     45776    2   2x10     3800
+g6e.48xlarge        192        1536     8  l40s     45776    4   4x10     7600
+m4.large              2           8     0  -            0    0    1x2        0
+m4.xlarge             4          16     0  -            0    0    1x4        0
+m4.2xlarge            8          32     0  -            0    0    1x4        0
+m4.4xlarge           16          64     0  -            0    0    1x8        0
+m4.10xlarge          40         160     0  -            0    0    1x8        0
+m4.16xlarge          64         256     0  -            0    0    1x8        0
+m5.large              2           8     0  -            0    0    1x3        0
+m5.xlarge             4          16     0  -            0    0    1x4        0
+m5.2xlarge            8          32     0  -            0    0    1x4        0
+m5.4xlarge           16          64     0  -            0    0    1x8        0
+m5.8xlarge           32         128     0  -            0    0    1x8        0
+m5.12xlarge          48         192     0  -            0    0    1x8        0
+m5.16xlarge          64         256     0  -            0    0   1x15        0
+m5.24xlarge          96         384     0  -            0    0   1x15        0
+m5.metal             96         384     0  -            0    0   1x15        0
+m6i.large             2           8     0  -            0    0    1x3        0
+m6i.xlarge            4          16     0  -            0    0    1x4        0
+m6i.2xlarge           8          32     0  -            0    0    1x4        0
+m6i.4xlarge          16          64     0  -            0    0    1x8        0
+m6i.8xlarge          32         128     0  -            0    0    1x8        0
+m6i.12xlarge         48         192     0  -            0    0    1x8        0
+m6i.16xlarge         64         256     0  -            0    0   1x15        0
+m6i.24xlarge         96         384     0  -            0    0   1x15        0
+m6i.32xlarge        128         512     0  -            0    1   1x15        0
+m6i.metal           128         512     0  -            0    1   1x15        0
+m7i.large             2           8     0  -            0    0    1x3        0
+m7i.xlarge            4          16     0  -            0    0    1x4        0
+m7i.2xlarge           8          32     0  -            0    0    1x4        0
+m7i.4xlarge          16          64     0  -            0    0    1x8        0
+m7i.8xlarge          32         128     0  -            0    0    1x8        0
+m7i.12xlarge         48         192     0  -            0    0    1x8        0
+m7i.16xlarge         64         256     0  -            0    0   1x15        0
+m7i.24xlarge         96         384     0  -            0    0   1x15        0
+m7i.metal-24xl       96         384     0  -            0    0   1x15        0
+m7i.48xlarge        192         768     0  -            0    1   1x15        0
+m7i.metal-48xl      192         768     0  -            0    1   1x15        0
+r5.large              2          16     0  -            0    0    1x3        0
+r5.xlarge             4          32     0  -            0    0    1x4        0
+r5.2xlarge            8          64     0  -            0    0    1x4        0
+r5.4xlarge           16         128     0  -            0    0    1x8        0
+r5.8xlarge           32         256     0  -            0    0    1x8        0
+r5.12xlarge          48         384     0  -            0    0    1x8        0
+r5.16xlarge          64         512     0  -            0    0   1x15        0
+r5.24xlarge          96         768     0  -            0    0   1x15        0
+r5.metal             96         768     0  -            0    0   1x15        0
+r6i.large             2          16     0  -            0    0    1x3        0
+r6i.xlarge            4          32     0  -            0    0    1x4        0
+r6i.2xlarge           8          64     0  -            0    0    1x4        0
+r6i.4xlarge          16         128     0  -            0    0    1x8        0
+r6i.8xlarge          32         256     0  -            0    0    1x8        0
+r6i.12xlarge         48         384     0  -            0    0    1x8        0
+r6i.16xlarge         64         512     0  -            0    0   1x15        0
+r6i.24xlarge         96         768     0  -            0    0   1x15        0
+r6i.32xlarge        128        1024     0  -            0    1   1x15        0
+r6i.metal           128        1024     0  -            0    1   1x15        0
+c5n.18xlarge         72         192     0  -            0    1   1x15        0
 """
 
 EfaMode = Literal["efa-only", "combined", "off"]
@@ -135,8 +132,7 @@ BESIDE_PRIMARY = 1
 FURTHER_CARD = 0
 
 
-@dataclass(frozen=True)
-class InstanceType:
+class InstanceType(NamedTuple):
     name: str
     vcpus: int
     memory_gib: int
@@ -144,14 +140,12 @@ class InstanceType:
     gpu_model: str | None
     """As Slurm's GRES type: v100, a100, h100, a10g …"""
     gpu_memory_mib: int
-    """Of one GPU."""
+    """The memory of one GPU."""
     efa_interfaces: int
     cards: tuple[int, ...]
-    """For each network card, how many interfaces it can hold."""
+    """For each network card, the number of interfaces that it supports."""
     nvme_gb: int
-    """All local disks together; 0 without."""
-    price_usd_per_hour: float | None
-    """On demand in PRICE_REGION on PRICES_AS_OF; None where that region does not sell it."""
+    """All local disks together; 0 if there are none."""
 
     @property
     def bare_metal(self) -> bool:
@@ -170,12 +164,11 @@ class InstanceType:
 
     @property
     def efa_cards(self) -> range:
-        """Cards that carry EFA. Where there are fewer interfaces than cards (p6-b300), card 0 is the one without."""
+        """Cards with EFA. If there are fewer EFA interfaces than cards (p6-b300), card 0 has none."""
         return range(self.network_cards - self.efa_interfaces, self.network_cards) if self.efa_interfaces else range(0)
 
 
-@dataclass(frozen=True)
-class NetworkInterface:
+class NetworkInterface(NamedTuple):
     """One entry of a launch template's NetworkInterfaces, in EC2's words."""
 
     network_card_index: int
@@ -184,7 +177,7 @@ class NetworkInterface:
 
 
 def efa_layout(instance_type: InstanceType, mode: EfaMode = "efa-only") -> tuple[NetworkInterface, ...]:
-    """Every interface to launch the type with; the first is the primary one, which holds the address.
+    """Every interface to launch the type with; the first is the primary one, which has the address.
 
     `efa-only`: an ordinary primary interface, and beside it an efa-only interface on each card that has EFA. Those take
     no IP address: a p5.48xlarge uses one, not 32.
@@ -200,7 +193,7 @@ def efa_layout(instance_type: InstanceType, mode: EfaMode = "efa-only") -> tuple
         for card in instance_type.efa_cards
         if card > 0 or instance_type.cards[card] > 1
     )
-    # A card 0 with room for one interface only cannot hold two: there the primary one is EFA as well.
+    # If card 0 supports only one interface, the primary interface is also the EFA interface.
     only_one = 0 in instance_type.efa_cards and instance_type.cards[0] == 1
     return (NetworkInterface(0, 0, "efa" if only_one else "interface"), *efa)
 
@@ -215,8 +208,8 @@ def find(name: str) -> InstanceType | None:
 
 
 _NOT_SUPPORTED = (
-    (r"(trn|inf)\d.*", "its accelerators are no GPUs"),
-    (r"(p6e-gb.*|[a-z]+\d+[a-z]*g[a-z]*)\..*", "its CPUs are Arm, and images and environments here are for x86-64"),
+    (r"(trn|inf)\d.*", "its accelerators are not GPUs"),
+    (r"(p6e-gb.*|[a-z]+\d+[a-z]*g[a-z]*)\..*", "its CPUs are Arm, but images and environments are for x86-64"),
     (
         r"(g6f|gr6f|g4ad|g7e?|dl\d.*|vt1|f\d)\..*",
         "its GPUs or interfaces are not in the table of gpucluster/hardware/instances.py",
@@ -225,12 +218,12 @@ _NOT_SUPPORTED = (
 
 
 def not_supported(name: str) -> str:
-    """Why a type that AWS has cannot be used here; "" for those that can, and for names that AWS does not have."""
+    """Why an AWS type is not supported; "" for supported types, and for names that AWS does not have."""
     return next((why for pattern, why in _NOT_SUPPORTED if re.fullmatch(pattern, name)), "")
 
 
 def _parse(line: str) -> InstanceType:
-    name, vcpus, memory, gpus, model, gpu_mib, efa, cards, nvme, price = line.split()
+    name, vcpus, memory, gpus, model, gpu_mib, efa, cards, nvme = line.split()
     count, _, each = cards.partition("x")
     return InstanceType(
         name=name,
@@ -242,7 +235,6 @@ def _parse(line: str) -> InstanceType:
         efa_interfaces=int(efa),
         cards=(int(each),) * int(count),
         nvme_gb=int(nvme),
-        price_usd_per_hour=None if price == "-" else float(price),
     )
 
 

@@ -1,12 +1,12 @@
-"""Which software fits which machine: one table of environments, and one of what lies below them.
+"""Which software fits which machine: a table of environments, and a table of the drivers and libraries below them.
 
 An environment is one framework's Python environment on the cluster, locked in `bootstrap/environments/<name>.txt`.
 GPU families differ in what they can run: no release of a framework that was built for CUDA 11 knows Hopper, and
 CUDA 13 has left Volta out. Sources stand beside the rows.
 
-Below the environments: a Deep Learning AMI brings driver, CUDA and the rest in versions that move with each of its
-releases; nodes verify that they lie in the ranges of MACHINES. On a plain Ubuntu 24.04, and on an image of one's own
-that lacks something, nodes install `installed`. V100 is a row apart: NVIDIA's open kernel modules never knew it.
+Below the environments: a Deep Learning AMI has driver, CUDA and the rest in versions that change with each release;
+nodes verify that they are in the ranges of MACHINES. On a plain Ubuntu 24.04, and on a custom image that lacks
+something, nodes install `installed`. V100 is a row apart: NVIDIA's open kernel modules never knew it.
 
 Sources of MACHINES. The AMI: release notes of "Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)", December 2025 to October
 2026, https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html: driver 580.105.08 to 595.91.07,
@@ -21,9 +21,8 @@ and 580, NVIDIA's last driver for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpucluster.hardware.instances import InstanceType
 
@@ -45,10 +44,9 @@ FAMILIES: Mapping[str | None, str] = MappingProxyType(
 """GPU as Slurm's GRES names it -> NVIDIA's architecture; no GPU is `cpu`."""
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     name: str
-    """Of its lock, and of its folder on the cluster."""
+    """The name of its lock, and of its folder on the cluster."""
     framework: str
     families: tuple[str, ...]
     source: str
@@ -60,12 +58,12 @@ _CUDA_11 = ("volta", "turing", "ampere")
 _CUDA_12_2 = (*_CUDA_11, "ada", "hopper")
 
 ENVIRONMENTS = (
-    Environment("torch", "torch", _MODERN, "torch 2.13's wheels are for CUDA 13, which has left Volta out"),
+    Environment("torch", "torch", _MODERN, "torch 2.13's wheels are for CUDA 13, which no longer supports Volta"),
     Environment("torch-volta", "torch", ("volta",), "PyTorch's release matrix: 2.7 for CUDA 12.6 has 7.0 in it"),
     Environment("horovod", "horovod", _MODERN, "horovod#3996: 0.28.1 builds with C++17"),
     Environment("horovod-volta", "horovod", ("volta",), "the same, on torch-volta's torch"),
     Environment("smddp", "smddp", ("volta", "ampere"), "SMDDP 2.5 is for PyTorch 2.4.1, CUDA 12.1, Python 3.11"),
-    Environment("mxnet", "mxnet", _CUDA_11, "mxnet-cu112 1.9.1, the last: CUDA 11.2 knows nothing above 8.6"),
+    Environment("mxnet", "mxnet", _CUDA_11, "mxnet-cu112 1.9.1, the last: CUDA 11.2 supports nothing above 8.6"),
     Environment("mxnet-cpu", "mxnet", ("cpu",), "mxnet 1.9.1; the other does not load without a driver"),
     Environment("tensorflow", "tensorflow", _CUDA_12_2, "TensorFlow 2.15's tested configurations: CUDA 12.2"),
     Environment("tensorflow-cpu", "tensorflow", ("cpu",), "the same release for CPUs"),
@@ -73,32 +71,30 @@ ENVIRONMENTS = (
 
 
 def families(types: Iterable[InstanceType]) -> tuple[str, ...]:
-    """Of a partition's instance types, each once."""
+    """The GPU families of a partition's instance types, each once."""
     return tuple(dict.fromkeys(FAMILIES[each.gpu_model] for each in types))
 
 
 def environment(framework: str, types: Iterable[InstanceType]) -> Environment | None:
-    """The one that runs on every one of these types; None where there is none."""
+    """The environment that runs on all of these types; None if there is none."""
     wanted = set(families(types))
     fitting = (each for each in ENVIRONMENTS if each.framework == framework and wanted <= set(each.families))
     return next(fitting, None)
 
 
-@dataclass(frozen=True)
-class Versions:
-    """Of one component."""
+class Versions(NamedTuple):
+    """The versions of one component."""
 
     least: str
-    """The oldest that is accepted."""
+    """The oldest accepted version."""
     below: str
-    """The oldest that is refused; empty where there is none."""
+    """The oldest refused version; empty if there is none."""
     installed: str
-    """What a plain image is given, as the place it comes from names it."""
+    """The version that is installed on a plain image, as its source names it."""
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What lies below the frameworks on one generation of GPUs. Every component suits the others of its row."""
+class Machine(NamedTuple):
+    """The components below the frameworks on one generation of GPUs. The components of a row fit each other."""
 
     families: tuple[str, ...]
     kernel_module: Literal["open", "proprietary"]
@@ -133,7 +129,7 @@ MACHINES = (
 
 EFA = Versions("1.38.0", "2", "1.47.0")
 OFI_NCCL = Versions("1.13", "2", "")
-"""The EFA installer brings it."""
+"""The EFA installer includes it."""
 
 ENROOT = Versions("3.4.1", "5", "3.5.0")
 PYXIS = Versions("0.20.0", "", "0.20.0")
@@ -144,7 +140,7 @@ RDMA_MODELS = ("a100", "h100", "h200", "b200", "b300")
 
 
 def machine(instance_type: InstanceType) -> Machine | None:
-    """None for a type without GPUs."""
+    """The row of a type; None without GPUs."""
     family = FAMILIES[instance_type.gpu_model]
     return next((each for each in MACHINES if family in each.families), None)
 
@@ -163,17 +159,17 @@ def uses_gdrcopy(instance_type: InstanceType) -> bool:
 
 
 def job_environment(instance_type: InstanceType) -> Mapping[str, str]:
-    """What NCCL and libfabric must be told on this type, and no more. Much that older guides set (FI_PROVIDER,
+    """The variables that NCCL and libfabric need on this type. Many that older guides set (FI_PROVIDER,
     FI_EFA_USE_DEVICE_RDMA, FI_EFA_FORK_SAFE, RDMAV_FORK_SAFE, NCCL_PROTO) is not needed any more or does harm:
     aws-ofi-nccl, doc/efa-env-var.md; AWS's efa-cheatsheet.md in awsome-distributed-training."""
     found = {}
     if instance_type.gpus:
-        # Interfaces of containers and the loopback lead to no other node.
+        # Interfaces of containers and the loopback reach no other node.
         found["NCCL_SOCKET_IFNAME"] = "^docker,lo,veth"
     if instance_type.gpus and instance_type.efa_interfaces:
         # Data loaders fork: with huge pages a fork may fail with "Cannot allocate memory".
         found["FI_EFA_USE_HUGE_PAGE"] = "0"
     if instance_type.gpu_model in ("a10g", "l4"):
-        # No peer-to-peer between the GPUs of G5 and G6: what goes through shared memory is copied by the GPUs.
+        # No peer-to-peer between the GPUs of G5 and G6: the GPUs copy data through shared memory themselves.
         found["NCCL_SHM_USE_CUDA_MEMCPY"] = "1"
     return found

@@ -1,1 +1,1 @@
-"""What is said to the head node, by SSH, and what it answers."""
+"""Commands on the head node over SSH, and their output."""

@@ -1,4 +1,4 @@
-"""scp and rsync over the tunnel: their argument lists, and what they say when they fail. `openssh` has the way."""
+"""scp and rsync over the tunnel: their argument lists and their errors. `openssh` configures the connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = "head"
 LOST = (10, 12, 30, 35, 255)
 """rsync's exit codes where the connection broke (man rsync, EXIT VALUES), and ssh's own."""
 LONG_ENOUGH_S = 60
-"""AWS ends each tunnel after an hour: a connection that held for so long is made again, one that fails at once not."""
+"""AWS ends each tunnel after an hour: only a connection that lasted this long is made again."""
 _PARTIAL = ".rsync-partial"
 _SHOWN = 5
 
@@ -30,14 +30,14 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """As scp: what has a colon before its first slash is remote. `:path` is on the head node."""
+        """As in scp, a path with a colon before its first slash is remote. `:path` is on the head node."""
         host, colon, path = text.partition(":")
         return cls(host or HEAD, path) if colon and "/" not in host else cls(None, text)
 
     def word(self, alias: Alias) -> str:
         if self.host is None:
             return f"./{self.path}" if self.path.startswith("-") else self.path
-        # both start in the user's home, and rsync leaves ~ as it is
+        # both start in the user's home, and rsync does not expand ~
         return f"{alias.host(None if self.host == HEAD else self.host)}:{self.path.removeprefix('~/')}"
 
 
@@ -48,13 +48,13 @@ class Copy:
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Copy:
-        """Raises UsageError: both sides here, both there, or something here that is not there."""
+        """Raises UsageError if both paths are local, both are remote, or a local path does not exist."""
         *sources, target = map(Place.parse, words)
         hosts = {place.host for place in sources}
         if len(hosts) != 1 or (hosts == {None}) == (target.host is None):
             raise UsageError(
-                "one side must be on the cluster, and the other one here",
-                f"a path on the head node begins with a colon, one on a node with its name: {words[0]} :{words[-1]}",
+                "one path must be on the cluster, and the other one on this machine",
+                f"write :PATH for the head node, or NODE:PATH for a node: {words[0]} :{words[-1]}",
             )
         return cls(sources, target)
 
@@ -63,20 +63,20 @@ class Copy:
         return self.sources[0].host or self.target.host or HEAD
 
     def check(self, *, recursive: bool) -> None:
-        """What can be seen from here, before anybody is asked. Raises UsageError."""
+        """Checks that need no connection. Raises UsageError."""
         for source in self.sources if self.target.host else ():
             path = Path(source.path)
             if not path.exists():
                 raise UsageError(f"{source.path}: no such file or folder on this machine")
             if path.is_dir() and not recursive:
-                raise UsageError(f"{source.path} is a folder", "copy it with -r, or with `gpucluster sync`")
+                raise UsageError(f"{source.path} is a folder", "use -r, or `gpucluster sync`")
         if self.target.host is None:
             _check_target(Path(self.target.path), many=len(self.sources) > 1)
 
 
 def _check_target(path: Path, *, many: bool) -> None:
     if not path.is_dir() and (many or not path.absolute().parent.is_dir()):
-        raise UsageError(f"{path if many else path.parent}: no such folder on this machine", "make it first")
+        raise UsageError(f"{path if many else path.parent}: there is no such folder on this machine", "create it first")
 
 
 def scp_argv(alias: Alias, copy: Copy, *, recursive: bool) -> list[str]:
@@ -85,7 +85,7 @@ def scp_argv(alias: Alias, copy: Copy, *, recursive: bool) -> list[str]:
 
 
 def rsync_argv(alias: Alias, copy: Copy, options: Sequence[str]) -> list[str]:
-    """A broken transfer's part waits beside its file, which stays as it was: the next run goes on from it."""
+    """The part of a broken transfer is kept beside its unchanged file, and the next run continues it."""
     words = [place.word(alias) for place in (*copy.sources, copy.target)]
     return [
         *("rsync", "--archive", "--no-owner", "--no-group", f"--partial-dir={_PARTIAL}", "--protect-args"),
@@ -94,11 +94,11 @@ def rsync_argv(alias: Alias, copy: Copy, options: Sequence[str]) -> list[str]:
 
 
 PROGRESS = "--info=progress2"
-"""rsync's one line with the bytes so far, the share of the whole and the speed."""
+"""rsync's line of progress: bytes so far, percentage and speed."""
 
 
 def require(program: str) -> None:
-    """Raises UsageError where this machine has no such program."""
+    """Raises UsageError if this machine has no such program."""
     if shutil.which(program) is None:
         package = {"scp": "openssh-client"}.get(program, program)
         raise UsageError(f"{program} is not installed on this machine", f"sudo apt-get install {package}")
@@ -116,7 +116,7 @@ Call = Callable[[Sequence[str]], tuple[int, list[str]]]
 
 
 def call(argv: Sequence[str]) -> tuple[int, list[str]]:
-    """Exit code, and the lines of stderr. What the program prints to stdout, its progress, goes to our stderr."""
+    """Exit code, and the lines of stderr. The program's stdout, its progress, goes to our stderr."""
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=2, stderr=subprocess.PIPE, text=True) as process:
         try:
             _, said = process.communicate()
@@ -127,7 +127,7 @@ def call(argv: Sequence[str]) -> tuple[int, list[str]]:
 
 
 def run(argv: Sequence[str], host: str, tell: Callable[[str], None]) -> None:
-    """Raises what the program reports. Tells what it says otherwise."""
+    """Raises the program's error, and shows its other output."""
     _report(argv[0], *call(argv), host, tell)
 
 
@@ -138,14 +138,14 @@ def run_on(
     call: Call = call,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """As `run`, and starts the program again where a connection broke that had held for a while."""
+    """As `run`, but starts the program again if a connection broke that had lasted for a while."""
     while True:
         began = clock()
         exit_code, said = call(argv)
         lasted_s = clock() - began
         if exit_code not in LOST or lasted_s < LONG_ENOUGH_S:
             break
-        tell(f"the connection broke after {lasted_s / 60:.0f} min: going on where it was")
+        tell(f"the connection broke after {lasted_s / 60:.0f} min: connecting again and continuing")
     _report(argv[0], exit_code, said, host, tell)
 
 
@@ -157,23 +157,23 @@ def _report(program: str, exit_code: int, said: Sequence[str], host: str, tell: 
 
 
 def failure(program: str, exit_code: int, said: Sequence[str], host: str) -> GpuClusterError:
-    """One message: what `gpucluster tunnel` said, or else the program."""
+    """One message: that of `gpucluster tunnel`, or else that of the program."""
     where = "the head node" if host == HEAD else host
-    again = "run the same command again: it goes on where it stopped" if program == "rsync" else None
+    again = "run the same command again: it continues where it stopped" if program == "rsync" else None
     if ours := [index for index, line in enumerate(said) if line.startswith("error: ")]:
         hints = [line.removeprefix("hint: ") for line in said[ours[0] + 1 :] if line.startswith("hint: ")]
         return RemoteError(said[ours[0]].removeprefix("error: "), hints[0] if hints else again)
     if any(line.startswith("Host key verification failed") for line in said):
         return RemoteError(
-            f"{where} does not show the host key that it published: not connecting",
-            "was it replaced just now? try again in a minute",
+            f"the host key of {where} is not the one that it published: not connecting",
+            "if it was replaced just now, try again in a minute",
         )
     if any(f"{program}: command not found" in line or f"{program}: not found" in line for line in said):
         return RemoteError(
             f"{program} is not installed on {where}", f"gpucluster ssh -- sudo apt-get install -y {program}"
         )
     if missing := [line for line in said if "No such file or directory" in line]:
-        return UsageError(f"not on {where}: {missing[0]}")
+        return UsageError(f"no such file on {where}: {missing[0]}")
     text = "; ".join(said[:_SHOWN]) or f"exit code {exit_code}"
     if program == "rsync" and exit_code == 1:  # man rsync: syntax or usage error
         return UsageError(text)

@@ -26,23 +26,23 @@ class Ports:
 
     @classmethod
     def parse(cls, text: str) -> Ports:
-        """`8888` or, with the remote one behind it, `8889:8888`. Raises UsageError."""
+        """`8888`, or local and remote port: `8889:8888`. Raises UsageError."""
         numbers = [int(number) for number in text.split(":")] if re.fullmatch(r"\d{1,5}(:\d{1,5})?", text) else []
         if not numbers or not all(1 <= number <= 65535 for number in numbers):
-            raise UsageError(f"{text!r} is no port: 1 to 65535, or two with a colon", "gpucluster forward 8889:8888")
+            raise UsageError(f"{text!r} is not a port (1 to 65535) or two with a colon", "gpucluster forward 8889:8888")
         return cls(numbers[0], numbers[-1])
 
     def check(self) -> None:
-        """Raises UsageError where this machine's port cannot be had."""
+        """Raises UsageError if this machine's port cannot be used."""
         problem = _taken(self.here)
         if problem == errno.EADDRINUSE:
             free = next((port for port in range(self.here + 1, self.here + _TRIED_PORTS) if not _taken(port)), None)
-            hint = f"the next free one: gpucluster forward {free}:{self.there}" if free else None
+            hint = f"the next free port: gpucluster forward {free}:{self.there}" if free else None
             raise UsageError(f"port {self.here} of this machine is in use", hint)
         if problem:
             raise UsageError(
                 f"you may not listen on port {self.here} of this machine",
-                f"take one from 1024 on: gpucluster forward {8000 + self.there % 1000}:{self.there}",
+                f"use a port above 1023: gpucluster forward {8000 + self.there % 1000}:{self.there}",
             )
 
 
@@ -68,7 +68,7 @@ def ssh_argv(alias: Alias, ports: Ports, node: str | None) -> list[str]:
 def forward(
     argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None]
 ) -> None:
-    """Until the caller is interrupted. Raises what ssh reports, unless its connection had held for a while."""
+    """Runs until the caller is interrupted. Raises ssh's error, unless its connection had lasted for a while."""
     while True:
         began = time.monotonic()
         exit_code, said = _run(argv, where, ports, connected, tell)

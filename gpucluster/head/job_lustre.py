@@ -1,5 +1,5 @@
-"""The file systems that live with jobs: the stack knows nothing of them, the head does. What it says of them, and that
-it deletes them when the cluster is deleted."""
+"""File systems with `lifetime: jobs`, which the head node creates and the stack does not contain: their state, and
+their deletion together with the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpucluster.head.remote import Remote
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.for_jobs", "end")
 TIMEOUT_S = 3600.0
-"""FSx takes minutes to delete one, and first to make one that has just been asked for."""
+"""FSx takes minutes to delete a file system, and first to finish one that is being created."""
 
 
 STATES = "/home/gpucluster/lustre"
@@ -22,12 +22,12 @@ _MAKING = ("creating", "linking")
 
 
 def states(remote: Remote, config: ClusterConfig) -> dict[str, str]:
-    """Mount -> what the head does with it, and what keeps it from that; "" where it is there and in use or will go."""
+    """Mount -> what the head node does with the file system, and what prevents that; "" if it needs no words."""
     return {each.mount: _words(_state(remote, each.mount)) for each in config.lustre_with_jobs}
 
 
 def _state(remote: Remote, mount: str) -> dict[str, Any]:
-    """Empty where no job has ever used it."""
+    """Empty if no job has ever used it."""
     done = remote.run(["cat", f"{STATES}/{mount.strip('/').replace('/', '-')}/state.json"])
     with suppress(ValueError):
         found = json.loads(done.stdout)
@@ -44,19 +44,19 @@ def _words(state: dict[str, Any]) -> str:
 
 
 def end(remote: Remote, *, discard: bool) -> list[str]:
-    """A line for each that is deleted now. The head makes no more of them. Raises RemoteError, with its reason."""
+    """A line for each deleted file system. The head node creates no more. Raises RemoteError with its reason."""
     done = remote.run([*PROGRAM, *(["--discard"] if discard else [])], timeout_s=TIMEOUT_S)
-    return done.check("not all file systems of jobs were deleted").stdout.splitlines()
+    return done.check("some file systems of jobs were not deleted").stdout.splitlines()
 
 
 def names(config: ClusterConfig) -> set[str]:
-    """As FSx shows them in the tag Name."""
+    """Their names, which are FSx's tag Name."""
     return {each.tagged_name(config.name) for each in config.lustre_with_jobs}
 
 
 def refusal(there: Collection[str], reason: Exception) -> UsageError:
-    """`there`: names of those that would be left behind, with interfaces that keep the network from being deleted."""
+    """`there`: names of those that would remain; their network interfaces would prevent the deletion of the network."""
     return UsageError(
-        f"FSx still has {', '.join(sorted(there))}, and nothing would delete it: {reason}; the cluster is kept",
+        f"FSx still has {', '.join(sorted(there))}, which only this cluster deletes: {reason}; the cluster is kept",
         "run `gpucluster down` again once the head node answers, or delete it by this name in the FSx console",
     )

@@ -1,4 +1,4 @@
-"""What of the cluster's file systems the head node has mounted, and how full they are."""
+"""Which of the cluster's file systems the head node has mounted, and how full they are."""
 
 from __future__ import annotations
 
@@ -8,40 +8,48 @@ from dataclasses import dataclass
 from gpucluster.config import ClusterConfig
 
 LUSTRE_MISSING = "/var/lib/gpucluster/lustre.missing"
-"""Named by bootstrap/lib/lustre.sh; written where the head node has no Lustre client for its kernel."""
+"""bootstrap/lib/lustre.sh writes it if the head node has no Lustre client for its kernel."""
 PATIENCE_S = 20
-"""A file system whose servers are away does not answer at all."""
+"""A file system whose servers do not run never answers."""
 GIB = 2**30
+NEARLY_FULL = 0.9
 
 
 @dataclass(frozen=True)
 class Mount:
     path: str
     type: str
-    """As the cluster file says it."""
+    """The type in the cluster file."""
     mounted: bool
     size_bytes: int | None = None
     free_bytes: int | None = None
     why_not: str = ""
-    """What the head node wrote down when it could not get ready to mount it."""
+    """The head node's reason if it cannot mount it."""
 
     def words(self) -> str:
         if not self.mounted:
             return f"not mounted ({self.why_not})" if self.why_not else "not mounted"
         if self.size_bytes is None or self.free_bytes is None:
             return "its servers do not answer"
-        if self.size_bytes > 2**60:  # EFS, which ends nowhere
+        if self.size_bytes > 2**60:  # EFS, which has no size
             return f"{(self.size_bytes - self.free_bytes) / GIB:.0f} GiB used"
-        return f"{self.free_bytes / GIB:.0f} of {self.size_bytes / GIB:.0f} GiB free"
+        return f"{self.free_bytes / GIB:.0f} of {self.size_bytes / GIB:.0f} GiB free{self._warning()}"
+
+    def _warning(self) -> str:
+        """As df counts: space that is reserved for Slurm is not free."""
+        if self.size_bytes and self.free_bytes is not None and self.free_bytes < (1 - NEARLY_FULL) * self.size_bytes:
+            full = 100 * (1 - self.free_bytes / self.size_bytes)
+            return f" (WARNING: {full:.0f} % full)"
+        return ""
 
 
 def expected(config: ClusterConfig) -> dict[str, str]:
-    """Path -> type; the cluster's own file systems and /home, not those in the memory of compute nodes."""
+    """Path -> type: the cluster's own file systems and /home, not those in compute nodes' memory."""
     return {each.mount: each.type for each in (config.home, *config.storage) if each.everywhere}
 
 
 def argv(paths: Sequence[str]) -> list[str]:
-    """The kernel's list of mounts, which always answers, then what each says of itself, which may not."""
+    """The kernel's list of mounts, which always answers, then `df` of each, which may not."""
     script = (
         "cat /proc/self/mounts; echo; "
         f'if [ -e {LUSTRE_MISSING} ]; then echo "missing fsx-lustre $(cat {LUSTRE_MISSING})"; fi; '
@@ -51,7 +59,7 @@ def argv(paths: Sequence[str]) -> list[str]:
 
 
 def parse(output: str, wanted: dict[str, str]) -> Iterator[Mount]:
-    """`output`: of `argv`."""
+    """`output`: that of `argv`."""
     kernels, _, told = output.partition("\n\n")
     there = {line.split()[1] for line in kernels.splitlines() if line}
     why_not = dict(line.split(maxsplit=2)[1:] for line in told.splitlines() if line.startswith("missing "))

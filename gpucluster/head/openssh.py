@@ -1,8 +1,8 @@
-"""The way to a cluster for plain OpenSSH: what `ssh`, `scp`, `rsync` and editors read.
+"""Access to a cluster with plain OpenSSH: the configuration that `ssh`, `scp`, `rsync` and editors read.
 
 An alias is a folder of that name with a key, the host keys and a configuration. ssh starts `gpucluster tunnel` as its
-ProxyCommand. That pushes the key, which an instance then takes for a minute, and writes down the host key that the
-cluster has published, before it opens the tunnel: ssh reads the file when the server has shown its own key.
+ProxyCommand. That pushes the key, which an instance then accepts for a minute, and stores the host key that the
+cluster has published, before it opens the tunnel: ssh reads the file when the server has sent its own key.
 
 `ALIAS` is the head node, `train-1.ALIAS` a compute node. A name such as ALIAS-train-1 could be another cluster's alias.
 """
@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucluster import account
 from gpucluster.errors import UsageError
-from gpucluster.head.remote import USER, Remote, new_private_key
+from gpucluster.head.remote import Remote, new_private_key
 
 FOLDER = "gpucluster"
-"""In ~/.ssh: a folder for each alias."""
+"""In ~/.ssh: one folder for each alias."""
 INCLUDE = f"Include {FOLDER}/*/config"
 _INCLUDED = re.compile(rf"^\s*include\s.*\b{FOLDER}/\*/config\b", re.IGNORECASE | re.MULTILINE)
 _NODE_KEYS = "/home/gpucluster/known_hosts"
@@ -45,7 +46,7 @@ Host {alias} *.{alias}
 
 
 def default_name(cluster: str) -> str:
-    """In lower case: ssh looks host keys up by the lower-case name."""
+    """In lower case, because ssh looks up host keys by the lower-case name."""
     return f"gpucluster-{cluster.lower()}"
 
 
@@ -83,28 +84,33 @@ class Alias:
         node, dot, alias = host.partition(".")
         if not dot or alias != self.name or not re.fullmatch(r"[a-z0-9-]+", node):
             raise UsageError(
-                f"{host!r} is no host of this cluster", f"{self.name} is the head node, train-1.{self.name} a node"
+                f"{host!r} is not a host of this cluster", f"{self.name} is the head node, train-1.{self.name} a node"
             )
         return node
 
     def config(self, cluster_file: Path, profile: str | None) -> str:
-        """`profile`: of AWS. An editor that the desktop started does not know the shell's."""
-        environment = ["env", f"AWS_PROFILE={profile}"] if profile else []
+        """`profile`: AWS's. An editor that the desktop started does not have the shell's variables."""
+        environment = [f"AWS_PROFILE={profile}"] * bool(profile)
+        if account.user() != account.ADMINISTRATOR:
+            environment.append(f"{account.VARIABLE}={account.user()}")
         program = [sys.executable, "-P", "-m", "gpucluster.cli", "-c", str(cluster_file.resolve())]
-        proxy = shlex.join([*environment, *program, "tunnel", str(self.folder)])
+        proxy = shlex.join([*["env"] * bool(environment), *environment, *program, "tunnel", str(self.folder)])
         return _CONFIG.format(
-            alias=self.name, user=USER, proxy=proxy.replace("%", "%%"), folder=str(self.folder).replace("%", "%%")
+            alias=self.name,
+            user=account.user(),
+            proxy=proxy.replace("%", "%%"),
+            folder=str(self.folder).replace("%", "%%"),
         )
 
     def make(self) -> None:
         """The folder, and the key if there is none yet."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._key_file.exists():
-            with contextlib.suppress(FileExistsError):  # a program beside this one was first
+            with contextlib.suppress(FileExistsError):  # another program was faster
                 _write(self._key_file, new_private_key(), os.link)
 
     def write_config(self, text: str) -> None:
-        """For the user alone: ssh refuses to start where others may write a file that it includes."""
+        """Only the user may write it: ssh refuses to start if others may write a file that it includes."""
         _write(self.config_file, text, os.replace)
 
     def public_key(self) -> str:
@@ -115,7 +121,7 @@ class Alias:
         return f"{encoded.decode()} gpucluster"
 
     def trust(self, host: str, keys: Iterable[str]) -> None:
-        """From now on this host has these keys, `ssh-ed25519 AAAA…`, and no others."""
+        """Makes these keys, `ssh-ed25519 AAAA…`, the only known ones of this host."""
         file = self.folder / "known_hosts"
         with _locked(self.folder):
             before = file.read_text().splitlines() if file.exists() else []
@@ -128,13 +134,13 @@ class Alias:
 
 
 def of_user(name: str) -> Alias:
-    """The alias that the user's own ssh can know."""
+    """The alias for the user's own ssh."""
     return Alias(Path.home() / ".ssh" / FOLDER / name)
 
 
 @contextlib.contextmanager
 def temporary(cluster: str, cluster_file: Path) -> Iterator[Alias]:
-    """With its configuration, for one program that we start: nothing of it stays."""
+    """A configuration for one program that we start; it is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="gpucluster-") as folder:
         alias = Alias(Path(folder).resolve() / default_name(cluster))
         alias.make()
@@ -143,13 +149,13 @@ def temporary(cluster: str, cluster_file: Path) -> Iterator[Alias]:
 
 
 def include(file: Path) -> bool:
-    """Makes the user's ssh read the aliases. False where it does already. Whatever else the file has stays as it is."""
-    target = file.resolve()  # many keep theirs elsewhere, behind a link
+    """Makes the user's ssh read the aliases. False if it does already. The rest of the file is not changed."""
+    target = file.resolve()  # many users keep theirs elsewhere, behind a link
     text = target.read_text(encoding="utf-8", errors="surrogateescape") if target.exists() else ""
     if _INCLUDED.search(text):
         return False
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Before the first Host: behind one, the line would hold for that host alone.
+    # Before the first Host: after one, the line would apply to that host only.
     whole = f"# aliases of `gpucluster ssh-config --write`\n{INCLUDE}\n" + (f"\n{text}" if text else "")
     _write(target, whole, os.replace, mode=target.stat().st_mode & 0o777 if target.exists() else 0o600)
     return True
@@ -162,7 +168,7 @@ def node_keys(head: Remote, node: str) -> list[str]:
 
 
 def _write(file: Path, text: str, place: Callable[[str, Path], None], mode: int = 0o600) -> None:
-    """Whole or not at all. `place`: os.replace, or os.link where the file must not be there yet."""
+    """Writes the file atomically. `place`: os.replace, or os.link if the file must not exist yet."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
     try:
         with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as new:

@@ -1,7 +1,7 @@
 """Running commands on the head node: over SSH through an EC2 Instance Connect Endpoint.
 
-Who the head node is, and what opens the way to it, is a `Door` (see `gpucluster.cluster.aws`). Imports paramiko only
-when it connects.
+A `Door` has the head node's address and opens the tunnel to it (see `gpucluster.cluster.aws`). Imports paramiko only
+to connect.
 """
 
 from __future__ import annotations
@@ -11,24 +11,36 @@ import contextlib
 import logging
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gpucluster.errors import RemoteError
+from gpucluster import account
+from gpucluster.errors import CloudError, RemoteError
+from gpucluster.head import streams
 from gpucluster.head.tunnel import TunnelSocket, open_tunnel
 
 if TYPE_CHECKING:
     import paramiko
 
 PENDING_HOST_KEY = "pending"
-USER = "ubuntu"
 CONNECT_TIMEOUT_S = 30.0
 _IDLE_S = 0.5
-"""How long `follow` waits for more before it asks whether to stop."""
+"""How long `follow` waits for output before it asks whether to stop."""
 _ATTEMPTS = 3
+_COMMANDS = 8
+"""Run at once over one connection; others wait. sshd refuses the eleventh session of a connection (MaxSessions in
+sshd_config(5)), and logs that are followed are sessions, too."""
+_FULL_S = 20.0
+"""How long a refused session is requested again."""
+_FULL_PAUSE_S = 0.5
 _MISSING = "No module named 'gpucluster_node"
 OTHER_VERSION = "the head node has another version of GpuCluster: `gpucluster up` updates it"
+
+
+Outlast = Callable[[CloudError], None]
+"""Raises errors that another try cannot fix."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,7 @@ class Completed:
     stderr: str
 
     def check(self, what: str) -> Completed:
-        """Itself where the command succeeded. Raises RemoteError: `what`, and the command's own words."""
+        """Returns itself if the command succeeded. Raises RemoteError with `what` and the command's own message."""
         if self.exit_code != 0:
             said = (self.stderr.strip() or self.stdout.strip() or "no output").splitlines()[-1]
             raise RemoteError(
@@ -47,77 +59,85 @@ class Completed:
         return self
 
 
+Sent = Callable[[int], None]
+"""Called with the number of bytes sent so far."""
+
+
 class Remote(Protocol):
-    def run(self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60) -> Completed: ...
+    def run(
+        self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None
+    ) -> Completed: ...
 
     def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
-        """Appears under its name whole, with its mode from the first byte."""
+        """Writes the file atomically, with its mode from the first byte."""
         ...
 
     def get(self, path: str) -> bytes: ...
 
-    def follow(self, path: str, *, stop: Callable[[], bool]) -> Iterator[str]:
-        """Each line once, without its end, from the first on. Asks `stop` when nothing new came."""
+    def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
+        """Each line once, without its end, from the first on. Calls `stop` if there is nothing new. `outlast` gets each
+        failure to connect, and returns when it is time to try again."""
         ...
 
     def close(self) -> None: ...
 
 
 class Way(Protocol):
-    """What AWS does to let a connection reach one instance."""
+    """AWS's part in a connection to one instance."""
 
     def tunnel_url(self) -> str:
-        """Signed, good for a minute."""
+        """Signed, valid for a minute."""
         ...
 
     def push_key(self, public_key: str) -> None:
-        """The instance takes it for 60 seconds."""
+        """The instance accepts it for 60 seconds."""
         ...
 
 
 class Door(Way, Protocol):
-    """The way to the head node, and what AWS says of that."""
+    """The connection to the head node, and AWS's data about it."""
 
     def host_key(self) -> str:
-        """`ssh-ed25519 AAAA…`, or PENDING_HOST_KEY before the head has booted."""
+        """`ssh-ed25519 AAAA…`, or PENDING_HOST_KEY until the head node has booted."""
         ...
 
 
 class SshRemote:
-    """Connects when it is first used, and again when the tunnel has ended: AWS ends each after an hour."""
+    """Connects on first use, and again when the tunnel has ended: AWS ends each tunnel after an hour."""
 
-    def __init__(self, door: Door, user: str = USER) -> None:
+    def __init__(self, door: Door, *, find_again: Callable[[], Door] | None = None) -> None:
+        """`find_again`: called before a further connection, because there may be another head node by then."""
         self._door = door
-        self._user = user
+        self._user = account.user()
+        self._find_again, self._tried = find_again, False
         self._transport: paramiko.Transport | None = None
-        self._lock = threading.Lock()
+        self._lock, self._commands = threading.Lock(), threading.BoundedSemaphore(_COMMANDS)
 
-    def run(self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60) -> Completed:
-        exit_code, out, error = self._execute(argv, input, timeout_s)
+    def run(
+        self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None
+    ) -> Completed:
+        exit_code, out, error = self._execute(argv, input, timeout_s, sent)
         return Completed(exit_code, out.decode(errors="replace"), error.decode(errors="replace"))
 
     def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
-        script = 'umask 077 && cat >"$1.new" && chmod "$2" "$1.new" && mv "$1.new" "$1"'
-        self.run(["sh", "-c", script, "sh", path, f"{mode:o}"], input=data).check(
-            f"cannot write {path} on the head node"
-        )
+        self.run(put_argv(path, mode), input=data).check(f"cannot write {path} on the head node")
 
     def get(self, path: str) -> bytes:
         exit_code, out, error = self._execute(["cat", "--", path], None, 60)
         Completed(exit_code, "", error.decode(errors="replace")).check(f"cannot read {path} on the head node")
         return out
 
-    def follow(self, path: str, *, stop: Callable[[], bool]) -> Iterator[str]:
-        """Survives the end of the tunnel: it goes on at the byte where it was."""
-        offset, rest = 0, b""
+    def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
+        return lines_of(lambda offset: self._tail(self._session_at_last(outlast), path, offset, stop))
+
+    def _session_at_last(self, outlast: Outlast | None) -> paramiko.Channel:
         while True:
-            for data in self._tail(path, offset, stop):
-                if data is None:
-                    yield from _last_line(rest)
-                    return
-                offset += len(data)
-                *lines, rest = (rest + data).split(b"\n")
-                yield from (line.decode(errors="replace") for line in lines)
+            try:
+                return self.session()
+            except CloudError as error:
+                if outlast is None:
+                    raise
+                outlast(error)
 
     def close(self) -> None:
         with self._lock:
@@ -126,40 +146,61 @@ class SshRemote:
             self._transport = None
 
     def session(self) -> paramiko.Channel:
-        """A new channel; connects first where there is no connection. Raises RemoteError."""
-        import paramiko
-
+        """A new channel; connects first if there is no connection. Raises RemoteError."""
         for _ in range(_ATTEMPTS):
-            with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
-                return self._connected().open_session(timeout=CONNECT_TIMEOUT_S)
-            self.close()
+            transport = self._connected()
+            with contextlib.suppress(*streams.broken()):
+                return _opened(transport)
+            self._drop(transport)
         raise RemoteError("the head node refuses a session", "try again; `gpucluster status` shows its state")
+
+    def _drop(self, transport: paramiko.Transport) -> None:
+        """Another thread may have connected again already."""
+        with self._lock:
+            transport.close()
+            if self._transport is transport:
+                self._transport = None
 
     def _connected(self) -> paramiko.Transport:
         with self._lock:
             if self._transport is None or not self._transport.is_active():
+                if self._tried and self._find_again:
+                    self._door = self._find_again()
+                self._tried = True
                 self._transport = connect(self._door, self._user)
             return self._transport
 
-    def _execute(self, argv: Sequence[str], input: bytes | None, timeout_s: float) -> tuple[int, bytes, bytes]:
-        """A command that was sent is never sent twice: if the connection breaks then, that is an error."""
-        channel = self.session()
+    def _execute(
+        self, argv: Sequence[str], input: bytes | None, timeout_s: float, sent: Sent | None = None
+    ) -> tuple[int, bytes, bytes]:
+        with self._commands:
+            return self._exchange(self.session(), argv, input, timeout_s, sent)
+
+    def _exchange(
+        self,
+        channel: paramiko.Channel,
+        argv: Sequence[str],
+        input: bytes | None,
+        timeout_s: float,
+        sent: Sent | None,
+    ) -> tuple[int, bytes, bytes]:
+        """Never sends a command twice: if the connection breaks after sending, that is an error."""
         channel.settimeout(timeout_s)
         what = f"`{shlex.join(argv)[:80]}` on the head node"
         try:
             channel.exec_command(shlex.join(argv))
-            error = _Reader(channel.recv_stderr)
+            error = streams.Reader(channel.recv_stderr)
             if input is not None:
-                channel.sendall(input)
+                streams.send(channel.sendall, input, sent or (lambda count: None))
             channel.shutdown_write()
-            # Output before the exit status: with a full window the command cannot end before it is read.
+            # Read output before the exit status: with a full window the command cannot end before we read.
             out = b"".join(iter(lambda: channel.recv(65536), b""))
             if not channel.status_event.wait(timeout_s):
                 raise TimeoutError
             exit_code = channel.recv_exit_status()
         except TimeoutError:
             raise RemoteError(f"{what} did not finish within {timeout_s:.0f} s") from None
-        except (OSError, EOFError) as problem:
+        except streams.broken() as problem:
             raise RemoteError(f"{what}: the connection broke: {problem}") from None
         finally:
             channel.close()
@@ -167,14 +208,13 @@ class SshRemote:
             raise RemoteError(f"{what}: the connection broke before it finished")
         return exit_code, out, error.text()
 
-    def _tail(self, path: str, offset: int, stop: Callable[[], bool]) -> Iterator[bytes | None]:
-        """What the file has from `offset` on; None: that is all. Ends early where the connection does."""
-        channel = self.session()
+    def _tail(
+        self, channel: paramiko.Channel, path: str, offset: int, stop: Callable[[], bool]
+    ) -> Iterator[bytes | None]:
+        """The file's content from `offset` on; None: that is all. Ends early if the connection ends."""
         channel.settimeout(_IDLE_S)
-        # stdin ends with the connection, and `tail` with it: on its own it would stay until the file grows
-        script = 'tail --bytes="+$1" -f "$2" & cat >/dev/null; kill $!'
         try:
-            channel.exec_command(shlex.join(["sh", "-c", script, "sh", str(offset + 1), path]))
+            channel.exec_command(shlex.join(tail_argv(path, offset)))
             stopping = False
             while True:
                 try:
@@ -188,32 +228,73 @@ class SshRemote:
                 if not data:
                     return
                 yield data
-        except (OSError, EOFError):
+        except streams.broken():
             return
         finally:
             channel.close()
+
+
+def put_argv(path: str, mode: int) -> list[str]:
+    script = 'umask 077 && cat >"$1.new" && chmod "$2" "$1.new" && mv "$1.new" "$1"'
+    return ["sh", "-c", script, "sh", path, f"{mode:o}"]
+
+
+def tail_argv(path: str, offset: int) -> list[str]:
+    """`tail` ends with stdin, which ends with the connection; otherwise it would stay until the file grows. While it
+    boots, the head node has no /home at first."""
+    script = '{ until [ -e "$2" ]; do sleep 1; done; exec tail --bytes="+$1" -f "$2"; } & cat >/dev/null; kill $!'
+    return ["sh", "-c", script, "sh", str(offset + 1), path]
+
+
+def lines_of(tail: Callable[[int], Iterator[bytes | None]]) -> Iterator[str]:
+    """Of a file. `tail` gives what it holds from a byte on, and None at the end. It may end early, as a connection
+    does: the next one continues at the same byte."""
+    offset, rest = 0, b""
+    while True:
+        for data in tail(offset):
+            if data is None:
+                yield from streams.last_line(rest)
+                return
+            offset += len(data)
+            *lines, rest = (rest + data).split(b"\n")
+            yield from (line.decode(errors="replace") for line in lines)
+
+
+def _opened(transport: paramiko.Transport) -> paramiko.Channel:
+    """If sshd refuses a session, it is requested again. The other sessions continue. Raises RemoteError."""
+    import paramiko
+
+    until = time.monotonic() + _FULL_S
+    while True:
+        try:
+            return transport.open_session(timeout=CONNECT_TIMEOUT_S)
+        except paramiko.ChannelException as error:
+            if time.monotonic() > until:
+                hint = "it allows ten at once over a connection: follow fewer logs, or use several connections"
+                raise RemoteError(f"the head node refuses a further session: {error.text}", hint) from None
+        time.sleep(_FULL_PAUSE_S)
 
 
 def connect(door: Door, user: str) -> paramiko.Transport:
     """A verified, authenticated connection. Raises RemoteError."""
     import paramiko
 
-    # paramiko logs tracebacks of what we report in one line
+    # paramiko logs tracebacks of errors that we report in one line
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     expected = _host_key(door.host_key())
     key, public_key = _one_time_key()
     door.push_key(public_key)
     tunnel = open_tunnel(door.tunnel_url(), timeout_s=CONNECT_TIMEOUT_S)
     try:
-        transport = paramiko.Transport(tunnel)  # any object with recv and send will do
+        transport = paramiko.Transport(tunnel)  # any object with recv and send works
         transport.get_security_options().key_types = [expected.get_name()]
         transport.start_client(timeout=CONNECT_TIMEOUT_S)
         _verify(transport.get_remote_server_key(), expected)
         transport.auth_publickey(user, key)
-    except (paramiko.SSHException, OSError, EOFError) as error:
+    except streams.broken() as error:
         tunnel.close()
         raise _refused(error, tunnel) from None
-    # The tunnel would be closed as idle; and a connection that died is noticed.
+    # Keeps the tunnel from being closed as idle, and detects a dead connection.
     transport.set_keepalive(30)
     return transport
 
@@ -229,7 +310,7 @@ def _host_key(line: str) -> paramiko.PKey:
 
 
 def published(line: str) -> str:
-    """The head node's host key, once there is one. Raises RemoteError."""
+    """The head node's host key as soon as it exists. Raises RemoteError."""
     if line.strip() == PENDING_HOST_KEY:
         raise RemoteError(
             "the head node has not booted yet", "try again in a minute; `gpucluster status` shows its state"
@@ -246,7 +327,7 @@ def _verify(got: paramiko.PKey, expected: paramiko.PKey) -> None:
 
 
 def _one_time_key() -> tuple[paramiko.PKey, str]:
-    """Made for this connection, kept nowhere."""
+    """A key for this connection only; it is stored nowhere."""
     import io
 
     import paramiko
@@ -256,7 +337,7 @@ def _one_time_key() -> tuple[paramiko.PKey, str]:
 
 
 def new_private_key() -> str:
-    """As OpenSSH writes it into a file."""
+    """In OpenSSH's file format."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -284,25 +365,3 @@ def _refused(error: Exception, tunnel: TunnelSocket) -> RemoteError:
     return RemoteError(
         f"no SSH connection to the head node: {reason}", "`gpucluster status` shows whether it is running"
     )
-
-
-def _last_line(rest: bytes) -> Iterator[str]:
-    if rest:
-        yield rest.decode(errors="replace")
-
-
-class _Reader(threading.Thread):
-    """Reads a stream to its end beside the one that is being read."""
-
-    def __init__(self, receive: Callable[[int], bytes]) -> None:
-        super().__init__(daemon=True)
-        self._receive, self._data = receive, b""
-        self.start()
-
-    def run(self) -> None:
-        with contextlib.suppress(OSError, EOFError):
-            self._data = b"".join(iter(lambda: self._receive(65536), b""))
-
-    def text(self) -> bytes:
-        self.join(5)
-        return self._data

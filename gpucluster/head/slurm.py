@@ -1,20 +1,37 @@
-"""Slurm's commands as argument lists, and what they print as values. Runs nothing.
+"""Slurm's commands as argument lists, and parsers of their output. Runs nothing.
 
-Formats are spelled out: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd. A
-field that people write (a name, a reason) is the last of its line, because it may hold the separator.
+The formats are explicit: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd. A
+field that users write (a name, a reason) is the last of its line, because it may contain the separator.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
+
+from gpucluster.head import arrays
 
 Phase = Literal["waiting", "running", "done", "unknown"]
 
 _JOB_FIELDS = "%i|%T|%P|%D|%N|%M|%l|%V|%S|%j|%r"
 _NODE_FIELDS = "%N|%R|%T|%H|%E"
+
+# All elements of an array are shown if one is: they are counted. An array has ended if all of them have.
+_NEWEST = """
+set -o pipefail
+"${@:4}" | awk -F'|' -v left="$1" -v also="$2" -v ended="$3" '
+  { number = $1; sub(/[_+].*/, "", number); number += 0
+    line[NR] = $0; job[NR] = number; seen[number] = 1
+    if (!index(ended, " " $2 " ") || index(also, " " number " ")) shown[number] = 1
+    if (number > newest) newest = number
+    if (NR == 1 || number < oldest) oldest = number }
+  END {
+    for (number = newest; number >= oldest && left > 0; number--)
+      if ((number in seen) && !(number in shown)) { shown[number] = 1; left-- }
+    for (row = 1; row <= NR; row++) if (job[row] in shown) print line[row] }'
+"""
 
 
 @dataclass(frozen=True)
@@ -22,7 +39,7 @@ class JobState:
     phase: Phase
     meaning: str
     starts: bool = False
-    """It waits, and nodes are its own already."""
+    """A pending job that already has nodes."""
 
     @property
     def has_nodes(self) -> bool:
@@ -58,17 +75,26 @@ JOB_STATES = {
 }
 UNKNOWN = JobState("unknown", "is in a state that this version of GpuCluster does not know")
 
-# What squeue's reason means for somebody who waits. By prefix: Slurm appends details.
+# Only root and Slurm's own user may release it (job_mgr.c: _update_job). squeue shows Slurm's description instead of
+# the reason if there is one.
+_REQUEUED_TOO_OFTEN = (
+    "it failed to start on its nodes 100 times, as when a check before it fails, and Slurm holds it: when the nodes' "
+    "problem is solved, `gpucluster ssh -- sudo scontrol release JOB` tries again"
+)
+
+# The meaning of squeue's reasons. Matched by prefix, because Slurm appends details.
 PENDING_REASONS = {
     "None": "Slurm has not considered it yet",
     "Resources": "it is next in the queue; its nodes are busy or starting",
     "Priority": "other jobs are ahead of it",
     "DependencyNeverSatisfied": "a job that it depends on failed: it will never start, cancel it",
     "Dependency": "it depends on a job that has not ended yet",
-    "BeginTime": "its begin time has not come; after a node failure Slurm waits about two minutes",
+    "BeginTime": "its begin time has not come",
     "JobHeldUser": "you hold it: `scontrol release` releases it",
     "JobHeldAdmin": "an administrator holds it",
     "launch failed requeued held": "it failed to start, and Slurm holds it: `scontrol release` tries again",
+    "launch failure limit exceeded requeued held": _REQUEUED_TOO_OFTEN,
+    "JobHoldMaxRequeue": _REQUEUED_TOO_OFTEN,
     "job requeued in held state": "it was requeued and is held: `scontrol release` releases it",
     "ReqNodeNotAvail": "a node that it needs is down, drained or reserved",
     "Nodes required for job are DOWN": "nodes that it needs are down or drained",
@@ -88,6 +114,7 @@ PENDING_REASONS = {
     "BurstBufferStageIn": "its data is being loaded from S3: `gpucluster why` shows the progress",
     "burst_buffer/lua: slurm_bb_data_in: ": "its data could not be loaded from S3, `scontrol release` tries again",
     "BurstBufferOperation": "its data could not be loaded from S3, `scontrol release` tries again",
+    "JobArrayTaskLimit": "as many elements of the array run as may run at a time",
     "Cleaning": "Slurm is still cleaning up after its last run",
 }
 
@@ -117,9 +144,11 @@ class Job:
     time_limit: str
     submitted: str
     start: str
-    """Expected while it waits; N/A where Slurm cannot tell."""
+    """Expected while it is pending; N/A if Slurm does not know."""
     name: str
     reason: str
+    elements: tuple[Job, ...] = ()
+    """For an array: 29_0, 29_1 and so on, as far as Slurm still knows them."""
 
     @property
     def phase(self) -> Phase:
@@ -131,10 +160,10 @@ class Node:
     name: str
     partition: str
     state: str
-    """Without its mark: idle, allocated, mixed, down, drained …"""
+    """Without its suffix: idle, allocated, mixed, down, drained …"""
     mark: str
     reason: str
-    """Why it is down, as the one who set the state wrote it; empty where there is no reason."""
+    """The reason for its state, as set in Slurm; empty if there is none."""
     since: str
 
     @property
@@ -158,11 +187,16 @@ def base_state(name: str) -> str:
 
 
 def pending_reason(reason: str) -> str:
-    """In plain words; Slurm's own where we have none, and behind ours where a colon says that there are more."""
+    """In plain words, or Slurm's own words. After a colon, Slurm's details follow."""
     text = reason.strip("()")
     found = ((prefix, words) for prefix, words in PENDING_REASONS.items() if text.startswith(prefix))
     prefix, words = next(found, ("", text))
     return f"{words}: {text.removeprefix(prefix)}" if prefix.endswith(": ") else words
+
+
+def is_held(reason: str) -> bool:
+    """Whether it waits until somebody releases it."""
+    return re.search("JobHeld|JobHoldMaxRequeue| held( |$)", reason.strip("()")) is not None
 
 
 def sbatch_argv(script: str) -> list[str]:
@@ -170,12 +204,30 @@ def sbatch_argv(script: str) -> list[str]:
 
 
 def squeue_argv(job_id: str | None = None, nodes: str | None = None) -> list[str]:
-    """Jobs that Slurm still remembers, of all states: it forgets one MinJobAge (5 minutes by default) after its end.
+    """Jobs of all states that Slurm still remembers: it forgets a job MinJobAge (5 minutes by default) after its end.
 
-    squeue's own filter would miss some: to it a job that is RUNNING and STOPPED is only STOPPED.
+    squeue's own filter would miss some: it treats a job that is RUNNING and STOPPED as STOPPED. --array prints a line
+    for each element; otherwise pending elements share a line, whose list of indexes is cut off after 64 characters.
     """
     asked = [f"--jobs={job_id}"] * bool(job_id) + [f"--nodelist={nodes}"] * bool(nodes)
-    return ["squeue", "--noheader", "--states=all", f"--format={_JOB_FIELDS}", *asked]
+    return ["squeue", "--noheader", "--states=all", "--array", f"--format={_JOB_FIELDS}", *asked]
+
+
+def newest_argv(ended: int, also: Iterable[str] = ()) -> list[str]:
+    """From squeue's list: jobs that have not ended, jobs with these ids, and this many of the newest others. Slurm
+    keeps those of the last hour, which may be thousands: the head node sends only those that are shown."""
+    states = " ".join(name for name, state in JOB_STATES.items() if state.phase == "done")
+    return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", *squeue_argv()]
+
+
+def owners_argv(job_ids: Iterable[str]) -> list[str]:
+    """%F: of an array's elements, the array's id."""
+    return ["squeue", "--noheader", "--states=all", f"--jobs={','.join(job_ids)}", "--format=%F|%u"]
+
+
+def parse_owners(text: str) -> dict[str, str]:
+    """Job id -> user."""
+    return dict(line.split("|", 1) for line in text.splitlines() if "|" in line)
 
 
 def scancel_argv(job_id: str) -> list[str]:
@@ -193,7 +245,7 @@ def sinfo_argv(partition: str | None = None) -> list[str]:
 
 
 def node_state_argv(nodes: str, state: str, reason: str | None = None) -> list[str]:
-    """`nodes` as Slurm writes them: `train-[1-4],ps-1`. Slurm takes this from root and its own user only."""
+    """`nodes` in Slurm's form: `train-[1-4],ps-1`. Slurm accepts this only from root and its own user."""
     argv = ["sudo", "scontrol", "update", f"nodename={nodes}", f"state={state}"]
     return argv if reason is None else [*argv, f"reason={reason}"]
 
@@ -206,7 +258,7 @@ def shell_argv(partition: str, node: str | None, *, gpus: int, cpus: int, time: 
 
 
 def hostnames_argv(nodes: str) -> list[str]:
-    """`train-[1-4],ps-1` as one name a line."""
+    """`train-[1-4],ps-1` as one name per line."""
     return ["scontrol", "show", "hostnames", nodes]
 
 
@@ -215,7 +267,7 @@ def scontrol_ping_argv() -> list[str]:
 
 
 def parse_job_id(text: str) -> str:
-    """Of `sbatch --parsable`: `123` or `123;cluster`, after whatever a plug-in said. Raises ValueError."""
+    """Parses `sbatch --parsable`: `123` or `123;cluster`, after possible lines of a plug-in. Raises ValueError."""
     lines = text.split()
     job_id = lines[-1].partition(";")[0] if lines else ""
     if not job_id.isdigit():
@@ -224,7 +276,7 @@ def parse_job_id(text: str) -> str:
 
 
 def refusal(text: str) -> str | None:
-    """What sbatch says against a job; None where it said nothing, or could not ask Slurm's controller."""
+    """What sbatch says against a job; None if it printed nothing or could not reach slurmctld."""
     said: list[str] = re.findall(r"^sbatch: (?:fatal|error): (.+)$", text, re.MULTILINE)
     if not said or re.search(r"slurm controller|timed out|Connection refused", said[-1], re.IGNORECASE):
         return None
@@ -232,17 +284,18 @@ def refusal(text: str) -> str | None:
 
 
 def parse_jobs(text: str) -> list[Job]:
-    """In squeue's order. The parts of a job, which Slurm numbers 12+0, 12+1, are one job."""
+    """In squeue's order. The parts of a job, which Slurm numbers 12+0, 12+1, are one job, and so are the elements of an
+    array, 12_0, 12_1."""
     found: dict[str, Job] = {}
     for job in sorted(_jobs(text), key=lambda job: job.job_id.partition("+")[2]):
         number = job.job_id.partition("+")[0]
         found[number] = _joined(found[number], job) if number in found else replace(job, job_id=number)
     order = dict.fromkeys(job.job_id.partition("+")[0] for job in _jobs(text))
-    return [found[number] for number in order]
+    return arrays.joined([found[number] for number in order])
 
 
 def _joined(first: Job, part: Job) -> Job:
-    """The first part has the workers and runs the script: the job's state and size are that one's."""
+    """The job's state and size are those of the first part, which has the workers and runs the script."""
     node_list = ",".join(filter(None, (first.node_list, part.node_list)))
     return replace(first, node_list=node_list)
 

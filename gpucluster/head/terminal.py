@@ -1,4 +1,4 @@
-"""This terminal, or these pipes, joined to an SSH channel."""
+"""Connects this terminal, or these pipes, with an SSH channel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK = 32768
 
 
 def run(channel: paramiko.Channel, argv: Sequence[str]) -> int:
-    """A command with our stdin, stdout and stderr, byte for byte. Returns its exit code."""
+    """Runs a command with this process's stdin, stdout and stderr, byte for byte. Returns its exit code."""
     channel.exec_command(shlex.join(argv))
     pumps = [_pump(channel.recv, sys.stdout.buffer), _pump(channel.recv_stderr, sys.stderr.buffer)]
     threading.Thread(target=_send_stdin, args=(channel,), daemon=True).start()
@@ -32,7 +32,7 @@ def run(channel: paramiko.Channel, argv: Sequence[str]) -> int:
 
 
 def shell(channel: paramiko.Channel, argv: Sequence[str] | None = None) -> int:
-    """An interactive login, or `argv` with this terminal; without a terminal here, the commands of stdin."""
+    """An interactive login, or `argv` with this terminal; without a terminal, the commands from stdin."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return run(channel, argv or ["bash", "--login"])
     size = shutil.get_terminal_size()
@@ -78,7 +78,7 @@ def _pump(receive: Callable[[int], bytes], target: Any) -> threading.Thread:
 
 
 def _exit_code(channel: paramiko.Channel) -> int:
-    """255, as ssh has it, where the connection broke; 128 + n for a signal is what the shell over there says."""
+    """255, as with ssh, if the connection broke. The remote shell returns 128 + n for a signal."""
     code = channel.recv_exit_status()
     return code if code >= 0 else 255
 

@@ -1,4 +1,4 @@
-"""The websocket of an EC2 Instance Connect Endpoint, as something that paramiko takes for a socket."""
+"""The websocket of an EC2 Instance Connect Endpoint, with the interface of a socket for paramiko."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import ClientConnection
 
-# AWS's own client sends no more in one frame.
+# AWS's own client sends no larger frames.
 _MAX_FRAME_BYTES = 65_000
 
 
@@ -23,7 +23,7 @@ def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
     from websockets.sync.client import connect
 
     try:
-        # AWS's endpoint is not known to answer pings; SSH has its own.
+        # AWS's endpoint may not answer pings; SSH has its own keep-alive.
         websocket = connect(url, compression=None, open_timeout=timeout_s, ping_interval=None, max_size=None)
     except InvalidStatus as error:
         status = error.response.status_code
@@ -42,9 +42,9 @@ class TunnelSocket:
         self._websocket = websocket
         self._buffer = b""
         self._timeout_s: float | None = None
-        self._closed = False  # paramiko reads this name of the standard library's sockets when it stops
+        self._closed = False  # paramiko reads this attribute of sockets when it stops
         self.close_reason = ""
-        """What the endpoint said when it closed the tunnel."""
+        """The endpoint's message when it closed the tunnel."""
 
     def settimeout(self, timeout_s: float | None) -> None:
         self._timeout_s = timeout_s
@@ -85,7 +85,7 @@ class TunnelSocket:
 
 
 def carry(tunnel: TunnelSocket, source: int, target: int) -> None:
-    """Joins two files to the tunnel, until one of the three ends. Raises RemoteError where the tunnel was the first."""
+    """Connects two files with the tunnel until one of the three ends. Raises RemoteError if the tunnel ended first."""
     ended = threading.Event()
     threading.Thread(target=_send, args=(source, tunnel, ended), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):

@@ -1,4 +1,4 @@
-"""A job: what may be asked for (`spec`), whether it fits (`checks`), reading it (`load`), its script (`script`)."""
+"""A job: its keys (`spec`), whether it fits the cluster (`checks`), reading it (`load`), its script (`script`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that people bring along from other tools, in job.yaml and in Python."""
+"""Names from other tools that job.yaml and the Python API also accept."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ ALIASES = {
     "gpus": "gpus_per_node",
     "gpu": "gpus_per_node",
     "accelerators": "gpus_per_node",
+    "cpus": "cpus_per_task",
+    "memory": "mem",
+    "depends_on": "dependency",
     "timeout_min": "time",
     "queue": "partition",
     "envs": "env",
@@ -29,7 +32,7 @@ ALIASES = {
 
 
 def canonical(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Our names for theirs. A key that is given under two names keeps our name's value; `conflicts` reports it."""
+    """Replaces the aliases. A key given under both names keeps the value of its own name; `conflicts` reports it."""
     renamed = {ALIASES.get(key, key): _meaning(key, value) for key, value in data.items()}
     return renamed | {key: value for key, value in data.items() if key not in ALIASES}
 
@@ -39,7 +42,7 @@ def conflicts(data: Mapping[str, Any]) -> Iterator[Finding]:
     for key in data:
         name = ALIASES.get(key, key)
         if name in seen:
-            yield Finding((key,), f"means the same as {seen[name]}", "keep one of the two", at="key")
+            yield Finding((key,), f"has the same meaning as {seen[name]}", "keep one of the two", at="key")
         seen[name] = key
 
 

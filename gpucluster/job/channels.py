@@ -1,7 +1,7 @@
-"""A job's input data: what its script is told of it, and what cannot be as it was asked for.
+"""A job's input data: the variables that its script gets, and the requests that cannot be met.
 
-Whether the data is there, and whether it is enough for every rank, only the job's first node can see: it looks before
-the command starts (gpucluster_train/prepare.py).
+Only the job's first node can see whether the data exists and is enough for every rank: it checks before the command
+starts (gpucluster_train/prepare.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def files(spec: JobSpec) -> dict[str, str]:
 
 
 def mounts(spec: JobSpec) -> tuple[str, ...]:
-    """Of a job's container: what is read where it lies. Copies are where the node says
+    """The mounts of a job's container for data that is read in place. The node adds the mounts of copies
     (gpucluster_job/containers.py)."""
     lie = (each.source.rstrip("/") for each in spec.channels.values() if each.how == "mount")
     return tuple(f"{source}:{source}:ro" for source in dict.fromkeys(lie))
@@ -36,31 +36,29 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
         yield from _mode(name, channel)
         if in_s3(channel.source):
             yield from _access(name, channel, spec, config)
-        else:
+        elif not channel.is_local and not channel.task:
             yield from _mounted(name, channel, config)
         if spec.min_nodes and channel.shard == "by-node":
-            lost = "a node that an elastic job loses would take its part of the data along"
-            yield Finding(("channels", name, "shard"), lost, "by-rank, or leave min_nodes out")
+            lost = "an elastic job that loses a node would lose that node's part of the data"
+            yield Finding(("channels", name, "shard"), lost, "use by-rank, or remove min_nodes")
 
 
 def _mode(name: str, channel: Channel) -> Iterator[Finding]:
     path, remote = ("channels", name, "mode"), in_s3(channel.source)
     if channel.how == "mount" and remote:
-        link = "copy or stream, or a path on a file system that is linked to it"
-        yield Finding(path, f"only a folder is mounted, got {channel.source}", link)
+        link = "use copy or stream, or a path on a file system that is linked to it"
+        yield Finding(path, f"mount needs a folder, got {channel.source}", link)
     if channel.how == "stream" and not remote:
-        yield Finding(path, f"only S3 is streamed, got {channel.source}", "mount or copy")
+        yield Finding(path, f"stream needs an s3:// source, got {channel.source}", "use mount or copy")
     if channel.unpack == "tar" and channel.how != "copy":
-        yield Finding(
-            ("channels", name, "unpack"), f"only what is copied is unpacked, got mode {channel.how}", "mode: copy"
-        )
+        yield Finding(("channels", name, "unpack"), f"unpack needs mode copy, got mode {channel.how}", "mode: copy")
 
 
 def _access(name: str, channel: Channel, spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
-    """A job that brings keys of its own may have any data."""
-    if "AWS_ACCESS_KEY_ID" in (*spec.secrets, *spec.env):
+    """A job with its own AWS keys may read any bucket."""
+    if brings_keys(spec):
         return
-    if any(_covers(each.uri, channel.source) for each in config.s3_access):
+    if any(covers(each.uri, channel.source) for each in config.s3_access):
         return
     named = ", ".join(each.uri for each in config.s3_access) or "nothing"
     refused = f"the jobs of the cluster {config.name} may not read {channel.source}: s3_access names {named}"
@@ -69,17 +67,26 @@ def _access(name: str, channel: Channel, spec: JobSpec, config: ClusterConfig) -
     )
 
 
-def _covers(given: str, asked: str) -> bool:
+def brings_keys(spec: JobSpec) -> bool:
+    return "AWS_ACCESS_KEY_ID" in (*spec.secrets, *spec.env)
+
+
+def covers(given: str, asked: str) -> bool:
     given, asked = given.rstrip("/"), asked.rstrip("/")
     return asked == given or asked.startswith(f"{given}/")
 
 
 def _mounted(name: str, channel: Channel, config: ClusterConfig) -> Iterator[Finding]:
-    """An image of one's own may bring data along."""
+    if problem := not_shared(channel.source, config):
+        yield Finding(("channels", name, "source"), problem, "put the data there, or name an s3:// prefix")
+
+
+def not_shared(path: str, config: ClusterConfig) -> str | None:
+    """Why some nodes would lack this path. The user's AMI may contain data, so other paths are accepted with one."""
     mounts = sorted({storage.mount for storage in config.storage} | {config.home.mount})
     own_image = [each for each in (config.software.image, *(part.image for part in config.partitions)) if each]
     if any(image.startswith("ami-") for image in own_image):
-        return
-    if not any(PurePosixPath(channel.source).is_relative_to(mount) for mount in mounts):
-        elsewhere = f"{channel.source} is on no storage that all nodes share, which is {', '.join(mounts)}"
-        yield Finding(("channels", name, "source"), elsewhere, "put the data there, or name an s3:// prefix")
+        return None
+    if any(PurePosixPath(path).is_relative_to(mount) for mount in mounts):
+        return None
+    return f"{path} is not on shared storage ({', '.join(mounts)})"

@@ -1,14 +1,14 @@
-"""Fits a job to its cluster: fills in what was left out, and says everything that does not fit."""
+"""Fits a job to its cluster: fills in the defaults, and reports everything that does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.hardware import software
-from gpucluster.job import channels, container, program, staging
+from gpucluster.job import administrator, arrays, chain, channels, container, program, site, slurm_keys, staging, task
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 from gpucluster.layout import Layout, Partition
@@ -17,15 +17,17 @@ from gpucluster.meant import did_you_mean
 Findings = Iterator[Finding]
 
 
-def complete(spec: JobSpec, layout: Layout) -> JobSpec:
-    """The spec with every default of this cluster in it. A partition that does not exist leaves the GPUs open."""
+def complete(spec: JobSpec, layout: Layout, base: Path = Path()) -> JobSpec:
+    """The spec with every default of this cluster. If the partition does not exist, the GPUs stay unset. `base`
+    is the folder that the job's paths are relative to."""
     partition = spec.partition or layout.names[0]
     gpus = spec.gpus_per_node
     if gpus is None and partition in layout.names:
         gpus = layout.partition(partition).gpus_per_node
-    return spec.model_copy(
+    completed = spec.model_copy(
         update={
             "name": spec.name or _name(spec.command),
+            "project": task.project_of(spec, base),
             "partition": partition,
             "gpus_per_node": gpus,
             "ntasks_per_node": spec.ntasks_per_node or _one_rank(spec.launcher),
@@ -33,6 +35,7 @@ def complete(spec: JobSpec, layout: Layout) -> JobSpec:
             "framework": spec.framework or _framework(spec, layout.config),
         }
     )
+    return chain.complete(completed, layout.real)
 
 
 def _one_rank(launcher: str) -> int | None:
@@ -44,8 +47,8 @@ def _completed_servers(spec: JobSpec) -> Servers | None:
 
 
 def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
-    """The launcher's own as far as the cluster has it. Where torch was left out, torchrun takes horovod's, and
-    horovodrun tensorflow's, which has Horovod in it."""
+    """The launcher's own framework if the cluster has it. On a cluster without torch, torchrun uses horovod's
+    environment, and horovodrun uses tensorflow's, which contains Horovod."""
     had = config.software.frameworks
     usual = LAUNCHERS[spec.launcher].frameworks if spec.launcher in LAUNCHERS else ()
     if "torch" not in had and "tensorflow" in had and "tensorflow" in usual:
@@ -54,34 +57,40 @@ def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
 
 
 def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
-    """What keeps this completed spec from running on this cluster."""
+    """The problems that keep this completed spec from running on this cluster."""
     config = layout.config
     partition = layout.partition(spec.partition) if spec.partition in layout.names else None
     if partition:
         yield from _partition(spec, partition)
     else:
         known = f"known: {', '.join(layout.names)}"
-        has = f"no partition {spec.partition!r} in the cluster {config.name}"
+        has = f"the cluster {config.name} has no partition {spec.partition!r}"
         yield Finding(("partition",), has, did_you_mean(spec.partition or "", layout.names, known))
     yield from _launcher(spec, partition, layout)
     yield from _types(spec, partition)
     yield from _horovodrun(spec)
     yield from _servers(spec, layout.servers)
-    yield from _container(spec, partition.image if partition else config.software.image, config)
+    if layout.site is None:
+        yield from _container(spec, partition.image if partition else config.software.image, config)
+        yield from administrator.check(spec, config)
     yield from _packages(spec)
-    yield from _signal(spec)
+    yield from _signal(spec, partition)
+    yield from arrays.check(spec)
+    yield from slurm_keys.check(spec, partition, config)
+    yield from task.check(spec, config)
     yield from program.nested(spec)
     yield from channels.check(spec, config)
+    yield from chain.check(spec, config)
     yield from staging.check(spec, config)
 
 
 def _partition(spec: JobSpec, partition: Partition) -> Findings:
     name, gpus = partition.name, partition.gpus_per_node
     if spec.nodes > partition.max_nodes:
-        most = f"the partition {name} has at most {partition.max_nodes}, got {spec.nodes}"
+        most = f"the partition {name} has at most {partition.max_nodes} nodes, got {spec.nodes}"
         yield Finding(("nodes",), most, "ask for fewer, or raise max_nodes in cluster.yaml")
     if (spec.gpus_per_node or 0) > gpus:
-        has = f"a node of {name} ({partition.types[0].name}) has {gpus}, got {spec.gpus_per_node}"
+        has = f"a node of {name} ({partition.types[0].name}) has {gpus} GPUs, got {spec.gpus_per_node}"
         yield Finding(("gpus_per_node",), has)
     yield from _efa(spec, partition)
 
@@ -93,12 +102,14 @@ def _efa(spec: JobSpec, partition: Partition) -> Findings:
     if without:
         yield Finding(
             ("efa",),
-            f"required, and {', '.join(without)} of the partition {name} has no EFA",
+            f"EFA is required, but {', '.join(without)} of the partition {name} has none",
             "choose another partition, or efa: auto",
         )
     elif not partition.efa:
         yield Finding(
-            ("efa",), f"required, and the partition {name} has `efa: off`", "set efa: auto for it in cluster.yaml"
+            ("efa",),
+            f"EFA is required, but the partition {name} has `efa: off`",
+            "set efa: auto in cluster.yaml",
         )
 
 
@@ -106,23 +117,29 @@ def _launcher(spec: JobSpec, partition: Partition | None, layout: Layout) -> Fin
     if spec.launcher not in LAUNCHERS:
         yield Finding(
             ("launcher",),
-            f"no launcher {spec.launcher!r}",
+            f"there is no launcher {spec.launcher!r}",
             did_you_mean(spec.launcher, LAUNCHERS, f"known: {', '.join(LAUNCHERS)}"),
         )
+    elif layout.site:
+        yield from site.check(spec, layout.site, layout.name)
     elif not container.replaces_environment(spec) and not spec.python:
         yield from _environment(spec, partition, layout)
     if spec.container_mounts and not spec.container_image:
-        yield Finding(("container_mounts",), "without a container_image", "name the image, or leave the mounts out")
+        yield Finding(("container_mounts",), "needs a container_image", "name the image, or remove the mounts")
 
 
 def _environment(spec: JobSpec, partition: Partition | None, layout: Layout) -> Findings:
     config, framework, allowed = layout.config, spec.framework, LAUNCHERS[spec.launcher].frameworks
-    if framework is None or (allowed and framework not in allowed):
+    if framework is None:
+        none = f"no environment to run in: software.frameworks of the cluster {config.name} is empty"
+        hint = "add a framework there in cluster.yaml, or give --python or --container-image"
+        yield Finding(("framework",), none, hint)
+    elif allowed and framework not in allowed:
         got = f"{spec.launcher} starts ranks of {' or '.join(allowed)}, got {framework}"
-        yield Finding(("framework",), got, "leave it out, or choose another launcher")
+        yield Finding(("framework",), got, "remove it, or choose another launcher")
     elif framework not in config.software.frameworks:
         left_out = (
-            f"{spec.launcher} needs {framework}, which software.frameworks of the cluster {config.name} leaves out"
+            f"{spec.launcher} needs {framework}, which software.frameworks of the cluster {config.name} does not list"
         )
         yield Finding(("launcher",), left_out, "add it there in cluster.yaml, or choose another launcher")
     else:
@@ -136,7 +153,9 @@ def _runs_on(framework: str, key: str, partition: Partition | None) -> Findings:
     if software.environment(framework, types) is None:
         names = ", ".join(each.name for each in types)
         yield Finding(
-            (key,), f"no environment of {framework} runs on {names}", "docs/software.md lists what runs where"
+            (key,),
+            f"no environment of {framework} runs on {names}",
+            "docs/software.md lists what runs where",
         )
 
 
@@ -147,32 +166,30 @@ def _types(spec: JobSpec, partition: Partition | None) -> Findings:
     others = [each.name for each in partition.types if each.name not in launcher.types]
     if others:
         *most, last = launcher.types
-        runs_on = f"{launcher.name} runs on {', '.join(most)} and {last} alone"
+        runs_on = f"{launcher.name} runs only on {', '.join(most)} and {last}"
         yield Finding(
-            ("launcher",), f"{runs_on}, and the partition {spec.partition} has {others[0]}", launcher.why_these_types
+            ("launcher",), f"{runs_on}, but the partition {spec.partition} has {others[0]}", launcher.why_these_types
         )
 
 
 def _horovodrun(spec: JobSpec) -> Findings:
-    """What only horovodrun knows, and not all of it at once."""
+    """Problems of keys that only horovodrun has, or that exclude each other."""
     asked = [key for key, given in (("controller", spec.controller != "gloo"), ("min_nodes", spec.min_nodes)) if given]
     if spec.launcher != "horovodrun":
         for key in asked:
-            yield Finding((key,), f"only for horovodrun, got launcher {spec.launcher}", "leave it out")
+            yield Finding((key,), f"only for horovodrun, got launcher {spec.launcher}", "remove it")
     elif len(asked) == 2:
-        yield Finding(("min_nodes",), "elastic jobs run over Gloo alone, got controller mpi", "leave controller out")
+        yield Finding(("min_nodes",), "elastic jobs need Gloo, got controller mpi", "remove controller")
     if (spec.min_nodes or 0) > spec.nodes:
         most = f"the job starts with {spec.nodes} node{'s' * (spec.nodes > 1)}, got {spec.min_nodes}"
-        yield Finding(("min_nodes",), most, "ask for as many nodes, or for fewer at least")
+        yield Finding(("min_nodes",), most, "raise nodes, or lower min_nodes")
 
 
 def _servers(spec: JobSpec, servers: Partition | None) -> Findings:
     if spec.servers and spec.launcher not in WITH_SERVERS:
-        yield Finding(
-            ("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "leave it out"
-        )
+        yield Finding(("servers",), f"only for {' and '.join(WITH_SERVERS)}, got launcher {spec.launcher}", "remove it")
     if spec.launcher == "mxnet-ps" and "PORT" in spec.env:
-        yield Finding(("env", "PORT"), "every MXNet process of the job would listen there", "give it another name")
+        yield Finding(("env", "PORT"), "every MXNet process of the job would listen on this port", "use another name")
     asked = (spec.servers.nodes if spec.servers else None) or 0
     workers = spec.nodes if servers and spec.partition == servers.name else 0
     if servers and asked and asked + workers > servers.max_nodes:
@@ -182,26 +199,28 @@ def _servers(spec: JobSpec, servers: Partition | None) -> Findings:
 
 
 def _container(spec: JobSpec, image: str, config: ClusterConfig) -> Findings:
-    """An image of one's own may have pyxis without the cluster file's doing."""
+    """The user's own AMI may have pyxis even if cluster.yaml does not install it."""
     if spec.container_image and not config.software.containers and not image.startswith("ami-"):
         yield Finding(
             ("container_image",),
-            f"the nodes of {spec.partition} have no pyxis",
-            "write software: {containers: true} in cluster.yaml, or name an image that has it",
+            f"the nodes of {spec.partition} cannot run containers: they have no pyxis",
+            "set software: {containers: true} in cluster.yaml, or use an AMI that has pyxis",
         )
 
 
 def _packages(spec: JobSpec) -> Findings:
     for key in ("python", "requirements", "setup"):
         if getattr(spec, key) and spec.container_image:
-            yield Finding((key,), "the ranks run in a container, which has its own packages", "put them into its image")
+            yield Finding((key,), "the ranks run in a container, which has its own packages", "add them to its image")
         elif getattr(spec, key) and spec.python and key != "python":
             yield Finding((key,), "the ranks run in the environment that `python` names", "install them there")
 
 
-def _signal(spec: JobSpec) -> Findings:
-    if spec.signal and not spec.time:
-        yield Finding(("signal",), "is sent before the time limit, and the job has none", "add a time, such as 2:00:00")
+def _signal(spec: JobSpec, partition: Partition | None) -> Findings:
+    """A spot node also sends the signal when EC2 announces an interruption."""
+    spot = partition is not None and partition.purchase == "spot"
+    if spec.signal and not spec.time and not spot:
+        yield Finding(("signal",), "is sent before the time limit, but the job has none", "add a time, such as 2:00:00")
 
 
 def _name(command: tuple[str, ...]) -> str:

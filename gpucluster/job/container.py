@@ -1,4 +1,4 @@
-"""Containers that ranks run in: how an image is named to pyxis, and who still needs the cluster's own environment."""
+"""Containers that ranks run in: pyxis's name for an image, and which jobs still need the cluster's environment."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def programs(spec: JobSpec) -> tuple[str, ...]:
 
 
 def image_of(name: str) -> str:
-    """As enroot takes it: `nvcr.io/nvidia/pytorch:25.01-py3` is `nvcr.io#nvidia/pytorch:25.01-py3` there.
+    """The image's name in enroot's form: `nvcr.io/nvidia/pytorch:25.01-py3` becomes `nvcr.io#nvidia/pytorch:25.01-py3`.
 
-    Without the mark, enroot looks for that name at Docker Hub. A path, to a squashfs file, stays as it is.
+    Without the #, enroot looks for the name on Docker Hub. The path of a squashfs file stays unchanged.
     """
     scheme, separator, rest = name.partition("://")
     name = rest if separator else scheme
@@ -25,5 +25,5 @@ def image_of(name: str) -> str:
 
 
 def replaces_environment(spec: JobSpec) -> bool:
-    """Whether nothing of the job runs in the cluster's environment. horovodrun itself does: it starts Slurm's steps."""
+    """Whether no part of the job runs in the cluster's environment. horovodrun itself does: it starts Slurm's steps."""
     return spec.container_image is not None and not LAUNCHERS[spec.launcher].outside_container

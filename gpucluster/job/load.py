@@ -1,4 +1,4 @@
-"""job.yaml and flags to a JobSpec that fits the cluster, or every problem at once."""
+"""Turns job.yaml and flags into a JobSpec that fits the cluster, or raises every problem at once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gpucluster.layout import Layout
 
 
 def load(layout: Layout, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
-    """The file's keys, with the flags over them: of variables, metrics and channels, those of the same name.
+    """The file's keys, overridden by flags. For variables, metrics and channels, a flag overrides only the same name.
 
     `flags` maps keys of JobSpec. Raises JobSpecError.
     """
-    document = _read(path) if path else Document("the command line")
+    document = read(path) if path else Document("the command line")
     return loads(layout, document, dict(flags or {}))
 
 
@@ -39,7 +39,7 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
     flags = _with_more(given, flags)
     problems = list(document.problems)
     findings = list(conflicts(given))
-    spec, faults = _validate(_over(canonical(given), flags), layout)
+    spec, faults = _validate(_over(canonical(given), flags), layout, Path(document.file).parent)
     problems += [_notice(document, given, flags, finding) for finding in (*findings, *faults)]
     if problems or spec is None:
         raise JobSpecError(sorted(problems, key=lambda notice: (notice.line, notice.column)))
@@ -47,7 +47,7 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
 
 
 def _with_more(given: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """`with` is a flag alone: requirements that are added to the others."""
+    """`with` exists only as a flag: its requirements are added to the file's."""
     others = {key: value for key, value in flags.items() if key != "with"}
     if "with" not in flags:
         return others
@@ -55,8 +55,8 @@ def _with_more(given: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, 
     return others | {"requirements": [*([asked] if isinstance(asked, str) else asked or ()), *flags["with"]]}
 
 
-_BY_NAME = ("env", "metrics", "channels")
-"""Of these a flag gives one entry: the file's others stay."""
+_BY_NAME = ("env", "metrics", "channels", "sweep")
+"""Keys of which a flag gives one entry: the file's other entries stay."""
 
 
 def _over(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def _over(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     return given | flags | {key: old | new for key, old, new in pairs}
 
 
-def _validate(data: dict[str, Any], layout: Layout) -> tuple[JobSpec | None, list[Finding]]:
-    """Faulty values are taken out for a second pass, so that the rest is still checked against the cluster."""
+def _validate(data: dict[str, Any], layout: Layout, base: Path) -> tuple[JobSpec | None, list[Finding]]:
+    """Removes faulty values for a second pass, so that the rest is still checked against the cluster."""
     try:
         spec, faults = JobSpec.model_validate(data), list[Finding]()
     except ValidationError as error:
@@ -74,9 +74,9 @@ def _validate(data: dict[str, Any], layout: Layout) -> tuple[JobSpec | None, lis
         faulty = {fault.path[0] for fault in faults if fault.path}
         sound = {key: value for key, value in data.items() if key not in faulty}
         spec = JobSpec.model_validate({"command": ["-"], **sound})
-        checked = (found for found in check(complete(spec, layout), layout) if found.path[0] not in faulty)
+        checked = (found for found in check(complete(spec, layout, base), layout) if found.path[0] not in faulty)
         return None, [*faults, *checked]
-    spec = complete(spec, layout)
+    spec = complete(spec, layout, base)
     return spec, [*faults, *check(spec, layout)]
 
 
@@ -87,7 +87,9 @@ def _finding(fault: Any) -> Finding:
     )
     if path == ("command",) and fault["type"] == "missing":
         return Finding(
-            path, "is missing: what every rank runs", "put it after --, or write `command: [python, train.py]`"
+            path,
+            "this key is required: the command that every rank runs",
+            "put it after --, or write `command: [python, train.py]`",
         )
     if fault["type"] == "extra_forbidden" and len(path) == 1 and (hint := sbatch_options.hint(str(path[0]))):
         return Finding(path, "unknown key", hint, at="key")
@@ -95,12 +97,12 @@ def _finding(fault: Any) -> Finding:
 
 
 def _notice(document: Document, given: Mapping[str, Any], flags: Mapping[str, Any], finding: Finding) -> Notice:
-    """A flag's fault is the command line's; an alias's fault is shown where the alias stands."""
+    """A problem of a flag is reported for the command line; a problem of an alias, at the alias's line."""
     key, *rest = finding.path or ("",)
     by_flag = key in flags and not (key in _BY_NAME and rest and rest[0] not in flags[key])
     if by_flag or not document.lines:
         if rest and not re.fullmatch(r"[\w.:/-]+", str(rest[0])):
-            rest = []  # a name that cannot be one: the message shows it in quotes
+            rest = []  # an invalid name: the message quotes it
         subject = key_of((flag_of(str(key)), *rest)) if key else ""
         return Notice("error", "command line", 0, 0, subject, finding.message, hint=finding.hint)
     if key and key not in given:
@@ -116,7 +118,15 @@ def flag_of(key: str) -> str:
     return {"command": "command", "channels": "--channel"}.get(key, f"--{key.replace('_', '-')}")
 
 
-def _read(path: Path) -> Document:
+def is_pipeline(path: Path) -> bool:
+    """A job.yaml has no key of that name."""
+    try:
+        return re.search(r"^jobs\s*:", path.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def read(path: Path) -> Document:
     from gpucluster.config.parse import parse
 
     try:
@@ -128,5 +138,5 @@ def _read(path: Path) -> Document:
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
     raise JobSpecError(
-        [Notice("error", str(path), 0, 0, "", problem, hint="examples/digits/job-torchrun.yaml is one to start from")]
+        [Notice("error", str(path), 0, 0, "", problem, hint="examples/digits/job-torchrun.yaml is an example")]
     )

@@ -1,4 +1,4 @@
-"""What a job's nodes should have, for gpucluster_job/preflight, which looks at them."""
+"""The expected state of a job's nodes, which gpucluster_job/preflight compares with the nodes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ PUBLISHED = {
 }
 """(Type, nodes) -> bus bandwidth in GB/s of an all-reduce of 1 GiB over all of their GPUs.
 
-A figure holds for its number of nodes alone: on more, each byte crosses the network more often. Thresholds that health
-checks use for any number of nodes lie above what was published for two."""
+A figure holds only for its number of nodes: on more nodes, each byte crosses the network more often. Thresholds that
+health checks use for any number of nodes are higher than what was published for two."""
+
+
+ADMINISTRATORS = "tell the cluster's administrators"
+"""The hint for a broken node of a cluster that we did not build."""
 
 
 def programs(spec: JobSpec) -> tuple[str, ...]:
-    """As a launcher's `programs`: nccl-tests are started by Open MPI."""
+    """Like a launcher's `programs`: Open MPI starts nccl-tests."""
     return ("ssh-through-slurm.sh:bin/ssh",) if spec.preflight == "full" else ()
 
 
@@ -40,11 +44,11 @@ def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:
         "efa_interfaces": efa_interfaces(partition),
         "mounts": mounts(spec, layout.config),
         "published": published(spec, partition),
-    }
+    } | ({"then": ADMINISTRATORS} if layout.site else {})
 
 
 def mounts(spec: JobSpec, config: ClusterConfig) -> list[str]:
-    """What every node has of the cluster's storage; of what is made for jobs, that which is made for this one."""
+    """The cluster's storage that every node mounts. Of the file systems created for jobs, only this job's own."""
     others = {each.mount for each in config.lustre_with_jobs} - set(staging.uses(spec, config))
     found = (storage.mount for storage in config.storage if storage.everywhere)
     return [mount for mount in found if mount not in others]
@@ -58,5 +62,5 @@ def published(spec: JobSpec, partition: Partition) -> dict[str, object] | None:
 
 
 def efa_interfaces(partition: Partition) -> dict[str, int]:
-    """Instance type -> how many each node of it has; none where the partition is without EFA."""
+    """Instance type -> its number of EFA interfaces. Empty if the partition has no EFA."""
     return {each.name: each.efa_interfaces for each in partition.types} if partition.efa else {}

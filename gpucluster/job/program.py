@@ -1,4 +1,4 @@
-"""What a job's command says about itself before it runs: a launcher inside a launcher, a script that is not there."""
+"""Mistakes in a job's command that show before it runs: a launcher inside a launcher, a missing script."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _SECRET = re.compile(r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|(?:AP
 
 
 def nested(spec: JobSpec) -> Iterator[Finding]:
-    """Where Slurm starts one rank per node, that rank may well start the others (`--launcher srun -- torchrun …`)."""
+    """Reports a launcher inside a launcher. If Slurm starts one rank per node, that rank may start the others
+    (`--launcher srun -- torchrun …`)."""
     inner = _launcher(spec.command)
     if inner and (spec.ranks_per_node > 1 or inner == spec.launcher):
-        per_node = f"{spec.ranks_per_node} of it on each node"
+        per_node = f"{spec.ranks_per_node} of them on each node"
         yield Finding(
             ("command",),
             f"starts {inner}, which starts ranks itself, and {spec.launcher} would start {per_node}",
-            f"write the training program alone; or --launcher srun --ntasks-per-node 1 -- {inner} …",
+            f"write only the training program; or use --launcher srun --ntasks-per-node 1 -- {inner} …",
         )
 
 
@@ -41,24 +42,31 @@ def _is_python(name: str) -> bool:
 
 
 def script(spec: JobSpec) -> str | None:
-    """The script that Python is given by a relative path: it can only come from the workdir."""
+    """The script that the command gives to Python as a relative path, which must come from the workdir."""
     if len(spec.command) < 2 or not _is_python(PurePosixPath(spec.command[0]).name):
         return None
     word = spec.command[1]
     return word if word.endswith(".py") and not word.startswith(("/", "-", "~")) else None
 
 
+def workdir(spec: JobSpec, file: Path | None) -> Path | None:
+    """The directory that is copied to the cluster. A relative one is relative to the folder of `file`, the job.yaml."""
+    if spec.workdir is None:
+        return None
+    return (file.parent if file else Path()) / Path(spec.workdir).expanduser()
+
+
 def problem(spec: JobSpec, workdir: Path | None) -> UsageError | None:
-    """Why the nodes would not find the program in the workdir, which is all they get of this machine."""
+    """Why the nodes would not find the program: they get only the workdir from this machine."""
     if not workdir or not workdir.is_dir():
         return None
     first, named = spec.command[0], script(spec)
     if first.endswith(".py") and "/" not in first and (workdir / first).exists():
-        return UsageError(f"command: {first} is a script, and no program of that name is on PATH", f"python {first}")
+        return UsageError(f"command: {first} is a script, and PATH has no program of that name", f"python {first}")
     if named and not (workdir / named).exists():
         return UsageError(
-            f"command: no file {named} in the workdir {workdir}, and nodes get nothing else of this machine",
-            "name it as seen from the workdir, or name another --workdir",
+            f"command: no file {named} in the workdir {workdir}, which is all that nodes get from this machine",
+            "give its path relative to the workdir, or use another --workdir",
         )
     return None
 
@@ -67,6 +75,6 @@ def warnings(spec: JobSpec) -> Iterator[str]:
     for name in spec.env:
         if _SECRET.fullmatch(name.upper()):
             yield (
-                f"--env {name}: its value is written into the job's script and job.yaml for all to read; "
-                f"`--secrets {name}` takes it from your environment and writes it nowhere else"
+                f"--env {name}: everybody on the cluster can read its value in the job's script and job.yaml; "
+                f"`--secrets {name}` takes it from your environment and does not write it there"
             )

@@ -1,14 +1,18 @@
-"""sbatch's options: which a job may bring along (`sbatch_args`), and which one of its own keys decides.
+"""sbatch's options: those that a job may pass on (`sbatch_args`), and those that the job's own keys set.
 
-Names: man sbatch.1 of Slurm 23.11. sbatch takes every unambiguous beginning of a long name, as `--out` for `--output`.
+Names: man sbatch.1 of Slurm 23.11. sbatch accepts every unambiguous prefix of a long name: `--out` for `--output`.
 """
 
 from __future__ import annotations
 
 KEYS = {
-    "array": "",
+    "account": "account",
+    "array": "array",
+    "begin": "begin",
     "chdir": "workdir",
-    "cpus-per-task": "ntasks_per_node",
+    "constraint": "constraint",
+    "cpus-per-task": "cpus_per_task",
+    "dependency": "dependency",
     "error": "",
     "exclusive": "exclusive",
     "export": "env",
@@ -21,6 +25,9 @@ KEYS = {
     "het-group": "servers",
     "input": "command",
     "job-name": "name",
+    "mem": "mem",
+    "mem-per-cpu": "mem",
+    "mem-per-gpu": "mem",
     "nodes": "nodes",
     "no-requeue": "requeue",
     "ntasks": "ntasks_per_node",
@@ -33,55 +40,60 @@ KEYS = {
     "output": "",
     "parsable": "",
     "partition": "partition",
+    "qos": "qos",
     "requeue": "requeue",
+    "reservation": "reservation",
     "signal": "signal",
     "test-only": "",
     "time": "time",
     "wait": "",
     "wrap": "command",
 }
-"""Option -> the job's key that decides it; "" where the job's own files and log depend on it."""
+"""Option -> the job's key that sets it; "" if the job's own files and log depend on it."""
 
 SHORT = {
+    "A": "account",
+    "C": "constraint",
     "D": "chdir",
     "J": "job-name",
     "N": "nodes",
     "W": "wait",
     "a": "array",
+    "b": "begin",
     "c": "cpus-per-task",
+    "d": "dependency",
     "e": "error",
     "G": "gpus",
     "i": "input",
     "n": "ntasks",
     "o": "output",
     "p": "partition",
+    "q": "qos",
     "s": "oversubscribe",
     "t": "time",
 }
 
 WHY = {
-    "array": "all tasks of the array would write one log, one result.json and one folder; submit one job for each",
     "error": "the job's log, log.txt in its folder, has both streams: `logs` and result.json read it",
-    "open-mode": "a requeued job goes on in the same log.txt",
+    "open-mode": "a requeued job appends to the same log.txt",
     "output": "the job's log is log.txt in its folder: `logs` and result.json read it there",
     "parsable": "submit reads what sbatch prints",
-    "test-only": "submit would take a job for submitted that is not; --dry-run prints the script",
+    "test-only": "sbatch would queue no job; --dry-run prints the script",
     "wait": "--follow waits for the job",
 }
 
 _PASSED_ON = """
-    account acctg-freq batch begin clusters comment constraint container contiguous core-spec cores-per-socket
-    cpu-freq deadline delay-boot dependency distribution exclude extra-node-info gpu-freq hold ignore-pbs
-    kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu nice no-kill
-    nodefile nodelist power prefer priority profile qos reboot reservation sockets-per-node spread-job switches
-    threads-per-core tmp tres-per-task use-min-nodes verbose wait-all-nodes wckey
+    acctg-freq batch clusters comment container contiguous core-spec cores-per-socket cpu-freq deadline delay-boot
+    distribution exclude extra-node-info gpu-freq hold ignore-pbs kill-on-invalid-dep licenses mail-type mail-user
+    mcs-label mem-bind nice no-kill nodefile nodelist power prefer priority profile reboot
+    sockets-per-node spread-job switches threads-per-core tmp tres-per-task use-min-nodes verbose wait-all-nodes wckey
 """
 PASSED_ON = frozenset(_PASSED_ON.split())
-"""Options that no key of a job decides: `sbatch_args` takes them as they are."""
+"""Options that no key of job.yaml sets: `sbatch_args` passes them on unchanged."""
 
 
 def long_name(option: str) -> str:
-    """Of `--nodes=3`, `--node=3` and `-N3`: nodes. An option that no key decides keeps its name."""
+    """`nodes` for `--nodes=3`, `--node=3` and `-N3`. An option that no key sets keeps its name."""
     if not option.startswith("--"):
         return SHORT.get(option[1:2], option[1:2])
     name = option[2:].partition("=")[0]
@@ -91,26 +103,26 @@ def long_name(option: str) -> str:
 
 
 def refusal(option: str) -> tuple[str, str] | None:
-    """Why a job must not bring this option, and what to do instead."""
+    """Why a job must not pass this option, and what to do instead."""
     name = long_name(option)
     if name not in KEYS:
         return None
     written = option.partition("=")[0] if option.startswith("--") else option[:2]
     if key := KEYS[name]:
-        return f"{written} is decided by the job's key {key}", f"leave it out, and set {key}"
-    return f"{written} cannot be passed on: {WHY[name]}", "leave it out"
+        return f"the job's key {key} sets {written}", f"remove it, and set {key}"
+    return f"{written} is not allowed: {WHY[name]}", "remove it"
 
 
 def owned_by(option: str) -> str | None:
-    """The job's key that decides the option of this long name, written with hyphens or underscores."""
+    """The job's key that sets the option with this long name, written with hyphens or underscores."""
     return KEYS.get(option.replace("_", "-")) or None
 
 
 def hint(key: str) -> str | None:
-    """For a key of a job file that is none of ours but that sbatch knows."""
-    name = {"depends_on": "dependency", "depends": "dependency", "memory": "mem"}.get(key, key).replace("_", "-")
+    """A hint for an unknown key of a job file that is an option of sbatch."""
+    name = key.replace("_", "-")
     if name in PASSED_ON:
-        return f"sbatch has it: `sbatch_args: [--{name}=…]`"
+        return f"it is an option of sbatch: `sbatch_args: [--{name}=…]`"
     if name in KEYS:
         return f"write {KEYS[name]}" if KEYS[name] else f"there is no such key: {WHY[name]}"
     if name == "max-retries":

@@ -1,4 +1,4 @@
-"""A JobSpec as the script that sbatch takes. Pure: the same request gives the same text."""
+"""Turns a JobSpec into the script for sbatch. Pure: the same request gives the same text."""
 
 from __future__ import annotations
 
@@ -6,100 +6,114 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import NamedTuple
 
-from gpucluster import shipped
+from gpucluster import account, shipped
 from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
-from gpucluster.job import channels, container, preflight, ram, staging
+from gpucluster.job import arrays, chain, channels, container, preflight, ram, slurm_keys, staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.launchers import Launcher, LaunchRequest, choose
 from gpucluster.launchers.launcher import PYTHON
 from gpucluster.launchers.steps import LEADING, LEASHED
-from gpucluster.layout import Layout, Partition
+from gpucluster.layout import Layout, Partition, Site
 
-JOBS = "/home/ubuntu/jobs"
-"""On shared storage; a job's folder lies in it."""
 ENVIRONMENTS = "/home/gpucluster/envs"
 TEMPLATES = shipped.ROOT / "templates" / "job"
 PACKAGES = tuple(map(shipped.package, ("gpucluster_job", "gpucluster_train")))
-"""They travel with every job: what runs it, and what its ranks' programs find on their PYTHONPATH."""
+"""Shipped with every job: the package that runs it, and the package on the PYTHONPATH of its ranks."""
 WIDTH = 110
-"""Of the launch line's lines, in characters."""
+"""Maximum width of the launch command's lines, in characters."""
 BEGINNINGS = ("srun", "horovodrun", "mpirun", "bash", PYTHON, LEASHED, LEADING)
 EXTENDED = ("PATH", "PYTHONPATH")
 """The job adds to these."""
 
 
-@dataclass(frozen=True)
-class SbatchRequest:
-    """What Slurm is asked for, computed; `materialize` is the script."""
+class SbatchRequest(NamedTuple):
+    """The request to Slurm, with all values computed; `materialize` writes the script."""
 
     folder: str
     """Absolute, on shared storage."""
     spec: JobSpec
     launcher: Launcher
     environment: str
-    """Of the cluster's Python environments, the name of the one that the ranks run in. "" where a container has all, or
-    the user has made one."""
+    """The name of the cluster's Python environment for the ranks. "" if they run in a container or in the user's own
+    environment."""
     cpus_per_task: int | None
-    """None where the job has the nodes to itself: it then has all their CPUs."""
+    """CPUs of each Slurm task. None if the job has the nodes to itself and sets none: it then has all their CPUs."""
     server_nodes: int = 0
-    """Of the partition `ps`: the job's second part. 0 where its servers share the workers' nodes."""
+    """Nodes of the partition `ps`, the job's second part. 0 if its servers share the workers' nodes."""
     server_environment: str | None = None
-    """Of those nodes, which have no GPUs: MXNet for GPUs does not even load there."""
-    preflight: Mapping[str, str] = field(default_factory=dict)
-    """What its nodes are held against before the command starts: files of its folder."""
+    """The environment for those nodes, which have no GPUs: MXNet for GPUs cannot even be loaded there."""
+    preflight: Mapping[str, str] = MappingProxyType({})
+    """Files of the job's folder with the expected state of its nodes, for the checks before the command starts."""
     role_region: str = ""
-    """The cluster's, where its jobs have a role on AWS (s3_access): nodes serve its credentials."""
+    """The cluster's region, if its jobs have a role on AWS (s3_access): nodes serve its credentials."""
 
     staging: tuple[str, ...] = ()
-    """Lines of the script that tell Slurm which data to load before it has nodes, and to export when it has ended."""
+    """Lines of the script: the data that Slurm loads before the job gets nodes, and exports after it ended."""
 
     ram: BeegfsRam | None = None
-    """The file system in the memory of its nodes."""
+    """The file system in the memory of the job's nodes."""
     no_ram: str = ""
-    """For its log, where the partition has one for other jobs."""
+    """A line for the log if only other jobs of the partition get that file system."""
+    site: Site | None = None
+    """The cluster, if we did not build it."""
 
     @classmethod
     def from_spec(cls, spec: JobSpec, layout: Layout, folder: str) -> SbatchRequest:
-        """`spec` is one that `load` has completed and found to fit."""
+        """`spec` has been completed and checked by `load`."""
         config, partition = layout.config, layout.partition(spec.partition or "")
         launcher = choose(spec.launcher, spec.controller, elastic=spec.min_nodes is not None)
-        cpus = (
-            None
-            if spec.exclusive
-            else _cpus(spec, partition) // (spec.ranks_per_node if launcher.slurm_starts_ranks else 1)
-        )
+        cpus = _cpus(spec, partition)
+        if cpus and launcher.slurm_starts_ranks:
+            cpus = max(1, cpus // spec.ranks_per_node)
         environment = _environment_on(spec, partition)
-        cpus = cpus if cpus is None else max(1, cpus)
         looked_at, own = preflight.files(spec, layout), _server_nodes(spec, layout)
         for_servers = _environment_on(spec, layout.servers) if own and layout.servers else None
         staged = staging.directives(spec, config, folder)
         role_region = config.region if config.s3_access else ""
         in_memory, none = ram.of(spec, config), ram.missing(spec, config)
         return cls(
-            folder, spec, launcher, environment, cpus, own, for_servers, looked_at, role_region, staged, in_memory, none
+            folder,
+            spec,
+            launcher,
+            environment,
+            cpus,
+            own,
+            for_servers,
+            looked_at,
+            role_region,
+            staged,
+            in_memory,
+            none,
+            layout.site,
         )
+
+    def real(self, path: str) -> str:
+        """As `Layout.real`."""
+        return self.site.real(path) if self.site else path
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """All that must be there before it starts."""
+        """All environments that must exist before the job starts."""
         return tuple(dict.fromkeys(filter(None, (self.environment, self.server_environment))))
 
     @property
     def tasks_per_node(self) -> int:
-        """Slurm's tasks, which are ranks only where Slurm starts the ranks."""
+        """Slurm's tasks, which are the ranks only if Slurm starts the ranks."""
         return self.spec.ranks_per_node if self.launcher.slurm_starts_ranks else 1
 
     @property
     def summary(self) -> str:
-        ranks, nodes = self.spec.world_size, self.spec.nodes
-        workers = f"{_counted(ranks, 'rank')} on {_counted(nodes, 'node')} of {self.spec.partition}"
+        ranks, nodes, elements = self.spec.world_size, self.spec.nodes, len(self.spec.elements)
+        each = f"{_counted(elements, 'element')} of " if elements else ""
+        workers = f"{each}{_counted(ranks, 'rank')} on {_counted(nodes, 'node')} of {self.spec.partition}"
         if not self.num_servers:
             return workers
         own = f"{self.server_nodes} of {PARAMETER_SERVERS}" if self.server_nodes else "the same nodes"
@@ -112,7 +126,7 @@ class SbatchRequest:
 
     @property
     def launch_lines(self) -> list[str]:
-        """The launcher's argv as a shell reads it; each program that it starts begins a line."""
+        """The launcher's argv in shell syntax; each program that it starts begins a new line."""
         lines, before = [""], ""
         for word in map(shlex.quote, self.launcher.argv(self._launch_request())):
             begins = word in BEGINNINGS and before not in BEGINNINGS
@@ -125,7 +139,7 @@ class SbatchRequest:
     def _launch_request(self) -> LaunchRequest:
         spec = self.spec
         return LaunchRequest(
-            folder=self.folder,
+            folder="{GPUCLUSTER_JOB_DIR}" if spec.elements else self.folder,
             nodes=spec.nodes,
             ranks_per_node=spec.ranks_per_node,
             min_nodes=spec.min_nodes,
@@ -136,19 +150,19 @@ class SbatchRequest:
         )
 
     def materialize(self) -> str:
-        """Made line by line: a template's engine, loaded and compiled for this one file, would take submit an eighth of
-        its time."""
+        """Written line by line: loading a template engine for this one file would take an eighth of submit's
+        time."""
         return "".join(f"{line}\n" for line in _script(self))
 
     def files(self) -> Mapping[str, str]:
-        """Everything that the script expects in its folder, by relative path."""
+        """All files that the script expects in its folder, by relative path."""
         own = {"env.sh": self.environment_file()} if self.spec.env else {}
         metrics = {"metrics.json": json.dumps(self.spec.metrics) + "\n"} if self.spec.metrics else {}
-        asked = {**own, **metrics, **self.preflight, **channels.files(self.spec)}
+        asked = {**own, **metrics, **self.preflight, **channels.files(self.spec), **chain.files(self.spec, self.real)}
         return {"job.sbatch": self.materialize(), **asked, **_programs(self.spec, self.launcher), **_packages()}
 
     def environment_file(self) -> str:
-        """What each rank's program is given at last: a container's image may have variables of such names."""
+        """Variables that are set last for each rank, because a container's image may set variables of the same name."""
         given = ((name, value) for name, value in self.spec.env.items() if name not in EXTENDED)
         return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given)
 
@@ -159,7 +173,7 @@ def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
 
 
 def folder_path(name: str) -> str:
-    return f"{JOBS}/{name}"
+    return f"{account.jobs()}/{name}"
 
 
 def _environment_on(spec: JobSpec, partition: Partition) -> str:
@@ -172,12 +186,16 @@ def _environment_on(spec: JobSpec, partition: Partition) -> str:
 
 
 def _server_nodes(spec: JobSpec, layout: Layout) -> int:
-    """A cluster without nodes for servers has them on the workers' nodes, as many as were asked for."""
+    """A cluster without nodes for servers runs the requested number of servers on the workers' nodes."""
     return (spec.servers.nodes or 0) if spec.servers and layout.servers else 0
 
 
-def _cpus(spec: JobSpec, partition: Partition) -> int:
-    """A node's share: as many of its CPUs as the job takes of its GPUs."""
+def _cpus(spec: JobSpec, partition: Partition) -> int | None:
+    """CPUs on each node; None: all. A job with a part of a node's GPUs gets the same part of its CPUs."""
+    if spec.cpus_per_task:
+        return spec.cpus_per_task * spec.ranks_per_node
+    if spec.exclusive:
+        return None
     kind = partition.types[0]
     return (
         kind.vcpus * (spec.gpus_per_node or 0) // kind.gpus if kind.gpus and spec.gpus_per_node else spec.ranks_per_node
@@ -196,7 +214,8 @@ def _script(request: SbatchRequest) -> Iterator[str]:
     yield from (f"#SBATCH {option}" for option in _options(request))
     yield from request.staging
     if request.server_nodes:
-        servers = _part(spec, PARAMETER_SERVERS, request.server_nodes, spec.servers.per_node if spec.servers else 1, 1)
+        per_node, cpus = (spec.servers.per_node if spec.servers else 1), (None if spec.exclusive else 1)
+        servers = _part(spec, PARAMETER_SERVERS, request.server_nodes, per_node, cpus, _all_memory(spec))
         yield from (f"#SBATCH {option}" for option in ("hetjob", *servers))
     yield "set -euo pipefail"
     yield ""
@@ -205,51 +224,74 @@ def _script(request: SbatchRequest) -> Iterator[str]:
     yield from _program_variables(request)
     yield ""
     yield (
-        "# The launcher with its options, then the command of the ranks. "
-        "In the place of {NAMES} comes what only this node knows."
+        "# The launcher with its options, then the ranks' command. "
+        "The job's first node replaces each {NAME} with its own value."
     )
     yield f"exec {PYTHON} -IS {shlex.quote(request.folder)}/lib/gpucluster_job job \\"
     yield from (f"  {line} \\" for line in request.launch_lines)
-    yield f"  -- {shlex.join(spec.command)}"
+    yield f"  -- {shlex.join(arrays.command(spec))}"
 
 
 def _options(request: SbatchRequest) -> Iterator[str]:
     spec = request.spec
-    yield from _part(
-        spec, spec.partition, spec.nodes, request.tasks_per_node, request.cpus_per_task, spec.gpus_per_node
-    )
+    tasks, cpus, mem = request.tasks_per_node, request.cpus_per_task, spec.mem or _all_memory(spec)
+    yield from _part(spec, spec.partition, spec.nodes, tasks, cpus, mem, spec.gpus_per_node)
+    yield from slurm_keys.for_workers(spec)
     if spec.min_nodes:
         yield "--no-kill"
     if spec.signal:
         yield f"--signal=B:{spec.signal}"
     yield f"--chdir={request.folder}/code"
-    yield f"--output={request.folder}/log.txt"
+    if array := arrays.option(spec):
+        yield array
+    yield f"--output={request.folder}/{'%a/' if array else ''}log.txt"
     yield "--open-mode=append"
     yield from spec.sbatch_args
 
 
 def _part(
-    spec: JobSpec, partition: str | None, nodes: int, tasks: int, cpus_per_task: int | None, gpus: int | None = None
+    spec: JobSpec,
+    partition: str | None,
+    nodes: int,
+    tasks: int,
+    cpus_per_task: int | None,
+    mem: str | None,
+    gpus: int | None = None,
 ) -> Iterator[str]:
-    """Of a job: it has a second one where its servers have nodes of their own. `tasks` and `gpus`: on each node."""
+    """One part of a job: a job whose servers have separate nodes has two. `tasks` and `gpus` are per node."""
     yield f"--job-name={spec.name}"
     yield f"--partition={partition}"
     yield f"--nodes={nodes}"
     yield f"--ntasks-per-node={tasks}"
     if gpus:
         yield f"--gres=gpu:{gpus}"
-    yield from ("--exclusive", "--mem=0") if spec.exclusive else (f"--cpus-per-task={cpus_per_task}",)
+    if spec.exclusive:
+        yield "--exclusive"
+    if mem:
+        yield f"--mem={mem}"
+    if cpus_per_task:
+        yield f"--cpus-per-task={cpus_per_task}"
+    yield from slurm_keys.for_all_parts(spec)
     if spec.time:
         yield f"--time={spec.time}"
     yield "--requeue" if spec.requeue else "--no-requeue"
 
 
+def _all_memory(spec: JobSpec) -> str | None:
+    """0: what of a node's memory a job gets unless it asks, if it has the node to itself."""
+    return "0" if spec.exclusive else None
+
+
 def _job_variables(request: SbatchRequest) -> Iterator[str]:
-    """What the job's own programs are told of it."""
+    """Variables for the job's own programs."""
     spec, launcher = request.spec, request.launcher
     variables = " ".join(f"{ours}={theirs}" for ours, theirs in launcher.variables.items())
     per_node = f"GPUS_PER_NODE={spec.gpus_per_node or 0} RANKS_PER_NODE={spec.ranks_per_node}"
-    yield f"export GPUCLUSTER_JOB_DIR={shlex.quote(request.folder)}"
+    folder = shlex.quote(request.folder)
+    if spec.elements:
+        yield f"export GPUCLUSTER_ARRAY_DIR={folder} GPUCLUSTER_JOB_DIR={folder}/$SLURM_ARRAY_TASK_ID"
+    else:
+        yield f"export GPUCLUSTER_JOB_DIR={folder}"
     yield f"export GPUCLUSTER_LAUNCHER={spec.launcher}"
     yield f"export GPUCLUSTER_RANK_VARIABLES='{variables}'"
     yield f"export NUM_NODES={spec.nodes} {per_node}"
@@ -262,14 +304,15 @@ def _job_variables(request: SbatchRequest) -> Iterator[str]:
 
 
 def _place(request: SbatchRequest) -> Iterator[str]:
-    """The container or the environment that the ranks run in."""
+    """Variables that name the container or the environment of the ranks."""
     spec = request.spec
     if spec.container_image:
         image = shlex.quote(container.image_of(spec.container_image))
-        mounts = shlex.quote(",".join((*spec.container_mounts, *channels.mounts(spec))))
+        own = (*channels.mounts(spec), *chain.mounts(spec, request.real))
+        mounts = shlex.quote(",".join((*spec.container_mounts, *own)))
         yield f"export CONTAINER_IMAGE={image} CONTAINER_MOUNTS={mounts}"
     if request.environment:
-        yield "# not by its link, which an update of the cluster may turn to another while the job runs"
+        yield "# the folder behind the link: an update of the cluster may change the link while the job runs"
         yield f"PATH={_programs_of(request.environment)}:$PATH"
     if spec.python:
         yield f"export GPUCLUSTER_PYTHON={shlex.quote(spec.python)}"
@@ -281,22 +324,21 @@ def _programs_of(environment: str) -> str:
 
 
 def _program_variables(request: SbatchRequest) -> Iterator[str]:
-    """What the ranks' programs are given: the job's own variables come after the cluster's."""
+    """Variables for the ranks' programs: the job's own come after the cluster's."""
     spec, ram = request.spec, request.ram
     yield "export OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1"
     if region := request.role_region:
-        yield (
-            "# the role of s3_access: AWS's SDKs ask the node they run on for its credentials, "
-            "where the job brings none of its own"
-        )
+        yield ("# the role of s3_access: AWS's SDKs get its credentials from their node if the job has none of its own")
         yield f"export AWS_CONTAINER_CREDENTIALS_FULL_URI={JOB_CREDENTIALS_URL}"
         yield f"export AWS_REGION={region} AWS_DEFAULT_REGION={region}"
     if spec.efa == "required":
-        yield "# NCCL stops, rather than going over TCP, where its EFA plug-in does not load"
+        yield "# NCCL fails instead of using TCP if its EFA plug-in does not load"
         yield "export NCCL_NET='AWS Libfabric' FI_PROVIDER=efa"
     for name, value in spec.env.items():
         yield f"export {name}={shlex.quote(value)}" + (":$PATH" if name == "PATH" else "")
-    yield "# gpucluster_train, behind whatever the job brings along itself"
+    for name, folder in chain.variables(spec, request.real).items():
+        yield f"export {name}={shlex.quote(folder)}"
+    yield "# gpucluster_train, after the job's own packages"
     yield "export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$GPUCLUSTER_JOB_DIR/lib"
     if spec.min_nodes:
         yield f"export MIN_NODES={spec.min_nodes}"
@@ -319,5 +361,5 @@ def _packages() -> Mapping[str, str]:
 
 
 def _module_folder(command: tuple[str, ...]) -> str:
-    """Where the program is."""
+    """The folder of the program."""
     return next((str(PurePosixPath(word).parent) for word in command if word.endswith(".py")), ".")

@@ -1,9 +1,7 @@
-"""What a user asks for: one frozen model, the keys of job.yaml and the flags of `submit`.
+"""The user's request as one frozen model: the keys of job.yaml and the flags of `submit`.
 
-A field checks its own value. What must agree with the cluster is in `checks`.
+A field checks its own value. `checks` compares the values with the cluster.
 """
-
-from __future__ import annotations
 
 import re
 import shlex
@@ -17,19 +15,19 @@ from gpucluster.addresses import in_s3
 from gpucluster.config.fields import S3_URI, Amount, Count, Whole
 from gpucluster.config.models import Framework
 from gpucluster.config.value_checks import matching, refuse
-from gpucluster.job import reserved, sbatch_options
+from gpucluster.job import arrays, reserved, sbatch_options
 from gpucluster.launchers import DEFAULT
 
 _TIME = re.compile(r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)")
 _DURATION = re.compile(r"(\d+)\s*([smhd])")
 LONGEST_WORD = 131_000
-# defer_build: the validators of a job's parts are built within the job's, and that when there is a job.
+# defer_build: the validators of a job's parts are built with the job's, and only once there is a job.
 STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds_of(time: str) -> int:
-    """Of Slurm's forms: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; and of 90m, 24h, 2d. Raises ValueError."""
+    """Parses Slurm's forms M, M:S, H:M:S, D-H, D-H:M, D-H:M:S, and 90m, 24h, 2d. Raises ValueError."""
     if short := _DURATION.fullmatch(time):
         return int(short[1]) * _SECONDS[short[2]]
     if not (match := _TIME.fullmatch(time)):
@@ -61,17 +59,17 @@ def _time(value: Any) -> Any:
             f"must be a time such as 2:00:00 (hours:minutes:seconds), 1-12:00:00 or 90m, got {value!r}"
         ) from None
     if seconds <= 0:
-        raise refuse(f"must be more than nothing, got {value!r}")
+        raise refuse(f"must be greater than zero, got {value!r}")
     return slurm_time(seconds)
 
 
 def _word(value: Any) -> Any:
-    """YAML reads `10` and `0.1` as numbers; a program is given them as text."""
+    """YAML reads `10` and `0.1` as numbers; a program gets them as text."""
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _command(value: Any) -> Any:
-    """A line of text is split as a shell splits it, and is refused where only a shell could run it."""
+    """Splits a line of text as a shell does, and refuses one that only a shell could run."""
     if not isinstance(value, str):
         return value
     try:
@@ -85,15 +83,15 @@ def _command(value: Any) -> Any:
 
 
 def _no_nul(value: str) -> str:
-    """What Linux passes to a program: no NUL, and no more than 128 KiB, of which a variable's name takes its share."""
+    """Linux passes no NUL to a program, and at most 128 KiB, which includes a variable's name."""
     if "\0" in value:
         raise refuse("must not contain a NUL character")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise refuse(f"must be Unicode text, got {value[error.start]!r} in it") from None
+        raise refuse(f"must be valid Unicode text, got {value[error.start]!r} in it") from None
     if size > LONGEST_WORD:
-        raise refuse(f"must be at most {LONGEST_WORD} bytes, as Linux has it, got {size}", "put it into a file")
+        raise refuse(f"must be at most {LONGEST_WORD} bytes (a limit of Linux), got {size}", "put it into a file")
     return value
 
 
@@ -127,28 +125,55 @@ TimeLimit = Annotated[str, BeforeValidator(_time)]
 Signal = Annotated[
     str, _matching(r"USR[12](@[0-9]{1,5})?", "USR1 or USR2, and @seconds before the limit, such as USR1@120")
 ]
-# sbatch splits #SBATCH lines by rules of its own; an option without blanks and quotes means the same to it as to us.
+# sbatch splits #SBATCH lines by its own rules; they make no difference for an option without blanks and quotes.
 SbatchOption = Annotated[
     str,
-    _matching(r"--?[A-Za-z][^\s'\"\\#]*", "one option of sbatch without blanks, such as --reservation=mine"),
+    _matching(r"--?[A-Za-z][^\s'\"\\#]*", "one option of sbatch without spaces, such as --nice=100"),
     AfterValidator(_not_ours),
 ]
 
 
 def _one(value: Any) -> Any:
-    """One text is short for a list of one."""
+    """A single string means a list with one item."""
     return [value] if isinstance(value, str) else value
 
 
 Requirement = Annotated[
-    str, _matching(r"[^\n\0]*\S[^\n\0]*", "a requirement such as 'torchvision>=0.20', or a file of them")
+    str, _matching(r"[^\n\0]*\S[^\n\0]*", "a requirement such as 'torchvision>=0.20', or a requirements file")
 ]
 Requirements = Annotated[tuple[Requirement, ...], BeforeValidator(_one)]
 SetupLine = Annotated[str, AfterValidator(_no_nul)]
 Setup = Annotated[tuple[SetupLine, ...], BeforeValidator(_one)]
 
+SweptName = Annotated[
+    str, _matching(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", "up to 64 letters, digits, and any of _ . -, a letter first")
+]
+SweptValues = Annotated[tuple[Word, ...], BeforeValidator(arrays.values), Field(min_length=1)]
+Array = Annotated[str, BeforeValidator(arrays.array)]
+
+SlurmName = Annotated[str, _matching(r"[^\s,'\"\\#=]+", "one name that Slurm knows, without spaces and commas")]
+SlurmNames = Annotated[str, _matching(r"[^\s'\"\\#=]+", "names that Slurm knows, without spaces")]
+Memory = Annotated[
+    str,
+    BeforeValidator(_word),
+    _matching(r"[0-9]+([KMGTkmgt][Bb]?)?", "a size for each node such as 64G, or 0 for all; without a unit: MiB"),
+]
+_CONDITION = r"(singleton|after(any|ok|notok|corr|burstbuffer)?(:\d+(_\d+)?(\+\d+)?)+)"
+Dependency = Annotated[
+    str,
+    BeforeValidator(_word),
+    _matching(
+        rf"{_CONDITION}(,{_CONDITION})*",
+        "conditions of sbatch joined by commas, such as afterok:12 or afterany:12:13,singleton",
+    ),
+]
+Begin = Annotated[
+    str,
+    _matching(r"[A-Za-z0-9/:+-]+", "a time such as 16:00, 2027-01-20T12:34:00, tomorrow or now+2hours, without spaces"),
+]
+
 ContainerMount = Annotated[
-    str, _matching(r"/[^\s:,]*:/[^\s:,]*(:(ro|rw))?", "FROM:TO or FROM:TO:ro, of absolute paths, such as /fsx:/fsx")
+    str, _matching(r"/[^\s:,]*:/[^\s:,]*(:(ro|rw))?", "FROM:TO or FROM:TO:ro with absolute paths, such as /fsx:/fsx")
 ]
 
 
@@ -156,58 +181,88 @@ def _expression(value: str) -> str:
     try:
         groups = re.compile(value).groups
     except re.error as error:
-        raise refuse(f"is no regular expression: {error}, got {value!r}") from None
+        raise refuse(f"must be a regular expression: {error}, got {value!r}") from None
     if groups != 1:
-        hint = r"such as 'accuracy: ([0-9.]+)'; (?:…) groups without counting"
-        raise refuse(f"must have one group, which is the value, has {groups}: {value!r}", hint)
+        hint = r"such as 'accuracy: ([0-9.]+)'; (?:…) groups without capturing"
+        raise refuse(f"must have exactly one group, which captures the value, got {groups}: {value!r}", hint)
     return value
 
 
 MetricName = Annotated[
-    str, _matching(r"[A-Za-z][A-Za-z0-9_.:/-]{0,63}", "up to 64 letters, digits, and any of _ . : / -, a letter first")
+    str, _matching(r"[A-Za-z][A-Za-z0-9_.:/-]{0,63}", "up to 64 letters, digits and _ . : / -, starting with a letter")
 ]
 Expression = Annotated[str, AfterValidator(_expression)]
 
 
 class Servers(BaseModel):
-    """Parameter servers beside the workers. Left out, or without a number of nodes: on the workers' own nodes."""
+    """Parameter servers beside the workers. Without `nodes` or `ratio`, they run on the workers' nodes."""
 
     model_config = STRICT
 
     nodes: Count | None = None
-    """Of the partition `ps`. A cluster that has none runs as many servers on the workers' nodes."""
+    """Nodes of the partition `ps`. Without that partition the same number of servers runs on the workers' nodes."""
     ratio: Amount | None = None
     """Instead of nodes: server nodes for each worker node."""
     per_node: Count = 1
     """Server processes on each of those nodes."""
 
     @model_validator(mode="after")
-    def _one_number(self) -> Servers:
+    def _one_number(self) -> "Servers":
         if self.nodes and self.ratio:
-            raise refuse("nodes and ratio are two ways to say one thing", "keep one of the two")
+            raise refuse("nodes and ratio exclude each other", "keep one of the two")
         return self
 
-    def beside(self, workers: int) -> Servers:
-        """With the ratio worked out for so many worker nodes."""
+    def beside(self, workers: int) -> "Servers":
+        """The number of server nodes for this many worker nodes."""
         return Servers(nodes=ceil(self.ratio * workers), per_node=self.per_node) if self.ratio else self
 
 
-ChannelName = Annotated[str, _matching(r"[a-z][a-z0-9_]{0,31}", "up to 32 small letters, digits and underscores")]
+ChannelName = Annotated[str, _matching(r"[a-z][a-z0-9_]{0,31}", "up to 32 lower-case letters, digits and underscores")]
 _SHARED_PATH = _matching(r"/[^\0\n]*", "an absolute path, such as /fsx/imagenet")
+_LOCAL = ("./", "../", "~/")
 SharedPath = Annotated[str, _SHARED_PATH]
 
 
 def _source(value: str) -> str:
-    """One check for both kinds: of a union, pydantic would report both branches and name its own functions."""
+    """One check for both kinds: for a union, pydantic would report both branches and its own function names."""
     check = cast(Callable[[str], str], (S3_URI if in_s3(value) else _SHARED_PATH).func)
     return check(value)
 
 
 Source = Annotated[str, AfterValidator(_source)]
+_ANY_PATH = _matching(
+    r"(/|\.\.?/|~/)[^\0\n]*", "an absolute path, such as /fsx/imagenet, or a folder here, such as ./data"
+)
+
+
+def _channel_source(value: str) -> str:
+    check = cast(Callable[[str], str], (S3_URI if in_s3(value) else _ANY_PATH).func)
+    return check(value)
+
+
+ChannelSource = Annotated[str, AfterValidator(_channel_source)]
+
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+TaskName = Annotated[str, BeforeValidator(_word), _matching(rf"({_NAME}/)?{_NAME}", "a task: NAME or PROJECT/NAME")]
+After = Annotated[
+    str, BeforeValidator(_word), _matching(rf"({_NAME}/)?{_NAME}", "the id of a job, or a task: NAME or PROJECT/NAME")
+]
+OutputName = ChannelName
+
+
+def _outputs(value: Any) -> Any:
+    """`[shards]` is short for a folder inside the task's folder."""
+    value = _one(value)
+    return (
+        dict.fromkeys(value)
+        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+        else value
+    )
 
 
 class Channel(BaseModel):
-    """Input data, under a name of the job's choice. Ranks find their part by `GPUCLUSTER_CHANNEL_<NAME>`."""
+    """Input data under a name that the job chooses. Ranks find their part through `GPUCLUSTER_CHANNEL_<NAME>`."""
 
     model_config = STRICT
 
@@ -217,12 +272,31 @@ class Channel(BaseModel):
         """`train: /fsx/imagenet` is short for `train: {source: /fsx/imagenet}`, as --channel has it."""
         return {"source": value} if isinstance(value, str) else value
 
-    source: Source
+    source: ChannelSource = ""
+    """Not set if a task is named: the source is then its output."""
+    task: TaskName | None = None
+    """The job waits for this task and reads its output."""
+    output: OutputName | None = None
     shard: Literal["by-rank", "by-node", "none"] = "by-rank"
     """Who reads a shard: one rank, the ranks of one node, or all."""
     mode: Literal["mount", "copy", "stream"] | None = None
-    """Left out: mount for a path, copy for s3."""
+    """Default: mount for a path, copy for s3."""
     unpack: Literal["tar", "none"] = "none"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Channel":
+        if (self.task is None) != (self.output is None):
+            raise refuse("needs both a task and its output", "such as {task: prepare, output: shards}")
+        if not self.task and not self.source:
+            raise refuse("needs a source", "such as /fsx/imagenet, or a task and its output")
+        if self.task and self.source and not self.source.endswith(f"/{self.task}/outputs/{self.output}"):
+            raise refuse("source and task are two ways to say one thing", "keep one of the two")
+        return self
+
+    @property
+    def is_local(self) -> bool:
+        """A folder on the submitting machine, which `submit` uploads (gpucluster/submission/inputs.py)."""
+        return self.source.startswith(_LOCAL)
 
     @property
     def how(self) -> Literal["mount", "copy", "stream"]:
@@ -233,51 +307,84 @@ class JobSpec(BaseModel):
     model_config = STRICT
 
     name: Name | None = None
-    """Left out: from the program's file name."""
+    """Default: the program's file name."""
+    project: Name | None = None
+    """Together with `name` it identifies a task. Default: the folder's name, if the job has a name."""
     partition: str | None = None
-    """Left out: the cluster's first."""
+    """Default: the cluster's first."""
     nodes: Count = 1
     gpus_per_node: Whole | None = None
-    """Left out: all that a node has."""
+    """Default: all GPUs of a node."""
     ntasks_per_node: Count | None = None
-    """Ranks on each node. Left out: one per GPU, or one."""
+    """Ranks on each node. Default: one per GPU; one on nodes without GPUs."""
     launcher: str = DEFAULT
     framework: Framework | None = None
-    """Whose environment the ranks run in. Left out: the launcher's own, or the cluster's first."""
+    """The ranks' environment. Default: the launcher's own, or the cluster's first."""
     controller: Literal["gloo", "mpi"] = "gloo"
-    """What horovodrun starts and coordinates the ranks with."""
+    """The library with which horovodrun starts and coordinates the ranks."""
     min_nodes: Count | None = None
-    """horovodrun alone: elastic. The job goes on with as few nodes as these when it loses some."""
+    """Only for horovodrun: the job is elastic, and continues while this many nodes are left."""
     command: Command
     time: TimeLimit | None = None
     env: dict[VariableName, Word] = {}
     secrets: tuple[VariableName, ...] = ()
-    """Names of variables of the submitter's environment. Their values reach the ranks and nothing else."""
+    """Names of variables of the submitter's environment. Only the ranks get their values."""
     workdir: str | None = "."
-    """What is copied to the cluster, and where the command runs. Relative to job.yaml, or to the current directory."""
+    """The directory to upload, where the command runs. Relative to job.yaml, or to the current directory."""
     python: SharedPath | None = None
     """The folder of a virtual environment, or of conda's, in place of the cluster's environment."""
     requirements: Requirements = ()
-    """Packages for the ranks beyond the environment's: requirements, and files of them, seen from job.yaml."""
+    """Packages to install on top of the environment: requirements, and requirements files relative to job.yaml."""
     setup: Setup = ()
-    """Lines of bash that make more of them: run once for the same lines, requirements and files."""
+    """Lines of bash that install more packages: run once for the same lines, requirements and files."""
     servers: Servers | None = None
     efa: Literal["auto", "required"] = "auto"
     preflight: Literal["off", "quick", "full"] = "quick"
-    """What is checked before the command starts; full: bandwidth as well."""
+    """Checks of the nodes before the command starts; full also measures bandwidth."""
     container_image: str | None = None
     """Through pyxis: a registry's image or a squashfs file. The ranks run in it, without the cluster's environment."""
     container_mounts: tuple[ContainerMount, ...] = ()
     requeue: bool = True
     exclusive: bool = True
     signal: Signal | None = None
-    """What the ranks' programs are sent before the time limit."""
+    """The signal for the ranks' programs before the time limit."""
+    array: Array | None = None
+    """Indexes of elements, as sbatch has them: each runs the command in a folder of its own."""
+    sweep: dict[SweptName, SweptValues] = {}
+    """Name -> values: one element for each combination."""
+    max_parallel: Count | None = None
+    """How many elements run at a time."""
+    account: SlurmName | None = None
+    qos: SlurmName | None = None
+    mem: Memory | None = None
+    """Memory of each node. Default: all of it, if the job has the nodes to itself."""
+    cpus_per_task: Count | None = None
+    """CPUs of each rank. Default: an equal share of the node's, or of its part of a shared node."""
+    constraint: SlurmNames | None = None
+    reservation: SlurmNames | None = None
+    dependency: Dependency | None = None
+    begin: Begin | None = None
     sbatch_args: tuple[SbatchOption, ...] = ()
+    state: Source | None = None
+    """Of a task: a folder on shared storage in which its state is kept, or an S3 prefix that it is copied to."""
+    resubmit: Literal["until-done"] | None = None
+    """until-done: if the time limit stops a run, another run continues from its state."""
+    resubmit_limit: Count | None = None
+    """The maximum number of further runs. Default: 20."""
     channels: dict[ChannelName, Channel] = {}
+    outputs: Annotated[dict[OutputName, SharedPath | None], BeforeValidator(_outputs)] = {}
+    """Folders that the job writes, for other tasks to read. Without a path: in the task's folder."""
+    after: Annotated[tuple[After, ...], BeforeValidator(lambda value: _one(_word(value)))] = ()
+    """Jobs and tasks that must have succeeded before it starts."""
     exports: tuple[SharedPath, ...] = ()
-    """Folders of a Lustre file system that are back in their S3 before the job counts as ended."""
+    """Folders on Lustre that are exported to S3 before the job counts as completed."""
     metrics: dict[MetricName, Expression] = {}
-    """Name -> what finds its value in a line of the log. result.json then has the values."""
+    """Name -> regular expression that finds its value in a line of the log. result.json has the values."""
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """The indexes of an array's or a sweep's elements. Empty for a plain job."""
+        return arrays.elements(self)
 
     @property
     def ranks_per_node(self) -> int:

@@ -1,4 +1,4 @@
-"""What of a job's data is moved between S3 and Lustre before and after it: the #BB_LUA lines of its script.
+"""The data of a job that is moved between S3 and Lustre before and after it: the #BB_LUA lines of its script.
 
 Slurm acts on them (templates/slurm/burst_buffer.lua): `stage_in` while the job waits, `stage_out` when its nodes are
 free again.
@@ -17,30 +17,32 @@ from gpucluster.job import ram
 from gpucluster.job.spec import JobSpec
 
 UNWRITABLE = ("%", "capacity=")
-"""Anywhere in such a line Slurm puts its own values in place of %j and the like, and reads sizes of burst buffers."""
+"""Slurm replaces %j and similar anywhere in such a line, and reads sizes of burst buffers from it."""
 
 
 def directives(spec: JobSpec, config: ClusterConfig, folder: str) -> tuple[str, ...]:
-    """`folder`: the job's own, where it is told what came of them."""
+    """`folder`: the job's folder, where the outcome is written."""
     used = [("use", path) for path in uses(spec, config)]
-    loads = [("stage_in", path) for path in loaded(spec, config)]
+    # each element of an array would load it; without it, Lustre loads each file when it is first read
+    loads = [] if spec.elements else [("stage_in", path) for path in loaded(spec, config)]
     moves = used + loads + [("stage_out", path) for path in spec.exports]
     return tuple(f"#BB_LUA {word} path={path}" for word, path in (*moves, ("folder", folder))) if moves else ()
 
 
 def uses(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
-    """The mounts of file systems that live with jobs which the job names anywhere: they are made for it, and stay as
-    long as it does."""
-    text = "\n".join(_texts(spec, config))
+    """The mounts of file systems with the lifetime of jobs that this job names anywhere: they are created for it and
+    deleted after it."""
+    text = "\n".join((*texts(spec), *filter(None, _ram_places(spec, config))))
     return tuple(each.mount for each in config.lustre_with_jobs if names(text, each.mount))
 
 
 def names(text: str, mount: str) -> bool:
-    """Whether there is a path at or below the mount: /fsx/a and --data=/fsx, but neither /fsx2, ~/fsx nor s3://fsx."""
+    """Whether the text names a path at or below the mount: /fsx/a and --data=/fsx, but not /fsx2, ~/fsx or s3://fsx."""
     return re.search(rf"((?<![\w./~}}-])|(?<=file://)){re.escape(mount)}(?![\w.-])", text) is not None
 
 
-def _texts(spec: JobSpec, config: ClusterConfig) -> Iterator[str]:
+def texts(spec: JobSpec) -> Iterator[str]:
+    """Whatever of a job may name a path on the cluster."""
     yield from spec.command
     yield from spec.env.values()
     yield from spec.exports
@@ -48,33 +50,45 @@ def _texts(spec: JobSpec, config: ClusterConfig) -> Iterator[str]:
     yield from spec.sbatch_args
     yield from (channel.source for channel in spec.channels.values())
     yield spec.container_image or ""
-    yield from (place or "" for place in _ram_places(spec, config))
 
 
 def loaded(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
-    """The folders on Lustre that the job reads: its channels', and what the RAM of its nodes is filled from."""
+    """The folders on Lustre that the job reads: those of its channels, and the source of its RAM file system."""
     sources = [channel.source for channel in spec.channels.values()] + [_ram_places(spec, config)[0]]
     return tuple(dict.fromkeys(path for path in sources if path and path.startswith("/") and on_lustre(path, config)))
 
 
 def _ram_places(spec: JobSpec, config: ClusterConfig) -> tuple[str | None, str | None]:
-    """What the RAM of its nodes is filled from, and where its content goes in the end."""
+    """The source of the job's RAM file system, and the folder that its content is exported to."""
     found = ram.offered(spec, config)
     return (found.source, found.export) if found else (None, None)
 
 
 def on_lustre(path: str, config: ClusterConfig) -> FsxLustre | None:
-    """The file system of the cluster that holds it."""
+    """The cluster's Lustre file system that contains the path."""
     return next((each for each in config.lustre if _within(path, each.mount)), None)
 
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
-    """What keeps this cluster from staging what the job names."""
+    """The problems that keep this cluster from staging the paths of the job."""
+    if spec.array or spec.sweep:
+        yield from _array(spec, config)
     for index, path in enumerate(spec.exports):
         yield from _export(("exports", index), path, config)
     for name, channel in spec.channels.items():
         if channel.source.startswith("/") and on_lustre(channel.source, config):
             yield from _writable(("channels", name, "source"), channel.source)
+
+
+def _array(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
+    """Data is moved before and after a whole job, not for each element of an array."""
+    if spec.exports:
+        yield Finding(("exports",), "are for one job, and this one has an element for each value", "submit one job")
+    for mount in uses(spec, config):
+        made = f"{mount} is created for one job, and this one has an element for each value"
+        yield Finding(
+            ("array",) if spec.array else ("sweep",), made, "read from s3://, or set lifetime: cluster for it"
+        )
 
 
 def _export(key: tuple[str | int, ...], path: str, config: ClusterConfig) -> Iterator[Finding]:
@@ -95,7 +109,7 @@ def _export(key: tuple[str | int, ...], path: str, config: ClusterConfig) -> Ite
 def _writable(key: tuple[str | int, ...], path: str) -> Iterator[Finding]:
     found = next((each for each in UNWRITABLE if each in path), None)
     if found:
-        yield Finding(key, f"Slurm cannot be told a path with {found!r} in it, got {path}", "rename the folder")
+        yield Finding(key, f"Slurm cannot stage a path that contains {found!r}, got {path}", "rename the folder")
 
 
 def _within(path: str, folder: str) -> bool:

@@ -21,7 +21,7 @@ VARIANTS = {(HOROVODRUN.name, "mpi"): OVER_MPI, (HOROVODRUN.name, "elastic"): EL
 
 
 def choose(name: str, controller: str = "gloo", *, elastic: bool = False) -> Launcher:
-    """The launcher in the form that the job asks for. Raises KeyError for a name that there is not."""
+    """The launcher that the job names, in its elastic form if requested. Raises KeyError for an unknown name."""
     return VARIANTS.get((name, "elastic" if elastic else controller), LAUNCHERS[name])
 
 

@@ -1,4 +1,4 @@
-"""mpirun: Open MPI starts every rank, those elsewhere through what it takes for ssh."""
+"""mpirun: Open MPI starts every rank, those on other nodes through a stand-in for ssh."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ VARIABLES = {
 }
 """NODE_RANK and the node's name are set by gpucluster_job/ranks/identity.py: Open MPI has no variable for them."""
 DAEMONS = ("--leave-session-attached",)
-"""They are tasks of the job, which Slurm ends when they leave their session."""
+"""The daemons are tasks of the job, and Slurm ends tasks that leave their session."""
 
 
 def argv(request: LaunchRequest) -> list[str]:
-    """gpucluster_job/mpi.py writes the hostfile and becomes mpirun, with Open MPI's variables."""
+    """gpucluster_job/mpi.py writes the hostfile, sets Open MPI's variables and replaces itself with mpirun."""
     hosts = [*DAEMONS, "--hostfile", f"{request.folder}/hostfile", "-np", str(request.world_size)]
     return [
         *request.ours("mpi"),

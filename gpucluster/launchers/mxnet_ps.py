@@ -9,8 +9,8 @@ GRACE_S = 10
 
 
 def argv(request: LaunchRequest) -> list[str]:
-    """A process with the role of scheduler or server serves from the import until the job ends. Servers are sent the
-    optimizer, and import the module that it is from: they look for it where the program does."""
+    """Schedulers and servers serve from the import until the job ends. Servers receive the optimizer and import its
+    module, so they need the program's own import path."""
     meeting = ["DMLC_PS_ROOT_URI={MASTER_ADDR}", "DMLC_PS_ROOT_PORT={MASTER_PORT}"]
     size = [f"DMLC_NUM_SERVER={request.servers}", f"DMLC_NUM_WORKER={request.world_size}"]
     serve = ["env", f"PYTHONPATH={request.module_folder}:{{PYTHONPATH}}", "python", "-c", "import mxnet"]

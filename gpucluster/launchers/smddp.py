@@ -1,18 +1,15 @@
-"""smddp: torchrun, with AWS's SMDDP library as torch.distributed's backend.
+"""smddp: torchrun with AWS's SMDDP library as the backend of torch.distributed.
 
-The program asks for it: `import smdistributed.dataparallel.torch.torch_smddp`, then `init_process_group("smddp")`.
+The program selects it: `import smdistributed.dataparallel.torch.torch_smddp`, then `init_process_group("smddp")`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpucluster.launchers.torchrun import TORCHRUN
 
-SMDDP = replace(
-    TORCHRUN,
+SMDDP = TORCHRUN._replace(
     name="smddp",
     frameworks=("smddp",),
     types=("p3dn.24xlarge", "p4d.24xlarge", "p4de.24xlarge"),
-    why_these_types="SMDDP refuses to be imported elsewhere; torchrun trains there with NCCL",
+    why_these_types="SMDDP cannot be imported on other types; use torchrun there, with NCCL",
 )

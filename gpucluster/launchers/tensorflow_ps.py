@@ -1,4 +1,4 @@
-"""tensorflow-ps: a chief for ParameterServerStrategy on the first node, servers, workers; TF_CONFIG says who is who."""
+"""tensorflow-ps: a chief for ParameterServerStrategy on the first node, servers, workers; TF_CONFIG lists them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpucluster.launchers.steps import LEADING, LEASHED, roles, servers, single,
 
 
 def argv(request: LaunchRequest) -> list[str]:
-    """Workers and servers run the same program as the chief, and wait there for its orders, for ever."""
+    """Workers and servers run the same program as the chief, and serve its requests until they are terminated."""
     steps = (
         servers(request, [COMMAND]),
         workers(request, LEASHED, [COMMAND]),

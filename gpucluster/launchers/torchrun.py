@@ -1,4 +1,4 @@
-"""torchrun: one agent per node, which meet at the first node (c10d) and start the node's ranks."""
+"""torchrun: one agent per node. The agents rendezvous at the first node (c10d) and start their node's ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpucluster.launchers.launcher import CONTAINER, Launcher, LaunchRequest
 
 
 def argv(request: LaunchRequest) -> list[str]:
-    """gpucluster_job/torchrun.py becomes torchrun, with these options and the two that differ from node to node."""
+    """gpucluster_job/torchrun.py adds the two options that differ between nodes, and replaces itself with torchrun."""
     nodes = [f"--nodes={request.nodes}", f"--ntasks={request.nodes}", "--ntasks-per-node=1"]
     size = [f"--nnodes={request.nodes}", f"--nproc-per-node={request.ranks_per_node}", "--max-restarts=0"]
     meeting = ["--rdzv-backend=c10d", "--rdzv-id={SLURM_JOB_ID}", "--rdzv-endpoint={MASTER_ADDR}:{MASTER_PORT}"]

@@ -1,1 +1,2 @@
-"""`gpucluster bench`: what is run (`settings`, `runs`), what that says (`report`) and what it cannot (`doubts`)."""
+"""`gpucluster bench`: the runs (`settings`, `runs`), their results (`report`), and conclusions that they do not
+support (`doubts`)."""

@@ -1,4 +1,4 @@
-"""What a benchmark's result cannot support, in words. Pure."""
+"""Warnings about conclusions that a benchmark's result does not support. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpucluster.measure.report import Report, Row
 from gpucluster.measure.runs import THROUGHPUT
 
 ENOUGH = 3
-"""Runs of a setting from which its noise can be told at all."""
+"""The number of runs of a setting from which its noise can be estimated."""
 
 
 def doubts(found: Report) -> list[str]:
@@ -39,7 +39,7 @@ def _unread(found: Report) -> Iterator[str]:
         finals = [name for name, value in row.finals.items() if value is None]
         for name in [*([THROUGHPUT] if row.throughput is None else []), *finals]:
             if row.sound:
-                yield f"{row.setting}: no line of the log has a value of {name}"
+                yield f"{row.setting}: no line of the log matches {name}"
 
 
 def _machines(found: Report) -> Iterator[str]:
@@ -60,7 +60,7 @@ def _repeats(found: Report) -> Iterator[str]:
 def _speed(found: Report) -> Iterator[str]:
     if found.by_time:
         yield (
-            "throughput is computed from the whole time of the jobs, in seconds, with their start; "
+            "throughput is computed from the jobs' elapsed seconds, which include their start; "
             f"--metrics '{THROUGHPUT}=REGEX' reads it from the log"
         )
         return
@@ -74,22 +74,22 @@ def _sizes(found: Report) -> Iterator[str]:
     for row in found.rows:
         ways.setdefault(row.setting.way, []).append(row)
     if all(len(rows) == 1 for rows in ways.values()):
-        yield "there is one size only: no speed-up can be computed"
+        yield "there is only one size: no speed-up can be computed"
     for rows in ways.values():
         yield from (said for one, other in pairwise(rows) if (said := _unresolved(one, other)))
         for row in rows:
             if row.efficiency is not None and row.efficiency - _relative(row) > 1.0:
-                yield f"{row.setting}: better than linear: what else differs, besides the size (caches, batch, base)?"
+                yield f"{row.setting}: better than linear: check what differs besides the size (caches, batch, base)"
 
 
 def _relative(row: Row) -> float:
-    """Its noise, as a part of its efficiency."""
+    """The noise of a speed, relative to the speed."""
     noise, speed_up = row.speed_up_half_width, row.speed_up
     return row.efficiency * noise / speed_up if noise is not None and speed_up and row.efficiency else 0.05
 
 
 def _differences(found: Report) -> Iterator[str]:
-    """Of ways at the same size."""
+    """Differences between launchers and variants at the same size."""
     for one, other in combinations(found.rows, 2):
         if one.setting.nodes == other.setting.nodes and (said := _unresolved(one, other)):
             yield said
@@ -108,7 +108,7 @@ def _unresolved(one: Row, other: Row) -> str | None:
 
 
 def _outcomes(found: Report) -> Iterator[str]:
-    """Speed is no gain where the result is another."""
+    """A speed-up means nothing if the result differs."""
     for name in found.metrics:
         values = [(row, value) for row in found.rows if (value := row.finals[name])]
         for (one, first), (other, second) in pairwise(values):

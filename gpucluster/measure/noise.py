@@ -1,4 +1,4 @@
-"""How far chance reaches: means of a few runs, with the interval that holds the true mean 19 times of 20."""
+"""Noise: means of a few runs, with the interval that contains the true mean in 19 of 20 cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = (
 
 
 def student_t(degrees: float) -> float:
-    """Fractions are rounded down, to the wider interval; beyond the table it comes near the normal distribution's."""
+    """Fractions are rounded down, to the wider interval. Beyond the table it approaches the normal distribution."""
     whole = max(1, int(degrees))
     return _T[whole - 1] if whole <= len(_T) else 1.96 + 2.5 / whole
 
@@ -35,7 +35,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Of the interval of 95 % around the mean; None for a single value: nothing is known of chance then."""
+        """Half the 95 % interval around the mean; None for a single value, whose noise is unknown."""
         if self.stdev is None:
             return None
         return student_t(len(self.values) - 1) * self.stdev / math.sqrt(len(self.values))
@@ -46,7 +46,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
 
 
 def difference_noise(one: Estimate, other: Estimate) -> float | None:
-    """Half the interval of 95 % around the difference of two means (Welch). None where one is a single value."""
+    """Half the 95 % interval around the difference of two means (Welch). None if one is a single value."""
     if one.stdev is None or other.stdev is None:
         return None
     first, second = one.stdev**2 / len(one.values), other.stdev**2 / len(other.values)
@@ -57,7 +57,7 @@ def difference_noise(one: Estimate, other: Estimate) -> float | None:
 
 
 def ratio_half_width(above: Estimate, below: Estimate) -> float | None:
-    """Of the ratio of the means: relative errors added as independent ones are."""
+    """Half the interval of the ratio of the means: relative errors are added as independent ones."""
     if above.half_width is None or below.half_width is None or not above.mean or not below.mean:
         return None
     ratio = above.mean / below.mean

@@ -1,4 +1,4 @@
-"""The picture: throughput by size against the ideal, efficiency, and what the runs came to."""
+"""The plot: throughput by size compared with the ideal, efficiency, and the runs' metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def check(path: Path) -> None:
-    """Before hours of runs. Raises UsageError."""
+    """Checks the path before hours of runs. Raises UsageError."""
     if path.suffix not in FORMATS:
         raise UsageError(f"--plot {path}: must end with {' or '.join(FORMATS)}, got {path.suffix or 'nothing'}")
     if not path.absolute().parent.is_dir():

@@ -1,4 +1,4 @@
-"""Runs, put side by side: throughput, speed-up, scaling efficiency and what each setting came to. Pure."""
+"""Compares runs: throughput, speed-up, scaling efficiency and the metrics of each setting. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gpucluster.measure.settings import Setting
 
 @dataclass(frozen=True)
 class Row:
-    """One setting. Speed-up is against the fewest nodes of the same way, efficiency is that per rank."""
+    """One setting. Speed-up is relative to the smallest size of the same launcher and variant; efficiency is that per
+    rank."""
 
     setting: Setting
     runs: tuple[Run, ...]
@@ -51,9 +52,9 @@ class Row:
 class Report:
     rows: tuple[Row, ...]
     by_time: bool
-    """No metric is called throughput: runs per hour stand for it, by the jobs' whole time."""
+    """No metric is called throughput: it is runs per hour, from the jobs' elapsed time."""
     machines: int | None = None
-    """How many machines the largest setting's nodes really were."""
+    """The number of physical machines under the largest setting's nodes."""
 
     @property
     def unit(self) -> str:
@@ -65,7 +66,7 @@ class Report:
 
 
 def report(runs: Sequence[Run], metrics: Sequence[str], machines: int | None = None, per_rank: bool = False) -> Report:
-    """`metrics` are the names that the jobs were asked for. `per_rank`: a rank's throughput is its own share alone."""
+    """`metrics`: the names that the jobs define. `per_rank`: the printed throughput is that of one rank."""
     by_time = THROUGHPUT not in metrics
     finals = [name for name in metrics if name != THROUGHPUT]
     rows, bases = list[Row](), dict[str, Row]()
@@ -88,7 +89,7 @@ def _row(
 
 
 def _speed(run: Run, by_time: bool) -> float | None:
-    """The median of what a run printed: its first lines, while it warms up, do not count much."""
+    """The median of the values that a run printed, so that the first ones, during warm-up, count little."""
     if by_time:
         return 3600 / run.elapsed_s if run.elapsed_s else None
     speed: float | None = run.metric(THROUGHPUT).get("median")

@@ -1,4 +1,4 @@
-"""Jobs one after another: each has the cluster's attention to itself, and ends before the next is submitted."""
+"""Runs jobs one after another, so that each has the cluster to itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from gpucluster.following import jobs
+from gpucluster.following.patience import Patience
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.measure.settings import Setting
 
 THROUGHPUT = "throughput"
-"""The metric that is the speed; every other is compared as what the run came to."""
+"""The metric for speed; all others are compared as results of the runs."""
 POLL_S = 0.5
 
 
@@ -31,7 +32,7 @@ class Run:
 
     @property
     def elapsed_s(self) -> float | None:
-        """From the job's start to its end, in whole seconds; waiting for nodes is not in it."""
+        """From the job's start to its end, in whole seconds, without waiting for nodes."""
         result = self.ending.result
         if not result:
             return None
@@ -50,7 +51,7 @@ class Run:
 def run_all(
     remote: Remote, order: Sequence[Setting], submit: Callable[[Setting], tuple[str, int]], tell: Callable[[str], None]
 ) -> Iterator[Run]:
-    """`submit` gives the job's id and how many ranks it has. A job that is not awaited any more is cancelled."""
+    """`submit` returns the job's id and number of ranks. If the wait is interrupted, the job is cancelled."""
     for number, setting in enumerate(order, 1):
         job_id, ranks = submit(setting)
         tell(f"{number}/{len(order)} {setting}: job {job_id}")
@@ -64,7 +65,10 @@ def run_all(
 
 
 def _awaited(remote: Remote, job_id: str, tell: Callable[[str], None]) -> jobs.Ending:
-    watch = jobs.Watch(remote, job_id, lambda text: tell(f"  {text}"))
+    def indented(text: str) -> None:
+        tell(f"  {text}")
+
+    watch = jobs.Watch(remote, job_id, indented, Patience(job_id, indented))
     while True:
         if watch.ended() and (ending := jobs.ending(remote, job_id)):
             if ending.failed:
@@ -74,10 +78,10 @@ def _awaited(remote: Remote, job_id: str, tell: Callable[[str], None]) -> jobs.E
 
 
 def machines(remote: Remote, nodes: Sequence[str]) -> int | None:
-    """How many machines these nodes are, by their kernels. None where a node does not answer.
+    """The number of machines under these nodes, told apart by their kernels. None if a node does not answer.
 
-    A kernel counts its context switches: what other nodes count, asked between two looks at the first, lies between
-    these where the kernel is the same. (The id of a boot does not tell: a container may have one of its own.)
+    A kernel counts its context switches. The count of another node, read between two reads of the first node, lies
+    between those two if the kernel is the same. (The boot id is no proof: a container may have its own.)
     """
     counts = [_context_switches(remote, node) for node in (*nodes, *nodes[:1])]
     if None in counts:
@@ -87,7 +91,7 @@ def machines(remote: Remote, nodes: Sequence[str]) -> int | None:
 
 
 def _context_switches(remote: Remote, node: str) -> tuple[int, int] | None:
-    """When its kernel booted, in seconds, and how many it has counted since."""
+    """The kernel's boot time in seconds, and its number of context switches."""
     argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", node, "cat", "/proc/stat"]
     lines = (line.split() for line in remote.run(argv).stdout.splitlines())
     found = {words[0]: int(words[1]) for words in lines if words and words[0] in ("btime", "ctxt")}

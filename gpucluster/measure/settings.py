@@ -1,4 +1,4 @@
-"""What a benchmark compares: launchers, sizes and variants of one command, as jobs. Pure."""
+"""The settings of a benchmark, as jobs: launchers, sizes and variants of one command. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpucluster.errors import UsageError
 from gpucluster.job.spec import JobSpec
 
 SEED = "GPUCLUSTER_SEED"
-"""How the program is told the seed; a word `{seed}` of the command becomes it as well."""
+"""The variable with the seed; `{seed}` in the command is replaced by it too."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ def settings(launchers: Sequence[str], variants: Sequence[Variant], nodes: Seque
 
 
 def flags(given: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
-    """Of the job, as `submit` takes them. A run that lost a node is none: it is not begun again."""
+    """The job's flags for `submit`. A run that loses a node does not count, so it is not requeued."""
     env = {**given.get("env", {}), **dict(setting.variant.env)}
     own = {"launcher": setting.launcher, "nodes": setting.nodes, "requeue": False}
     return {**given, **own, **({"env": env} if env else {})}
 
 
 def as_run(spec: JobSpec, setting: Setting, seed: int) -> JobSpec:
-    """The completed spec with what the variant and the seed add."""
+    """The completed spec with the variant and the seed."""
     name = f"{(spec.name or 'bench')[:40]}-{setting.launcher}-{setting.nodes}"
     command = tuple(word.replace("{seed}", str(seed)) for word in (*spec.command, *setting.variant.options))
     env = {SEED: str(seed), **spec.env}
@@ -80,5 +80,5 @@ def as_run(spec: JobSpec, setting: Setting, seed: int) -> JobSpec:
 
 
 def order(planned: Sequence[Setting], repeats: int) -> Iterator[Setting]:
-    """Round by round, so that what changes with time meets every setting alike."""
+    """The order of the runs: round by round, so that changes over time affect all settings equally."""
     return (setting for _ in range(repeats) for setting in planned)

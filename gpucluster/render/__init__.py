@@ -1,4 +1,4 @@
-"""What nodes need, as text."""
+"""Files for nodes, as text."""
 
 from gpucluster.render.files import (
     JOB_USER,

@@ -1,8 +1,8 @@
-"""BeeGFS in the nodes' memory, as text: configuration files, sizes, packages, and all in which 7.4 and 8 differ.
+"""BeeGFS in the nodes' memory, as text: configuration files, sizes, packages, and the differences between 7.4 and 8.
 
-Pure. What only a node knows stands in the files as a mark between `@`, which
-bootstrap/steps/storage/beegfs_files.sh replaces: who manages, which network interface is the first,
-where management keeps its records.
+Pure. Values that only a node knows are placeholders between `@` in the files, which
+bootstrap/steps/storage/beegfs_files.sh replaces: the management node, the first network interface,
+the folder of management's records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ beginning."""
 
 @dataclass(frozen=True)
 class Release:
-    """What a version of BeeGFS is like. `repository`: beegfs.io/release/beegfs_<repository>."""
+    """The properties of a version of BeeGFS. `repository`: beegfs.io/release/beegfs_<repository>."""
 
     version: str
     repository: str
@@ -40,7 +40,7 @@ class Release:
     files: Mapping[str, str]
     """Below /etc/beegfs -> its template in templates/beegfs/."""
     list_servers: tuple[str, ...]
-    """Ends where the kind of server goes: meta or storage."""
+    """A prefix: the kind of server, meta or storage, is appended."""
 
 
 _COMMON = {
@@ -51,7 +51,7 @@ _COMMON = {
     "interfaces": "interfaces.j2",
 }
 RELEASES: Mapping[str, Release] = {
-    # 7.4.6 builds for kernels up to 6.11. Its management keeps a folder; helperd resolves names for the client.
+    # 7.4.6 compiles for kernels up to 6.11. Its management stores a folder; helperd resolves names for the client.
     "7.4": Release(
         version="7.4",
         repository="7.4.6",
@@ -63,7 +63,7 @@ RELEASES: Mapping[str, Release] = {
         files={**_COMMON, "beegfs-mgmtd.conf": "mgmtd.conf.j2", "beegfs-helperd.conf": "helperd.conf.j2"},
         list_servers=("beegfs-ctl", "--listnodes", "--nodetype="),
     ),
-    # 8.3.1 is the first that knows kernels from 6.14 on. Its management is Rust, keeps a database, and has a licence.
+    # 8.3.1 is the first that supports kernels from 6.14 on. Its management uses a database and needs a licence.
     "8": Release(
         version="8",
         repository="8.3",
@@ -80,7 +80,7 @@ RELEASES: Mapping[str, Release] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """When BeeGFS calls a target low on space, and when it calls that an emergency: MiB and inodes that are free."""
+    """The free MiB and inodes below which BeeGFS treats a target as low on space, or as an emergency."""
 
     low_mib: int
     emergency_mib: int
@@ -89,13 +89,13 @@ class Limits:
 
 
 def limits(target_gib: int) -> Limits:
-    """Scaled to the target, which is empty when everything starts."""
+    """Limits in proportion to the target's size. The target is empty at first."""
     mib, inodes = target_gib * MIB_PER_GIB, target_gib * INODES_PER_GIB
     return Limits(mib // LOW, mib // EMERGENCY, inodes // LOW, inodes // EMERGENCY)
 
 
 def servers(layout: Layout, storage: BeegfsRam) -> list[str]:
-    """Of scope: cluster, the nodes that are always on. A job's file system is served by the job's nodes."""
+    """With scope: cluster, the nodes that are always on. A job's nodes serve the job's file system."""
     if storage.scope == "job":
         return []
     always_on = layout.partition(storage.partition).min_nodes
@@ -103,7 +103,7 @@ def servers(layout: Layout, storage: BeegfsRam) -> list[str]:
 
 
 def role_of(partition: Partition, ram: BeegfsRam | None) -> str:
-    """What its nodes are to the cluster's BeeGFS."""
+    """The role of its nodes in the cluster's BeeGFS."""
     if ram is None or (ram.scope == "job" and ram.partition != partition.name):
         return "none"
     if ram.partition != partition.name:
@@ -117,7 +117,7 @@ def role_of_head(ram: BeegfsRam | None) -> str:
 
 
 def values(storage: BeegfsRam) -> dict[str, object]:
-    """For the templates of the configuration files and of bootstrap/beegfs.sh.j2."""
+    """Values for the templates of the configuration files and of bootstrap/beegfs.sh.j2."""
     metadata = metadata_gib(storage.gib_per_node)
     return {
         "release": RELEASES[storage.version],
@@ -133,7 +133,7 @@ def values(storage: BeegfsRam) -> dict[str, object]:
 
 
 def node_settings(layout: Layout, storage: BeegfsRam) -> dict[str, object]:
-    """beegfs.json, for the node programs. Where it changes, the head makes the file system anew."""
+    """beegfs.json, for the node programs. If it changes, the head node creates the file system anew."""
     return {
         "mount": storage.mount,
         "scope": storage.scope,

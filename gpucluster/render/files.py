@@ -1,7 +1,7 @@
-"""What a node needs, as text: `bundle(config)` gives every file that a head or compute node boots from.
+"""The nodes' files as text: `bundle(config)` returns every file that a head or compute node boots from.
 
-Pure: reads this project's templates once, writes nothing, knows nothing that a deployment decides. Such values lie in
-SSM parameters, which nodes read at boot.
+Pure: reads this project's templates once, and writes nothing. Values that only a deployment knows are in SSM
+parameters, which nodes read at boot.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from jinja2 import Template
 
-from gpucluster import shipped
+from gpucluster import account, shipped
 from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
+from gpucluster.hardware import prices as list_prices
 from gpucluster.hardware import software
 from gpucluster.hardware.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
@@ -28,10 +29,10 @@ from gpucluster.render import beegfs, watching
 
 ROOT = shipped.ROOT
 BOOTSTRAP = ROOT / "bootstrap"
-JOB_USER = "ubuntu"
+JOB_USER = account.ADMINISTRATOR
 USABLE_MEMORY = 0.95
-"""Of an instance type's memory, what Slurm may count on: kernel and firmware take the rest, and a node with less than
-its configuration says is refused."""
+"""The part of an instance type's memory that Slurm is told: kernel and firmware use the rest, and Slurm refuses a node
+with less than its configuration says."""
 
 _ENVIRONMENT_PROGRAMS = ("build.sh", "cxx17", "environment.sh", "horovod_wheel.sh", "interpreter.sh", "verify.py")
 _ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
@@ -48,6 +49,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         "compute.sh": _template("bootstrap/compute.sh.j2").render(_compute_values(layout)),
         **{f"machines/{each.name}.sh": machine(each) for each in layout.machine_types},
         **{f"partitions/{each.name}.sh": partition(each, config.ram) for each in layout.partitions},
+        **_users(config),
         **slurm(layout),
         "fleet.json": json.dumps(fleet(layout), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
@@ -60,7 +62,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
 
 
 def machine(type_: InstanceType) -> str:
-    """machines/TYPE.sh: what the steps verify or install on such a machine."""
+    """machines/TYPE.sh: the software that steps verify or install on this instance type."""
     return _template("bootstrap/machine.sh.j2").render(
         type=type_.name,
         gpus=type_.gpus,
@@ -80,12 +82,12 @@ def machine(type_: InstanceType) -> str:
 
 
 def partition(each: Partition, ram: BeegfsRam | None) -> str:
-    """partitions/NAME.sh: what the steps of its nodes are told."""
+    """partitions/NAME.sh: the values for the steps of its nodes."""
     return _template("bootstrap/partition.sh.j2").render(partition=each, beegfs_role=beegfs.role_of(each, ram))
 
 
 def environment_places(layout: Layout) -> dict[str, Partition]:
-    """Environment -> the partition whose nodes make it: the first with GPUs of those that it is for."""
+    """Environment -> the partition whose nodes build it: the first with GPUs among the suitable partitions."""
     found: dict[str, Partition] = {}
     for partition in sorted(layout.partitions, key=lambda each: not each.gpus_per_node):
         for framework in layout.config.software.frameworks:
@@ -95,7 +97,7 @@ def environment_places(layout: Layout) -> dict[str, Partition]:
 
 
 def _environments(layout: Layout) -> dict[str, str]:
-    """Their locks, who makes them, and where they are kept. `places`: lines of name, partition, whether it has GPUs."""
+    """The environments' locks, builders and cache. `places`: lines of name, partition, whether it has GPUs."""
     places = environment_places(layout)
     lines = (f"{name} {place.name} {int(place.gpus_per_node > 0)}\n" for name, place in sorted(places.items()))
     own = {f"environments/{name}": _environment_file(name) for name in _ENVIRONMENT_PROGRAMS}
@@ -121,31 +123,31 @@ def version(files: Mapping[str, str]) -> str:
 
 
 def user_data(config: ClusterConfig, role: Role) -> str:
-    """What an instance runs at its first boot. It says where the bundle is, never what is in it: a changed user data
+    """The script of an instance's first boot. It has the bundle's address but no hash of its content: changed user data
     would replace the head node."""
     return _template("bootstrap/user-data.sh.j2").render(_node_values(config), role=role)
 
 
 def image_script(**values: object) -> str:
-    """image.sh, of the machine that an image is made of: see `gpucluster.baking`."""
+    """image.sh, for the instance that an image is built on: see `gpucluster.baking`."""
     return _template("bootstrap/image.sh.j2").render(values)
 
 
 def step(name: str) -> tuple[str, str]:
-    """Of a boot step: its path inside a bundle, and its text."""
+    """A boot step's path inside a bundle, and its text."""
     (found,) = ((path, text) for path, text in _verbatim().items() if fnmatch(path, f"steps/*/{name}.sh"))
     return found
 
 
 def library(name: str) -> tuple[str, str]:
-    """Of functions that steps share: their path inside a bundle, and their text."""
+    """The path inside a bundle of a file of shared functions, and its text."""
     path = f"lib/{name}.sh"
     return path, _verbatim()[path]
 
 
 def fleet(layout: Layout) -> dict[str, Any]:
-    """fleet.json: what node programs read of the cluster file. gpucluster_node/fleet.py takes nothing else."""
-    config = layout.config
+    """fleet.json: the values of the cluster file for node programs. gpucluster_node/fleet.py accepts no others."""
+    config, budget = layout.config, layout.config.budget
     return {
         "cluster": config.name,
         "zone": config.zone,
@@ -153,20 +155,21 @@ def fleet(layout: Layout) -> dict[str, Any]:
         "state": config.state_folder,
         "partitions": [
             {key: getattr(each, key) for key in ("name", "min_nodes", "max_nodes", "purchase")}
+            | ({"max_usd_per_hour": each.max_usd_per_hour} if each.max_usd_per_hour else {})
             for each in layout.partitions
         ],
-    }
+    } | ({"monthly_usd": budget.monthly_usd} if budget and budget.at_limit == "stop-launches" else {})
 
 
 def storage(config: ClusterConfig) -> dict[str, Any]:
-    """storage.json: what nodes mount at boot. Where each lies its SSM parameter says."""
-    return {"mounts": [each.told() for each in config.storage if each.at_boot]}
+    """storage.json: the file systems that nodes mount at boot. An SSM parameter has the address of each."""
+    return {"mounts": [each.for_nodes() for each in config.storage if each.at_boot]}
 
 
 def prices(layout: Layout) -> dict[str, float]:
-    """prices.json: instance type -> USD per hour on demand. A type without a known price is left out."""
-    prices = ((each.name, each.price_usd_per_hour) for each in layout.machine_types)
-    return {name: price for name, price in prices if price is not None}
+    """prices.json: instance type -> USD per hour on demand. Types without a known price are missing."""
+    found = {each.name: list_prices.usd(each.name, layout.config.region) for each in layout.machine_types}
+    return {name: price for name, price in found.items() if price is not None}
 
 
 def _node_values(config: ClusterConfig) -> dict[str, str]:
@@ -199,7 +202,7 @@ def _head_values(layout: Layout) -> dict[str, Any]:
 
 
 def _beegfs(layout: Layout) -> dict[str, str]:
-    """What sets up the file system in memory; nothing for a cluster without one."""
+    """The files that set up BeeGFS in memory; empty for a cluster without it."""
     config = layout.config
     ram = config.ram
     if not ram:
@@ -213,6 +216,12 @@ def _beegfs(layout: Layout) -> dict[str, str]:
     }
 
 
+def _users(config: ClusterConfig) -> dict[str, str]:
+    """Lines of name, uid, three limits and public key; no file for a cluster with one user."""
+    lines = [f"{each.name} {each.number} {each.limits} {each.key}".rstrip() + "\n" for each in config.users]
+    return {"users": "".join(sorted(lines))} if lines else {}
+
+
 def slurm(layout: Layout) -> dict[str, str]:
     config = layout.config
     partitions = [slurm_partition(each) for each in layout.partitions]
@@ -222,8 +231,9 @@ def slurm(layout: Layout) -> dict[str, str]:
         "partitions": partitions,
         "containers": config.software.containers,
         "staging": staged,
+        "users": bool(config.users),
         "always_on": [partition["always_on"] for partition in partitions if partition["always_on"]],
-        # Where a partition sets its own this is never used, but power saving is off without it.
+        # Partitions set their own value, but without this one power saving is off.
         "suspend_time_s": max(partition["suspend_time_s"] for partition in partitions),
         "resume_timeout_s": max(partition["resume_timeout_s"] for partition in partitions),
     }
@@ -240,8 +250,7 @@ def slurm(layout: Layout) -> dict[str, str]:
 
 
 def slurm_partition(partition: Partition) -> dict[str, Any]:
-    """What slurm.conf and gres.conf say of it: the least that any of its types has, since a node that has more is no
-    trouble to Slurm."""
+    """Its lines in slurm.conf and gres.conf, with the minimum over its types: Slurm accepts a node that has more."""
     types, gpus = partition.types, partition.gpus_per_node
     model = _gpu_model(types)
     return {
@@ -259,13 +268,13 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
 
 
 def _memory_mib(partition: Partition) -> int:
-    """What jobs can have: of their nodes' memory, a file system may hold a part."""
+    """The memory for jobs: a file system may use a part of the nodes' memory."""
     memory_gib = min(instance_type.memory_gib for instance_type in partition.types)
     return max(1, int((memory_gib * USABLE_MEMORY - partition.ram_gib) * 1024))
 
 
 def node_range(partition: str, count: int) -> str:
-    """Nodes 1 to count as Slurm writes them: `train-[1-4]`, and `train-1` for one."""
+    """Nodes 1 to `count` in Slurm's form: `train-[1-4]`, or `train-1` for one."""
     return f"{partition}-1" if count == 1 else f"{partition}-[1-{count}]"
 
 
@@ -274,14 +283,14 @@ def gpu_files(count: int) -> str:
 
 
 def _gpu_model(types: tuple[InstanceType, ...]) -> str | None:
-    """A GRES has a type only where all of the partition's instance types have the same GPU."""
+    """The GRES has a type only if all instance types of the partition have the same GPU."""
     models = {instance_type.gpu_model for instance_type in types}
     return models.pop() if len(models) == 1 else None
 
 
 @cache
 def _verbatim() -> Mapping[str, str]:
-    """Files that nodes get as they are. None is a template: bash's own `${#array[@]}` would open a jinja comment."""
+    """Files that nodes get unchanged. None is a template: bash's `${#array[@]}` would start a jinja comment."""
     patterns = ("lib/*.sh", "steps/*/*.sh", "programs/*/*", "gpucluster_node/**/*.py")
     found = (path for pattern in patterns for path in BOOTSTRAP.glob(pattern))
     return {path.relative_to(BOOTSTRAP).as_posix(): path.read_text() for path in sorted(found)}

@@ -1,7 +1,7 @@
-"""What CloudWatch gets from the nodes: the names of its log groups and metrics, and the CloudWatch agent's files.
+"""Monitoring with CloudWatch: the names of log groups and metrics, and the CloudWatch agent's files.
 
-Two namespaces: NAMESPACE for what the head node says of the whole cluster (`publish` of the node programs), and one of
-the cluster's own for what each node's agent measures. A compute node may write to the second alone.
+Two namespaces: NAMESPACE has the head node's metrics of the whole cluster (`publish` of the node programs); the
+cluster's own namespace has the metrics of each node's agent. Compute nodes may write only to the second.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gpucluster.config import ClusterConfig
 NAMESPACE = "GpuCluster"
 INTERVAL_S = 60
 NODE = "{node}"
-"""Stands for the node's name, which the node itself fills in; `{instance_id}` and its like the agent does."""
-JOB_LOGS = "/var/log/gpucluster/jobs"
-"""Links to the logs of recent jobs, named after the job: `publish` keeps them."""
+"""Placeholder for the node's name, which the node fills in; the agent fills in `{instance_id}` and the like."""
+JOB_LOGS = "/home/gpucluster/job-logs"
+"""Hard links to the logs of recent jobs, named after user and job: `publish` keeps them."""
 _STREAM = "{instance_id}/{local_hostname}"
 _ISO = "%Y-%m-%dT%H:%M:%S"
 
@@ -45,13 +45,13 @@ def log_group(cluster: str, log: str) -> str:
 
 
 def logs(config: ClusterConfig, *roles: Role) -> list[str]:
-    """Short names of the logs that nodes of these roles ship."""
+    """Short names of the logs that nodes of these roles send."""
     wanted = dict.fromkeys(log for role in roles for log in _OF_ROLE[role])
     return [log for log in wanted if log != "slurmdbd" or config.accounting != "off"]
 
 
 def shippable(role: Role) -> tuple[str, ...]:
-    """Every log that nodes of this role may ever ship: what they may write to does not shrink before they know."""
+    """Every log that nodes of this role may ever send: a running node keeps its permissions until it is updated."""
     return _OF_ROLE[role]
 
 
@@ -62,12 +62,12 @@ def agent_files(config: ClusterConfig) -> dict[str, str]:
 
 
 def agent(config: ClusterConfig, role: Role) -> dict[str, Any]:
-    """The agent's configuration. On a node it loses the sections for hardware that the node does not have."""
+    """The agent's configuration. Each node removes the sections for hardware that it lacks."""
     return {
         "agent": {
             "metrics_collection_interval": INTERVAL_S,
             "region": config.region,
-            "run_as_user": "root",  # whom alone the metadata service answers
+            "run_as_user": "root",  # the only user whom the metadata service answers
             "omit_hostname": True,
         },
         "logs": {"logs_collected": {"files": {"collect_list": [_shipped(config, log) for log in logs(config, role)]}}},
@@ -76,7 +76,7 @@ def agent(config: ClusterConfig, role: Role) -> dict[str, Any]:
 
 
 def _shipped(config: ClusterConfig, log: str) -> dict[str, Any]:
-    # Of several files the agent follows the newest alone unless told; then each one's path ends its stream's name.
+    # By default the agent follows only the newest of several files. With this, each file has its own stream.
     several = "*" in _LOGS[log]["file_path"]
     stream = {"log_stream_name": "job", "publish_multi_logs": True} if several else {"log_stream_name": _STREAM}
     return {**_LOGS[log], "log_group_name": log_group(config.name, log), **stream}
@@ -87,8 +87,8 @@ def _measured(*names: str, **more: Any) -> dict[str, Any]:
 
 
 def _rolled_up(*names: str, **more: Any) -> dict[str, Any]:
-    """Sent as the aggregate over GPUs or disks alone: one metric for a node, whatever it has. The statistics Minimum
-    and Maximum still show the slowest and the busiest GPU."""
+    """Only the aggregate over GPUs or disks is sent: one metric for a node. The statistics Minimum and Maximum still
+    show the slowest and the busiest GPU."""
     return _measured(*names, drop_original_metrics=list(names), **more)
 
 
@@ -100,7 +100,7 @@ def _metrics(config: ClusterConfig, role: Role) -> dict[str, Any]:
 
 
 def _of_head(disks: list[str]) -> dict[str, Any]:
-    """Without the instance's id: the metrics, and the alarms on them, go on when another head node takes its place."""
+    """Without the instance's id, so that the metrics and their alarms continue when the head node is replaced."""
     return {
         "aggregation_dimensions": [["Node", "path"]],
         "metrics_collected": {
@@ -112,7 +112,7 @@ def _of_head(disks: list[str]) -> dict[str, Any]:
 
 
 _OF_COMPUTE: dict[str, Any] = {
-    # What EFA counts carries no name of ours: the agent gives it the instance's id alone.
+    # EFA's metrics have no dimension of the cluster: the agent adds only the instance's id.
     "append_dimensions": {"InstanceId": "${aws:InstanceId}"},
     "aggregation_dimensions": [["Node"], ["InstanceId"]],
     "metrics_collected": {

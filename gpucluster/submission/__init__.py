@@ -1,1 +1,1 @@
-"""Jobs on their way to the head node: their files, their environments, sbatch."""
+"""Submits jobs to the head node: their files, their environments, sbatch."""

@@ -1,4 +1,4 @@
-"""The cluster's Python environments as its head node tells of them, the jobs that make them, and what lies on top."""
+"""The cluster's Python environments as its head node lists them, the jobs that build them, and jobs' own packages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpucluster import account
 from gpucluster.head.remote import Completed, Remote
-from gpucluster.job.script import ENVIRONMENTS, JOBS, PACKAGES
+from gpucluster.job.script import ENVIRONMENTS, PACKAGES
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "jobs.environments")
 VERIFY = f"{ENVIRONMENTS}/.recipe/environments/verify.py"
@@ -20,21 +21,21 @@ class Environment:
     state: str
     """ready, being made, failed, or missing."""
     partition: str
-    """Whose nodes make it."""
+    """The partition whose nodes build it."""
     job: str
-    """That makes it, or empty."""
+    """The job that builds it, or empty."""
     error: str
-    """Why it could not be made the last time."""
+    """The reason why the last build failed."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """A job that makes an environment."""
+    """A job that builds an environment."""
 
     environment: str
     job_id: str
     started: bool
-    """False: it was under way already."""
+    """False: the job was already pending or running."""
 
     @property
     def told(self) -> str:
@@ -44,7 +45,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Jobs' own packages on top of an environment (`gpucluster_job/overlay.py`)."""
+    """A folder of jobs' own packages on top of an environment (`gpucluster_job/overlay.py`)."""
 
     environment: str
     """The folder's name."""
@@ -53,12 +54,12 @@ class Overlay:
     """ready, being made, failed, or unfinished."""
     error: str
     jobs: tuple[str, ...]
-    """Those that are queued or run."""
+    """Pending and running jobs."""
     folder: str
 
 
 def parse_builds(text: str) -> list[Build]:
-    """Of what `ensure` prints. Those that are ready have none."""
+    """Parses the output of `ensure`, which has no line for an environment that is ready."""
     words = (line.split() for line in text.splitlines())
     return [Build(each[0], each[1], each[2] == "started") for each in words if len(each) == 3]
 
@@ -74,7 +75,7 @@ def ensure(remote: Remote, names: Sequence[str]) -> list[Build]:
 
 
 def overlays(remote: Remote) -> list[Overlay]:
-    """The login user's."""
+    """The login user's overlays."""
     return [
         Overlay(**each | {"requirements": tuple(each["requirements"]), "jobs": tuple(each["jobs"])})
         for each in json.loads(_overlay(remote, "list"))
@@ -82,25 +83,25 @@ def overlays(remote: Remote) -> list[Overlay]:
 
 
 def prune(remote: Remote) -> list[str]:
-    """Deletes those that no job uses; their folders."""
+    """Deletes the overlays that no job uses, and returns their folders."""
     folders: list[str] = json.loads(_overlay(remote, "prune"))
     return folders
 
 
 def _overlay(remote: Remote, verb: str) -> str:
-    """The head node has this program only in folders of jobs."""
+    """Runs the overlay program. The head node has it only in jobs' folders."""
     program = (PACKAGES[0] / "overlay.py").read_bytes()
-    done = remote.run(["/usr/bin/python3", "-IS", "-", verb, JOBS], input=program, timeout_s=300)
+    done = remote.run(["/usr/bin/python3", "-IS", "-", verb, account.jobs()], input=program, timeout_s=300)
     return done.check("cannot list the jobs' own packages").stdout
 
 
 def log(environment: Environment) -> str:
-    """Where the job that makes it writes."""
+    """The log of the job that builds the environment."""
     return f"{ENVIRONMENTS}/.log/{environment.folder.rpartition('/')[2]}.txt"
 
 
 def verify(remote: Remote, environment: Environment, *, timeout_s: float) -> Completed:
-    """On a node of its partition, which may have to boot."""
+    """Verifies the environment on a node of its partition, which may have to boot first."""
     lock = f"{ENVIRONMENTS}/.recipe/environments/{environment.name}.txt"
     where = [f"--partition={environment.partition}", "--nodes=1", "--ntasks=1", f"--job-name=verify-{environment.name}"]
     argv = ["srun", "--quiet", "--exclusive", *where, f"{environment.folder}/bin/python", VERIFY, lock]
@@ -108,7 +109,7 @@ def verify(remote: Remote, environment: Environment, *, timeout_s: float) -> Com
 
 
 def unmade(environments: Sequence[Environment]) -> Iterator[str]:
-    """Why, of each that could not be made."""
+    """The reasons of those that could not be built."""
     for each in environments:
         if each.state == "failed":
             yield each.error

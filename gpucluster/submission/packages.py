@@ -1,7 +1,7 @@
-"""A job's own packages: what it asks for beyond the cluster's environment, and the key under which that is kept.
+"""A job's own packages: those that it adds to the cluster's environment, and the key under which they are stored.
 
-`gpucluster_job/overlay.py` installs them on the cluster, and compares them with what is there. What only this machine's
-lock is needed for is refused here, without a cluster.
+`gpucluster_job/overlay.py` installs them on the cluster, and compares them with the environment. Conflicts that show
+in the lock files here are refused here, without a cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 LOCKS = shipped.ROOT / "bootstrap" / "environments"
-# bash says which line failed, and with what.
+# bash reports which line failed, and its exit code.
 SETUP = """set -eE -o pipefail
 trap 'code=$?; echo "setup: $BASH_COMMAND: exit code $code" >&2' ERR
 """
@@ -36,14 +36,14 @@ trap 'code=$?; echo "setup: $BASH_COMMAND: exit code $code" >&2' ERR
 @dataclass(frozen=True)
 class Packages:
     environment: str
-    """The cluster's, below them."""
+    """The cluster's environment below them."""
     requirements: tuple[str, ...]
     setup: tuple[str, ...]
     key: str
-    """Of all that decides what is installed: equal jobs share it."""
+    """A hash of everything that decides what is installed: jobs with the same key share the packages."""
 
     def files(self) -> dict[str, File]:
-        """Of the job's folder."""
+        """The files for the job's folder."""
         asked = {"environment": f"{ENVIRONMENTS}/{self.environment}", "key": self.key}
         files = {"asked.json": json.dumps(asked) + "\n", "requirements.txt": _joined(self.requirements)}
         if self.setup:
@@ -52,7 +52,7 @@ class Packages:
 
 
 def of(spec: JobSpec, environment: str, folder: Path, workdir: Path | None) -> Packages | None:
-    """`folder`: of job.yaml, or the current one. Raises UsageError."""
+    """`folder`: that of job.yaml, or the current one. Raises UsageError."""
     if not spec.requirements and not spec.setup:
         return None
     asked = [_without_build(line, environment) for line in lines(spec.requirements, folder)]
@@ -73,12 +73,12 @@ def _words(setup: tuple[str, ...]) -> Iterator[str]:
     for line in setup:
         try:
             yield from shlex.split(line, comments=True)
-        except ValueError:  # quotes that go on in the next line
+        except ValueError:  # quotes that continue on the next line
             yield from line.split()
 
 
 def _digest(workdir: Path, name: str) -> str:
-    """Of a file of the workdir, or of all in a folder: the lines of setup read it. "" where there is none."""
+    """A hash of a file or folder of the workdir that the lines of setup name. "" if there is none."""
     path = workdir / name
     try:
         inside = path.resolve().is_relative_to(workdir.resolve())
@@ -87,7 +87,7 @@ def _digest(workdir: Path, name: str) -> str:
         files = [path / each for each in code_files(path)] if path.is_dir() else [path]
         found = [(str(each.relative_to(path)), hashlib.sha256(each.read_bytes()).hexdigest()) for each in files
                  if each.is_file()]  # fmt: skip
-    except (OSError, ValueError):  # a word that is no name of a file: too long, or with a NUL
+    except (OSError, ValueError):  # a word that cannot be a file name: too long, or with a NUL
         return ""
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
@@ -96,15 +96,15 @@ def _check(line: Line, environment: str, workdir: Path | None) -> None:
     if line.path:
         if not line.path.startswith("/") and not (workdir and (workdir / line.path).exists()):
             raise UsageError(
-                f"{line.place}: no file {line.path} in the workdir {workdir}, and the cluster gets nothing else",
-                "name it as seen from the workdir, or put it on shared storage",
+                f"{line.place}: no file {line.path} in the workdir {workdir}, and the cluster gets no other files",
+                "give its path relative to the workdir, or put it on shared storage",
             )
     elif not line.option and not re.match(r"[a-z+]+:", line.text):
         _check_version(line, environment)
 
 
 def _without_build(line: Line, environment: str) -> Line:
-    """torch==2.13.0+cu130 is the environment's torch 2.13.0 where uv.lock names PyTorch's own index."""
+    """Removes the build: torch==2.13.0+cu130, from PyTorch's own index, is the environment's torch 2.13.0."""
     text = line.text
     for name, version in frameworks(environment).items():
         text = re.sub(rf"^({re.escape(name)}\s*===?\s*{re.escape(version)})\+[\w.]+", r"\1", text)
@@ -112,7 +112,7 @@ def _without_build(line: Line, environment: str) -> Line:
 
 
 def _check_version(line: Line, environment: str) -> None:
-    """Against the framework itself, whose version every other package was chosen for."""
+    """Compares it with the framework's version, for which all other packages were chosen."""
     from packaging.utils import canonicalize_name
 
     requirement = _parsed(line)
@@ -122,7 +122,7 @@ def _check_version(line: Line, environment: str) -> None:
         return
     raise UsageError(
         f"{line.place}: {requirement} does not fit: the environment {environment} has {requirement.name} {pinned}",
-        f"ask for {requirement.name} without a version, and for versions of other packages that fit {pinned}",
+        f"require {requirement.name} without a version, and versions of other packages that fit {pinned}",
     )
 
 
@@ -134,14 +134,14 @@ def _parsed(line: Line) -> Requirement:
     except InvalidRequirement as error:
         said = str(error).splitlines()[0]
         raise UsageError(
-            f"{line.place}: {line.text!r} is no requirement: {said}",
+            f"{line.place}: {line.text!r} is not a requirement: {said}",
             f"such as torchvision or 'transformers>=5,<6'; a file's name ends with {', '.join(FILES)}",
         ) from None
 
 
 @functools.cache
 def frameworks(environment: str) -> dict[str, str]:
-    """What the environment's lock was asked for in one version, by name."""
+    """The pinned requirements for which the environment's lock was made, by name."""
     lock = (LOCKS / f"{environment}.txt").read_text(encoding="utf-8")
     asked = " ".join(re.findall(r"^# asked: (.*)$", lock, re.MULTILINE))
     return dict(re.findall(r"(?:^| )([a-z0-9-]+)(?:\[[a-z-]+\])?==(\S+)", asked))

@@ -1,5 +1,5 @@
-"""The packages that a job asks for, as lines that pip takes: as they are, or from requirements files, pyproject.toml
-and uv.lock."""
+"""The packages that a job requires as lines for pip: given directly, or in requirements files, pyproject.toml or
+uv.lock."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from gpucluster.errors import UsageError
 
 FILES = (".txt", ".in", ".toml", ".lock")
-"""How names of files end; whatever else is asked for is a requirement."""
+"""Suffixes of file names; everything else is a requirement."""
 ARCHIVES = (".whl", ".tar.gz", ".zip")
 _OPTIONS = ("--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--no-index", "--pre", "--prefer-binary",
             "--no-binary", "--only-binary", "--trusted-host")  # fmt: skip
-"""Of a requirements file, those that say where packages come from."""
+"""The options of a requirements file that choose where packages come from."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class Line:
 
     @property
     def links(self) -> str | None:
-        """Of --find-links, the folder."""
+        """The folder of --find-links."""
         found = re.match(r"(?:-f|--find-links)[\s=]+(\S+)$", self.text)
         return found[1] if found else None
 
     @property
     def path(self) -> str | None:
-        """Of a wheel or a source archive in the workdir, or on shared storage."""
+        """The path of a wheel or a source archive in the workdir or on shared storage."""
         name = re.split(r"[;\[]| --", self.text)[0].strip()
         local = name.startswith((".", "/")) or name.endswith(ARCHIVES)
         return name if local and "://" not in name and " @ " not in name else None
 
 
 def lines(entries: Iterable[str], folder: Path) -> list[Line]:
-    """Files are named as seen from `folder`. Raises UsageError."""
+    """Paths are relative to `folder`. Raises UsageError."""
     return [line for entry in entries for line in _of_entry(entry, folder)]
 
 
@@ -63,9 +63,9 @@ def _of_entry(entry: str, folder: Path) -> Iterator[Line]:
 
 
 def _of_file(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
-    """With the files that it includes."""
+    """The lines of a file and of the files that it includes."""
     if path in within:
-        raise UsageError(f"requirements: {path} includes itself", "take one of the two -r lines out")
+        raise UsageError(f"requirements: {path} includes itself", "remove one of the two -r lines")
     for line in _pip_lines(_text(path), path.name):
         option, _, value = line.text.replace("=", " ", 1).partition(" ")
         if option in ("-r", "--requirement"):
@@ -75,7 +75,7 @@ def _of_file(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
 
 
 def _pip_lines(text: str, name: str) -> Iterator[Line]:
-    """As pip reads them, but without hashes: pip would ask for the environment's, too."""
+    """Lines as pip reads them, without hashes: pip would then require hashes of the environment's packages too."""
     for number, joined in _logical_lines(text):
         kept = re.sub(r"(^|\s)#.*$", "", re.sub(r"\s--hash=\S+", "", joined)).strip()
         kept = re.sub(r"^-([rif])\s*(?=\S)", r"-\1 ", kept)
@@ -84,7 +84,7 @@ def _pip_lines(text: str, name: str) -> Iterator[Line]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """With the number of its last line: a line continues after a backslash, or ends with the file."""
+    """Each logical line with the number of its last line. A backslash continues a line."""
     number, rest = 0, ""
     for number, line in enumerate(text.splitlines(), start=1):
         rest += line
@@ -101,12 +101,12 @@ def _allowed(line: Line) -> Line:
     option = re.split(r"[\s=]", line.text)[0]
     if option in ("-e", "--editable"):
         raise UsageError(
-            f"{line.place}: {line.text}: nothing is installed as editable",
-            "write a line of setup instead, such as: setup: [pip install -e .]",
+            f"{line.place}: {line.text}: editable installs are not supported",
+            "use a line of setup instead, such as: setup: [pip install -e .]",
         )
     if line.option and option not in (*_OPTIONS, "-r", "--requirement"):
         known = ", ".join(each for each in _OPTIONS if each.startswith("--"))
-        raise UsageError(f"{line.place}: the option {option} is not taken", f"-r and these are: {known}")
+        raise UsageError(f"{line.place}: the option {option} is not supported", f"supported options: -r, {known}")
     return line
 
 
@@ -114,7 +114,7 @@ def _dependencies(path: Path) -> list[str]:
     try:
         project = tomllib.loads(_text(path)).get("project")
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"requirements: {path} is no TOML: {error}") from None
+        raise UsageError(f"requirements: {path} is not valid TOML: {error}") from None
     found = project.get("dependencies") if isinstance(project, dict) else None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         hint = "write them into a requirements.txt, as `uv export --no-hashes` or `poetry export` does"
@@ -123,17 +123,17 @@ def _dependencies(path: Path) -> list[str]:
 
 
 def _exported(path: Path) -> str:
-    """uv's own reading of its lock, which is different for each platform and Python."""
+    """The lock as uv exports it, because it differs between platforms and Pythons."""
     _text(path)
     argv = ["uv", "export", "--frozen", "--quiet", "--no-dev", "--no-emit-project", "--no-hashes", "--no-header"]
     try:
         done = subprocess.run([*argv, "--no-annotate"], cwd=path.parent, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        hint = "install uv, or name the requirements.txt that `uv export` writes elsewhere"
-        raise UsageError(f"requirements: {path} is read by uv, which this machine lacks", hint) from None
+        hint = "install uv, or run `uv export` elsewhere and give the requirements.txt that it writes"
+        raise UsageError(f"requirements: reading {path} needs uv, which this machine lacks", hint) from None
     if done.returncode:
         said = done.stderr.strip().removeprefix("error: ")
-        raise UsageError(f"requirements: `uv export` does not read {path}: {said}")
+        raise UsageError(f"requirements: `uv export` cannot read {path}: {said}")
     return done.stdout
 
 
@@ -146,4 +146,4 @@ def _text(path: Path) -> str:
         problem = "it is not UTF-8 text"
     except OSError as error:
         problem = f"it cannot be read: {error.strerror}"
-    raise UsageError(f"requirements: {path}: {problem}", "in job.yaml it is named as seen from there")
+    raise UsageError(f"requirements: {path}: {problem}", "in job.yaml, paths are relative to that file")

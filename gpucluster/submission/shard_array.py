@@ -1,7 +1,7 @@
 """`gpucluster data shard --array`: jobs of Slurm that share one target.
 
-One plans; an array of N packs, each its part of the shards; one finishes, however the others ended, and says what is
-missing. What travels is `gpucluster.data` itself, which needs Python alone, and boto3 where data lies in S3.
+One job plans; each of an array of N jobs packs its part of the shards; a last job finishes even if others failed, and
+reports missing shards. The jobs run `gpucluster.data`, which needs only Python, and boto3 for data in S3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpucluster import shipped
+from gpucluster import account, shipped
 from gpucluster.addresses import in_s3
 from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL
@@ -22,7 +22,7 @@ from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head.remote import Remote
-from gpucluster.job.script import JOBS, TEMPLATES
+from gpucluster.job.script import TEMPLATES
 from gpucluster.layout import expand
 from gpucluster.submission.snapshot import File, archive
 from gpucluster.submission.upload import upload
@@ -30,7 +30,7 @@ from gpucluster.submission.upload import upload
 PACKAGE = shipped.package("gpucluster")
 SCRIPT = "shard.sbatch"
 
-# One round trip, as of any job. The array waits for the plan; the last job for the array, whatever became of it.
+# One round trip, as for any job. The array waits for the plan, and the last job for the array, even if it fails.
 _SUBMIT = r"""
 partition=$1 last=$2 folder=$jobs/$name
 stage() {
@@ -52,7 +52,7 @@ echo "$plan $array $id"
 @dataclass(frozen=True)
 class Request:
     name: str
-    """Of its folder on the cluster."""
+    """The path of its folder on the cluster."""
     partition: str
     parts: int
     files: Mapping[str, File]
@@ -61,14 +61,14 @@ class Request:
 @dataclass(frozen=True)
 class Submitted:
     job_id: str
-    """The last job's: it has the folder, the log and the result."""
+    """The id of the last job, which has the folder, the log and the result."""
     plan_job_id: str
     array_job_id: str
     folder: str
 
 
 def with_own_lists(options: Options) -> Options:
-    """Lists on this machine go along by what is in them; the others, as one that an array left, its jobs read."""
+    """Sends the content of lists on this machine. Other lists, such as an earlier array's, are read by the jobs."""
     here = [file for file in options.exclude_from if Path(file).expanduser().is_file()]
     names = tuple(name for file in here for name in excluded.read(file))
     elsewhere = tuple(file for file in options.exclude_from if file not in here)
@@ -76,7 +76,7 @@ def with_own_lists(options: Options) -> Options:
 
 
 def request(options: Options, parts: int, partition: str | None, config: ClusterConfig) -> Request:
-    """Raises UsageError for a place that jobs of the cluster do not reach."""
+    """Raises UsageError for an address that jobs of the cluster cannot reach."""
     _reached("SRC", options.source, ("read", "read-write"), config)
     for file in options.exclude_from:
         _reached("--exclude", file, ("read", "read-write"), config)
@@ -101,7 +101,7 @@ def _partition(config: ClusterConfig, name: str | None) -> str:
 
 
 def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig) -> None:
-    """Jobs share the cluster's file systems, and what of S3 their role may."""
+    """Checks that jobs can reach the address: on a shared file system, or in S3 with their role's permissions."""
     if in_s3(url):
         given = [each.uri for each in config.s3_access if each.access in access]
         kind = "s3_access with read-write" if "read" not in access else "s3_access"
@@ -111,16 +111,16 @@ def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig
         kind = "shared"
     if not any(url.rstrip("/") == each.rstrip("/") or url.startswith(f"{each.rstrip('/')}/") for each in given):
         named = ", ".join(dict.fromkeys(given)) or "nothing"
-        hint = "with --array, name a place that all nodes reach; without it, this machine packs the shards"
+        hint = "with --array, use storage that all nodes share; without it, this machine packs the shards"
         raise UsageError(f"{what}: jobs of {config.name} cannot reach {url}; {kind}: {named}", hint)
 
 
 def _refuse_passing(what: str, path: str, config: ClusterConfig) -> None:
-    """A file system that lives with jobs is made for a job that asks for it, and the parts of an array do not."""
+    """Refuses a file system with `lifetime: jobs`: it is created for jobs that name it; an array's parts do not."""
     for each in config.lustre_with_jobs:
         if path == each.mount or path.startswith(f"{each.mount}/"):
-            reason = f"{path} exists only while jobs use {each.mount}, and the jobs of --array do not"
-            hint = f"name the s3:// address that it is linked to: {', '.join(_links(each))}; it needs s3_access"
+            reason = f"{path} exists only while jobs use {each.mount}, which the jobs of --array do not"
+            hint = f"name the s3:// prefix that it is linked to: {', '.join(_links(each))}; it needs s3_access"
             raise UsageError(f"{what}: {reason}", hint)
 
 
@@ -129,7 +129,7 @@ def _links(storage: FsxLustre) -> list[str]:
 
 
 def _environment(config: ClusterConfig) -> str:
-    """The jobs' role: its node serves the credentials."""
+    """Variables for the jobs' role: the node serves the credentials."""
     if not config.s3_access:
         return ""
     region = config.region
@@ -148,12 +148,12 @@ def _library() -> dict[str, File]:
 
 
 def submit(remote: Remote, request: Request) -> Submitted:
-    """Raises UsageError with sbatch's own words where it refuses a job, or RemoteError."""
+    """Raises UsageError with sbatch's message if it refuses a job, or RemoteError."""
     packed = archive(request.name, request.files, None)
     words = [request.partition, str(request.parts - 1)]
-    said = upload(remote, f"{JOBS}/{request.name}", packed, _SUBMIT, words)
+    said = upload(remote, f"{account.jobs()}/{request.name}", packed, _SUBMIT, words)
     ids = said.split()[-3:]
     if len(ids) != 3 or not all(each.isdigit() for each in ids):
         raise RemoteError(f"sbatch printed no job ids: {json.dumps(said)}")
     plan, array, finish = ids
-    return Submitted(finish, plan, array, f"{JOBS}/{request.name}")
+    return Submitted(finish, plan, array, f"{account.jobs()}/{request.name}")

@@ -1,4 +1,4 @@
-"""What travels with a job: the files of a working directory, as git sees them, and the job's own, in one archive."""
+"""A job's upload as one archive: the files of the working directory as git lists them, and the job's own files."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from pathlib import Path
 from gpucluster.errors import UsageError
 
 MAX_BYTES = 200 * 2**20
-"""Before compression. A data set belongs on shared storage, not into every job's folder."""
+"""Before compression. Data sets belong on shared storage, not in every job's folder."""
 _SKIPPED = {".git", ".gpucluster", "__pycache__"}
 
 
 @dataclass(frozen=True)
 class File:
-    """One small file that we write ourselves."""
+    """A small generated file."""
 
     text: str
     mode: int = 0o644
+    link: bool = False
+    """Whether it is a symbolic link with the target `text`."""
 
 
 def code_files(workdir: Path) -> list[Path]:
-    """Relative paths: what git tracks, or does not know and does not ignore; without git, all. Raises UsageError."""
+    """Relative paths of all files that git does not ignore; without git, of all files. Raises UsageError."""
     if not workdir.is_dir():
         raise UsageError(
             f"workdir {workdir}: no such directory", "it is relative to job.yaml, or else to the current directory"
@@ -49,11 +51,17 @@ def archive(root: str, files: Mapping[str, File], workdir: Path | None) -> bytes
         for folder in _folders(root, files):
             tar.addfile(_entry(folder, 0o755, kind=tarfile.DIRTYPE))
         for name, file in files.items():
-            content = file.text.encode()
-            tar.addfile(_entry(f"{root}/{name}", file.mode, size=len(content)), io.BytesIO(content))
+            tar.addfile(*_own(f"{root}/{name}", file))
         for path in code_files(workdir) if workdir else []:
             tar.add(workdir / path if workdir else path, f"{root}/code/{path}", recursive=False, filter=_anonymous)
     return packed.getvalue()
+
+
+def _own(name: str, file: File) -> tuple[tarfile.TarInfo, io.BytesIO]:
+    content = b"" if file.link else file.text.encode()
+    entry = _entry(name, file.mode, size=len(content), kind=tarfile.SYMTYPE if file.link else tarfile.REGTYPE)
+    entry.linkname = file.text if file.link else ""
+    return entry, io.BytesIO(content)
 
 
 def _folders(root: str, files: Mapping[str, File]) -> list[str]:
@@ -68,14 +76,14 @@ def _entry(name: str, mode: int, *, size: int = 0, kind: bytes = tarfile.REGTYPE
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Users differ between here and there."""
+    """Removes the owner: users differ between the two machines."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry
 
 
 def leading_out(workdir: Path) -> Iterator[str]:
-    """`data -> /home/me/data`: the links whose targets do not travel, because they lie outside the workdir."""
+    """`data -> /home/me/data`: the links to targets outside the workdir, which are not uploaded."""
     root = workdir.resolve()
     for path in code_files(workdir):
         link = workdir / path
@@ -84,7 +92,7 @@ def leading_out(workdir: Path) -> Iterator[str]:
 
 
 def _git_files(workdir: Path) -> list[Path] | None:
-    """None where there is no git, or no repository. Raises UsageError where git cannot read the repository."""
+    """None without git or a repository. Raises UsageError if git cannot read the repository."""
     command = ["git", "-C", str(workdir), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
@@ -108,7 +116,7 @@ def _way_out(said: str, workdir: Path) -> str:
 
 
 def _with_repositories_inside(workdir: Path, names: list[Path]) -> Iterator[Path]:
-    """Git lists a submodule, and a repository that lies in another, as one name."""
+    """Adds the files of submodules and of nested repositories, which git lists as one name each."""
     for name in names:
         folder = workdir / name
         if folder.is_symlink() or not folder.is_dir():
@@ -138,6 +146,6 @@ def _check_size(workdir: Path, files: list[Path]) -> None:
     named = ", ".join(f"{path} ({sizes[path] / 2**20:.0f} MiB)" for path in largest)
     size = f"{total / 2**20:.0f} MiB in {len(files)} files"
     raise UsageError(
-        f"workdir {workdir} holds {size}, at most {MAX_BYTES // 2**20} MiB are allowed; largest: {named}",
+        f"workdir {workdir} has {size}, at most {MAX_BYTES // 2**20} MiB are allowed; largest: {named}",
         "name a smaller workdir, or list data in .gitignore and put it on shared storage",
     )

@@ -1,18 +1,20 @@
-"""From a request to a job that Slurm knows: the job's folder, written whole in one go, and sbatch."""
+"""Submits a request to Slurm: uploads the job's folder in one transfer and runs sbatch."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
+from gpucluster.job.chain import Wait, parse_waits
 from gpucluster.job.script import ENVIRONMENTS, SbatchRequest
 from gpucluster.job.spec import JobSpec
+from gpucluster.submission import arrays
 from gpucluster.submission.environments import Build, parse_builds
 from gpucluster.submission.packages import Packages
 from gpucluster.submission.snapshot import File, archive
@@ -20,15 +22,29 @@ from gpucluster.submission.upload import upload
 
 MASKED = "***"
 
-# One round trip. The log exists before the job does; a script that Slurm refuses leaves no folder behind. An
-# environment that is not there is made by a job of its own: this one starts after that, and never where that fails.
-# What sbatch is given here wins over the script: a dependency of the script's own is repeated. The job's own packages
-# are compared with the environment before nodes are paid for, and installed on the head node while its nodes boot.
+# One round trip. The log exists before the job does; a script that Slurm refuses leaves no folder behind. A separate
+# job builds a missing environment: this one starts after it, and never starts if it fails. sbatch's arguments override
+# the script, so a dependency in the script is repeated here. The job's own packages are compared with the environment
+# before nodes are paid for, and installed on the head node while the nodes boot.
 _SUBMIT = """
 envs=$1 python=$2
 shift 2
+if [ -e "$name/chain.json" ]; then
+  waits=$(/usr/bin/python3 -IS "$name/lib/gpucluster_job" chain "$jobs/$name") || give_up "$?"
+fi
+if grep -q '"folder"' "$name/task.json" 2>/dev/null; then
+  task=$(sed -n 's/^  "folder": "\\(.*\\)",*$/\\1/p' "$name/task.json")
+  mkdir -p "$task"
+  exec 9>"$task/lock"
+  flock 9
+  same=$(/usr/bin/python3 -IS "$name/lib/gpucluster_job" task "$jobs/$name") || give_up "$?"
+  if [ -n "$same" ]; then
+    echo "$same"
+    give_up 0
+  fi
+fi
 if [ -n "$python" ] && [ ! -x "$python/bin/python" ]; then
-  echo "error: python: there is no program $python/bin/python on the cluster" >&2
+  echo "error: python: the cluster has no program $python/bin/python" >&2
   give_up 3
 fi
 for each; do [ -e "$envs/.wanted/$each/complete" ] || missing="${missing:-} $each"; done
@@ -39,25 +55,31 @@ fi
 packages=none
 overlay() { /usr/bin/python3 -IS "$name/lib/gpucluster_job" overlay "$1" "$jobs/$name"; }
 if [ -e "$name/packages" ]; then packages=$(overlay check) || give_up "$?"; fi
-after=$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
+after=${waits:-}$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
 own=$(sed -nE 's/^#SBATCH (--dependency=|-d)//p' "$name/job.sbatch" | tail -n 1)
 if [ -n "$after" ]; then set -- "--dependency=afterok$after${own:+,$own}" --kill-on-invalid-dep=yes; else set --; fi
 queue "$@" "$jobs/$name/job.sbatch"
+if [ -e "$name/chain.json" ]; then
+  /usr/bin/python3 -IS "$name/lib/gpucluster_job" chain "$jobs/$name" outputs || give_up
+fi
 link
+[ -z "${task:-}" ] || { echo "$id $name" >"$task/job"; exec 9>&-; }
+if [ -e "$name/elements" ]; then mkdir "$name/runs"; cp "$name/elements" "$name/runs/$id"; fi
 case $packages in missing | later) overlay start ;; esac
 echo "$id"
 echo "packages $packages"
 cat "$name/builds"
+[ ! -e "$name/waits" ] || cat "$name/waits"
 """
 PACKAGES_TOLD = {
-    "missing": "the head node installs its packages, while its nodes boot",
-    "waiting": "the head node is installing its packages already, for another job",
-    "later": "the head node installs its packages when the environment is there, while its nodes boot",
+    "missing": "the head node is installing its packages while its nodes boot",
+    "waiting": "the head node is already installing its packages for another job",
+    "later": "the head node will install its packages when the environment is built, while its nodes boot",
 }
 
 
 def secret_values(spec: JobSpec, environment: Mapping[str, str]) -> dict[str, str]:
-    """Raises UsageError where the submitter's environment lacks one."""
+    """Raises UsageError if the submitter's environment lacks one."""
     missing = [name for name in spec.secrets if name not in environment]
     if missing:
         raise UsageError(
@@ -67,9 +89,12 @@ def secret_values(spec: JobSpec, environment: Mapping[str, str]) -> dict[str, st
 
 
 def folder_files(
-    request: SbatchRequest, secret: Mapping[str, str], packages: Packages | None = None
+    request: SbatchRequest,
+    secret: Mapping[str, str],
+    packages: Packages | None = None,
+    more: Mapping[str, File] | None = None,
 ) -> dict[str, File]:
-    """Everything in the job's folder but the code."""
+    """All files of the job's folder except the code."""
     files = {name: File(text, 0o755 if name.startswith("bin/") else 0o644) for name, text in request.files().items()}
     masked = dict(request.spec.env) | dict.fromkeys(request.spec.secrets, MASKED)
     files["job.yaml"] = File(_yaml(request.spec))
@@ -78,34 +103,55 @@ def folder_files(
     if secret:
         exports = (f"export {name}={shlex.quote(value)}\n" for name, value in secret.items())
         files["secrets.sh"] = File("".join(exports), 0o600)
+    files |= more or {}
+    if request.spec.elements:
+        files |= arrays.files(request.spec, files)
+        files.pop("secrets.sh", None)  # each element gets a copy and removes it
     return files | (packages.files() if packages else {})
 
 
 def pack(
-    request: SbatchRequest, secret: Mapping[str, str], workdir: Path | None, packages: Packages | None = None
+    request: SbatchRequest,
+    secret: Mapping[str, str],
+    workdir: Path | None,
+    packages: Packages | None = None,
+    more: Mapping[str, File] | None = None,
 ) -> bytes:
-    """Raises UsageError where the working directory is too large."""
-    return archive(Path(request.folder).name, folder_files(request, secret, packages), workdir)
+    """`more`: further files of the job's folder. Raises UsageError if the working directory is too large."""
+    return archive(Path(request.folder).name, folder_files(request, secret, packages, more), workdir)
 
 
 @dataclass(frozen=True)
 class Submitted:
     job_id: str
     builds: tuple[Build, ...]
-    """Jobs that make what it needs, and that it waits for."""
+    """The jobs that build its environments: it waits for them."""
     packages: str = "none"
-    """What becomes of its own packages: none, ready, or a key of PACKAGES_TOLD."""
+    """The state of its own packages: none, ready, or a key of PACKAGES_TOLD."""
+    skipped_for: str = ""
+    """Set if nothing was queued, because the task's last run was equal and succeeded: the folder of that job."""
+    queued: bool = False
+    """That job has not ended yet. Only a pipeline that is submitted again accepts it as its own."""
+    waits: tuple[Wait, ...] = ()
+    """Runs of other jobs that it depends on."""
 
 
-def submit(remote: Remote, request: SbatchRequest, packed: bytes) -> Submitted:
-    """Raises UsageError where Slurm refuses the job, or its packages do not fit; or RemoteError."""
+def submit(
+    remote: Remote, request: SbatchRequest, packed: bytes, tell: Callable[[str], None] = lambda text: None
+) -> Submitted:
+    """Raises UsageError if Slurm refuses the job or its packages do not fit, or RemoteError."""
     own = request.spec.python or ""
-    on_head = own if own.startswith("/home/") else ""  # where else it lies, only nodes may see it
-    said = upload(remote, request.folder, packed, _SUBMIT, [ENVIRONMENTS, on_head, *request.environments])
+    on_head = own if own.startswith("/home/") else ""  # other locations may be visible only on nodes
+    said = upload(remote, request.folder, packed, _SUBMIT, [ENVIRONMENTS, on_head, *request.environments], tell)
+    if said.startswith("{"):
+        found = json.loads(said)
+        return Submitted(found["job_id"], (), skipped_for=found["folder"], queued=found.get("queued", False))
     first, second, *rest = [*said.splitlines(), "", ""]
     packages = second.removeprefix("packages ")
     try:
-        return Submitted(slurm.parse_job_id(first), tuple(parse_builds("\n".join(rest))), packages)
+        told = "\n".join(rest)
+        builds = tuple(parse_builds(told))
+        return Submitted(slurm.parse_job_id(first), builds, packages, waits=parse_waits(told))
     except ValueError as error:
         raise RemoteError(str(error)) from None
 

@@ -1,39 +1,97 @@
-"""A job's folder goes to the head node and its jobs to Slurm in one round trip: all of them, or nothing stays."""
+"""Uploads a job's folder to the head node and submits its jobs in one round trip: all of them, or none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
-from gpucluster.errors import UsageError
+from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 
-# What the caller's script has: `queue` takes sbatch's words and sets $id; `give_up [CODE]` takes everything back and
-# exits; `link` makes the folder findable by $id. It runs in the folder that job folders lie in.
+# Functions for the caller's script: `queue` takes sbatch's arguments and sets $id; `give_up [CODE]` undoes everything
+# and exits; `link` links the folder under $id. It runs in the folder of all jobs' folders.
 _UPLOAD = """
 set -eu
 jobs=$1 name=$2 queued=''
 shift 2
 mkdir -p "$jobs/by-id"
 cd "$jobs"
-tar --extract --gzip --no-same-owner --file=-
+tar --extract --gzip --no-same-owner --file=- || { rm -rf "$name"; exit 1; }
 give_up() { cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit "${1:-1}"; }
 queue() { id=$(sbatch --parsable "$@") || give_up; id=${id%%;*} id=${id##*[!0-9]} queued="$queued $id"; }
 link() { ln -sfn "../$name" "by-id/$id"; }
 """
 
+FULL = "No space left on device"
+# `du` may take long if there are many files.
+_LARGEST = """
+df -h --output=size,avail,target "$1" | tail -n 1
+timeout 30 du -xsh "$1"/*/ 2>/dev/null | grep -v '/by-id/$' | sort -rh | head -n 3
+"""
+
 REFUSED = 3
-"""The script's exit code for what the user asked for wrongly; stderr says what."""
+"""The script's exit code for a mistake of the user; stderr says which."""
+
+LARGE_BYTES = 10_000_000
+"""An upload of this size takes seconds over the tunnel, so its progress is shown."""
+TOLD_EVERY_S = 5.0
 
 
-def upload(remote: Remote, folder: str, packed: bytes, script: str, words: Sequence[str]) -> str:
-    """What the script prints; `words` are its arguments. Raises UsageError with sbatch's own words, or RemoteError."""
+class Progress:
+    """Called with the number of bytes sent so far: reports it every few seconds if the upload is large."""
+
+    def __init__(self, total: int, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._total, self._tell, self._clock, self._told = total, tell, clock, clock()
+        if total > LARGE_BYTES:
+            tell(f"uploading the job's files: {in_words(total)}, compressed")
+
+    def __call__(self, sent: int) -> None:
+        if self._total <= LARGE_BYTES or (sent < self._total and self._clock() - self._told < TOLD_EVERY_S):
+            return
+        self._told = self._clock()
+        self._tell(f"uploaded {in_words(sent)} of {in_words(self._total)}")
+
+
+def in_words(count: int) -> str:
+    """A number of bytes, for people."""
+    size, unit = float(count), "bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def upload(
+    remote: Remote,
+    folder: str,
+    packed: bytes,
+    script: str,
+    words: Sequence[str],
+    tell: Callable[[str], None] = lambda text: None,
+) -> str:
+    """The script's output; `words` are its arguments. Raises UsageError with sbatch's message, or RemoteError."""
     path = PurePosixPath(folder)
     argv = ["sh", "-c", _UPLOAD + script, "sh", str(path.parent), path.name, *words]
-    done = remote.run(argv, input=packed, timeout_s=300)
+    done = remote.run(argv, input=packed, timeout_s=300, sent=Progress(len(packed), tell))
     if done.exit_code == REFUSED:
         raise UsageError(done.stderr.strip().removeprefix("error: "))
     if refusal := slurm.refusal(done.stderr):
         raise UsageError(f"Slurm rejected the job: {refusal}")
+    if FULL in done.stderr:
+        raise _full(remote, str(path.parent))
     return done.check("the job was not accepted").stdout
+
+
+def _full(remote: Remote, folder: str) -> RemoteError:
+    """Names the full file system, its free space, and the largest folders that may be deleted."""
+    told = remote.run(["sh", "-c", _LARGEST, "sh", folder], timeout_s=60).stdout.splitlines()
+    size, free, mount = (told[0].split() if told else []) or ("?", "?", folder)
+    largest = ", ".join(f"{name} ({size})" for size, name in (line.split("\t", 1) for line in told[1:]))
+    delete = f"delete what you no longer need; the largest folders of jobs are {largest}" if largest else "delete files"
+    return RemoteError(
+        f"{mount} on the cluster is full: {free.strip()} of {size.strip()} free; the job was not submitted",
+        f"{delete}; or raise head_node.volume_gib and run `gpucluster up`",
+    )

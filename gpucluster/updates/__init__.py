@@ -1,7 +1,7 @@
-"""What a changed cluster file does to the cluster that runs. Pure: `gpucluster.cli.changes` asks and acts.
+"""The effects of a changed cluster file on the running cluster. Pure: `gpucluster.cli.changes` calls AWS and acts.
 
-`compare` finds the changes and what each does, by the table in `policies`; `settle` looks at which nodes run, and which
-file systems are there of those that `asks_for` names.
+`compare` finds the changes and their effects, by the table in `policies`. `settle` takes into account which nodes
+run, and which of the file systems that `asks_for` names exist.
 """
 
 from __future__ import annotations
@@ -9,7 +9,15 @@ from __future__ import annotations
 from gpucluster.config.outcome import Effect
 from gpucluster.updates.plan import Change, LiveNode, asks_for, compare, drains, of_effect, settle, summary
 from gpucluster.updates.policies import POLICIES
-from gpucluster.updates.record import Deployed, LookedUp, UnknownRecord, metadata, read
+from gpucluster.updates.record import (
+    Deployed,
+    LookedUp,
+    UnknownRecord,
+    head_replacements,
+    metadata,
+    read,
+    replacements_key,
+)
 
 __all__ = [
     "POLICIES",
@@ -22,9 +30,11 @@ __all__ = [
     "asks_for",
     "compare",
     "drains",
+    "head_replacements",
     "metadata",
     "of_effect",
     "read",
+    "replacements_key",
     "settle",
     "summary",
 ]

@@ -1,7 +1,7 @@
-"""In what two cluster files differ: key by key, entries of lists matched by what names them.
+"""The differences between two cluster files, key by key. List entries are matched by an identifying key.
 
-A partition is matched by its name, a storage by its mount, a data repository by its path, an S3 grant by its address:
-in another order they are the same.
+Partitions are matched by name, storage by mount, data repositories by path, S3 grants by address, users by name: their
+order does not matter.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucluster.config import ClusterConfig
+from gpucluster.config.outcome import Difference
 
-NAMED_BY = {"partitions": "name", "storage": "mount", "storage[].data_repositories": "path", "s3_access": "uri"}
+NAMED_BY = {
+    "partitions": "name",
+    "storage": "mount",
+    "storage[].data_repositories": "path",
+    "s3_access": "uri",
+    "users": "name",
+}
 UNORDERED = frozenset(
     {
         "network.ssh_from",
@@ -24,20 +31,6 @@ UNORDERED = frozenset(
 )
 
 Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """`old` or `new` is None where the key was not, or is no longer, there."""
-
-    key: str
-    """As the table of policies has it: `partitions[].max_nodes`."""
-    path: str
-    """As people read it: `partitions[train].max_nodes`."""
-    entries: tuple[str, ...]
-    """The list entries that lead there: `("train",)`."""
-    old: Any
-    new: Any
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class _Place:
 
 
 def plain(config: ClusterConfig) -> dict[str, Any]:
-    """Every key with its value or default, as JSON knows it; /home is there whether the file names it or not."""
+    """Every key with its value or default, as JSON types; always with /home."""
     values = config.model_dump(mode="json", by_alias=True)
     if all(storage["mount"] != "/home" for storage in values["storage"]):
         values["storage"].append(config.home.model_dump(mode="json", by_alias=True))
@@ -66,7 +59,7 @@ def plain(config: ClusterConfig) -> dict[str, Any]:
 
 
 def differences(old: Values, new: Values) -> list[Difference]:
-    """Both of `plain`."""
+    """Both are results of `plain`."""
     return list(_in_section(_Place(), old, new))
 
 

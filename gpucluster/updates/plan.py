@@ -1,4 +1,4 @@
-"""The changes between what is deployed and what the file says, and how `up` and `plan` tell of them."""
+"""The changes from the deployed cluster to the file, and their lines in `up` and `plan`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucluster.config import ClusterConfig
-from gpucluster.config.outcome import Drain, Effect, Outcome, Rule, by_rule, in_place
+from gpucluster.config.outcome import Difference, Drain, Effect, Outcome, Rule, by_rule, in_place
 from gpucluster.layout import expand
-from gpucluster.updates.difference import Difference, differences, plain
+from gpucluster.updates.difference import differences, plain
 from gpucluster.updates.policies import POLICIES
 from gpucluster.updates.rules import Step, every_partition, moved_servers
 
 LiveNode = tuple[str, int | None]
-"""Partition and number; None: launched, and not named yet."""
+"""Partition and number of a node; None for an instance that has no node name yet."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Change:
 
 
 def compare(
-    old: ClusterConfig, new: ClusterConfig, policies: Mapping[str, Outcome | Rule] = POLICIES
+    old: ClusterConfig, new: ClusterConfig, policies: Mapping[str, Outcome | Rule[Step]] = POLICIES
 ) -> tuple[Change, ...]:
-    """In the order of the file, and then what it does not say itself. `old` is what was deployed."""
+    """In the order of the file, followed by indirect changes. `old` is the deployed cluster."""
     step = Step(expand(old), expand(new))
     found = [*differences(plain(old), plain(new)), *moved_servers(step)]
     return tuple(Change(each, by_rule(each, step, policies[each.key])) for each in found)
@@ -57,13 +57,13 @@ def compare(
 def settle(
     changes: Sequence[Change], nodes: Collection[LiveNode], file_systems: Collection[str] = ()
 ) -> tuple[Change, ...]:
-    """With the nodes that run now: what nobody is on needs no draining. `file_systems`: those of `asks_for` that are
-    there: what is not there cannot be left behind."""
+    """Takes into account which nodes run: idle partitions need no draining. `file_systems`: those of `asks_for` that
+    exist; a missing one cannot be orphaned."""
     return tuple(_settled(_left_behind(change, file_systems), nodes) for change in changes)
 
 
 def asks_for(changes: Sequence[Change]) -> set[str]:
-    """Names of file systems that some change must not leave behind."""
+    """Names of the file systems that a change would orphan."""
     return {change.outcome.while_there for change in changes} - {""}
 
 
@@ -79,7 +79,7 @@ def _settled(change: Change, nodes: Collection[LiveNode]) -> Change:
         return change
     needed = tuple(each for each in change.outcome.drains if any(_is_in(node, each) for node in nodes))
     if needed:
-        return replace(change, outcome=replace(change.outcome, drains=needed))
+        return replace(change, outcome=change.outcome._replace(drains=needed))
     return replace(change, outcome=in_place(f"{change.outcome.happens}; none of these nodes is running"))
 
 
@@ -93,7 +93,7 @@ def of_effect(changes: Sequence[Change], effect: Effect) -> list[Change]:
 
 
 def drains(changes: Sequence[Change], old: ClusterConfig) -> dict[str, int]:
-    """Partition -> the number above which its nodes must be gone. A head that is replaced takes every node along."""
+    """Partition -> the number above which its nodes must be removed. Replacing the head node removes every node."""
     wanted = [each for change in changes for each in change.outcome.drains]
     if of_effect(changes, Effect.HEAD_REPLACED):
         wanted += every_partition(expand(old))

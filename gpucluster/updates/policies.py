@@ -1,7 +1,7 @@
-"""What each key of cluster.yaml does to a cluster that runs when it changes. One row for each key; a test compares the
-rows with the models, and what they say with CloudFormation's own schemas.
+"""The effect of each key's change on a running cluster. One row for each key; a test compares the rows with the models,
+and their effects with CloudFormation's schemas.
 
-What is not here cannot change: a partition's name, a storage's mount, an S3 grant's address say which entry is meant.
+Identifying keys are not here, because they cannot change: a partition's name, a storage's mount, a grant's address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpucluster.config.outcome import (
 )
 from gpucluster.config.storage import KINDS
 from gpucluster.updates import rules
-from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE
+from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE, Step
 
 _ELSEWHERE = refused("every node, the data volume and the file systems use this network", NEW_CLUSTER)
 _LESS_DISK = refused("EBS cannot shrink a volume", f"keep the size; or {NEW_CLUSTER}")
@@ -29,8 +29,12 @@ _MORE_DISK = in_place("the volume and /home grow while in use; the next growth i
 _NEW_PARTITION = in_place("its nodes are available when `up` returns")
 _GRANT = in_place("applies to running and future jobs")
 _IDLE = in_place("applies to running nodes too")
+_NEW_USER = in_place("running nodes get the account before their next job")
+_FORMER_USER = in_place("can no longer log in or submit; jobs in the queue run, and the home directory stays")
+_SAME_UID = refused("the files on /home belong to the old uid", "remove the user and add another one")
+_LIMIT = in_place("applies to pending jobs too")
 
-POLICIES: Mapping[str, Outcome | Rule] = {
+POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "name": refused("a new name makes a new cluster", "keep the name; `down` deletes the cluster with the old name"),
     "region": refused("a cluster cannot move to another region", NEW_CLUSTER),
     "availability_zone": refused("the data volume cannot move to another zone", NEW_CLUSTER),
@@ -57,6 +61,7 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "partitions[].efa": new_nodes(f"new nodes have these interfaces; {REPLACED_AS_FREE}"),
     "partitions[].scratch": in_place("applies to nodes that boot from now on"),
     "partitions[].idle_minutes": _IDLE,
+    "partitions[].max_usd_per_hour": in_place("applies to the next launch; nodes that run are left alone"),
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,
     "parameter_servers.min_nodes": rules.least_nodes,
@@ -72,6 +77,12 @@ POLICIES: Mapping[str, Outcome | Rule] = {
     "software.cache": in_place("applies to environments built from now on"),
     "software.containers": in_place("applies to nodes that boot from now on"),
     "accounting": rules.accounting,
+    "users[]": added_or_removed(_NEW_USER, _FORMER_USER),
+    "users[].uid": _SAME_UID,
+    "users[].public_key": in_place("replaces the key on the head node; open connections stay open"),
+    "users[].fair_share": _LIMIT,
+    "users[].max_jobs": _LIMIT,
+    "users[].max_gpus": _LIMIT,
     "monitoring.log_days": in_place("older log lines are deleted"),
     "monitoring.dashboard": in_place("the dashboard is created or deleted"),
     "monitoring.alarm_email": in_place("AWS asks the new address to confirm"),

@@ -1,4 +1,4 @@
-"""What a deployment keeps of its cluster file, in the metadata of the stack's template.
+"""A deployment's record of its cluster file, in the metadata of the stack's template.
 
 JSON in a string: as a structure the template would spend a line and its indentation on each key.
 """
@@ -19,16 +19,21 @@ from gpucluster.updates.difference import plain
 METADATA_KEY = "GpuCluster"
 
 
+def replacements_key(cluster: str, *, account: str, region: str) -> str:
+    """Key in cdk.context.json: how often the head node was replaced without a change of the file."""
+    return f"gpucluster-head:account={account}:cluster={cluster}:region={region}"
+
+
 class UnknownRecord(Exception):
-    """Another version of GpuCluster deployed the cluster; the message says what is wrong with the record."""
+    """Another version of GpuCluster deployed the cluster. The message is the problem of the record."""
 
 
 @dataclass(frozen=True)
 class LookedUp:
-    """An image that the file names in words, as it was looked up for the deployment."""
+    """An image that the file gives by name, with the id that the deployment looked up."""
 
     key: str
-    """Under which cdk.context.json pins it."""
+    """Its key in cdk.context.json."""
     image_id: str
 
 
@@ -36,15 +41,15 @@ class LookedUp:
 class Deployed:
     config: ClusterConfig
     availability_zone: str
-    """The one in use, whether the file names it or not."""
+    """The zone in use, whether the file names it or not."""
     images: Mapping[str, LookedUp]
-    """By their names in the file."""
+    """The images by their names in the file."""
 
     def compared_with(self, wanted: ClusterConfig, pinned: Mapping[str, Any]) -> tuple[ClusterConfig, ClusterConfig]:
-        """Old and new. To name the zone that was taken anyway is no change, nor is to leave it out.
+        """The old and the new file. Naming the zone that is already in use is no change; nor is removing its name.
 
-        `pinned`: of cdk.context.json. An image that is no longer pinned to what it was is another one, under the same
-        name: then the old file is given its id, and the new one the id that it would have, where that is known.
+        `pinned`: the entries of cdk.context.json. If an image name is no longer pinned to the deployed id, the old file
+        gets the deployed id instead of the name, and the new file the id that it would get, if that is known.
         """
         zone = wanted.availability_zone or self.availability_zone
         old = self.config.model_copy(update={"availability_zone": self.availability_zone})
@@ -57,7 +62,7 @@ class Deployed:
 
 
 def _with_image(config: ClusterConfig, name: str, image_id: str) -> ClusterConfig:
-    """With the id instead of the name, wherever the file says it."""
+    """The file with the id instead of the name, wherever the name occurs."""
 
     def renamed(section: Section) -> Section:
         return section.model_copy(update={"image": image_id}) if getattr(section, "image", None) == name else section
@@ -67,12 +72,29 @@ def _with_image(config: ClusterConfig, name: str, image_id: str) -> ClusterConfi
 
 
 def metadata(
-    config: ClusterConfig, *, availability_zone: str, images: Mapping[str, LookedUp] | None = None
+    config: ClusterConfig,
+    *,
+    availability_zone: str,
+    images: Mapping[str, LookedUp] | None = None,
+    head_replacements: int = 0,
 ) -> dict[str, str]:
-    """The same file gives the same text."""
+    """Equal files give equal text."""
     looked_up = {name: asdict(found) for name, found in (images or {}).items()}
-    record = {"availability_zone": availability_zone, "config": plain(config), "images": looked_up}
+    record: dict[str, Any] = {
+        "availability_zone": availability_zone,
+        "config": plain(config),
+        "images": looked_up,
+        **({"head_replacements": head_replacements} if head_replacements else {}),
+    }
     return {METADATA_KEY: json.dumps(record, sort_keys=True, separators=(",", ":"))}
+
+
+def head_replacements(metadata: Mapping[str, Any]) -> int:
+    """The count in a record, which another version may have written."""
+    try:
+        return int(json.loads(metadata.get(METADATA_KEY, "{}")).get("head_replacements", 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0
 
 
 def read(metadata: Mapping[str, Any]) -> Deployed:

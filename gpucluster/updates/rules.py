@@ -1,4 +1,4 @@
-"""Policies that depend on the values: a larger volume is one thing, a smaller one another."""
+"""Policies that depend on the values: a larger volume has another effect than a smaller one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS
 from gpucluster.config.outcome import (
+    Difference,
     Drain,
     Effect,
     Outcome,
@@ -21,7 +22,6 @@ from gpucluster.config.outcome import (
 )
 from gpucluster.config.storage import Mount
 from gpucluster.layout import Group, Layout
-from gpucluster.updates.difference import Difference
 
 NEW_CLUSTER = "create a new cluster under another name, and copy what you need"
 REPLACED_AS_FREE = "running nodes are replaced as their jobs end"
@@ -29,14 +29,14 @@ REPLACED_AS_FREE = "running nodes are replaced as their jobs end"
 
 @dataclass(frozen=True)
 class Step:
-    """From one cluster to the next."""
+    """An update from one cluster to the next."""
 
     old: Layout
     new: Layout
 
 
 def partition_of(difference: Difference) -> str:
-    """Keys of parameter_servers are those of the partition `ps`."""
+    """The partition of the key; keys of parameter_servers belong to `ps`."""
     return difference.entries[0] if difference.entries else PARAMETER_SERVERS
 
 
@@ -60,13 +60,13 @@ def removed_partition(difference: Difference, step: Step) -> Outcome:
 
 
 def _in_group_of(name: str, step: Step) -> tuple[Drain, ...]:
-    """The partition's own nodes, and those of another that shares its placement group."""
+    """The partition's nodes, and those of another partition that shares its placement group."""
     sharing = (each.name for each in step.old.partitions if each.group == Group(name, ours=True))
     return tuple(map(Drain, dict.fromkeys([name, *sharing])))
 
 
 def moved_servers(step: Step) -> Iterator[Difference]:
-    """What the file does not say itself: that `shared` stands for another group than before."""
+    """An indirect change: `shared` now means another group than before."""
     if _shares(step.old) and _shares(step.new):
         key = "parameter_servers.placement_group"
         before, after = (f"shared with {_group_of_servers(layout)}" for layout in (step.old, step.new))
@@ -105,16 +105,16 @@ def least_nodes(difference: Difference, step: Step) -> Outcome:
 
 
 def instance_types(difference: Difference, step: Step) -> Outcome:
-    """Slurm is told the least that any type has: a node that has less than what its line says now is refused."""
+    """Slurm's node line has the minimum over all types, and Slurm refuses a node that has less than its line."""
     name = partition_of(difference)
-    before, after = told_to_slurm(step.old, name), told_to_slurm(step.new, name)
+    before, after = node_line(step.old, name), node_line(step.new, name)
     if before != after:
         return drain(f"Slurm's node definition becomes {after} instead of {before}", Drain(name))
     return new_nodes("new nodes use these types; a running node of a removed type is replaced as its jobs end")
 
 
-def told_to_slurm(layout: Layout, partition: str) -> str:
-    """What slurm.conf says of a node of the partition."""
+def node_line(layout: Layout, partition: str) -> str:
+    """The node line of the partition in slurm.conf."""
     lines = render.slurm(layout)["slurm/slurm.conf"].splitlines()
     told = next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
     return told.removesuffix(" State=CLOUD")
@@ -139,7 +139,7 @@ _UNPROTECT = "set head_node.termination_protection: false and run `up`; then cha
 
 
 def image_of_all(difference: Difference, step: Step) -> Outcome:
-    """Head and partitions follow software.image where they have none of their own."""
+    """The head node and partitions without their own image use software.image."""
     head = step.old.config.head_node.image is None and step.new.config.head_node.image is None
     if head:
         return head_replaced("a new head node takes over the data volume; new nodes boot from the new image too")
@@ -147,7 +147,7 @@ def image_of_all(difference: Difference, step: Step) -> Outcome:
 
 
 def placement_group(difference: Difference, step: Step) -> Outcome:
-    """A group that the stack made cannot be deleted while an instance is in it."""
+    """A group that the stack created cannot be deleted while an instance is in it."""
     if difference.old != "cluster":
         return new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}")
     return drain("its placement group is deleted, so it must be empty", *_in_group_of(partition_of(difference), step))
@@ -172,7 +172,7 @@ def _entry(layout: Layout, difference: Difference) -> Mount:
 
 
 def accounting(difference: Difference, step: Step) -> Outcome:
-    """The database on RDS is kept or deleted, and protected, as the head's volume is."""
+    """The database on RDS is kept, deleted and protected like the head node's volume."""
     head = step.old.config.head_node
     if difference.old == "rds" and head.on_delete == "delete":
         return refused("the records of all jobs would be deleted", "first set head_node.on_delete: snapshot, then `up`")
@@ -190,13 +190,13 @@ _EARLIER_RECORDS: dict[Any, str] = {
 
 
 def budget(difference: Difference, step: Step) -> Outcome:
-    """What AWS Budgets did at the limit stays done, and its policy attached, unless `up` takes it back."""
+    """The stop by AWS Budgets stays in force, with its policy attached, unless `up` lifts it."""
     before, told = step.old.config.budget, "AWS Budgets is updated"
     if before is None or before.at_limit != "stop-launches":
         return in_place(told)
     if difference.key == "budget.monthly_usd" and difference.new < difference.old:
         return in_place(told)
     again = f"{told}; if it has stopped launches, nodes can start again"
-    if difference.key == "budget.email":  # the new budget begins as if nothing had happened, and learns what is spent
+    if difference.key == "budget.email":  # the new budget starts at zero until AWS reports what was spent
         again = f"{again}, until it stops launches again"
     return in_place(again, launches_again=True)

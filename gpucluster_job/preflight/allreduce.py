@@ -1,7 +1,7 @@
 """One rank of an all-reduce in the job's framework, started like the job's own ranks: checks the sum and measures the
 speed.
 
-Rank 0 prints the result as one line of JSON. Without a known framework it says so and exits with code 0.
+Rank 0 prints the result as one line of JSON. Without a known framework it reports that and exits with code 0.
 """
 
 from __future__ import annotations

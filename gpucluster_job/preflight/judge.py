@@ -53,11 +53,16 @@ def _gpus(verdict: Verdict, expected: Report, node: str, report: Report) -> None
     if not wanted:
         return
     if got is None:
-        verdict.warn(node, f"the GPUs of {node} could not be counted ({error})", REPLACE.format(node))
+        verdict.warn(node, f"the GPUs of {node} could not be counted ({error})", _then(expected, node))
     elif got < wanted:
-        verdict.error(node, f"{node} has {got} of the {wanted} GPUs that the job asks for", REPLACE.format(node))
+        verdict.error(node, f"{node} has {got} of the {wanted} GPUs that the job asks for", _then(expected, node))
     for gpu in report.get("gpus_with_memory_errors", []):
-        verdict.warn(node, f"GPU {gpu} of {node} has uncorrected memory errors", REPLACE.format(node))
+        verdict.warn(node, f"GPU {gpu} of {node} has uncorrected memory errors", _then(expected, node))
+
+
+def _then(expected: Report, node: str) -> str:
+    """Nodes of a cluster that we did not build are not ours to replace."""
+    return str(expected.get("then") or REPLACE.format(node))
 
 
 def _efa(verdict: Verdict, expected: Report, node: str, report: Report, nodes: int) -> None:
@@ -70,7 +75,7 @@ def _efa(verdict: Verdict, expected: Report, node: str, report: Report, nodes: i
         return
     if required and got is not None:
         verdict.error(
-            node, f"the EFA interfaces of {node} {found}, and the job has efa: required", REPLACE.format(node)
+            node, f"the EFA interfaces of {node} {found}, and the job has efa: required", _then(expected, node)
         )
     else:
         verdict.warn(node, f"the EFA interfaces of {node} {found}", "NCCL may use TCP, which is many times slower")

@@ -8,18 +8,21 @@ import selectors
 import subprocess
 import time
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Iterable, Sequence
+from typing import Iterable, Protocol, Sequence
 
 from gpucluster_job.settings import host_names
-
-if TYPE_CHECKING:
-    from gpucluster_job.roles.steps import Roles
 
 RESERVED_S = 120.0
 
 
 class NoPorts(RuntimeError):
     pass
+
+
+class Holder(Protocol):
+    """`Roles` of steps.py: its step holds ports until the job ends."""
+
+    def hold_ports(self, count: int, nodes: int, *options: str) -> subprocess.Popen[bytes]: ...
 
 
 class Endpoints:
@@ -37,7 +40,7 @@ class Endpoints:
         return [self._free[node].pop(0) for node in nodes]
 
 
-def describe(roles: Roles) -> str:
+def describe(roles: Holder) -> str:
     """TensorFlow's description of the job (TF_CONFIG), as JSON. Raises NoPorts."""
     told = os.environ
     nodes, ranks = told["GPUCLUSTER_NODES"].split(), int(told["RANKS_PER_NODE"])

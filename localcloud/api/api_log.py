@@ -11,7 +11,7 @@ from typing import Any
 
 class ApiLog:
     def __init__(self, path: Path) -> None:
-        """Replaces an earlier cloud's log of the same name."""
+        """Overwrites the log of an earlier cloud of the same name."""
         self._path = path
         self._file = path.open("w")
         self._lock = threading.Lock()

@@ -47,8 +47,8 @@ class ControlPlane:
         contents: Contents | None = None,
         tunnel_address: str = "",
     ) -> None:
-        """`hypervisor`: a function that creates it from the guests' data. `contents`: None if no machine boots that
-        could look."""
+        """`hypervisor`: a function that creates it from the guests' data. `contents`: None if no machine boots, because
+        then nothing can read files."""
         clients.configure(endpoint_url, secret)
         locks, faults, pushed_keys = locks or Locks(), Faults(), PushedKeys()
         self.log = log

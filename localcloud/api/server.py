@@ -105,7 +105,7 @@ class Application:
             return dlm.handle(Request(environ), call.region, ACCOUNT_ID)
         with self._locks.holding(call.service, call.action):
             body, status, headers = run_wsgi_app(self._plane.moto, environ, buffered=True)
-            # not joined, because an answer to HEAD would get the length of nothing
+            # not joined, because an answer to HEAD would get a length of 0
             kept = [(name, value) for name, value in headers if not name.lower().startswith("access-control-")]
             response = Response(list(body), status, kept)
             tokens.remember(call, response.get_data)

@@ -225,7 +225,7 @@ class Operation:
                 return None
             except ClientError as error:
                 if is_gone(error):
-                    return f"It was gone already: {error}"
+                    return f"It had been deleted already: {error}"
                 if not _IN_USE.search(error.response["Error"]["Code"]) or time.monotonic() > deadline:
                     raise
             time.sleep(pause_s)

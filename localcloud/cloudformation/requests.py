@@ -1,4 +1,4 @@
-"""What CloudFormation refuses in a request alone: names, tags, exclusive options."""
+"""Requests that CloudFormation refuses without looking at a template or a stack: names, tags, exclusive options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CloudFormation refuses in a template alone: limits, names, attributes, types.
+"""Templates that CloudFormation refuses without looking at a stack: limits, names, attributes, types.
 
 Limits: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 """

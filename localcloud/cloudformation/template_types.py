@@ -30,7 +30,7 @@ def check_supported(template: Template) -> None:
     missing = sorted(set(template.resource_types()) - set(supported_types()))
     if missing:
         raise ValidationError(
-            f"Resource types that the local cloud does not make: [{', '.join(missing)}]; it makes "
+            f"Resource types that the local cloud does not support: [{', '.join(missing)}]; it supports "
             f"{len(supported_types())} types, those of localcloud/cloudformation/resources/"
         )
 

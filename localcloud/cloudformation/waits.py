@@ -104,5 +104,5 @@ def handle(request: Request) -> Response:
     except ValueError as error:
         return Response(f"not a signal: {error}\n", status=400)
     if not WAITS.add(_token(request.path), signal):
-        return Response("no such wait handle: its stack is gone or never was\n", status=404)
+        return Response("no such wait handle: its stack has been deleted or never existed\n", status=404)
     return Response(status=200)

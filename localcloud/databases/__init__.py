@@ -1,1 +1,1 @@
-"""The machines behind RDS: one of the guest image for each MariaDB instance, which EC2 does not show."""
+"""The machines behind RDS: one for each MariaDB instance. They boot the guests' image, and EC2 does not show them."""

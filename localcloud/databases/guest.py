@@ -1,4 +1,4 @@
-"""What makes a machine of the image a database: its user data, as text."""
+"""The user data that makes a machine a database server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from localcloud.identity.authority import Certificate
 
 FOLDER = "/etc/mysql/rds"
-# What RDS grants its master user; there is no SUPER, and none of what reaches the machine's files.
+# The privileges that RDS grants its master user: neither SUPER nor any that gives access to the machine's files.
 _PRIVILEGES = (
     "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, RELOAD, PROCESS, REFERENCES, INDEX, ALTER, SHOW DATABASES, "
     "CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, REPLICATION SLAVE, REPLICATION CLIENT, CREATE VIEW, SHOW VIEW, "
@@ -18,7 +18,7 @@ _PRIVILEGES = (
 
 @dataclass(frozen=True)
 class Database:
-    """`parameters`: those of its parameter group that differ from the engine's own."""
+    """`parameters`: those of its parameter group that differ from the engine's defaults."""
 
     port: int
     user: str
@@ -29,7 +29,7 @@ class Database:
 
 
 def user_data(database: Database) -> bytes:
-    """Nobody gets an answer before the master user is there: the server reads init.sql before it listens."""
+    """The server reads init.sql before it listens, so no client connects before the master user exists."""
     return f"""\
 #!/bin/bash
 set -euo pipefail
@@ -47,7 +47,7 @@ def _put(path: str, text: str) -> str:
 
 
 def configuration(database: Database) -> str:
-    """The parameter group's values come last and count. RDS's formulas, `{DBInstanceClassMemory/12}`, are left out."""
+    """The parameter group's values come last and win. RDS's formulas (`{DBInstanceClassMemory/12}`) are left out."""
     given = {name: value for name, value in database.parameters.items() if "{" not in value and value.isprintable()}
     lines = [
         "[mariadbd]",
@@ -63,7 +63,7 @@ def configuration(database: Database) -> str:
 
 
 def init_sql(database: Database) -> str:
-    """One statement a line, harmless when the server starts again."""
+    """One statement per line. The server runs them at every start, so each must be safe to repeat."""
     user = f"{_quoted(database.user)}@'%'"
     statements = [
         f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY {_quoted(database.password)};",

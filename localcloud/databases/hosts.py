@@ -37,7 +37,7 @@ def boots(runtime: Runtime, database: DBInstance) -> bool:
 
 
 def start(runtime: Runtime, database: DBInstance) -> None:
-    """Boot it; `available` once its port answers, `failed` where it does not."""
+    """Boots its machine. The status becomes `available` when the port answers, or `failed` if it does not."""
     ec2 = ec2_backends[database.account_id][database.region]
     subnet = _subnet(ec2, database)
     database.availability_zone = subnet.availability_zone
@@ -51,7 +51,7 @@ def start(runtime: Runtime, database: DBInstance) -> None:
 
 
 def end(runtime: Runtime, database: DBInstance, gone: Callable[[], None]) -> None:
-    """End its machine at once, for what is on it is deleted; `gone` is called when it has ended."""
+    """Kills its machine, because its data is deleted anyway; calls `gone` when the machine has ended."""
     spec = _hosts[database.db_instance_arn]
     runtime.hypervisor.terminate(spec.instance_id, hard=True)
     _in_background(spec, lambda: _await_end(runtime, database, spec, gone))
@@ -72,7 +72,7 @@ def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
 
 
 def _subnet(ec2: EC2Backend, database: DBInstance) -> Subnet:
-    """Of the subnet group, in the zone that was asked for; else its first."""
+    """The first subnet of the database's group in the database's zone."""
     group = getattr(database, "db_subnet_group", None)
     subnets: list[Subnet] = group._subnets if group else list(ec2.get_default_subnets().values())
     found = [subnet for subnet in subnets if subnet.availability_zone == database.availability_zone]
@@ -146,7 +146,7 @@ def _await_answer(runtime: Runtime, database: DBInstance, spec: InstanceSpec) ->
 
 
 def _answers(hypervisor: Hypervisor, vpc_id: str, address: str, port: int) -> bool:
-    """The server greets whoever connects."""
+    """A MariaDB server sends a greeting to every client that connects."""
     try:
         with hypervisor.connect(vpc_id, address, port) as connection:
             connection.settimeout(_GREETING_TIMEOUT_S)

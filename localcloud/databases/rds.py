@@ -1,4 +1,4 @@
-"""RDS: what moto gets wrong, and a machine behind each MariaDB instance. Instances of other engines do not answer."""
+"""RDS: corrections of moto, and a machine for each MariaDB instance. Instances of other engines do not answer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from moto.rds.responses import RDSResponse
 from localcloud.databases import hosts
 from localcloud.runtime import Runtime, bound
 
-# Two of those that cfn-lint 1.58 lists for AWS::RDS::DBInstance EngineVersion.
+# Two of the versions that cfn-lint 1.58 lists for AWS::RDS::DBInstance EngineVersion.
 MARIADB_VERSIONS = ("10.11.18", "10.11.19")
-# Of the account in its region, on AWS; one for all of them here.
+# On AWS each account has one in each region; here all share one.
 _LABEL = "c" + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(11))
 
 
@@ -33,7 +33,7 @@ class Rds(RDSResponse):
             self._boot(database)
             return result
         shown = copy.copy(database)
-        shown.status = "creating"  # whatever it is when it is next described
+        shown.status = "creating"  # moto's record is already `available`, which the next describe call shows
         return ActionResult({"DBInstance": shown})
 
     def _boot(self, database: DBInstance) -> None:
@@ -44,7 +44,7 @@ class Rds(RDSResponse):
             raise
 
     def delete_db_instance(self) -> ActionResult:
-        """An instance that answers is `deleting` until its machine has ended."""
+        """An instance with a machine is `deleting` until the machine has ended."""
         backend: RDSBackend = self.backend
         name = str(self.params.get("DBInstanceIdentifier"))
         if name in backend.databases and backend.databases[name].status == "deleting":
@@ -57,7 +57,7 @@ class Rds(RDSResponse):
         return result
 
     def describe_orderable_db_instance_options(self) -> ActionResult:
-        """moto knows no instances of MariaDB. Every class and version that is asked for is offered in every zone."""
+        """moto offers no MariaDB instances. Here every requested class and version is offered in every zone."""
         if self.params.get("Engine") != "mariadb":
             return super().describe_orderable_db_instance_options()
         zones = [{"Name": zone.name} for zone in RegionsAndZonesBackend.zones[self.region]]
@@ -70,7 +70,7 @@ class Rds(RDSResponse):
         return ActionResult({"OrderableDBInstanceOptions": [{**option, "EngineVersion": each} for each in versions]})
 
     def modify_db_subnet_group(self) -> ActionResult:
-        """moto forgets a group when it changes it."""
+        """moto loses the record of a group when it modifies the group."""
         groups, name = self.backend.subnet_groups, self.params.get("DBSubnetGroupName")
         group = groups.get(name)
         result = super().modify_db_subnet_group()
@@ -91,7 +91,7 @@ def _forget(backend: RDSBackend, name: str) -> None:
 
 def install(runtime: Runtime) -> None:
     moto.rds.urls.url_paths["{0}/$"] = bound(Rds, runtime=runtime).dispatch
-    DBInstance.default_engine_versions["mariadb"] = MARIADB_VERSIONS[-1]  # moto has none, and fails without
+    DBInstance.default_engine_versions["mariadb"] = MARIADB_VERSIONS[-1]  # moto has none, and fails without one
     DBInstance.address = property(_address)  # type: ignore[method-assign, assignment]
     DBInstance.endpoint = property(_endpoint)  # type: ignore[method-assign, assignment]
 
@@ -101,5 +101,5 @@ def _address(database: DBInstance) -> str:
 
 
 def _endpoint(database: DBInstance) -> dict[str, Any] | None:
-    """An instance that is being created has none yet."""
+    """None while the instance is being created."""
     return None if database.status == "creating" else {"Address": database.address, "Port": database.port}

@@ -1,6 +1,6 @@
 """https://truststore.pki.rds.amazonaws.com inside VPCs: the authorities that sign databases' certificates.
 
-AWS has it on the internet, and so it is reached here from subnets that have a way out.
+On AWS it is on the internet, so here only subnets with a route to the internet reach it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _BUNDLE = re.compile(r"/([a-z0-9-]+)/\1-bundle\.pem")
 
 class _Handler(WSGIRequestHandler):
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """It is no API of AWS's, and api.jsonl does not hold it."""
+        """Logs nothing: this is no AWS API, so its requests do not belong in api.jsonl."""
 
 
 @Request.application
 def answer(request: Request) -> Response:
-    """/global/global-bundle.pem, or a region's: all databases of the cloud have one authority."""
+    """Serves /global/global-bundle.pem and the regions' bundles; all databases of the cloud have one authority."""
     if _BUNDLE.fullmatch(request.path):
         return Response(authority.rds().certificate, mimetype="application/x-pem-file")
     return Response("not found\n", status=404)
 
 
 def serve(listener: socket.socket) -> BaseWSGIServer:
-    """Answer on a listening socket in a thread of its own."""
+    """Answers on a listening socket in its own thread."""
     context = authority.server_context(authority.web().issue(HOST))
     server = make_server(
         *ENDPOINT, answer, threaded=True, request_handler=_Handler, ssl_context=context, fd=listener.fileno()

@@ -1,1 +1,1 @@
-"""EC2 as AWS enforces it, on top of moto's: what moto lacks, and instances that a hypervisor runs."""
+"""EC2 on top of moto's: the rules that AWS enforces and moto lacks, and instances that a hypervisor runs."""

@@ -1,7 +1,7 @@
-"""Writes EC2's answers as XML fast: remembers by member and class what moto computes for every value.
+"""Writes EC2's answers as XML fast: it keeps by member and class what moto computes again for every value.
 
-moto asks six providers of aliases for the names of a member, and builds dictionaries that xmltodict turns into text. An
-answer of a thousand instances took it seconds.
+moto calls six providers of aliases for the names of a member, and builds dictionaries that xmltodict turns into text.
+It took seconds for an answer with a thousand instances.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def install() -> None:
 
 
 class QuickSerializer(EC2Serializer):
-    """Answers the same as moto's: a test compares them."""
+    """Writes the same as moto's serializer; a test compares them."""
 
     def _serialize_result(self, resp: Any, result: Any) -> Any:
         operation = self.operation_model
@@ -95,7 +95,7 @@ class QuickSerializer(EC2Serializer):
             out.append(f"<{element}>{escape(self._text(value, shape))}</{element}>")
 
     def _items(self, out: list[str], values: Any, member: Any, path: str) -> None:
-        """moto leaves structures out that have nothing to say."""
+        """Like moto, leaves out structures that are empty."""
         element, path = self.get_serialized_name(member, "member"), f"{path}.{member.name}"
         for value in values:
             inner: list[str] = []

@@ -29,7 +29,7 @@ class Pages(EC2Response):
         try:
             response: TYPE_RESPONSE = super().call_action()
         except ValueError:
-            if given := self.params.get("NextToken"):  # moto looks for it in a list
+            if given := self.params.get("NextToken"):  # moto expects a list
                 raise _invalid(given) from None
             raise
         return response

@@ -26,7 +26,7 @@ class Quota:
     """The letters of an instance type before the generation's digit."""
     spot: bool = False
     generations: tuple[str, ...] = ()
-    """Quotas for some generations of a family only: the digit, and what follows in the type's name."""
+    """Digits of the generations that the quota covers; empty: all."""
 
 
 _STANDARD = ("a", "c", "d", "h", "i", "m", "r", "t", "z")

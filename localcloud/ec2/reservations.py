@@ -190,7 +190,7 @@ class CapacityReservationActions(EC2Response):
         return ActionResult({"Return": True})
 
     def describe_capacity_block_offerings(self) -> ActionResult:
-        """One offering, that begins when it is asked to, or at once."""
+        """One offering. It begins at the requested start, or immediately if the request has none."""
         begin = _aware(self._get_param("StartDateRange")) or datetime.datetime.now(datetime.UTC)
         hours = int(self._get_param("CapacityDurationHours") or 24)
         offering = {

@@ -53,12 +53,12 @@ class Ec2(
         lifecycle.refresh(self.runtime, self.ec2_backend)
         action = self._get_action()
         check.check(self.ec2_backend, action, self.params)
-        if self.params.get("DryRun") and _is_motos(type(self), action):  # which executes some of them all the same
+        if self.params.get("DryRun") and _is_motos(type(self), action):  # moto would execute some of them
             raise Refusal("DryRunOperation", DryRunClientError.message, http_status("DryRunOperation"))
         return super().call_action()
 
     def serialized(self, action_result: ActionResult) -> Any:
-        """moto answers every error of EC2 with 400; SDKs repeat what a server answers with 500."""
+        """moto answers every EC2 error with 400, but SDKs retry only answers with 500."""
         told = ActionResult(first_states.shown(self._get_action(), action_result.result))
         status, headers, body = super().serialized(told)
         if isinstance(action_result.result, ServiceException):
@@ -70,7 +70,7 @@ class Ec2(
             super().parse_parameters(request)
         except OperationNotFoundError:
             raise _unknown(self._get_action()) from None
-        except (ValueError, OverflowError) as error:  # a word where a number is due
+        except (ValueError, OverflowError) as error:  # for example a word instead of a number
             raise Refusal("InvalidParameterValue", f"A value of the request is invalid: {error}") from None
 
 

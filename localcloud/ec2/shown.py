@@ -1,4 +1,4 @@
-"""What Describe calls show of tags and instances: tags found by id, and nothing that EC2 does not know yet."""
+"""Tags, images and instances in Describe calls: found by id, and without changes that EC2 does not show yet."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _of_id(pace: Pace, backend: EC2Backend, resource_id: str) -> list[Tag]:
 
 
 def _shown_tags(pace: Pace, backend: Any, filters: dict[str, list[str]] | None) -> list[Tag]:
-    """moto compares every tag of the account with each pattern."""
+    """Finds tags by id; moto compares every tag of the account with each pattern."""
     ids = (filters or {}).get("resource-id")
     if not ids or any(character in each for each in ids for character in _WILD):
         return _describe_tags(backend, filters)
@@ -57,7 +57,7 @@ def _shown_tags(pace: Pace, backend: Any, filters: dict[str, list[str]] | None) 
 
 
 def _among(tags: list[Tag], filters: dict[str, list[str]]) -> list[Tag]:
-    """Those that moto's filters let through."""
+    """The tags that match moto's filters."""
     few = TagBackend()
     for tag in tags:
         few.tags[tag["resource_id"]][tag["key"]] = tag["value"]
@@ -65,7 +65,7 @@ def _among(tags: list[Tag], filters: dict[str, list[str]]) -> list[Tag]:
 
 
 def _shown_images(backend: Any, *given: Any, **named: Any) -> list[Ami]:
-    """moto asks this for each instance that it makes, and compares every image with the id."""
+    """Finds an image by id; moto calls this for each new instance and compares every image with the id."""
     wanted = (named.get("filters") or {}).get("image-id")
     if given or list(named) != ["filters"] or len(named["filters"]) != 1 or not isinstance(wanted, str):
         return _describe_images(backend, *given, **named)
@@ -74,7 +74,7 @@ def _shown_images(backend: Any, *given: Any, **named: Any) -> list[Ami]:
 
 
 def _shown_reservations(pace: Pace, backend: Any, filters: Any) -> list[Reservation]:
-    """Without the instances that EC2 does not know yet."""
+    """Leaves out instances that EC2 does not show yet."""
     shown = []
     for reservation in _describe_instances(backend, filters):
         reservation.instances = [each for each in reservation.instances if pace.knows(each.id)]

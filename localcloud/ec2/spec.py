@@ -1,4 +1,4 @@
-"""moto's instance as the hypervisor wants to know it."""
+"""Converts moto's instance to the hypervisor's `InstanceSpec`."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _interface(interface: object) -> Interface:
 
 
 class Reach(NamedTuple):
-    public: bool  # the subnet routes to an internet gateway
-    internet: bool  # by that or through NAT
+    public: bool  # the subnet has a route to an internet gateway
+    internet: bool  # through the gateway or NAT
 
 
 def reach(backend: EC2Backend, subnet: Subnet) -> Reach:
@@ -73,7 +73,7 @@ def reach(backend: EC2Backend, subnet: Subnet) -> Reach:
 
 
 def route_tables(backend: EC2Backend, subnet: Subnet) -> list[RouteTable]:
-    """The subnet's own, else the VPC's main one."""
+    """The subnet's route table, or the VPC's main one."""
     tables = [table for table in backend.route_tables.values() if table.vpc_id == subnet.vpc_id]
     own = [table for table in tables if subnet.id in table._associations.values()]
     return own or [table for table in tables if table.main_association_id]

@@ -1,4 +1,4 @@
-"""Tags of the resource kinds that moto lacks; everything else is moto's."""
+"""Tags of the resource kinds that moto lacks; moto keeps all other tags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TagActions(EC2Response):
         return EmptyResult()
 
     def _retag(self, dropped: set[str], added: list[dict[str, str]]) -> bool:
-        """False, and nothing done, when a resource of the request is moto's."""
+        """Returns False and changes nothing if moto has one of the request's resources."""
         records = [kept.find(self.ec2_backend, name) for name in self._get_param("Resources", [])]
         if not records or None in records:
             return False

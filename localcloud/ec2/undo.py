@@ -11,7 +11,7 @@ from moto.ec2.models import EC2Backend
 
 @contextmanager
 def what_fails(backend: EC2Backend) -> Iterator[None]:
-    """Of the block: the reservations, interfaces, volumes, addresses, tags and profiles that it made."""
+    """If the block fails, removes the reservations, interfaces, volumes, addresses, tags and profiles that it made."""
     stores: tuple[dict[str, Any], ...] = (
         backend.reservations,
         backend.enis,

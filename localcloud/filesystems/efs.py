@@ -1,4 +1,4 @@
-"""EFS: what moto lacks, backups and changes after creation."""
+"""EFS actions that moto lacks: backup policies, and changes after creation."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _BETWEEN_GROWTHS_S = 6 * 3600.0
 
 
 class LustreFileSystem(FileSystem):
-    """moto's, with what it leaves out. Ready at once: AWS takes five minutes and more."""
+    """moto's file system, with the fields that moto lacks. It is available at once; AWS takes five minutes or more."""
 
     def __init__(self, request: Record, backend: FSxBackend, interface_id: str, vpc_id: str) -> None:
         given = {**request, "LustreConfiguration": _completed(request)}
@@ -58,7 +58,7 @@ class LustreFileSystem(FileSystem):
         backend.tagger.tag_resource(self.resource_arn, request.get("Tags") or [])
 
     def to_dict(self) -> Record:
-        """As DescribeFileSystems shows it; a group that was given is not among it, as on AWS."""
+        """The answer of DescribeFileSystems. As on AWS, it does not contain the request's security groups."""
         shown: Record = super().to_dict()
         shown.pop("SecurityGroupIds", None)
         return {
@@ -73,7 +73,7 @@ class LustreFileSystem(FileSystem):
 
 
 def _completed(request: Record) -> Record:
-    """With AWS's defaults, and the name that clients mount."""
+    """The request's LustreConfiguration with AWS's defaults and a mount name."""
     given: Record = dict(request.get("LustreConfiguration") or {})
     deployment = given.setdefault("DeploymentType", "SCRATCH_1")
     given.setdefault("DataCompressionType", "NONE")
@@ -107,7 +107,7 @@ def _default_version(configuration: Record) -> str:
 class Fsx(FSxResponse):
     contents: Contents | None
     _tokens: dict[tuple[str, str], Record] = {}
-    """The associations that calls with tokens have made, by region and token."""
+    """Associations by the region and token of the call that created them."""
 
     def create_file_system(self) -> str:
         request = json.loads(self.body)
@@ -131,7 +131,7 @@ class Fsx(FSxResponse):
         return json.dumps({"FileSystem": system.to_dict() | {"Lifecycle": "CREATING"}})
 
     def _made_before(self, request: Record) -> LustreFileSystem | None:
-        """By a call with this token: one that is repeated makes nothing more."""
+        """The file system that an earlier call with the same token created."""
         token = request.get("ClientRequestToken")
         known = next(
             (each for each in self._systems() if token and each.request.get("ClientRequestToken") == token), None
@@ -194,7 +194,8 @@ class Fsx(FSxResponse):
         return json.dumps({"Association": self._shown(record)})
 
     def _linked_before(self, request: Record) -> Record | None:
-        """By a call with this token: with another request, localcloud/validation/idempotency.py has refused it."""
+        """The association that an earlier call with the same token created. localcloud/validation/idempotency.py has
+        already refused a call with the same token and other parameters."""
         token = request.get("ClientRequestToken")
         return self._tokens.get((self.region, str(token))) if token else None
 

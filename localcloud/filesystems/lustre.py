@@ -1,4 +1,4 @@
-"""What FSx refuses of a Lustre file system, by its error codes. The values are those of the FSx API reference."""
+"""FSx's rules for Lustre file systems, with its error codes. The values are those of the FSx API reference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGEABLE = {
     "ThroughputCapacity",
     "WeeklyMaintenanceStartTime",
 }
-"""Of LustreConfiguration, by UpdateFileSystem. All else is decided when the file system is made."""
+"""Members of LustreConfiguration that UpdateFileSystem can change; all others are fixed at creation."""
 
 Refusal = tuple[str, str]
 """An error's code and text."""
@@ -46,7 +46,7 @@ def refused(message: str, code: str = "BadRequest") -> JsonRESTError:
 
 
 def check_create(request: Request) -> None:
-    """Raises what CreateFileSystem answers to parameters that it does not take."""
+    """Raises CreateFileSystem's error for invalid parameters."""
     lustre = request.get("LustreConfiguration") or {}
     deployment = lustre.get("DeploymentType", "SCRATCH_1")
     if deployment not in DEPLOYMENT_TYPES:

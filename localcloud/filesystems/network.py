@@ -55,7 +55,7 @@ def admits(ec2: Any, server_groups: Sequence[str], client_groups: Sequence[str],
 
 
 def _passes(rule: Any, port: int, groups: Sequence[str], address: str | None) -> bool:
-    """`address` None: any address."""
+    """`address`: None stands for any address."""
     if str(rule.ip_protocol) != "-1" and not (
         str(rule.ip_protocol) == "tcp" and int(rule.from_port) <= port <= int(rule.to_port)
     ):

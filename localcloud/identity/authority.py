@@ -1,4 +1,4 @@
-"""Certificate authorities of a cloud: made when it starts, kept in memory, gone with it."""
+"""Certificate authorities of a cloud. They exist only in the memory of its process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALID = datetime.timedelta(days=365)
 
 
 class Certificate(NamedTuple):
-    """A server's, both in PEM."""
+    """A server's key and certificate, in PEM."""
 
     key: str
     certificate: str
@@ -33,13 +33,13 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """In PEM: what those hold who trust it."""
+        """The authority's certificate, in PEM, for clients that trust it."""
         return self._own.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue(self, host: str) -> Certificate:
-        """For a server of this name."""
+        """A certificate for a server of this name."""
         key = ec.generate_private_key(ec.SECP256R1())
-        # Of the subject's name X.509 takes 64 characters; clients look at the alternative name.
+        # X.509 limits the common name to 64 characters; clients check the alternative name.
         builder = _builder(_name(host[:64]), self._name, key.public_key())
         builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
         signed = builder.sign(self._key, hashes.SHA256())
@@ -48,13 +48,13 @@ class Authority:
 
 @cache
 def web() -> Authority:
-    """Of the cloud's HTTPS servers. Every guest trusts it, as it trusts those that Debian brings."""
+    """Signs the certificates of the cloud's HTTPS servers. Every guest trusts it, like Debian's authorities."""
     return Authority("localcloud web")
 
 
 @cache
 def rds() -> Authority:
-    """Of databases. As on AWS nobody trusts it who has not fetched RDS's bundle."""
+    """Signs databases' certificates. As on AWS, a client trusts it only after downloading RDS's bundle."""
     return Authority("localcloud RDS Root CA")
 
 

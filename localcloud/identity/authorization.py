@@ -1,8 +1,8 @@
-"""The permission check of a call that was signed with another key than the cloud's own.
+"""Checks calls of users and roles against their policies. The administrator, who has the cloud's own key, may do
+everything.
 
-Calls with that one are the administrator's and pass. Roles, whoever took them, and users are held to their policies.
-`localcloud.identity.permissions` says how far policies are evaluated, `localcloud.identity.resources` which resources
-and condition keys calls carry.
+`localcloud.identity.permissions` says which parts of policies are evaluated, `localcloud.identity.resources` which
+resources and condition keys a call has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from localcloud.protocol.calls import Call
 
 ALWAYS_ALLOWED = ("sts:GetCallerIdentity",)
 Policies = tuple[list[dict[str, Any]], dict[str, Any] | None]
-"""A principal's, and its permissions boundary."""
+"""A principal's policies and its permissions boundary."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a call needed, and the first of it that the role lacks."""
+    """The permissions that a call needs, and the first one that the caller lacks."""
 
     checks: tuple[resources.Check, ...] = ()
     denial: Denial | None = None
@@ -51,12 +51,12 @@ class Verdict:
 
 class Judge:
     def __init__(self, pace: Pace, checkers: Mapping[str, resources.Checker]) -> None:
-        """`checkers`: of services, see `localcloud.identity.resources.checks`."""
+        """`checkers`: by service, see `localcloud.identity.resources.checks`."""
         self._pace = pace
         self._checkers = checkers
 
     def judge(self, call: Call, session: Session | None) -> Verdict:
-        """The caller holds what the call needs, which need not be IAM's records: those are read from copies."""
+        """The caller holds the call's locks. IAM's records need no lock, because this reads copies of them."""
         if session is None or not call.action:
             return Verdict()
         policies, boundary = self._policies(session)
@@ -87,7 +87,7 @@ def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
         "aws:PrincipalType": ("User" if session.user_name else "AssumedRole",),
         "aws:ResourceAccount": (ACCOUNT_ID,),
         "aws:userid": (user_arn.rpartition("/")[2],),
-        "aws:SecureTransport": ("true",),  # loopback and the VPC's own network stand for TLS here
+        "aws:SecureTransport": ("true",),  # policies treat loopback and the VPC's network like TLS
         "ec2:SourceInstanceARN": source,
     }
 
@@ -97,7 +97,7 @@ def policies_of(role_name: str) -> Policies:
     iam = roles.iam()
     role = next((role for role in list(iam.roles.values()) if role.name == role_name), None)
     if role is None:
-        return [], None  # deleted under a living instance: nothing allows anything any more
+        return [], None  # a running instance's role was deleted, so nothing is allowed
     documents = [_document(text) for text in list(role.policies.values())]
     documents += [_document(text) for text in _managed(role)]
     if not role.permissions_boundary_arn:
@@ -106,7 +106,7 @@ def policies_of(role_name: str) -> Policies:
 
 
 def _user_policies(user_name: str) -> Policies:
-    """Its own and those of its groups."""
+    """The user's policies and those of its groups."""
     iam = roles.iam()
     holders: list[Any] = [iam.get_user(user_name), *iam.get_groups_for_user(user_name)]
     own = [text for holder in holders for text in holder.policies.values()]

@@ -1,4 +1,4 @@
-"""Whose an access key is, and its secret: the cloud's own, which is the administrator's, a session's, a user's."""
+"""The secret and the owner of an access key: the administrator (the cloud's own key), a session or a user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Keys:
         self._sessions = sessions
 
     def held(self, access_key_id: str) -> Held | None:
-        """None where the cloud has given no such key."""
+        """None if the cloud has issued no such key."""
         if access_key_id == ACCESS_KEY_ID:
             return Held(self._secret) if self._secret else None
         session = self._sessions.of_key(access_key_id)
@@ -25,7 +25,7 @@ class Keys:
         return Held(secret) if secret else None
 
     def session_of(self, access_key_id: str) -> Session | None:
-        """Who is held to policies; None for the administrator."""
+        """The caller whose policies apply; None for the administrator."""
         if access_key_id == ACCESS_KEY_ID:
             return None
         return self._sessions.of_key(access_key_id) or roles.user_session(access_key_id)

@@ -1,17 +1,17 @@
-"""IAM policy evaluation for instance roles, and how far it goes.
+"""IAM policy evaluation, and its limits.
 
 `evaluate` decides one action on one resource from identity policies, as IAM does: an explicit Deny wins, then an
 Allow, otherwise the call is denied.
 
-What it knows: Action and NotAction, Resource and NotResource with `*` and `?`; policy variables such as
+Supported: Action and NotAction, Resource and NotResource with `*` and `?`; policy variables such as
 `${aws:userid}` where the context has the key; the operators StringEquals, StringNotEquals, their IgnoreCase forms,
 StringLike, StringNotLike, ArnEquals, ArnLike, ArnNotEquals, ArnNotLike, Bool, Null, the Numeric comparisons, each with
 IfExists, ForAnyValue: and ForAllValues:. A permissions boundary limits as on AWS. A condition key that the context
 lacks is absent, as on AWS: positive operators then fail.
 
-What it does not: Date and IpAddress operators (they never match), session policies, service control policies, and
-resource policies other than those that moto evaluates for S3. Which resources and condition keys a call carries is
-told in `localcloud.identity.authorization`; a call whose resource is not known there is evaluated by its action alone.
+Not supported: Date and IpAddress operators (they never match), session policies, service control policies, and
+resource policies other than those that moto evaluates for S3. `localcloud.identity.resources` says which resources and
+condition keys a call has; if it knows no resource for a call, only the action is evaluated.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _resource_matches(statement: Mapping[str, Any], resource: str, context: Cont
 
 
 def _filled(pattern: str, context: Context) -> str:
-    """The pattern with its policy variables; one that the context lacks stays and matches nothing."""
+    """The pattern with its policy variables replaced; a variable that the context lacks stays and matches nothing."""
     return re.sub(r"\$\{([^}]+)\}", lambda m: (context.get(m[1].lower()) or (m[0],))[0], pattern)
 
 

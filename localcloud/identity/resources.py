@@ -1,9 +1,8 @@
-"""Which actions, resources and condition keys an API call stands for, as the service authorization reference says.
+"""The actions, resources and condition keys for which an API call is checked, from the service authorization reference.
 
 Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, metrics' namespaces,
-DynamoDB tables, KMS keys, roles to assume, Instance Connect, and what `others` say: EC2's are in
-`localcloud.ec2.authorization`, FSx's in `localcloud.filesystems.authorization`. Any other call is its action on an
-unknown resource.
+DynamoDB tables, KMS keys, roles to assume, and Instance Connect. `localcloud.ec2.authorization` has EC2's,
+`localcloud.filesystems.authorization` FSx's. All other calls are checked for their action on an unknown resource.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Checker = Callable[[Call], Iterable[Check]]
 
 
 def checks(call: Call, others: Mapping[str, Checker]) -> list[Check]:
-    """`others`: of services that know their own calls best."""
+    """`others`: checkers of services that are not in this file."""
     if checker := others.get(call.service) or _SERVICES.get(call.service):
         return list(checker(call))
     return [Check(f"{_PREFIXES.get(call.service, call.service)}:{call.action}")]
@@ -51,7 +50,7 @@ def _json(call: Call) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-# the S3 API's operations that IAM knows by another name
+# operations of S3's API with another name in IAM
 _S3_ACTIONS = {
     "HeadObject": "GetObject",
     "HeadBucket": "ListBucket",
@@ -107,7 +106,7 @@ def _secrets(call: Call) -> Iterator[Check]:
 
 
 def of_key(region: str, key: str | None, actions: Iterable[str], *, via: str) -> Iterator[Check]:
-    """What a service asks KMS in its caller's name, where a customer's key encrypts; AWS's own keys ask nobody."""
+    """The KMS calls that a service makes in its caller's name for a customer-managed key; AWS's own keys need none."""
     if not key or _is_awss(region, key):
         return
     arn = key if key.startswith("arn:") else f"arn:aws:kms:{region}:{ACCOUNT_ID}:key/{key}"
@@ -126,7 +125,7 @@ def _route53(call: Call) -> Iterator[Check]:
 
 
 def _record_keys(body: str) -> Keys:
-    """Of ChangeResourceRecordSets: the names lower case and without the final dot."""
+    """Condition keys of ChangeResourceRecordSets; names are in lower case and without the final dot."""
     found = {
         "Actions": re.findall(r"<Action>([^<]+)</Action>", body),
         "NormalizedRecordNames": [name.lower().rstrip(".") for name in re.findall(r"<Name>([^<]+)</Name>", body)],
@@ -198,5 +197,5 @@ _SERVICES: dict[str, Checker] = {
     "sts": _sts,
     "ec2-instance-connect": _connect,
 }
-# services whose IAM prefix differs from the name that requests are signed with
+# services whose IAM prefix differs from the name in signatures
 _PREFIXES = {"email": "ses"}

@@ -1,4 +1,4 @@
-"""Who is not the administrator: instances with their role's credentials, sessions of roles, users with keys."""
+"""Callers other than the administrator: instances with a role, sessions of roles, users with keys."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _RENEW_BEFORE = datetime.timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class Session:
-    """Who a key stands for."""
+    """The caller to whom an access key belongs."""
 
     instance_id: str
-    """Or the session's name, where no instance took the role; of a user empty."""
+    """Or the session's name, if no instance assumed the role; empty for a user."""
     role_name: str
     credentials: Credentials
     until: datetime.datetime | None
@@ -43,7 +43,7 @@ class Session:
 
     @property
     def principal_arn(self) -> str:
-        """As policies name it."""
+        """The ARN that policies use."""
         kind = f"user/{self.user_name}" if self.user_name else f"role/{self.role_name}"
         return f"arn:aws:iam::{ACCOUNT_ID}:{kind}"
 
@@ -63,7 +63,7 @@ def profile_of(instance_id: str) -> InstanceProfile | None:
 
 
 def secret_of_user(access_key_id: str) -> str | None:
-    """None where no user has such an active key."""
+    """None if no user has this key, or the key is inactive."""
     for user in list(iam().users.values()):
         for key in list(user.access_keys):
             if key.access_key_id == access_key_id and key.status == "Active":
@@ -79,7 +79,7 @@ def user_session(access_key_id: str) -> Session | None:
 
 
 class Sessions:
-    """Live sessions by access key. Callers hold the cloud's lock, but for `of_key`."""
+    """Active sessions by access key. Callers of every method but `of_key` hold the cloud's lock."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Session] = {}
@@ -89,7 +89,7 @@ class Sessions:
         return self._by_key.get(access_key_id)
 
     def assumed(self, caller: Session | None, form: Mapping[str, str], answer: str) -> None:
-        """Keep the session that STS has just answered `caller` with: whoever takes a role is held to its policies."""
+        """Records the session in STS's answer to `caller`, so that the role's policies apply to its calls."""
         found = [re.search(rf"<{name}>([^<]+)</{name}>", answer) for name in _ANSWERED]
         key, secret, token = (each[1] if each else "" for each in found)
         if not key:

@@ -1,4 +1,4 @@
-"""Public keys that EC2 Instance Connect pushes to instances: each is good for 60 seconds."""
+"""Public keys that EC2 Instance Connect pushes to instances; each expires after 60 seconds."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class NspawnHypervisor:
         self._wheels = wheels
         self._trusted = trusted
         self._machines: dict[str, Machine] = {}
-        self._ends = threading.Lock()  # about the end of a guest: stopped or terminated
+        self._ends = threading.Lock()  # whether a guest that ended is stopped or terminated
         self._tokens = imds.Tokens()
         ownership.claim(state_dir, cloud_id)
         shutil.rmtree(state_dir / "machines", ignore_errors=True)  # an earlier cloud's consoles
@@ -119,7 +119,7 @@ class NspawnHypervisor:
     def _settle_end(self, machine: Machine) -> None:
         """A guest that shut itself down is stopped or terminated according to its shutdown behaviour."""
         survives = machine.process is not None and self._metadata.survives_shutdown(machine.spec.instance_id)
-        with self._ends:  # after the question, because whoever answers it may be waiting for this lock
+        with self._ends:  # only now, because the thread that answers may be waiting for this lock
             if not machine.asked:
                 machine.end(hard=False, keep_disk=survives)
 

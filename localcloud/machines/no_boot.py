@@ -36,7 +36,7 @@ class NoBoot:
         self._end(instance_id, "stopped", hard)
 
     def reboot(self, instance_id: str) -> None:
-        """No machine runs that could."""
+        """Does nothing: no machine can ask."""
 
     def terminate(self, instance_id: str, *, hard: bool = False) -> None:
         self._end(instance_id, "terminated", hard)

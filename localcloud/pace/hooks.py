@@ -1,4 +1,4 @@
-"""Where the cloud applies its pace: around each call, at launches, and when something is shown.
+"""Applies the pace: around each call, at launches, and to the values in answers.
 
 Off until `begin`. From then on a call takes as long as on AWS, may be throttled, and shows its effects late.
 """

@@ -1,4 +1,4 @@
-"""Instances that take their time to start and to terminate."""
+"""Instances that take as long to start and to terminate as on AWS."""
 
 from __future__ import annotations
 

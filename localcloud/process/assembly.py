@@ -1,4 +1,4 @@
-"""Assembles a cloud: hypervisor, moto with our extensions, API servers, tunnel. Imports moto: see daemon."""
+"""Assembles a cloud: hypervisor, moto with our extensions, API servers, tunnel. It imports moto: see daemon."""
 
 from __future__ import annotations
 

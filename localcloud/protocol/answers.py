@@ -1,4 +1,4 @@
-"""Errors in the form of each AWS protocol, and values that can be read from an answer of any protocol."""
+"""Errors in the form of each AWS protocol, and values read from answers of any protocol."""
 
 from __future__ import annotations
 

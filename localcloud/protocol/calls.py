@@ -1,4 +1,4 @@
-"""The AWS call of an HTTP request: service, region, action and who signed it."""
+"""The AWS call of an HTTP request: its service, region, action and access key."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from werkzeug.exceptions import HTTPException
 Environ = dict[str, Any]
 _CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/\d+/([^/]+)/([^/]+)/aws4_request")
 _LIMIT_BYTES = 16 * 1024 * 1024  # no query or JSON request of AWS is larger
-# services whose calls are told apart by method and path
+# services whose action follows from method and path
 REST_SERVICES = {"s3": "s3", "route53": "route53", "lambda": "lambda", "elasticfilesystem": "efs", "dlm": "dlm"}
 
 
 @dataclass(frozen=True)
 class Call:
-    service: str  # as in the credential scope, lower case; "" where nothing is signed
+    service: str  # as in the credential scope, in lower case; "" if the request is not signed
     region: str
-    action: str  # "" where it cannot be told
+    action: str  # "" if unknown
     access_key_id: str
     form: dict[str, str] = field(default_factory=dict)  # query protocol: the flat parameters
     body: bytes = b""  # JSON protocols and Route 53's XML; empty for s3
@@ -53,7 +53,7 @@ def _credential(environ: Environ) -> tuple[str, str, str]:
     if found := _CREDENTIAL.search(header):
         return found[1], found[2], found[3].lower()
     query = _flat(str(environ.get("QUERY_STRING", "")))
-    if "AWSAccessKeyId" in query and "Signature" in query:  # the older presigned URLs, which S3 alone has
+    if "AWSAccessKeyId" in query and "Signature" in query:  # Signature Version 2 in a presigned URL of S3
         return query["AWSAccessKeyId"], "us-east-1", "s3"
     parts = query.get("X-Amz-Credential", "").split("/")
     return (parts[0], parts[2], parts[3].lower()) if len(parts) == 5 else ("", "us-east-1", "")
@@ -64,7 +64,7 @@ def _flat(query: str) -> dict[str, str]:
 
 
 def read_body(environ: Environ, limit_bytes: int) -> bytes:
-    """Read, and put back for the next reader. Empty where it is longer than the limit."""
+    """Reads the body and puts it back for the next reader. Returns b"" if it exceeds the limit."""
     length = int(environ.get("CONTENT_LENGTH") or 0)
     if not 0 < length <= limit_bytes:
         return b""
@@ -74,7 +74,7 @@ def read_body(environ: Environ, limit_bytes: int) -> bytes:
 
 
 def _unpacked(body: bytes, environ: Environ) -> bytes:
-    """SDKs compress long requests of services that take it: PutMetricData from 10,240 bytes on."""
+    """SDKs compress long requests of services that accept it: PutMetricData from 10,240 bytes on."""
     if environ.get("HTTP_CONTENT_ENCODING") != "gzip":
         return body
     try:

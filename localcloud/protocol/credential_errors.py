@@ -1,8 +1,8 @@
-"""Requests that AWS refuses because of their signature or their sender, in the words of each protocol.
+"""AWS's errors for invalid signatures and credentials, in each protocol's form.
 
 EC2: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, S3:
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, the others:
-https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html and, for JSON, what DynamoDB was seen to answer
+https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html and, for JSON, observed answers of DynamoDB
 (yegor256/s3auth#244, aws/aws-sdk-js#284).
 """
 

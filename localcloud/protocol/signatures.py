@@ -1,9 +1,9 @@
-"""Who signed a request: botocore's own signers compute the signature again, with the secret that the cloud holds.
+"""Verifies a request's signature: botocore's signers compute it again, with the secret that the cloud keeps.
 
-Known: Signature Version 4 in the Authorization header and in presigned URLs, and the older presigned URLs of S3 that
-boto3 still makes. A body counts by the hash that was signed; where S3's clients sign none (UNSIGNED-PAYLOAD and the
-STREAMING- forms) it is not looked at, nor are the signatures of single chunks. Signature Version 4A, S3's POST policies
-and calls without a signature are refused.
+Accepted: Signature Version 4 in the Authorization header and in presigned URLs, and Version 2 in presigned URLs of S3,
+which boto3 still creates. The body must have the signed hash. If an S3 client signs no hash (UNSIGNED-PAYLOAD and the
+STREAMING- forms), neither the body nor the signatures of its chunks are checked. Signature Version 4A, S3's POST
+policies and calls without a signature are refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TIME = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True)
 class Held:
-    """What the cloud holds of a key."""
+    """The cloud's record of an access key."""
 
     secret: str
     token: str = ""
@@ -49,13 +49,13 @@ Lookup = Callable[[str], Held | None]
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came."""
+    """An HTTP request."""
 
     method: str
     target: str
-    """Path and query, as the client wrote them."""
+    """Path and query, as the client sent them."""
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """Names are in lower case."""
     body: Callable[[], bytes] = bytes
 
     @property
@@ -65,7 +65,7 @@ class Received:
 
 @dataclass(frozen=True)
 class _Claim:
-    """What a request says of its signature."""
+    """The signature in a request, and its parameters."""
 
     key: str
     day: str
@@ -75,7 +75,7 @@ class _Claim:
     signature: str
     time: str
     token: str
-    expires_s: int | None  # of a presigned URL
+    expires_s: int | None  # only presigned URLs have it
 
 
 def verify(request: Received, lookup: Lookup) -> str:
@@ -164,7 +164,7 @@ def _payload(request: Received, claim: _Claim) -> str:
 
 
 def _canonical(target: str) -> str:
-    """With its query spelled as signers spell it, and without what was added after it was signed."""
+    """The URL as the client signed it: its query in the signers' encoding, and without the signature."""
     path, _, query = target.partition("?")
     pairs = (pair.partition("=") for pair in query.split("&") if pair)
     named = [(unquote_plus(name), unquote_plus(value)) for name, _, value in pairs]
@@ -173,7 +173,7 @@ def _canonical(target: str) -> str:
 
 
 class _Signed:
-    """Signs the headers that the client signed, whichever this version of botocore would."""
+    """Signs exactly the headers that the client signed; another version of botocore may sign others."""
 
     def headers_to_sign(self, request: Any) -> Any:
         return request.context["signed"]
@@ -197,7 +197,7 @@ class _OldSigner(HmacV1QueryAuth):  # type: ignore[misc]
 
 
 def _verify_old(request: Received, query: Mapping[str, str], lookup: Lookup) -> str:
-    """A presigned URL of S3 in its Signature Version 2."""
+    """Verifies a presigned URL of S3 with Signature Version 2."""
     key, expires, token = query["AWSAccessKeyId"], query.get("Expires", ""), query.get("x-amz-security-token", "")
     held = _held(key, token, lookup)
     headers = HTTPHeaders()
@@ -214,19 +214,20 @@ def _verify_old(request: Received, query: Mapping[str, str], lookup: Lookup) -> 
 
 
 def received(environ: dict[str, Any]) -> Received:
-    """Of a WSGI request, whose body can be read again afterwards."""
-    original = environ.get(PRESERVED_HEADER_NAMES_ENVIRON_KEY, {})  # of names with an underscore
+    """Converts a WSGI request. Its body can be read again afterwards."""
+    original = environ.get(PRESERVED_HEADER_NAMES_ENVIRON_KEY, {})  # header names that contain an underscore
     headers = {
         original.get(name, name.removeprefix("HTTP_").replace("_", "-")).lower(): _text(value)
         for name, value in environ.items()
         if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
     }
-    target = re.sub(r"^https?://[^/]*", "", str(environ["RAW_URI"]))  # of clients that take this for a proxy
+    # clients that use the cloud as a proxy send a whole URL
+    target = re.sub(r"^https?://[^/]*", "", str(environ["RAW_URI"]))
     return Received(str(environ["REQUEST_METHOD"]), target, headers, lambda: _body(environ))
 
 
 def _text(value: str) -> str:
-    """WSGI's Latin-1 as the UTF-8 that clients send."""
+    """Clients send UTF-8, which WSGI decodes as Latin-1."""
     return value.encode("latin-1").decode("utf-8", "replace")
 
 

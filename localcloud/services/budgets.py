@@ -1,5 +1,5 @@
-"""What moto lacks of AWS Budgets: changes, and actions, which only a person's ExecuteBudgetAction carries out here:
-nothing costs anything in this cloud, so no budget is ever spent."""
+"""Changes of budgets, and budget actions, which moto lacks. Nothing costs anything in this cloud, so no threshold is
+reached and an action runs only when somebody calls ExecuteBudgetAction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moto.budgets.responses import BudgetsResponse
 from moto.core.exceptions import JsonRESTError
 from moto.iam.models import iam_backends
 
-# The status of an action -> what ExecuteBudgetAction may ask of it, and the status after it.
+# Status of an action -> the execution types that ExecuteBudgetAction accepts, with the status after each.
 _STEPS = {
     "STANDBY": {"APPROVE_BUDGET_ACTION": "EXECUTION_SUCCESS"},
     "EXECUTION_SUCCESS": {"REVERSE_BUDGET_ACTION": "REVERSE_SUCCESS"},
@@ -48,7 +48,7 @@ class Budgets(BudgetsResponse):
         return json.dumps({})
 
     def delete_budget(self) -> str:
-        """Its actions go with it."""
+        """Also deletes its actions."""
         name = json.loads(self.body)["BudgetName"]
         for action_id in [key for key, action in self._actions.items() if action["BudgetName"] == name]:
             del self._actions[action_id]
@@ -88,7 +88,7 @@ class Budgets(BudgetsResponse):
         return json.dumps({**self._who(action), "Action": action})
 
     def execute_budget_action(self) -> str:
-        """Approval by hand is how an action is tried here; on AWS that needs the status PENDING."""
+        """Accepts an approval at any time, so that an action can be tried; AWS requires the status PENDING."""
         wish, action = json.loads(self.body)["ExecutionType"], self._action()
         after = _STEPS.get(action["Status"], {}).get(wish)
         if after is None:

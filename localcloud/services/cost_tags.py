@@ -1,4 +1,4 @@
-"""Cost allocation tags: which tags a payer lets budgets and reports count by. None is active before it is activated."""
+"""Cost allocation tags, which budgets and reports can use once the payer has activated them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data Lifecycle Manager, which moto lacks: policies are kept. Nothing here takes the snapshots that they ask for."""
+"""Data Lifecycle Manager, which moto lacks. It keeps policies, but takes no snapshots."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from werkzeug import Request, Response
 from localcloud.validation import schedules
 
 _policies: dict[tuple[str, str], dict[str, Any]] = {}
-"""By region and id."""
+"""Keys: region and id."""
 _SUMMARY = ("PolicyId", "Description", "State", "Tags")
 
 
 def handle(request: Request, region: str, account_id: str) -> Response:
-    """Its API: POST /policies, and GET, PATCH and DELETE of /policies/<id>; GET /policies lists them."""
+    """Answers POST and GET of /policies, and GET, PATCH and DELETE of /policies/<id>."""
     policy_id = request.path.removeprefix("/policies").strip("/")
     given = json.loads(request.get_data() or b"{}")
     if request.method == "POST":

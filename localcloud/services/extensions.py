@@ -1,4 +1,4 @@
-"""What other services of moto lack or get wrong for a cloud that nodes live in; installed once, before serving."""
+"""Corrections and additions to moto's other services. They are installed once, before the cloud serves requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from localcloud.validation.refusal import Refusal
 
 
 def install(runtime: Runtime, pushed_keys: PushedKeys, contents: Contents | None) -> None:
-    """`contents`: of FSx's and EFS's file systems; None where no machine boots, which could look."""
+    """`contents`: of FSx's and EFS's file systems; None if no machine boots, because then nothing can read files."""
     budgets.install()
     service_quotas.install(runtime.faults)
     cost_tags.install()
@@ -53,13 +53,13 @@ def install(runtime: Runtime, pushed_keys: PushedKeys, contents: Contents | None
 
 class CloudTrail(CloudTrailResponse):
     def lookup_events(self) -> str:
-        """The CDK CLI asks for events after a failed deployment, and retries for 25 s where the call fails."""
+        """The CDK CLI makes this call after a failed deployment, and would retry a failed call for 25 s."""
         return json.dumps({"Events": []})
 
 
 class Tables(DynamoHandler):
     def create_table(self) -> ActionResult:
-        """A new table is being created at first; when it is next described, it is ready."""
+        """The answer shows CREATING, as on AWS; the next describe call shows ACTIVE."""
         result = super().create_table()
         answer: Any = result.result
         answer["TableDescription"]["TableStatus"] = "CREATING"
@@ -89,7 +89,7 @@ class PrivateZones(Route53):
         return self._pending(super().change_resource_record_sets())
 
     def _pending(self, result: ActionResult) -> ActionResult:
-        """A change is PENDING in the answer that tells of it, and INSYNC when it is next asked for."""
+        """The answer shows the change as PENDING; the next GetChange shows INSYNC."""
         answer: Any = result.result
         change_id = "C" + secrets.token_hex(10).upper()
         self._changes.add(change_id)
@@ -120,7 +120,7 @@ class PrivateZones(Route53):
 
 
 def _bucket_permission(bucket: FakeBucket, action: str, resource: str) -> Any:
-    """Without the statements that demand TLS: moto ignores their condition and would deny everything."""
+    """Leaves out statements that require TLS: moto ignores their condition and would deny everything."""
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
     document = json.loads(bucket.policy.decode())

@@ -1,7 +1,7 @@
 """Public SSM parameters of machine images, and the images behind them.
 
-Every image is played by the same root file system; the parameters exist so that templates which look images up
-find one. moto ships Amazon Linux's parameters; Ubuntu's and the Deep Learning AMIs' are added here.
+All images boot the same root file system. The parameters exist so that templates can look up an image. moto has
+Amazon Linux's parameters; this adds those of Ubuntu and of the Deep Learning AMIs.
 """
 
 from __future__ import annotations

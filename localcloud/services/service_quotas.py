@@ -1,4 +1,4 @@
-"""Service Quotas: EC2's vCPU quotas, and what a cluster takes beside them, in front of moto's few."""
+"""Service Quotas: EC2's vCPU quotas and other quotas that a cluster uses; moto has few."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localcloud.ec2 import quotas
 from localcloud.faults import Faults
 from localcloud.runtime import bound
 
-# Told, and lowered by the `quota` fault; launches are held to EC2's vCPUs, and addresses to their own.
+# Shown by the API and lowered by the `quota` fault. Of these, only that of elastic addresses is enforced.
 TOLD = {
     ("ec2", quotas.ADDRESSES): "EC2-VPC Elastic IPs",
     ("vpc", "L-F678F1CE"): "VPCs per Region",

@@ -75,7 +75,7 @@ def place(control_plane: ControlPlane) -> Iterator[Place]:
 
 @pytest.fixture
 def own(control_plane: Any) -> Iterator[Callable[..., Any]]:
-    """The cloud's own routes; faults are removed afterwards."""
+    """Calls the cloud's own routes; faults are removed afterwards."""
 
     def call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None

@@ -1,4 +1,4 @@
-"""EC2 as the tests of refusals find it: a VPC with a subnet, and what they make in it."""
+"""A VPC with a subnet and other EC2 resources, for tests of refusals."""
 
 from __future__ import annotations
 

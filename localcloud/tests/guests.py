@@ -149,7 +149,7 @@ def opened(wheels: Path, *specs: InstanceSpec) -> Iterator[Guests]:
 
 def end(guests: Guests, instance: str, *, hard: bool = False) -> None:
     guests.hypervisor.terminate(instance, hard=hard)
-    await_true(lambda: guests.hypervisor.state(instance) == "terminated", lambda: "not terminated", 40)
+    await_true(lambda: guests.hypervisor.state(instance) == "terminated", lambda: "not terminated", 120)
 
 
 def traces(guests: Guests, instance: str) -> list[str]:

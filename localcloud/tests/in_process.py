@@ -18,14 +18,14 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 REGION, SECRET = "us-east-1", "in-process"
 _PLAIN = Config(
     retries={"total_max_attempts": 1}, parameter_validation=False, s3={"addressing_style": "path"}
-)  # so that requests that boto3 would refuse reach the cloud
+)  # so that invalid requests reach the cloud
 
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class _Body:
-    """What botocore reads an answer from."""
+    """The part of a response that botocore reads."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

@@ -84,7 +84,7 @@ class Place:
 
 @contextmanager
 def made(control_plane: Any) -> Iterator[Place]:
-    """A place of its own, which is removed afterwards."""
+    """A separate place, which is removed afterwards."""
     ec2 = control_plane.client("ec2")
     vpc_id = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc_id, CidrBlock="10.0.0.0/20", AvailabilityZone=ZONE)["Subnet"]

@@ -1,6 +1,8 @@
-"""What AWS refuses before it does anything: `refusal` is asked of every call, before moto sees it.
+"""Checks every call before moto sees it, and refuses it with AWS's error.
 
-`constraints`   a request against its service's own model, the one that botocore ships: any service
-`ec2`           the same for EC2, whose model says little: its ids, filters, tags, ranges
-`rules`         what no model says: tables of rules by service and action
+`check`         all checks of a call, in order
+`constraints`   a request against its service's model in botocore
+`rules`         rules that no model contains, by service and action
+
+EC2's checks are in `localcloud.ec2.validation`.
 """

@@ -1,4 +1,4 @@
-"""The check itself: a call against its service's model, then against the rules."""
+"""Checks a call against its service's model, then against the rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from localcloud.validation import (  # noqa: F401  the tables of rules register 
 
 
 def check(call: Call, environ: Environ, locks: Locks) -> None:
-    """Raises the Refusal with which AWS would answer before it does anything."""
+    """Raises a Refusal with AWS's error."""
     idempotency.check(call)
     if call.service == "s3":
         s3.check(call, environ, locks)

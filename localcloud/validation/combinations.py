@@ -1,7 +1,7 @@
-"""What parameters are to each other: never both, only together, one of several; and limits that no model tells.
+"""Combinations of parameters: exclusive ones, required ones, one of several; and limits that no model contains.
 
-Each row is a sentence of its action's page in the API reference, EC2's too: `at` names the structures of a request
-that hold the parameters, and `NetworkInterfaces[]` is each of a list.
+Each row is a sentence on its action's page in the API reference, also for EC2. `at` is the path in the request of the
+structure that contains the parameters; `NetworkInterfaces[]` stands for each element of a list.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Row:
 
 
 def _given(held: Parameters, names: str) -> list[str]:
-    """0 is a value; an empty list and False are none."""
+    """0 counts as a value; an empty list and False do not."""
     return [name for name in names.split() if held.get(name) or (held.get(name) == 0 and held[name] is not False)]
 
 
@@ -40,7 +40,7 @@ def not_both(service: str, actions: str, names: str, code: str = _COMBINATION, a
 
 
 def needs(service: str, actions: str, name: str, other: str, code: str = _COMBINATION, at: str = "") -> Row:
-    """One of `other` at least."""
+    """`name` requires at least one of `other`."""
     words = f"The parameter {name} requires the parameter {' or '.join(other.split())}."
     members = (name, *other.split())
     return Row(

@@ -1,4 +1,4 @@
-"""A request's parameters against a shape of the service's model: every violation, in AWS's words.
+"""Checks a request's parameters against a shape of the service's model, with AWS's messages.
 
 The wording is that of AWS's service framework, recorded for several services: awsdocs/aws-cloudformation-user-guide#439
 (required), aws/aws-sdk-js#3321 (pattern), pcorliss/ruby_route_53#3 (enum), terraform-aws-modules/terraform-aws-acm#63
@@ -14,7 +14,7 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StringShape, StructureShape
 
-# Java's classes of characters, near enough, as they stand inside brackets
+# Java's character classes, approximately, as the contents of brackets
 _CLASSES = {
     r"\p{L}": "A-Za-z\u00aa-\u02af\u0370-\u1fff\u2c00-\ud7ff\uf900-\uffdc",
     r"\p{N}": "0-9\u00b2\u00b3\u00b9\u0660-\u0669",
@@ -31,13 +31,13 @@ _CLASSES = {
     r"\p{Print}": " -~",
 }
 
-# a few patterns of AWS's own can match nothing: "…:placement-group/^.{1,255}$"
+# a few of AWS's patterns can match nothing: "…:placement-group/^.{1,255}$"
 _INNER_ANCHOR = re.compile(r"[^\[\\|(]\^")
-_INNER_FLAG = "(?i)"  # Java's may stand anywhere
+_INNER_FLAG = "(?i)"  # Java allows it anywhere in a pattern
 
 
 def violations(shape: Shape, value: Any, path: str = "") -> Iterator[str]:
-    """Of `value`, where it is given."""
+    """The violations of `value`."""
     if isinstance(shape, StructureShape):
         yield from _structure(shape, value, path)
     elif isinstance(shape, ListShape):
@@ -61,7 +61,7 @@ def _structure(shape: StructureShape, value: Any, path: str) -> Iterator[str]:
 
 
 def _below(path: str, name: str) -> str:
-    """AWS tells its own names of members, which begin with a small letter."""
+    """AWS's messages use its internal names of members, which begin with a small letter."""
     own = name[:1].lower() + name[1:]
     return f"{path}.{own}" if path else own
 
@@ -130,10 +130,7 @@ def _form(shape: Shape, value: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def form_of(pattern: str | None) -> Callable[[str], Any] | None:
-    """What tells whether a value fits; None for what Python's regular expressions cannot say.
-
-    AWS's patterns must fit the whole value.
-    """
+    """A function that matches the whole value, as AWS does; None for a pattern that Python cannot express."""
     if not pattern or _INNER_ANCHOR.search(pattern):
         return None
     for java, ours in _CLASSES.items():

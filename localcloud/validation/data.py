@@ -1,4 +1,4 @@
-"""Databases, file systems of EFS, load balancers.
+"""Rules for databases, EFS file systems and load balancers.
 
 https://docs.aws.amazon.com/AmazonRDS/latest/APIReference/API_CreateDBInstance.html, .../API_CreateDBSubnetGroup.html,
 https://docs.aws.amazon.com/efs/latest/ug/, https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/
@@ -74,7 +74,7 @@ def _check_window(window: str) -> None:
 
 
 def _is_class(kind: str) -> bool:
-    """Of Aurora Serverless, or of an instance type; Oracle's have threads and memory of their own (.tpc1.mem2x)."""
+    """Aurora Serverless, or an instance type; Oracle's classes add threads and memory (.tpc1.mem2x)."""
     return kind == "db.serverless" or (
         kind.startswith("db.") and kind.removeprefix("db.").partition(".tpc")[0] in INSTANCE_TYPES
     )
@@ -119,7 +119,7 @@ def check_password(password: str, engine: str) -> None:
 
 @rule("rds", "CreateDBParameterGroup", "CreateDBClusterParameterGroup")
 def family(given: Parameters, region: str) -> None:
-    """Of the engines that are known here: https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/ of each."""
+    """Checks versions of the engines in `_ENGINES`, from each one's page of the RDS user guide."""
     wanted = str(given["DBParameterGroupFamily"])
     for engine, majors in _ENGINES.items():
         if re.fullmatch(rf"{engine}[\d.]*", wanted) and wanted.removeprefix(engine) not in majors:
@@ -130,7 +130,7 @@ def family(given: Parameters, region: str) -> None:
 
 @rule("rds", "CreateDBInstance")
 def same_family(given: Parameters, region: str) -> None:
-    """Without a group of its own an instance has the default one of its version."""
+    """An instance without a named group gets the default one of its version, which always fits."""
     held = rds_backends[ACCOUNT_ID][region].db_parameter_groups.get(str(given.get("DBParameterGroupName")))
     if held is None:
         return
@@ -174,7 +174,7 @@ def final_snapshot(given: Parameters, region: str) -> None:
     skips, named = bool(given.get("SkipFinalSnapshot")), given.get("FinalDBSnapshotIdentifier")
     held = rds_backends[ACCOUNT_ID][region].databases.get(str(given["DBInstanceIdentifier"]))
     if not skips and not named and getattr(held, "db_cluster_identifier", None):
-        return  # the cluster has the data, and its own final snapshot
+        return  # the cluster keeps the data and takes the final snapshot
     if skips == bool(named):
         need = (
             "cannot be specified when deleting an instance with SkipFinalSnapshot" if skips else "is required unless "

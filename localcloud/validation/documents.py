@@ -1,4 +1,4 @@
-"""Policy documents: what IAM, and the services that take policies, refuse of them.
+"""Rules of IAM, and of services that accept policies, for policy documents.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html
 """
@@ -24,7 +24,7 @@ _OPERATOR = re.compile(
 
 
 def size(text: str) -> int:
-    """As quotas count it: without white space."""
+    """Quotas do not count white space."""
     return len(re.sub(r"\s", "", text))
 
 
@@ -45,7 +45,7 @@ def statements(text: str) -> list[dict[str, Any]]:
 
 
 def check_sids(statements_: list[dict[str, Any]]) -> None:
-    """IAM's own form; other services take more."""
+    """IAM's form; other services accept more characters."""
     for each in statements_:
         if not re.fullmatch(r"[A-Za-z0-9]*", str(each.get("Sid") or "")):
             raise ValueError("Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular "
@@ -53,7 +53,7 @@ def check_sids(statements_: list[dict[str, Any]]) -> None:
 
 
 def check(text: str, *, resource_policy: bool) -> list[dict[str, Any]]:
-    """A document's statements. `resource_policy`: it belongs to a resource, and so names principals."""
+    """The statements of a valid document. `resource_policy`: it belongs to a resource, so it must name principals."""
     found = statements(text)
     for each in found:
         _check_statement(each, resource_policy=resource_policy)
@@ -86,7 +86,7 @@ def _check_statement(statement: dict[str, Any], *, resource_policy: bool) -> Non
 
 
 def _check_condition(condition: Any) -> None:
-    """Operators, each with keys, each with values."""
+    """Checks a mapping of operators to keys to values."""
     if not isinstance(condition, dict):
         raise ValueError("Syntax errors in policy.")
     for operator, keys in condition.items():

@@ -1,4 +1,4 @@
-"""IAM and STS: documents, sizes, names taken, what must go before something is deleted.
+"""Rules for IAM and STS: documents, sizes, names in use, and deletion of entities in use.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html and the API reference.
 """
@@ -38,7 +38,7 @@ def _conflict(why: str) -> Refusal:
 
 
 def _named(store: dict[str, Any], name: str) -> Any:
-    """Names are the same whatever their case."""
+    """IAM compares names without regard to case."""
     return next((each for each in store.values() if each.name.lower() == name.lower()), None)
 
 
@@ -222,7 +222,7 @@ def tags(given: Parameters, region: str) -> None:
 
 @rule("sts", "AssumeRole")
 def assume(given: Parameters, region: str) -> None:
-    """A role that nobody of this account may assume, or that is not there, which AWS tells in the same words."""
+    """AWS's error is the same for a role that this account may not assume and for one that does not exist."""
     arn = str(given["RoleArn"])
     if not re.fullmatch(r"arn:aws[\w-]*:iam::\d{12}:role/.+", arn):
         raise Refusal("ValidationError", f"{arn} is invalid")

@@ -1,7 +1,7 @@
-"""Tokens of idempotency: one that made something is good for the same request alone. A call that failed leaves none.
+"""Idempotency tokens: after a call has succeeded, its token is accepted only with the same parameters.
 
 https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html; FSx's and Budgets' models have the same words.
-RunInstances and FSx's creations, which answer a repeated request with what it made, look for themselves.
+RunInstances and FSx's creations return the existing resource for a repeated request, so they check tokens themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CODES = {"ec2": "IdempotentParameterMismatch", "fsx": "IncompatibleParameterErr
 _ELSEWHERE = {("ec2", "RunInstances"), ("ec2", "CreateFleet"), ("fsx", "CreateFileSystem")}
 
 _made: dict[tuple[str, str, str, str], Any] = {}
-"""By service, region, action and token: the request."""
+"""Requests, by service, region, action and token."""
 
 
 def check(call: Call) -> None:
@@ -30,7 +30,7 @@ def check(call: Call) -> None:
 
 
 def remember(call: Call) -> None:
-    """Of a call that succeeded."""
+    """Records the token of a successful call."""
     if key := _key(call):
         _made.setdefault(key, _request(call))
 

@@ -1,4 +1,4 @@
-"""Topics and budgets.
+"""Rules for SNS topics and budgets.
 
 https://docs.aws.amazon.com/sns/latest/api/ and the API reference of AWS Budgets, CreateBudget and CreateNotification.
 """
@@ -179,7 +179,7 @@ def subscriber(given: Parameters, region: str) -> None:
 
 @rule("sns", "CreateTopic")
 def same_topic(given: Parameters, region: str) -> None:
-    """A topic of that name answers again, but not with other attributes."""
+    """CreateTopic succeeds again for an existing topic, but not with other attributes."""
     arn = f"arn:aws:sns:{region}:{ACCOUNT_ID}:{given['Name']}"
     held, wanted = sns_backends[ACCOUNT_ID][region].topics.get(arn), given.get("Attributes") or {}
     name = wanted.get("DisplayName")

@@ -1,4 +1,4 @@
-"""Whom a policy of a resource may name: accounts, services, and principals of this account that are there."""
+"""Principals that a resource's policy may name: accounts, services, and existing roles and users of this account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localcloud.validation import documents
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
 SERVICE = re.compile(r"[a-z0-9][a-z0-9.-]*\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)")
 _KINDS = {"AWS", "Service", "Federated", "CanonicalUser"}
-# An account, one of its principals, the unique id of a deleted one.
+# An account, a principal of an account, or the unique id of a deleted principal.
 _NAMED = re.compile(
     r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::(\d{12}|aws|cloudfront):(?!group/)[^*]+|A(IDA|ROA|PKA|GPA|NPA|SCA)\w+|[A-Z0-9]{16,}"
 )
@@ -20,7 +20,7 @@ _OURS = tuple(f"arn:aws:iam::{ACCOUNT_ID}:{kind}/" for kind in ("role", "user"))
 
 
 def check(statements: list[dict[str, Any]]) -> None:
-    """Raises ValueError with the principal that cannot be."""
+    """Raises ValueError with the invalid principal."""
     stores: tuple[Any, Any] = (roles.iam().roles, roles.iam().users)
     known = {each.arn for store in stores for each in list(store.values())}
     for statement in statements:

@@ -1,7 +1,7 @@
-"""What a request names must be there: the parameters that name something, by service, and each service's own code.
+"""Parameters that must name an existing resource, by service, with the error for a missing one.
 
-The codes are those that botocore's models give to the operations. EC2's are in localcloud/ec2/validation/ids.py.
-Creations name what is not there yet. Where AWS takes a name that nothing has, the action is in `FORGIVING`.
+The error codes are those of the operations in botocore's models. EC2's are in localcloud/ec2/validation/ids.py. The
+actions that create a resource are in `makers`; actions that succeed for a missing resource are in `FORGIVING`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters
 
 Exists = Callable[[str, str], bool]
-"""Of a name and a region."""
+"""Takes a name and a region."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Kind:
     message: str
     status: int = 400
     makers: tuple[str, ...] = ()
-    """Actions that give the name to something new."""
+    """Actions that create a resource with this name."""
 
 
 def _kind(backends: Any, attribute: str) -> Exists:
@@ -48,7 +48,7 @@ def _of(backends: Any, attribute: str, code: str, message: str, status: int = 40
 
 
 def _log_group(name: str, region: str) -> bool:
-    """By name or ARN; other accounts' are not looked up."""
+    """`name`: a name or an ARN. Log groups of other accounts count as existing."""
     arn, _, rest = name.partition(":log-group:")
     return name_of(rest or arn) in logs_backends[ACCOUNT_ID][region].groups or bool(rest and ACCOUNT_ID not in arn)
 
@@ -63,7 +63,7 @@ def _key(name: str, region: str) -> bool:
 
 
 def _tagged_by_fsx(arn: str, region: str) -> bool:
-    """A file system, or an association or a task of one that is there."""
+    """Looks up the file system of a file system's, an association's or a task's ARN."""
     parts = arn.rpartition(":")[2].split("/")
     return (
         parts[0] not in ("file-system", "association", "task")
@@ -72,7 +72,7 @@ def _tagged_by_fsx(arn: str, region: str) -> bool:
 
 
 def _listed(prefix: str, attribute: str) -> Exists:
-    """RDS keeps its own defaults, which are always there."""
+    """RDS's defaults, whose names begin with `prefix`, always exist."""
     exists = _kind(rds_backends, attribute)
     return lambda name, region: name.startswith(prefix) or exists(name, region)
 
@@ -140,7 +140,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     },
 }  # fmt: skip
 
-# AWS answers these with success, or with a list of what was missing, whatever they name.
+# AWS reports success for these, or lists the missing resources.
 FORGIVING = {
     ("sns", "DeleteTopic"), ("elbv2", "DeleteLoadBalancer"), ("elbv2", "DeleteTargetGroup"),
     ("budgets", "CreateBudget"),

@@ -1,4 +1,4 @@
-"""A refusal, and the code under which each service answers a request that breaks its model."""
+"""A refusal, and each service's error code for a request that violates its model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OLD_CODES = {"cloudwatch": "ValidationError"}
 
 
 class Refusal(Exception):
-    """Answered to the caller as AWS would."""
+    """Becomes AWS's error in the answer."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Refusal(Exception):
 
 
 def broken(service: str, protocol: str, violations: Sequence[str]) -> Refusal:
-    """Of a request that breaks its model, in the words of AWS's own framework."""
+    """The refusal of a request that violates its model, with the message of AWS's framework."""
     plural = "s" * (len(violations) > 1)
     text = f"{len(violations)} validation error{plural} detected: {'; '.join(violations)}"
     known = CODES.get(service) or _OLD_CODES.get(service)

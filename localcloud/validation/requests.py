@@ -1,4 +1,4 @@
-"""A call's parameters in the structure of its service's model, whatever the protocol on the wire."""
+"""A call's parameters in the structure of its service's model, for every protocol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from werkzeug.exceptions import HTTPException
 from localcloud.protocol.calls import Call, Environ, read_body
 from localcloud.validation.refusal import Refusal
 
-# name in the credential scope: botocore's, where they differ
+# name in the credential scope -> botocore's, if they differ
 _MODELS = {
     "monitoring": "cloudwatch",
     "elasticfilesystem": "efs",
@@ -31,7 +31,7 @@ _SAME = (
     "dlm", "ce", "ec2-instance-connect", "cloudtrail", "autoscaling", "lambda", "ecr", "resource-groups", "pricing",
     "events",
 )  # fmt: skip
-_ELB = "2012-06-01"  # the version of the older load balancers, which sign with the same name
+_ELB = "2012-06-01"  # version of the classic load balancers' API, which has the same name in signatures
 _LIMIT_BYTES = 8 * 1024 * 1024
 
 
@@ -47,7 +47,7 @@ class Asked:
 
 
 def parse(call: Call, environ: Environ) -> Asked | None:
-    """None where the service is not one of those whose models are asked."""
+    """None if calls of the service are not checked against its model."""
     service = _MODELS.get(call.service) or (call.service if call.service in _SAME else None)
     if service is None or not call.action or call.form.get("Version") == _ELB:
         return None
@@ -96,7 +96,7 @@ def _parameters(service: str, operation: OperationModel, protocol: str, call: Ca
 
 
 def _is_in_query(operation: OperationModel, member: str) -> bool:
-    """Whose lists moto's parser answers empty where the URL has none."""
+    """moto's parser returns empty lists for these members if the URL has none."""
     shape = operation.input_shape
     return bool(shape and shape.members[member].serialization.get("location") == "querystring")
 

@@ -1,7 +1,7 @@
-"""Route 53: batches of changes, and zones.
+"""Rules for Route 53's batches of changes and zones.
 
 https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DNSLimitations.html, .../ResourceRecordTypes.html;
-the words of refused changes: DNSControl/dnscontrol#1114, and stored public texts 5943626393 and 2420140521.
+messages of refused changes: DNSControl/dnscontrol#1114.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORMS = {
     "PTR": _HOST, "CAA": r'\d{1,3} [a-zA-Z0-9]+ ".*"', "SPF": r'".*"',
 }  # fmt: skip
 Records = dict[tuple[str, str, str], tuple[Any, ...]]
-"""By name, type and set identifier: TTL and values."""
+"""Name, type and set identifier -> TTL and values."""
 
 
 def _zones() -> dict[str, FakeZone]:
@@ -61,7 +61,7 @@ def changes(given: Parameters, region: str) -> None:
         raise _batch(f"Number of characters limit of {_MOST_CHARACTERS} exceeded.")
     zone = _zone(given)
     if zone is None:
-        return  # moto tells it
+        return  # moto reports it
     held = _held(zone)
     found = [message for change in wanted for message in _applied(zone, held, change)]
     if found:
@@ -76,7 +76,7 @@ def _held(zone: FakeZone) -> Records:
 
 
 def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with one change; `held` becomes what it would make."""
+    """The errors of one change. Applies the change to `held`."""
     wanted, action = change["ResourceRecordSet"], change["Action"]
     name, kind = _name(wanted["Name"]), wanted["Type"]
     key, told = (name, kind, str(wanted.get("SetIdentifier") or "")), f"[name='{name}', type='{kind}']"
@@ -111,7 +111,7 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
 
 
 def _policies(held: Records, key: tuple[str, str, str], action: str) -> Iterator[str]:
-    """Records of one name and type are simple, or all have set identifiers."""
+    """Of the records with one name and type, either none or all have a set identifier."""
     name, kind, identifier = key
     others = [each for each in held if each[:2] == (name, kind) and bool(each[2]) != bool(identifier)]
     if others and action != "DELETE":
@@ -201,7 +201,7 @@ def create_zone(given: Parameters, region: str) -> None:
 
 
 def _check_free(name: str, vpc: dict[str, Any]) -> None:
-    """A VPC has one zone of a name."""
+    """A VPC can have only one zone of a name."""
     for zone in _zones().values():
         if _name(zone.name) == name and any(held.get("vpc_id") == vpc.get("VPCId") for held in zone.vpcs):
             raise Refusal(

@@ -1,4 +1,4 @@
-"""The rules that no model says: by service and action, asked after the model was."""
+"""Rules that no model contains, by service and action. They are checked after the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 Parameters = dict[str, Any]
 Rule = Callable[[Parameters, str], None]
-"""Raises a Refusal. It gets the parameters and the region; the cloud's lock is held."""
+"""Takes the parameters and the region; raises a Refusal. The caller holds the cloud's lock."""
 
 _RULES: dict[tuple[str, str], list[Rule]] = {}
 

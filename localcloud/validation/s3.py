@@ -1,4 +1,4 @@
-"""S3: names, digests, policies, tags. Its model has no constraints, and what it sends is not parsed here but for these.
+"""Rules for S3's names, digests, policies and tags. S3's model has no constraints; only documents are checked with it.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, .../API/ErrorResponses.html
 """
@@ -37,7 +37,7 @@ _DAYS = {
 }  # fmt: skip
 _LEAST_IA_DAYS, _LONGEST_ID = 30, 255
 _FROM_DAY_0 = ("Transition", "NoncurrentVersionTransition")  # INTELLIGENT_TIERING may begin at once
-_LARGEST_BYTES = 64 * 1024 * 1024  # whose digest is worth its time here
+_LARGEST_BYTES = 64 * 1024 * 1024  # larger bodies are not checked, to save time
 _STORAGE = (
     "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
     "OUTPOSTS", "GLACIER_IR", "SNOW", "EXPRESS_ONEZONE", "FSX_OPENZFS", "FSX_ONTAP",
@@ -65,7 +65,7 @@ def check(call: Call, environ: Environ, locks: Locks) -> None:
 
 
 def _check_schema(action: str, environ: Environ) -> None:
-    """The document that a call sends, against its shape in S3's model."""
+    """Checks the XML document in a call's body against its shape in S3's model."""
     model = get_service_model("s3")
     shape = model.operation_model(action).input_shape if action in model.operation_names else None
     member = shape.serialization.get("payload") if shape else None
@@ -149,14 +149,14 @@ def _policy(bucket: str, call: Call, environ: Environ) -> None:
 
 
 def _is_of(bucket: str, resource: str) -> bool:
-    """A name with wildcards may match other buckets too; it must begin as this bucket's does."""
+    """A name with wildcards may match other buckets too, but its first character must be this bucket's."""
     prefix, _, path = resource.partition(":::")
     name = path.partition("/")[0]
     return prefix == "arn:aws:s3" and fnmatchcase(bucket, name.replace("[", "[[]")) and name[:1] == bucket[:1]
 
 
 def _check_kinds(statement: dict[str, Any]) -> None:
-    """Each action needs a resource of the kind that it is about: the bucket, or its objects.
+    """Each action needs a resource of its kind: the bucket or its objects.
 
     https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
     """
@@ -172,7 +172,7 @@ def _kinds_of(resource: str) -> set[str]:
 
 
 def _kinds_about(action: str) -> set[str]:
-    """Of an action with wildcards, what can be told by what stands before them."""
+    """For an action with wildcards, the part before them may decide; otherwise it may be about both."""
     if _OBJECT_ACTION.match(action):
         return {"object"}
     told = "*" not in action and "?" not in action

@@ -1,4 +1,4 @@
-"""S3: uploads in parts, metadata, ACLs and versions of objects.
+"""Rules for multipart uploads, metadata, ACLs and versions of S3 objects.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and the pages of each action.
 """
@@ -24,7 +24,7 @@ from localcloud.validation.refusal import Refusal
 
 _MOST_PARTS, _MOST_TAGS = 10000, 10
 _METADATA_BYTES = 2048
-_LARGEST_BYTES = 4 * 1024 * 1024  # of a list of 10,000 parts
+_LARGEST_BYTES = 4 * 1024 * 1024  # enough for a list of 10,000 parts
 _METADATA = "HTTP_X_AMZ_META_"
 _UPLOADS = ("UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload", "ListParts")
 _WRITES = ("PutObject", "CreateMultipartUpload", "CopyObject")
@@ -39,7 +39,7 @@ _DIGESTS: dict[str, Callable[[bytes], bytes]] = {
     "SHA1": lambda body: hashlib.sha1(body, usedforsecurity=False).digest(),
     "CRC32": lambda body: zlib.crc32(body).to_bytes(4, "big"),
 }
-_VERSION = re.compile(r"null|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")  # moto's own form
+_VERSION = re.compile(r"null|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")  # moto's form
 
 
 def check(bucket: str, key: str, call: Call, environ: Environ, locks: Locks) -> None:
@@ -51,7 +51,7 @@ def check(bucket: str, key: str, call: Call, environ: Environ, locks: Locks) -> 
     with locks.whole:
         held = s3_backends[ACCOUNT_ID]["aws"].buckets.get(bucket)
         if held is None:
-            return  # moto tells it
+            return  # moto reports it
         if call.action in _UPLOADS:
             _check_upload(held, call, environ)
         if call.action in _WRITES:
@@ -82,7 +82,7 @@ def _check_headers(call: Call, environ: Environ) -> None:
 
 
 def _check_digest(algorithm: str, given: str, digest: Callable[[bytes], bytes], environ: Environ) -> None:
-    """Of a body that is sent as it is; one in chunks has its checksum behind it, in a trailer."""
+    """Checks a body that is sent whole. A chunked body has its checksum in a trailer, which is not checked."""
     if "aws-chunked" in str(environ.get("HTTP_CONTENT_ENCODING") or ""):
         return
     body = read_body(environ, _LARGEST_BODY_BYTES)
@@ -113,7 +113,7 @@ def _check_order(body: bytes) -> None:
     try:
         root = ElementTree.fromstring(body)
     except ElementTree.ParseError:
-        return  # told elsewhere
+        return  # `s3._check_schema` reports it
     numbers = [int(each.text or 0) for each in root.iter() if each.tag.rpartition("}")[2] == "PartNumber"]
     if any(later <= earlier for earlier, later in pairwise(numbers)):
         raise Refusal(
@@ -143,7 +143,7 @@ def _check_tags(header: str) -> None:
 
 
 def _check_acl(bucket: Any, environ: Environ) -> None:
-    """A bucket's owner has everything, and ACLs count for nothing, unless its ownership controls say otherwise.
+    """By default ownership controls disable ACLs, and the bucket's owner owns every object.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/about-object-ownership.html
     """

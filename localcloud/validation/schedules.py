@@ -1,4 +1,4 @@
-"""Rules of events, snapshot policies, keys pushed to instances, and commands.
+"""Rules for event schedules, snapshot policies, keys pushed to instances, and SSM commands.
 
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html,
 https://docs.aws.amazon.com/dlm/latest/APIReference/API_CreateRule.html,
@@ -27,7 +27,7 @@ def schedule(given: Parameters, region: str) -> None:
 
 
 def check_policy(given: Parameters) -> None:
-    """Of Data Lifecycle Manager, whose requests come with no action's name."""
+    """A policy of Data Lifecycle Manager. Its handler calls this, because its requests contain no action."""
     for each in (given.get("PolicyDetails") or {}).get("Schedules") or []:
         made, kept = each.get("CreateRule") or {}, each.get("RetainRule") or {}
         interval, count = made.get("Interval"), kept.get("Count")
@@ -48,6 +48,6 @@ def public_key(given: Parameters, region: str) -> None:
 
 @rule("ssm", "SendCommand")
 def command(given: Parameters, region: str) -> None:
-    """No instance of this cloud runs the SSM agent, and AWS refuses those that do not."""
+    """No instance of this cloud runs the SSM agent, and AWS refuses commands to instances without it."""
     if given.get("InstanceIds"):
         raise Refusal("InvalidInstanceId", "Instances not in a valid state for account")

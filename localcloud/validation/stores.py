@@ -1,4 +1,4 @@
-"""Parameter Store, Secrets Manager and KMS.
+"""Rules for Parameter Store, Secrets Manager and KMS.
 
 https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-parameter-name-constraints.html,
 .../parameter-store-advanced-parameters.html, https://docs.aws.amazon.com/kms/latest/APIReference/
@@ -77,7 +77,7 @@ def parameter_value(given: Parameters, region: str) -> None:
 
 
 def _versions(name: str, region: str) -> list[Any]:
-    """Of a parameter; moto keeps those of the first level without their slash."""
+    """A parameter's versions. moto keeps parameters of the first level without their slash."""
     parameters = ssm_backends[ACCOUNT_ID][region]._parameters
     return list(parameters.get(name) or parameters.get(name.lstrip("/")) or [])
 
@@ -156,7 +156,7 @@ def recovery(given: Parameters, region: str) -> None:
 
 
 def find_key(wanted: str, region: str) -> Any:
-    """By id, ARN or alias."""
+    """`wanted`: a key's id, ARN or alias."""
     backend = kms_backends[ACCOUNT_ID][region]
     if "alias/" in wanted:
         name = "alias/" + wanted.partition("alias/")[2]
@@ -209,7 +209,7 @@ def key_policy(given: Parameters, region: str) -> None:
 
 
 def _lets_change(statement: dict[str, Any]) -> bool:
-    """Somebody of this account, who may be the caller: whose permissions are not evaluated here."""
+    """Whether somebody of this account may change the policy; the caller's own permissions are not evaluated here."""
     patterns = map(str, documents.listed(statement.get("Action")))
     allowed = "NotAction" in statement or any(fnmatchcase("kms:putkeypolicy", each.lower()) for each in patterns)
     named = statement.get("Principal", "*")

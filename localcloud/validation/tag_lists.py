@@ -1,7 +1,7 @@
-"""Tags of any service: keys that AWS keeps for itself, and how many a request may bring.
+"""Rules for tags that most services share: reserved keys, and the number of tags in a request.
 
-Each service's page of tag restrictions says the same of the two; the codes are of its API reference. EC2's, S3's, IAM's
-and CloudFormation's rules are beside their others.
+Each service's page of tag restrictions has both rules, and its API reference the codes. EC2, S3, IAM and CloudFormation
+have their own rules for tags.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from localcloud.validation.rules import Parameters
 _MOST = 50
 _RESERVED = "aws:"
 _MEMBERS = ("Tags", "tags", "TagList", "TagsToAdd", "ResourceTags")
-# service: the code of a reserved key, and the code of too many
+# service: the codes for a reserved key and for too many tags
 _CODES: dict[str, tuple[str, str]] = {
     "ssm": ("ValidationException", "TooManyTagsError"),
     "secretsmanager": ("InvalidParameterException", "InvalidParameterException"),
@@ -46,7 +46,7 @@ def check(service: str, action: str, given: Parameters) -> None:
 
 
 def _keys(tags: Any) -> Iterator[str]:
-    """Of a list of keys and values, or of a map."""
+    """The keys of a list of tags or of a map."""
     if isinstance(tags, dict):
         yield from map(str, tags)
     elif isinstance(tags, list):

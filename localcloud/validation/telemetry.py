@@ -1,4 +1,4 @@
-"""Logs, metrics, alarms.
+"""Rules for logs, metrics and alarms.
 
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/ and AmazonCloudWatch/latest/APIReference/
 """
@@ -19,7 +19,7 @@ _DAY_MS = 24 * 3600 * 1000
 _BATCH_BYTES, _EVENT_OVERHEAD_BYTES = 1048576, 26
 _SHORT_PERIODS_S = (10, 20, 30)
 _LONGEST_S, _LONGEST_HOURLY_S = 86400, 604800
-_OLDEST, _NEWEST = timedelta(days=14), timedelta(hours=2)  # of a metric
+_OLDEST, _NEWEST = timedelta(days=14), timedelta(hours=2)  # timestamps of metrics, relative to now
 _MOST_POINTS = 1440
 _LARGEST = 2.0**360
 _RETURNED = ((1,), (1, 2))  # of an anomaly detector the metric and its band

@@ -1,4 +1,4 @@
-"""Parameters that hold JSON, ARNs and names, by service: what is none is refused with the service's own code."""
+"""Parameters that must be JSON, ARNs or names, by service, with the service's error code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _is_policy(text: str) -> bool:
 
 
 def _is_pattern(text: str) -> bool:
-    """Of log events: what is opened is closed."""
+    """A filter pattern of log events, whose brackets and quotes are closed."""
     ends = {"{": "}", "[": "]"}.get(text.strip()[:1])
     return text.strip().endswith(ends or "") and text.replace('\\"', "").count('"') % 2 == 0
 
@@ -38,7 +38,7 @@ _arn: Fits = re.compile(r"arn:aws[\w-]*:[\w-]+:[\w-]*:\d*:.+").fullmatch
 _email: Fits = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+").fullmatch
 _board: Fits = re.compile(r"[A-Za-z0-9_-]{1,255}").fullmatch
 
-# service and parameter: what it must be, the code, and the words
+# service and parameter: the check, the code and the message
 FORMS: dict[tuple[str, str], tuple[Fits, str, str]] = {
     ("efs", "Policy"): (_is_policy, "InvalidPolicyException", "The policy is not valid JSON."),
     ("sts", "Policy"): (_is_object, "MalformedPolicyDocument", "This policy contains invalid Json"),
@@ -73,7 +73,7 @@ def check(service: str, given: Parameters) -> None:
 
 
 def check_addresses(subscribers: Any) -> None:
-    """Of a budget's notification."""
+    """Checks the subscribers of a budget's notification."""
     for each in subscribers or []:
         address, kind = str(each.get("Address") or ""), each.get("SubscriptionType")
         if kind == "EMAIL" and not _email(address):

@@ -1,7 +1,7 @@
-"""Page tokens: AWS takes those that it gave. moto ignores most of the others, and answers the first page again.
+"""Page tokens: like AWS, the cloud accepts only tokens from its own answers, for as long as it runs.
 
-A token that an answer of this cloud held is good for as long as the cloud runs. The codes are those of each service's
-model, and of its API reference.
+moto ignores most wrong tokens and returns the first page again. The codes are those of each service's model and API
+reference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from localcloud.protocol.calls import Call
 from localcloud.validation.refusal import Refusal
 
-# service (in the credential scope): the parameter, and the code of a token that the service did not give
+# service (in the credential scope): the parameter, and the code for an unknown token
 TOKENS: dict[str, tuple[str, str]] = {
     "logs": ("nextToken", "InvalidParameterException"),
     "ssm": ("NextToken", "InvalidNextToken"),
@@ -26,16 +26,16 @@ TOKENS: dict[str, tuple[str, str]] = {
     "fsx": ("NextToken", "BadRequest"),
     "s3": ("continuation-token", "InvalidArgument"),
 }
-# Numbers of log events, and positions in a stream, which stay good without being given again.
+# Their tokens are positions in a stream, which clients may keep.
 _OPEN = {("logs", "GetLogEvents"), ("logs", "FilterLogEvents"), ("monitoring", "GetMetricData")}
 _READS = ("List", "Describe", "Get")
-_CONTENTS = {("s3", "GetObject")}  # not an answer of the service's own, and as long as an object may be
+_CONTENTS = {("s3", "GetObject")}  # the answer is an object's content, which may be long
 _GIVEN = re.compile(rb'"[nN]ext(?:Token|Marker)"\s*:\s*"([^"]+)"|<(?:NextToken|Marker|NextContinuationToken)>([^<]+)</')
 _given: set[str] = set()
 
 
 def remember(call: Call, answer: Callable[[], bytes]) -> None:
-    """The token of an answer, where it has one."""
+    """Records the token of an answer, if it has one."""
     pages = call.service in TOKENS and call.action.startswith(_READS)
     if pages and (call.service, call.action) not in _CONTENTS:
         for found in _GIVEN.findall(answer()):

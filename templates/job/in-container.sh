@@ -15,6 +15,20 @@ for pair in $GPUCLUSTER_RANK_VARIABLES; do
 done
 label="$RANK ${GPUCLUSTER_NODE:-$(hostname --short)}"
 
+failed() { # CODE REASON
+  printf '{"at": %s, "code": %d, "label": "%s", "node": "%s", "reason": "%s"}\n' "$(date +%s.%N)" "$1" \
+    "${label% *}" "${label#* }" "$2" >"$GPUCLUSTER_FAILURES/${label/ /-}-$$.json"
+}
+
+# As check_world of gpucluster_job/ranks/identity.py.
+expected=$((NUM_NODES * RANKS_PER_NODE))
+if [ "${GPUCLUSTER_PREFLIGHT:-off}" != off ] && [ -z "${MIN_NODES:-}" ] && [ "$WORLD_SIZE" -ne "$expected" ]; then
+  reason="this rank got a world size of $WORLD_SIZE, expected $NUM_NODES nodes x $RANKS_PER_NODE ranks = $expected"
+  failed 1 "$reason; --preflight off skips this check"
+  echo "[$label] error: $reason" >&2
+  exit 1
+fi
+
 # The program leads a session of its own, so that all that it started ends with it.
 stopped=''
 trap 'stopped=1; kill -TERM -- "-$program" 2>/dev/null; { sleep 5; kill -KILL -- "-$program" 2>/dev/null; } &' TERM INT
@@ -28,6 +42,5 @@ wait "$program"
 code=$?
 while kill -0 "$program" 2>/dev/null; do wait "$program"; code=$?; done
 kill -KILL -- "-$program" 2>/dev/null
-[ "$code" -eq 0 ] || [ -n "$stopped" ] || printf '{"at": %s, "code": %d, "label": "%s", "node": "%s", "reason": "%s"}\n' "$(date +%s.%N)" "$code" \
-  "${label% *}" "${label#* }" "its last lines are in the log: the image has no python3" >"$GPUCLUSTER_FAILURES/${label/ /-}-$$.json"
+[ "$code" -eq 0 ] || [ -n "$stopped" ] || failed "$code" "its last lines are in the log: the image has no python3"
 exit "$code"

@@ -1,6 +1,6 @@
-"""A cluster deployed from a synthesized assembly in this process: what the CDK command line does, less its start.
+"""Deploys a synthesized assembly in this process, like the CDK command line but without starting it.
 
-The command line itself deploys two examples in test_examples.py; here its files go to the bucket that it would put them
+The command line itself deploys an example in test_examples.py; here its files go to the bucket that it would put them
 into, and CloudFormation gets the template as it would.
 """
 
@@ -22,7 +22,7 @@ PLACEHOLDERS = {"${AWS::Partition}": "aws", "${AWS::AccountId}": ACCOUNT, "${AWS
 
 
 def synthesized(text: str, folder: Path) -> Path:
-    """Its assembly, made by the constructs that app.py makes, with what cdk.context.json pins."""
+    """Its assembly, from the same constructs as in app.py, with the values of cdk.context.json."""
     os.environ["CDK_VALIDATION"] = "false"
     from stacks.cluster import GpuCluster, cdk
 
@@ -34,14 +34,14 @@ def synthesized(text: str, folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class InProcess:
-    """An example's copy. Where it is deployed, the CDK command line has bootstrapped the account."""
+    """A copy of an example. The CDK command line has bootstrapped the account."""
 
     file: Path
     control_plane: Any
     name: str
 
     def deploy(self) -> bool:
-        """Whether anything had to change."""
+        """Returns whether anything changed."""
         assembly = synthesized(self.file.read_text(), self.file.parent / "cdk.out")
         self._publish(assembly)
         artifact = json.loads((assembly / "manifest.json").read_text())["artifacts"][self.name]["properties"]
@@ -86,7 +86,7 @@ class InProcess:
 
 
 def _url(place: str) -> str:
-    """s3://BUCKET/KEY, as CloudFormation takes it."""
+    """The URL of s3://BUCKET/KEY for CloudFormation."""
     bucket, _, key = _filled(place).removeprefix("s3://").partition("/")
     return f"https://{bucket}.s3.{REGION}.amazonaws.com/{key}"
 

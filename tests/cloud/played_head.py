@@ -1,4 +1,4 @@
-"""The head node's part where nothing boots: it says on the wait handle that a bundle is live."""
+"""Stands in for the head node if nothing boots: it signals on the wait handle that a bundle is applied."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""What is asked of AWS before `up` does anything, asked of the local cloud: its answers have what validators read."""
+"""The calls that `up` makes before any change, against the local cloud: its answers have what validators read."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from gpucluster.cluster.online import LiveAccount
 from gpucluster.config import loads
 from gpucluster.config.checks import Outcome, check_online
 from localcloud.tests.place import TRUST, ZONE, Place
+from tests import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT = "123456789012"
@@ -25,7 +25,7 @@ ACCOUNT = "123456789012"
 
 @dataclass
 class Things:
-    """What a cluster file may name, made in the account."""
+    """Resources that a cluster file may name, created in the account."""
 
     vpc_id: str
     subnet_id: str
@@ -105,7 +105,7 @@ def things(place: Place) -> Iterator[Things]:
 
 @contextmanager
 def _led_out(place: Place) -> Iterator[None]:
-    """The subnet as nodes need it: names are resolved, and it leads out by a NAT gateway."""
+    """A subnet that suits nodes: it has DNS and a route to a NAT gateway."""
     ec2 = place.ec2
     for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
         ec2.modify_vpc_attribute(VpcId=place.vpc_id, **{attribute: {"Value": True}})
@@ -132,7 +132,7 @@ def _admitting() -> list[dict[str, Any]]:
     return [{"Effect": "Allow", "Principal": each, "Action": "kms:*", "Resource": "*"} for each in principals]
 
 
-def test_all_is_answered_and_nothing_refused_where_all_is_there(place: Place, things: Things) -> None:
+def test_existing_resources_are_found_and_accepted(place: Place, things: Things) -> None:
     client = place.cloud.client
     assert spoke(asked(things.cluster(), client)) == {
         "budget-tag-active": "counts nothing yet: gpucluster:cluster is not an active cost allocation tag"
@@ -145,7 +145,7 @@ def test_all_is_answered_and_nothing_refused_where_all_is_there(place: Place, th
     )
 
 
-def test_each_thing_that_is_not_there_is_named(place: Place, things: Things) -> None:
+def test_each_missing_resource_is_named(place: Place, things: Things) -> None:
     absent = Things(
         vpc_id="vpc-0123456789abcdef0",
         subnet_id="subnet-0123456789abcdef0",
@@ -170,7 +170,7 @@ def test_each_thing_that_is_not_there_is_named(place: Place, things: Things) -> 
     assert not [message for message in found.values() if "could not be checked" in message]
 
 
-def test_what_is_there_and_does_not_fit_is_refused(place: Place, things: Things) -> None:
+def test_existing_resources_that_do_not_fit_are_refused(place: Place, things: Things) -> None:
     ec2, client = place.ec2, place.cloud.client
     client("kms").disable_key(KeyId=things.key_arn.rpartition("/")[2])
     ec2.modify_vpc_attribute(VpcId=place.vpc_id, EnableDnsHostnames={"Value": False})
@@ -192,7 +192,7 @@ def test_what_is_there_and_does_not_fit_is_refused(place: Place, things: Things)
 
 
 def credentials_of_a_role(place: Place, action: str) -> dict[str, str]:
-    """Of an instance: the local cloud holds those to their role's policies."""
+    """Credentials of an instance, because the local cloud enforces its role's policies."""
     iam = place.cloud.client("iam")
     iam.create_role(RoleName="asker", AssumeRolePolicyDocument=TRUST)
     iam.put_role_policy(RoleName="asker", PolicyName="asker", PolicyDocument=json.dumps(_document(action)))
@@ -209,7 +209,7 @@ def credentials_of_a_role(place: Place, action: str) -> dict[str, str]:
     }
 
 
-def test_whoever_may_not_ask_is_warned_and_goes_on(place: Place, things: Things) -> None:
+def test_without_permission_to_check_there_is_only_a_warning(place: Place, things: Things) -> None:
     keys = credentials_of_a_role(place, "ec2:DescribeSubnets")
     outcome = asked(things.cluster(budget=None), lambda service: place.cloud.client(service, **keys))
     assert {finding.level for finding in outcome.findings} == {"warning"}
@@ -221,8 +221,7 @@ def test_whoever_may_not_ask_is_warned_and_goes_on(place: Place, things: Things)
 
 
 def up(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(file), *arguments]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    return warm.gpucluster("-c", str(file), *arguments)
 
 
 @pytest.fixture
@@ -237,9 +236,7 @@ def file(control_plane: Any, tmp_path: Path) -> Path:
     return found
 
 
-def test_up_is_refused_with_3_where_the_quota_is_too_small(
-    control_plane: Any, file: Path, own: Callable[..., Any]
-) -> None:
+def test_up_exits_with_3_if_a_quota_is_too_small(control_plane: Any, file: Path, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "quota", "quota_code": "L-417A185B", "value": 0})
     done = up(file, "up")
     assert (done.returncode, done.stdout) == (3, "")
@@ -256,7 +253,7 @@ def test_up_is_refused_with_3_where_the_quota_is_too_small(
     assert control_plane.client("cloudformation").describe_stacks()["Stacks"] == []
 
 
-def test_up_is_refused_with_2_where_the_file_names_what_is_not_there(control_plane: Any, file: Path) -> None:
+def test_up_exits_with_2_if_the_file_names_a_missing_resource(control_plane: Any, file: Path) -> None:
     keys = json.loads(file.read_text())
     file.write_text(json.dumps({**keys, "software": {"image": "ami-0123456789abcdef0"}}, indent=1))
     done = up(file, "up")

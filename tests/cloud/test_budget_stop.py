@@ -1,9 +1,7 @@
-"""Launches that AWS Budgets has stopped: which changes of cluster.yaml bring them back."""
+"""Launches that AWS Budgets has stopped: which changes of cluster.yaml allow them again."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpucluster.cluster import local_cloud, stack
+from tests import warm
 from tests.cloud.played_head import Head
 
-ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT = "123456789012"
 NAME = "Spent"
 CLUSTER = f"""
@@ -36,8 +34,7 @@ class Cluster:
 
     def gpucluster(self, *arguments: str) -> str:
         """What it said."""
-        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self.file), *arguments]
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+        done = warm.gpucluster("-c", str(self.file), *arguments)
         assert done.returncode == 0, done.stderr
         return done.stderr
 
@@ -74,7 +71,7 @@ def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
         found.gpucluster("down", "--yes")
 
 
-def test_a_change_of_the_budget_brings_launches_back_and_the_brake_stays(cluster: Cluster) -> None:
+def test_a_change_of_the_budget_allows_launches_again_and_keeps_the_action(cluster: Cluster) -> None:
     with Head(cluster.cloud, NAME):
         cluster.gpucluster("up")
         cluster.spend()

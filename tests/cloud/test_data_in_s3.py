@@ -1,4 +1,4 @@
-"""`gpucluster data shard` from S3 and into S3: the same bytes as on a disk, and what S3 refuses in plain words."""
+"""`gpucluster data shard` from S3 and into S3: the same bytes as on a disk, and clear messages for S3's refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def s3(control_plane: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def images(s3: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same 45 in a folder and below s3://BUCKET/raw."""
+    """The same 45 images in a folder and below s3://BUCKET/raw."""
     folder = tmp_path_factory.mktemp("images") / "raw"
     for number in range(45):
         name = f"{'val' if number % 5 == 4 else 'train'}/c{number % 3}/{number}.jpg"
@@ -46,7 +46,7 @@ def images(s3: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Where shards grow before they are uploaded: nothing stays."""
+    """The folder in which shards are written before their upload; it must be empty afterwards."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     yield
     assert list(tmp_path.glob("gpucluster-shards-*/*")) == []
@@ -70,7 +70,7 @@ def as_user(control_plane: Any, credentials: dict[str, str] | None) -> dict[str,
 
 
 def objects(s3: Any, prefix: str) -> dict[str, bytes]:
-    """Below it: what it is called there, and what is in it."""
+    """Names and contents of all files or objects below a place."""
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{prefix}/")
     keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
     return {key.removeprefix(f"{prefix}/"): s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
@@ -81,7 +81,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def without_source(content: dict[str, bytes]) -> dict[str, Any]:
-    """A manifest says where its data is from, and that differs here."""
+    """Leaves out the source in the manifest, which differs here."""
     found: dict[str, Any] = dict(content)
     for name in content:
         if name.endswith("manifest.json"):
@@ -106,8 +106,8 @@ def test_s3_and_disks_give_the_same_bytes(
     assert checked.returncode == 0, checked.stderr
 
 
-def test_killed_half_way_it_goes_on(control_plane: Any, s3: Any, images: Path) -> None:
-    """A shard that is there is not made again; nothing tells of the first run afterwards."""
+def test_a_killed_run_is_continued(control_plane: Any, s3: Any, images: Path) -> None:
+    """Existing shards are not written again, and the result does not show that there were two runs."""
     words = ("shard", images / "train", f"s3://{BUCKET}/killed", "--shards", 30, "--workers", 2)
     run_one = {key: value for key, value in as_user(control_plane, None).items() if key != "capture_output"}
     process = subprocess.Popen(argv(words), **run_one, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -119,10 +119,10 @@ def test_killed_half_way_it_goes_on(control_plane: Any, s3: Any, images: Path) -
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert "manifest.json" not in objects(s3, "killed")
-    assert "is not finished: " in run(control_plane, "verify", f"s3://{BUCKET}/killed").stderr
+    assert "is incomplete: " in run(control_plane, "verify", f"s3://{BUCKET}/killed").stderr
     again = run(control_plane, *words)
     assert again.returncode == 0, again.stderr
-    assert " of 30 shards are there already" in again.stderr
+    assert " of 30 shards already exist" in again.stderr
     names = objects(s3, "killed")
     assert len(names) == 30 + 2
     assert run(control_plane, "verify", f"s3://{BUCKET}/killed").returncode == 0
@@ -131,14 +131,16 @@ def test_killed_half_way_it_goes_on(control_plane: Any, s3: Any, images: Path) -
 @pytest.mark.parametrize(
     ("source", "target", "said"),
     [
-        (f"s3://{BUCKET}/ra", "/tmp/none", f"error: s3://{BUCKET}/ra: nothing is there"),
+        (f"s3://{BUCKET}/ra", "/tmp/none", f"error: s3://{BUCKET}/ra: no object has this prefix"),
         (f"s3://{BUCKET}/nope.txt", "/tmp/none", f"error: s3://{BUCKET}/nope.txt: no such file list"),
-        ("s3://no-such-bucket-of-ours/raw", "/tmp/none", "no-such-bucket-of-ours/raw: there is no such bucket"),
-        ("s3:///raw", "/tmp/none", "error: s3:///raw: names no bucket"),
-        (f"s3://{BUCKET}/raw", "s3://no-such-bucket-of-ours/out", "there is no such bucket"),
+        ("s3://no-such-bucket-of-ours/raw", "/tmp/none", "no-such-bucket-of-ours/raw: the bucket does not exist"),
+        ("s3:///raw", "/tmp/none", "error: s3:///raw: has no bucket"),
+        (f"s3://{BUCKET}/raw", "s3://no-such-bucket-of-ours/out", "the bucket does not exist"),
     ],
 )
-def test_what_is_not_there_is_said(control_plane: Any, images: Path, source: str, target: str, said: str) -> None:
+def test_a_missing_bucket_or_prefix_is_reported(
+    control_plane: Any, images: Path, source: str, target: str, said: str
+) -> None:
     done = run(control_plane, "shard", source, target, "--shards", 2)
     assert done.returncode == 2
     assert said in done.stderr
@@ -152,7 +154,7 @@ POLICY = {"Version": "2012-10-17", "Statement": [
 ]}  # fmt: skip
 
 
-def test_access_denied_is_said(control_plane: Any, s3: Any, tmp_path: Path) -> None:
+def test_access_denied_is_reported(control_plane: Any, s3: Any, tmp_path: Path) -> None:
     s3.create_bucket(Bucket=FOREIGN)
     for number in range(6):
         s3.put_object(Bucket=FOREIGN, Key=f"raw/c{number % 2}/{number}.jpg", Body=jpeg(number))
@@ -169,7 +171,7 @@ def test_access_denied_is_said(control_plane: Any, s3: Any, tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".unfinished"]
 
 
-def test_the_emulators_s3_says_how_large_an_object_is(s3: Any) -> None:
-    """Its answer to HEAD lost the length once, and whatever compares sizes was wrong."""
+def test_the_local_clouds_s3_reports_the_size_of_an_object(s3: Any) -> None:
+    """Once its answer to HEAD lacked the length, and comparisons of sizes failed."""
     s3.put_object(Bucket=BUCKET, Key="head", Body=b"12345")
     assert s3.head_object(Bucket=BUCKET, Key="head")["ContentLength"] == 5

@@ -1,6 +1,6 @@
 """Our stack through the command line and the real CDK CLI, against the control plane alone: nothing boots.
 
-The head node's part, saying on the wait handle that a bundle is live, is played here.
+A stand-in for the head node signals on the wait handle that a bundle is applied.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm
 from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,8 +40,7 @@ class Cluster:
         self.file.write_text(CLUSTER.format(max_nodes=max_nodes, instance_type=instance_type))
 
     def gpucluster(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self.file), *arguments]
-        return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+        return warm.gpucluster("-c", str(self.file), *arguments)
 
     def cdk(self, verb: str, *options: str) -> subprocess.CompletedProcess[str]:
         from gpucluster.cluster import cdk, local_cloud
@@ -84,7 +84,7 @@ def last_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_cluster_comes_up_grows_and_goes(cluster: Cluster) -> None:
+def test_a_cluster_is_created_enlarged_and_deleted(cluster: Cluster) -> None:
     with Head(cluster.control_plane, NAME) as head:
         first = last_line(cluster.gpucluster("up"))
         assert first["changed"] is True
@@ -95,6 +95,11 @@ def test_a_cluster_comes_up_grows_and_goes(cluster: Cluster) -> None:
         assert diff.returncode == 0 and "There were no differences" in diff.stdout + diff.stderr
         again = cluster.gpucluster("up")
         assert last_line(again)["changed"] is False and "no changes" in again.stderr
+
+        (listed,) = last_line(cluster.gpucluster("list", "--json"))["clusters"]
+        assert (listed["name"], listed["stack"], listed["head"]) == (NAME, "CREATE_COMPLETE", "running")
+        assert (listed["region"], listed["nodes"]) == ("us-east-1", 0)
+        stopped_and_started(cluster, first["outputs"]["HeadInstanceId"])
 
         cluster.describe(max_nodes=5)
         grown = last_line(cluster.gpucluster("up"))
@@ -112,8 +117,17 @@ def test_a_cluster_comes_up_grows_and_goes(cluster: Cluster) -> None:
     assert (twice.returncode, "nothing to delete" in twice.stderr) == (0, True), twice.stderr
 
 
+def stopped_and_started(cluster: Cluster, head: str) -> None:
+    ec2 = cluster.control_plane.client("ec2")
+    for verb, state in (("stop", "stopped"), ("start", "running")):
+        assert last_line(cluster.gpucluster(verb)) == {"name": NAME, "head": state, "changed": True}
+        (found,) = ec2.describe_instances(InstanceIds=[head])["Reservations"]
+        assert found["Instances"][0]["State"]["Name"] == state
+        assert last_line(cluster.gpucluster(verb))["changed"] is False
+
+
 def nothing_left(control_plane: Any) -> dict[str, Any]:
-    """What of ours the cloud still has, by kind."""
+    """The cluster's resources that the cloud still has, by kind."""
     ec2, tagged = control_plane.client("ec2"), [{"Name": "tag:gpucluster:cluster", "Values": [NAME]}]
     running = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}
     named = [{"Name": "tag:Name", "Values": [f"{NAME}*"]}]
@@ -136,7 +150,7 @@ def nothing_left(control_plane: Any) -> dict[str, Any]:
     return {kind: found for kind, found in left.items() if found}
 
 
-def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_words(cluster: Cluster) -> None:
+def test_a_head_that_fails_to_boot_fails_the_deployment_with_its_reason(cluster: Cluster) -> None:
     reason = "step=slurm line=42: cannot find slurmctld (log /var/log/gpucluster/boot.log)"
     with Head(cluster.control_plane, NAME, "FAILURE", reason):
         done = cluster.gpucluster("up")

@@ -35,7 +35,7 @@ parameter_servers: {instance_type: m4.4xlarge, max_nodes: 2}
 
 @contextmanager
 def deployed(control_plane: Any, folder: Path, text: str) -> Iterator[InProcess]:
-    """Destroyed at the end, with nothing left."""
+    """A deployed cluster, which is destroyed at the end and must leave nothing."""
     before = census(control_plane.client)
     here = InProcess(folder / "cluster.yaml", control_plane, NAME)
     here.file.write_text(text)
@@ -67,7 +67,7 @@ def head(control_plane: Any, service: str) -> Any:
 
 
 def launch(control_plane: Any, partition: str, **request: Any) -> list[dict[str, Any]]:
-    """As the head launches."""
+    """Launches with the head node's request."""
     name = f"/gpucluster/{NAME}/partitions/{partition}"
     value = json.loads(control_plane.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
     template = value["instance_types"][0]
@@ -86,9 +86,9 @@ def balancers(control_plane: Any) -> list[dict[str, Any]]:
     return list(control_plane.client("elbv2").describe_load_balancers()["LoadBalancers"])
 
 
-def test_named_networks_come_in_and_spot_nodes_start_beside_their_servers(bootstrapped: Any, tmp_path: Path) -> None:
-    way_in = "network: {{ssh_from: [{}]}}\n"
-    with deployed(bootstrapped, tmp_path, BASE + SPOT + way_in.format("203.0.113.0/24")) as here:
+def test_ssh_from_named_networks_and_spot_nodes_with_parameter_servers(bootstrapped: Any, tmp_path: Path) -> None:
+    ssh_from = "network: {{ssh_from: [{}]}}\n"
+    with deployed(bootstrapped, tmp_path, BASE + SPOT + ssh_from.format("203.0.113.0/24")) as here:
         (balancer,) = balancers(bootstrapped)
         assert outputs(bootstrapped)["SshHost"] == balancer["DNSName"]
         (group,) = bootstrapped.client("elbv2").describe_target_groups()["TargetGroups"]
@@ -100,7 +100,7 @@ def test_named_networks_come_in_and_spot_nodes_start_beside_their_servers(bootst
         assert node["InstanceLifecycle"] == "spot" and "InstanceLifecycle" not in server
         assert node["Placement"]["GroupName"] == server["Placement"]["GroupName"] != ""
         assert node.get("PublicIpAddress") is None and server.get("PublicIpAddress") is None
-        here.file.write_text(BASE + SPOT + way_in.format("203.0.113.0/24, 198.51.100.7/32"))
+        here.file.write_text(BASE + SPOT + ssh_from.format("203.0.113.0/24, 198.51.100.7/32"))
         here.deploy()
         assert balancers(bootstrapped)[0]["LoadBalancerArn"] == balancer["LoadBalancerArn"]
         (rules,) = (
@@ -121,7 +121,7 @@ def refusal(control_plane: Any, **request: Any) -> str:
     return str(error.value.response["Error"]["Code"])
 
 
-def test_the_head_launches_into_the_reservation_and_from_nothing_but_its_templates(
+def test_the_head_can_launch_only_from_its_templates_and_into_its_reservation(
     bootstrapped: Any, tmp_path: Path
 ) -> None:
     ec2 = bootstrapped.client("ec2")
@@ -158,7 +158,7 @@ partitions: [{name: train, instance_types: [g5.xlarge], max_nodes: 2}]
 """
 
 
-def test_a_cluster_in_a_vpc_that_exists_makes_none_and_leaves_it(bootstrapped: Any, tmp_path: Path) -> None:
+def test_a_cluster_in_an_existing_vpc_creates_none_and_does_not_delete_it(bootstrapped: Any, tmp_path: Path) -> None:
     ec2 = bootstrapped.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})

@@ -1,4 +1,4 @@
-"""Baked images as EC2 keeps them: found again by their tags, listed, missed when they are gone."""
+"""Baked images in EC2: found by their tags, listed, and reported as missing after their deletion."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stopped(place: Place) -> Iterator[str]:
     yield instance_id
 
 
-def test_an_image_is_found_again_by_recipe_and_base(place: Place, stopped: str) -> None:
+def test_an_image_is_found_by_recipe_and_base(place: Place, stopped: str) -> None:
     baking = pins.Baking(ACCOUNT, "us-east-1", place.image_id, "00aa")
     assert bake.find(place.ec2, baking) is None
     made = bake.create(place.ec2, stopped, baking)
@@ -81,7 +81,7 @@ LUSTRE = "storage: [{mount: /fsx, type: fsx-lustre, capacity_gib: 1200}]\n"
 
 
 @pytest.mark.parametrize("more", ["", LUSTRE, "software: {containers: true}\n"])
-def test_up_refuses_a_pinned_image_that_is_gone(place: Place, stopped: str, file: Path, more: str) -> None:
+def test_up_refuses_a_pinned_image_that_was_deleted(place: Place, stopped: str, file: Path, more: str) -> None:
     file.write_text(file.read_text() + more)
     wanted = recipe.recipe(recipe.Extras.of(load(file)))
     baking = pins.Baking(ACCOUNT, "us-east-1", place.image_id, wanted)
@@ -93,7 +93,7 @@ def test_up_refuses_a_pinned_image_that_is_gone(place: Place, stopped: str, file
     place.ec2.deregister_image(ImageId=made)
     with pytest.raises(UsageError, match=f"{made}, pinned in cdk.context.json"):
         refuse_lost_images(file, load(file))
-    pins.pin(file, dataclasses.replace(baking, recipe="00ad"), made)  # nobody boots from that one
+    pins.pin(file, dataclasses.replace(baking, recipe="00ad"), made)  # no cluster boots from that one
     refuse_lost_images(file, load(file))
 
 
@@ -105,6 +105,8 @@ def test_up_refuses_a_pinned_image_that_is_gone(place: Place, stopped: str, file
         (["--port", "1"], "--port and --image need --local"),
     ],
 )
-def test_what_build_refuses(file: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+def test_build_refuses_wrong_requests(
+    file: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
     assert main(["-c", str(file), "image", "build", *words]) == 2
     assert says in capsys.readouterr().err

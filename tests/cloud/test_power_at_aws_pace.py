@@ -8,7 +8,7 @@ from __future__ import annotations
 from tests.pace.scenarios import play
 
 
-def test_16_jobs_are_launched_by_one_call_and_nothing_is_set_down_or_lost() -> None:
+def test_one_call_launches_16_jobs_and_no_node_is_down_or_lost() -> None:
     found = play("16 jobs of a node")
     assert found.ended
     assert (found.failures, found.reasons) == ([], [])

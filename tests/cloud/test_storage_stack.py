@@ -1,4 +1,4 @@
-"""A cluster with every kind of storage on the control plane: made, changed in place, and what stays when it goes."""
+"""A cluster with every kind of storage on the control plane: created, updated in place, and deleted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def deployed(bootstrapped: Any, tmp_path: Path, security: dict[str, str]) -> Ite
 
 
 def _remove_what_stays(control_plane: Any) -> None:
-    """As its owner would, in the console: file systems, then the network that one of them stood in."""
+    """Deletes what remains, as its owner would in the console: file systems, then the network of one of them."""
     fsx, efs, ec2 = (control_plane.client(service) for service in ("fsx", "efs", "ec2"))
     for system in fsx.describe_file_systems()["FileSystems"]:
         fsx.delete_file_system(FileSystemId=system["FileSystemId"])
@@ -97,7 +97,7 @@ def parameter(control_plane: Any, name: str) -> dict[str, Any]:
 
 
 def lustre(control_plane: Any, mount: str) -> dict[str, Any]:
-    """What FSx says of the file system that nodes are told of; the two must agree."""
+    """FSx's description of the file system in the nodes' parameter; the two must agree."""
     told = parameter(control_plane, f"storage/{mount}")
     systems = control_plane.client("fsx").describe_file_systems(FileSystemIds=[told["file_system_id"]])["FileSystems"]
     found: dict[str, Any] = systems[0]
@@ -109,7 +109,7 @@ def lustre(control_plane: Any, mount: str) -> dict[str, Any]:
     return found
 
 
-def test_storage_is_made_changed_and_kept(deployed: InProcess, security: dict[str, str]) -> None:
+def test_storage_is_created_updated_and_kept(deployed: InProcess, security: dict[str, str]) -> None:
     cloud = deployed.control_plane
     with Head(cloud, NAME):
         deployed.deploy()
@@ -173,7 +173,7 @@ def _is_under_the_key(control_plane: Any, key: str) -> None:
 
 @contextmanager
 def _a_compute_node(control_plane: Any) -> Iterator[str]:
-    """As the head node launches one: with its role, and with an encrypted disk."""
+    """Launches a node like the head node: with its role, and with an encrypted disk."""
     ec2 = head(control_plane, "ec2")
     template = parameter(control_plane, "partitions/train")["instance_types"][0]
     chosen = {"LaunchTemplateId": template["launch_template_id"], "Version": str(template["version"])}
@@ -190,7 +190,7 @@ def _client(control_plane: Any, service: str, keys: dict[str, str]) -> Any:
 
 
 def _jobs_reach_their_prefixes_alone(control_plane: Any, node: str) -> None:
-    """A compute node's credentials, exchanged for those of its jobs."""
+    """The jobs' credentials, obtained with a compute node's."""
     with urllib.request.urlopen(f"{control_plane.endpoint_url}/_localcloud/credentials?instance_id={node}") as answer:
         held = json.load(answer)
     sts, secrets = (_client(control_plane, service, held) for service in ("sts", "secretsmanager"))

@@ -1,4 +1,4 @@
-"""A cluster that is protected, with all that it keeps: what refuses to delete it, and what is left when it is gone."""
+"""A protected cluster that keeps all its data: what prevents its deletion, and what remains after it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm
 from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,11 +34,9 @@ class Cluster:
 
     def gpucluster(self, *arguments: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
         """`typed`: at a terminal; None: there is none."""
-        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self.file), *arguments]
         if typed is None:
-            return subprocess.run(
-                argv, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL
-            )
+            return warm.gpucluster("-c", str(self.file), *arguments)
+        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self.file), *arguments]
         ours, theirs = os.openpty()
         try:
             os.write(ours, typed.encode())
@@ -69,7 +68,7 @@ class Cluster:
         return {id_: state for id_, state in states.items() if state not in ("terminated", "shutting-down")}
 
     def launch_another_head(self) -> str:
-        """With the tags and the protection of the first."""
+        """Launches a second instance with the tags and the protection of the first."""
         ec2 = self.cloud.client("ec2")
         (head,) = self.ids("AWS::EC2::Instance")
         like = ec2.describe_instances(InstanceIds=[head])["Reservations"][0]["Instances"][0]
@@ -115,7 +114,7 @@ def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
         found.gpucluster("down", typed=f"y\n{NAME}\n")
 
 
-def test_a_protected_cluster_goes_only_when_somebody_types_its_name(cluster: Cluster) -> None:
+def test_a_protected_cluster_is_deleted_only_after_its_name_is_typed(cluster: Cluster) -> None:
     with Head(cluster.cloud, NAME):
         up = cluster.gpucluster("up")
         assert up.returncode == 0, up.stderr
@@ -137,7 +136,7 @@ def test_a_protected_cluster_goes_only_when_somebody_types_its_name(cluster: Clu
 
 
 def _spend_the_budget(cloud: Any) -> None:
-    """Its policy stays attached to the head node's role, and IAM deletes neither as long as it is."""
+    """The policy stays attached to the head node's role, so IAM deletes neither."""
     budgets = cloud.client("budgets")
     (action,) = budgets.describe_budget_actions_for_account(AccountId="123456789012")["Actions"]
     which = {"AccountId": "123456789012", "BudgetName": action["BudgetName"], "ActionId": action["ActionId"]}
@@ -145,7 +144,7 @@ def _spend_the_budget(cloud: Any) -> None:
 
 
 def _kept_and_removed(cloud: Any, volume: str, database: str) -> None:
-    """The volume and a snapshot of the database are there; both go, so that other tests find nothing."""
+    """Checks that the volume and a snapshot of the database exist, and deletes both for other tests."""
     ec2, rds = cloud.client("ec2"), cloud.client("rds")
     assert ec2.describe_volumes(VolumeIds=[volume])["Volumes"][0]["State"] == "available"
     ec2.delete_volume(VolumeId=volume)
@@ -154,8 +153,8 @@ def _kept_and_removed(cloud: Any, volume: str, database: str) -> None:
     rds.delete_db_snapshot(DBSnapshotIdentifier=snapshot["DBSnapshotIdentifier"])
 
 
-def test_up_starts_a_stopped_head_and_ends_one_that_was_replaced(cluster: Cluster) -> None:
-    """A bare `cdk deploy` replaces a protected head node, and cannot terminate it then."""
+def test_up_starts_a_stopped_head_and_terminates_a_replaced_one(cluster: Cluster) -> None:
+    """`cdk deploy` without `up` replaces a protected head node and then cannot terminate the old one."""
     with Head(cluster.cloud, NAME):
         assert cluster.gpucluster("up").returncode == 0
         (head,) = cluster.heads()
@@ -172,8 +171,8 @@ def test_up_starts_a_stopped_head_and_ends_one_that_was_replaced(cluster: Cluste
     _kept_and_removed(cluster.cloud, volume, database)
 
 
-def test_a_first_deployment_that_failed_is_tried_again_though_it_is_protected(cluster: Cluster) -> None:
-    """Nothing was ever live: the CDK command line deletes what is left, which the protection must not refuse."""
+def test_a_failed_first_deployment_can_be_repeated_despite_protection(cluster: Cluster) -> None:
+    """The cluster never ran. The CDK command line deletes what is left, and the protection must not prevent that."""
     with Head(cluster.cloud, NAME, "FAILURE", "step=slurm line=42: no"):
         failed = cluster.gpucluster("up")
     assert failed.returncode == 3 and "step=slurm line=42: no" in failed.stderr, failed.stderr

@@ -1,10 +1,9 @@
-"""What `plan` and `up` say of changes, against CloudFormation's API: the deployed file is read back from the stack."""
+"""How `plan` and `up` report changes, against CloudFormation's API: the deployed file is read back from the stack."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import pytest
 
 from gpucluster import updates
 from gpucluster.cluster import local_cloud, stack
+from tests import warm
 from tests.cloud.played_head import Head
 
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "Planned"
 CLUSTER = f"""
 name: {NAME}
@@ -26,8 +25,7 @@ partitions:
 
 
 def gpucluster(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(file), *arguments]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+    return warm.gpucluster("-c", str(file), *arguments)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -40,9 +38,7 @@ def effects(answer: dict[str, Any]) -> dict[str, str]:
     return {change["key"]: change["effect"] for change in answer["changes"]}
 
 
-def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
-    control_plane: Any, tmp_path: Path
-) -> None:
+def test_changes_are_listed_first_and_refused_if_they_lose_data(control_plane: Any, tmp_path: Path) -> None:
     file, cloudformation = tmp_path / "cluster.yaml", control_plane.client("cloudformation")
     file.write_text(CLUSTER)
     local_cloud.write(
@@ -94,8 +90,8 @@ def test_changes_are_told_before_they_are_made_and_refused_where_they_lose_data(
     assert gpucluster(file, "down", "--yes").returncode == 0
 
 
-def test_after_a_failed_update_the_file_before_it_counts(control_plane: Any, tmp_path: Path) -> None:
-    """CloudFormation alone: a stack whose update is rolled back has the template, and the metadata, of before."""
+def test_after_a_failed_update_changes_are_compared_with_the_file_before_it(control_plane: Any, tmp_path: Path) -> None:
+    """After a rollback CloudFormation shows the earlier template and its metadata."""
     cloudformation, name = control_plane.client("cloudformation"), "RolledBack"
 
     def template(kept: str, **properties: str) -> str:

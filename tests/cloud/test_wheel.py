@@ -1,4 +1,4 @@
-"""The wheel, in a virtual environment and a folder of its own, without the checkout: every verb that needs no cluster.
+"""The wheel, in its own virtual environment and folder, without the checkout: every verb that needs no cluster.
 
 Built and installed here; its dependencies are those of the environment that runs the tests.
 tests/nightly/test_wheel_installed.py installs those as well, fetches the CDK command line, and boots a cluster.
@@ -41,7 +41,7 @@ class Installation:
         )
 
     def verb(self, *words: str | Path) -> str:
-        """What it prints for programs."""
+        """Its standard output."""
         done = self.run([self.python.parent / "gpucluster", *words])
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -65,12 +65,12 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     return Installation(python, base / "empty")
 
 
-def test_it_is_not_the_checkout(installation: Installation) -> None:
+def test_the_wheel_is_used_instead_of_the_checkout(installation: Installation) -> None:
     done = installation.run([installation.python, "-c", "from gpucluster import shipped; print(shipped.ROOT)"])
     assert done.stdout.strip().endswith("site-packages/gpucluster/_data"), done.stderr
 
 
-def test_from_nothing_to_a_job_folder(installation: Installation) -> None:
+def test_init_validate_render_and_a_job_folder(installation: Installation) -> None:
     folder = installation.folder
     assert installation.verb("init") == "cluster.yaml\n"
     assert ": ok: GpuCluster in us-east-1" in installation.verb("validate")
@@ -84,7 +84,13 @@ def test_from_nothing_to_a_job_folder(installation: Installation) -> None:
     assert (folder / "job" / "job.sbatch").stat().st_size > 1000
 
 
-def test_nodes_are_built_from_the_same_files(installation: Installation, tmp_path: Path) -> None:
+def test_the_wheel_contains_templates(installation: Installation) -> None:
+    assert installation.verb("init", "--template", "fsdp") == "fsdp\n"
+    script = installation.verb("-c", "fsdp/cluster.yaml", "submit", "fsdp/job.yaml", "--dry-run")
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+def test_the_wheel_renders_the_same_bundle(installation: Installation, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpucluster.cli", "-c", str(ROOT / "cluster.yaml"), "render"]
     subprocess.run([*command, str(tmp_path / "theirs")], check=True, cwd=ROOT, capture_output=True, timeout=60)
     installation.verb("-c", ROOT / "cluster.yaml", "render", tmp_path / "ours")
@@ -95,7 +101,7 @@ def files(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_app_that_came_with_it_synthesizes(installation: Installation) -> None:
+def test_the_wheels_cdk_app_synthesizes(installation: Installation) -> None:
     """With the CDK library of the tests' environment, and without credentials: nothing is left for CDK to look up."""
     found = installation.run([installation.python, "-c", "from gpucluster import shipped; print(shipped.ROOT)"])
     out = installation.folder / "cdk.out"
@@ -110,8 +116,8 @@ def test_the_app_that_came_with_it_synthesizes(installation: Installation) -> No
     assert "Resources" in json.loads((out / "GpuCluster.template.json").read_text())
 
 
-def test_what_is_missing_is_named_by_the_wheel_it_came_from(installation: Installation) -> None:
-    """Without the dependencies of the tests, whatever those are."""
+def test_a_missing_dependency_is_named_with_the_wheel_to_install(installation: Installation) -> None:
+    """In an environment without any dependency."""
     program = "import sys; sys.modules['localcloud'] = None; from gpucluster import shipped as s; "
     program += "print(s.how_to_install('cdk')); print(s.how_to_install_local_cloud())"
     told = installation.run([installation.python, "-c", program]).stdout.splitlines()

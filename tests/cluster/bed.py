@@ -11,13 +11,13 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import boto3
 
-from gpucluster.cli.ssh import remote_command
+from gpucluster.cli.reach.ssh import remote_command
 from gpucluster.cluster import aws
 from gpucluster.config import load
 from gpucluster.head.remote import SshRemote
@@ -26,6 +26,7 @@ from localcloud.tests import cdk_project
 from localcloud.tests.patience import stretched
 from localcloud.tests.patience import wait_for as wait_for
 from localcloud.tests.ports import two_free_ports
+from tests import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()
@@ -37,6 +38,8 @@ class Bed:
     folder: Path
     name: str  # of the local cloud
     port: int
+    user: str = ""
+    """Of cluster.yaml; default: the administrator."""
     _remotes: dict[frozenset[str], SshRemote] = field(default_factory=dict, compare=False, repr=False)
     """At most one connection: to the head node with this id."""
 
@@ -62,7 +65,12 @@ class Bed:
         return ""
 
     def environment(self) -> dict[str, str]:
-        return {**cdk_project.environment(self.endpoint_url, self.secret), "GPUCLUSTER_CONFIG": str(self.config)}
+        own = {"GPUCLUSTER_CONFIG": str(self.config), "GPUCLUSTER_USER": self.user}
+        return {**cdk_project.environment(self.endpoint_url, self.secret), **own}
+
+    def of(self, user: str) -> Bed:
+        """The same cluster, for the commands of this user; `ssh` remains the administrator's."""
+        return replace(self, user=user)
 
     def start(self, verb: str, *arguments: str, cwd: Path = ROOT) -> subprocess.Popen[str]:
         """Runs a command in the background, in its own process group, so that it can be interrupted as by Ctrl-C."""
@@ -73,11 +81,8 @@ class Bed:
         )  # fmt: skip
 
     def gpucluster(self, verb: str, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "gpucluster.cli", verb, *arguments]
-        return subprocess.run(
-            argv, env=self.environment() | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True,
-            stdin=subprocess.DEVNULL, timeout=timeout_s, check=False,
-        )  # fmt: skip
+        environment = self.environment() | {"PYTHONPATH": str(ROOT)}
+        return warm.gpucluster(verb, *arguments, env=environment, timeout_s=timeout_s)
 
     def localcloud(self, *words: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "localcloud", *words, "--name", self.name]
@@ -103,7 +108,7 @@ class Bed:
         return result
 
     def close(self) -> None:
-        """After every test, ends everything that belongs to the cloud, by the cloud's id."""
+        """Ends everything that belongs to the cloud, by the cloud's id."""
         self._disconnect()
         self.localcloud("down")
         shutil.rmtree(state.state_dir(self.name), ignore_errors=True)

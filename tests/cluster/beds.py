@@ -12,7 +12,7 @@ from bed import ROOT, Bed
 
 @contextmanager
 def opened(bed: Bed) -> Iterator[Bed]:
-    """With its local cloud, which always ends."""
+    """A cluster with its local cloud, which always ends."""
     try:
         bed.open_cloud()
         yield bed

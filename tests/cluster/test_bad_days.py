@@ -11,7 +11,7 @@ from bed import ROOT, Bed, wait_for
 
 @pytest.fixture(scope="session")
 def cluster(changing: Bed) -> Bed:
-    """Not the one that most tests share."""
+    """A separate cluster, not the one that most tests share."""
     return changing
 
 
@@ -24,21 +24,7 @@ def refused(done: subprocess.CompletedProcess[str], exit_code: int, *words: str)
     assert "Traceback" not in done.stderr + done.stdout
 
 
-def test_slurms_daemons_that_are_killed_start_again_and_the_queue_is_there(cluster: Bed) -> None:
-    job_id = cluster.ssh("sbatch", "--parsable", "--hold", "--partition=train", "--output=/dev/null", "--wrap", "true")
-    try:
-        for unit in ("slurmdbd", "slurmctld"):
-            before = cluster.ssh("systemctl", "show", "-P", "MainPID", unit)
-            cluster.ssh("sudo", "systemctl", "kill", "--kill-whom=main", "--signal=KILL", unit)
-            look = f"systemctl is-active --quiet {unit} && systemctl show -P MainPID {unit} || true"
-            wait_for(unit, lambda look=look, before=before: cluster.ssh(look) not in ("", before), 30)
-        ask = f"timeout 10 squeue --noheader --format=%i --jobs={job_id.strip()} || true"
-        wait_for("the queue", lambda: cluster.ssh(ask) == job_id, 30)
-    finally:
-        cluster.ssh("scancel", job_id.strip())
-
-
-def test_a_compute_step_that_fails_is_the_reason_that_the_user_reads(cluster: Bed) -> None:
+def test_a_failed_step_on_a_compute_node_is_shown_as_the_reason(cluster: Bed) -> None:
     rule = cluster.localcloud(
         "fault", "add", "broken", "--command", "slurmd", "--message", "slurmd: fatal: no such luck",
         "--tag", "gpucluster:role=compute", "--count", "1",
@@ -61,21 +47,30 @@ def _reason(cluster: Bed, word: str) -> str:
     return next((line for line in lines if word in line), "")
 
 
-def test_a_launch_that_ec2_refuses_is_the_reason_that_the_user_reads(cluster: Bed) -> None:
+def test_missing_capacity_is_shown_while_a_job_waits_and_the_launch_is_retried(cluster: Bed) -> None:
     laid = cluster.localcloud("fault", "add", "capacity", "--instance-type", "g5.12xlarge")
     assert laid.returncode == 0, laid.stderr
     job = cluster.submit("--sbatch-args=--nodelist=train-4", "--launcher", "srun", "--", "true")
     try:
-        # The job may have to wait for its environment, which nodes that are up make meanwhile.
-        wait_for("the reason", lambda: _reason(cluster, "InsufficientInstanceCapacity"), 240)
+        # The job may have to wait for its environment, which other nodes are building.
+        why = wait_for("the reason", lambda: _cause(cluster.gpucluster("why", job.last["job_id"]).stdout), 240)
+        assert "EC2 has not launched train-4 yet: InsufficientInstanceCapacity" in why
+        assert "asked again every 15 s" in why
         assert "InsufficientInstanceCapacity" in cluster.gpucluster("status").stdout
-        assert "InsufficientInstanceCapacity" in cluster.gpucluster("why", job.last["job_id"]).stdout
+        assert "InsufficientInstanceCapacity" in cluster.gpucluster("jobs").stdout
+        cluster.localcloud("fault", "clear")
+        followed = cluster.gpucluster("logs", "-f", job.last["job_id"], timeout_s=240)
+        assert followed.returncode == 0, followed.stderr
     finally:
         cluster.gpucluster("cancel", job.last["job_id"])
         cluster.localcloud("fault", "clear")
 
 
-def test_a_port_in_use_is_said(empty_cloud: Bed, tmp_path: object) -> None:
+def _cause(text: str) -> str:
+    return text if "InsufficientInstanceCapacity" in text else ""
+
+
+def test_a_port_in_use_is_reported(empty_cloud: Bed, tmp_path: object) -> None:
     other = [sys.executable, "-m", "localcloud", "up", "--name", f"{empty_cloud.name}-b", "--port"]
     done = subprocess.run(
         [*other, str(empty_cloud.port)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False

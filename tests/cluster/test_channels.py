@@ -1,4 +1,4 @@
-"""A data set in S3 comes to the ranks as a stream and as copies; through a file system: test_channel_epochs.py."""
+"""Ranks read a data set in S3 as a stream and as copies. test_channel_epochs.py reads it through a file system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREFIX = "data/channels"
 
 
 def put_images(storage: Bed, source: Path) -> list[str]:
-    """What is in all images of a data set that `gpucluster data shard` has put into S3, where /fsx/data follows it.
+    """The contents of all images of a data set that `gpucluster data shard` wrote to S3; /fsx/data imports it.
 
     Tests of two files call it on one cluster: from the same source, the second finds the data set complete.
     """
@@ -51,20 +51,18 @@ def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, images: list[str]) 
     )
     again = storage.submit(*words, *val)
     assert again.exit_code == 0, again.told
-    assert any(line.startswith("[channels] val: ") and "has it already: /scratch/cache/" in line for line in again.log)
+    assert any(line.startswith("[channels] val: ") and "already has it: /scratch/cache/" in line for line in again.log)
 
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (f"s3://{BUCKET}/{PREFIX}/trian", "nothing lies there; did you mean train?"),
-        (f"s3://{BUCKET}/data/locked", f"s3://{BUCKET}/data/locked/a.tar: S3 denies access to it"),
+        (f"s3://{BUCKET}/{PREFIX}/trian", "no object has this prefix; did you mean train?"),
+        (f"s3://{BUCKET}/data/locked", f"s3://{BUCKET}/data/locked/a.tar: S3 denies access"),
         ("/home/ubuntu/nowhere", "/home/ubuntu/nowhere: no such folder on "),
     ],
 )
-def test_data_that_cannot_be_had_ends_the_job_before_its_command(
-    storage: Bed, images: list[str], source: str, said: str
-) -> None:
+def test_missing_data_ends_the_job_before_its_command(storage: Bed, images: list[str], source: str, said: str) -> None:
     s3 = storage.client("s3")
     s3.put_object(Bucket=BUCKET, Key="data/locked/a.tar", Body=b"")
     policy = {

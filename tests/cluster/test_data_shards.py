@@ -27,7 +27,7 @@ def shard(bed: Bed, *words: str) -> tuple[int, str, dict[str, Any]]:
 
 
 def test_jobs_pack_from_s3_into_s3(storage: Bed, tmp_path: Path) -> None:
-    """With the jobs' role, which may read one prefix and write another; then read from here."""
+    """The jobs' role may read one prefix and write to another; this process then reads the result."""
     s3 = storage.client("s3")
     draw_images(tmp_path)
     for name in SAMPLES:

@@ -1,4 +1,4 @@
-"""Environments on the session's cluster: what its jobs needed was made by jobs of Slurm, once."""
+"""Environments on the session's cluster: Slurm jobs made each of them once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bed import Bed
 
 @pytest.fixture(scope="session")
 def cluster(changing: Bed) -> Bed:
-    """Not the one that most tests share."""
+    """A separate cluster, not the one that most tests share."""
     return changing
 
 
@@ -20,7 +20,7 @@ def listed(cluster: Bed) -> dict[str, dict[str, str]]:
     return {each["name"]: each for each in json.loads(done.stdout)["environments"]}
 
 
-def test_an_environment_is_made_once_and_holds_what_its_lock_says(cluster: Bed) -> None:
+def test_an_environment_is_made_once_and_contains_its_locks_packages(cluster: Bed) -> None:
     built = cluster.gpucluster("env", "build", "torch", timeout_s=300)
     assert built.returncode == 0, built.stderr
     assert json.loads(built.stdout.splitlines()[-1]) == {"environments": {"torch": "ready"}}
@@ -34,7 +34,7 @@ def test_an_environment_is_made_once_and_holds_what_its_lock_says(cluster: Bed) 
 
 
 def test_jobs_users_cannot_change_an_environment(cluster: Bed) -> None:
-    """Root made it: a job of one user must not reach into those of others."""
+    """Root owns it, so that one user's job cannot change another's."""
     assert cluster.gpucluster("env", "build", "torch", timeout_s=300).returncode == 0
     python = listed(cluster)["torch"]["folder"]
     assert cluster.ssh("stat", "--format=%U", python).strip() == "root"
@@ -42,7 +42,7 @@ def test_jobs_users_cannot_change_an_environment(cluster: Bed) -> None:
     assert refused.returncode != 0 and "Permission denied" in refused.stderr + refused.stdout
 
 
-def test_an_environment_that_there_is_not(cluster: Bed) -> None:
+def test_a_missing_environment_is_refused(cluster: Bed) -> None:
     done = cluster.gpucluster("env", "build", "jax")
     assert done.returncode == 2
     assert "no environment 'jax' in this cluster" in done.stderr and "there are: horovod, torch" in done.stderr
@@ -62,7 +62,7 @@ print("modules", len(ours), "compiled here", sum(not os.path.exists(place) for p
 
 
 def test_ranks_find_their_environment_compiled(cluster: Bed) -> None:
-    """They may not write there, and would compile what is not at every start."""
+    """Ranks may not write there, so they would compile missing files again at every start."""
     job = cluster.submit("--nodes", "1", "--launcher", "srun", "--ntasks-per-node", "1", "--gpus-per-node", "1",
                          "--follow", "--", "python", "-c", TRAINED, timeout_s=300)  # fmt: skip
     assert job.exit_code == 0, job.told

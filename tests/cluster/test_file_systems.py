@@ -1,4 +1,4 @@
-"""FSx and EFS of the local cloud, as the nodes of a cluster find them."""
+"""The local cloud's FSx and EFS on the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def objects(bed: Bed, prefix: str) -> dict[str, bytes]:
 
 
 def shell(bed: Bed, script: str) -> str:
-    """On the head node, as the jobs' user."""
+    """Runs a command on the head node as the jobs' user."""
     return bed.ssh("bash", "-ec", script)
 
 
-def test_what_is_put_into_s3_is_read_through_lustre(storage: Bed) -> None:
+def test_objects_in_s3_can_be_read_through_lustre(storage: Bed) -> None:
     s3 = storage.client("s3")
     for number in range(3):
         s3.put_object(Bucket=BUCKET, Key=f"data/one/{number}.txt", Body=f"sample {number}\n".encode())
@@ -42,7 +42,7 @@ def test_what_is_put_into_s3_is_read_through_lustre(storage: Bed) -> None:
     wait_for("the change", lambda: shell(storage, "cat /fsx/data/one/0.txt") == "another\n", 30)
 
 
-def test_what_is_written_goes_to_s3_by_itself_or_when_asked(storage: Bed) -> None:
+def test_files_are_exported_to_s3_automatically_or_on_request(storage: Bed) -> None:
     shell(storage, "mkdir -p /fsx/results/run /fsx/kept/run; echo 1 >/fsx/results/run/a; echo 2 >/fsx/kept/run/b")
     wait_for("the export", lambda: objects(storage, "results/run/a") == {"results/run/a": b"1\n"}, 30)
     head = storage.client("s3").head_object(Bucket=BUCKET, Key="results/run/a")
@@ -80,8 +80,8 @@ def test_tasks_export_and_release_many_files(storage: Bed) -> None:
     assert shell(storage, "cat /fsx/kept/many/7") == "7\n"
 
 
-def test_both_nodes_see_one_file_system(storage: Bed) -> None:
-    """Lustre and EFS, on the head and on a node that a job starts."""
+def test_head_and_compute_node_share_each_file_system(storage: Bed) -> None:
+    """Tests Lustre and EFS on the head node and on a node that a job starts."""
     shell(storage, "mkdir -p /fsx/kept/both /efs/both; echo fsx >/fsx/kept/both/a; echo efs >/efs/both/a")
     script = "cat /fsx/kept/both/a /efs/both/a; echo $SLURMD_NODENAME | tee /fsx/kept/both/b >/efs/both/b"
     done = storage.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "bash", "-c", script)

@@ -20,7 +20,7 @@ ALIAS = "gpucluster-gpucluster"
 
 @pytest.fixture
 def config(cluster: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What `ssh-config` prints, in a file; the key and the host keys beside it."""
+    """A file with the output of `ssh-config`; the key and the host keys are beside it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     done = cluster.gpucluster("ssh-config")
     assert done.returncode == 0, done.stderr
@@ -30,7 +30,7 @@ def config(cluster: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def plain(cluster: Bed, *argv: str | Path) -> str:
-    """A program that knows nothing of us. Its ProxyCommand finds our modules here."""
+    """Runs a program that does not know GpuCluster. Its ProxyCommand finds our modules here."""
     environment = cluster.environment() | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -70,7 +70,7 @@ def test_ssh_reaches_a_node_inside_a_job(cluster: Bed, config: Path, job: tuple[
 def test_a_node_without_an_instance_is_named(cluster: Bed, config: Path) -> None:
     done = cluster.gpucluster("cp", "train-99:x", ".")
     assert done.returncode == 3
-    assert done.stderr.startswith("error: no instance of the node train-99 runs\nhint: ")
+    assert done.stderr.startswith("error: the node train-99 has no running instance\nhint: ")
 
 
 def test_cp_there_and_back(cluster: Bed, tmp_path: Path) -> None:
@@ -83,10 +83,10 @@ def test_cp_there_and_back(cluster: Bed, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["cp", "sync"])
-def test_a_path_that_is_not_there(cluster: Bed, verb: str, tmp_path: Path) -> None:
+def test_a_missing_path_is_reported(cluster: Bed, verb: str, tmp_path: Path) -> None:
     done = cluster.gpucluster(verb, ":no-such", str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr.startswith("error: not on the head node: ") and "no-such" in done.stderr
+    assert done.stderr.startswith("error: no such file on the head node: ") and "no-such" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -113,7 +113,7 @@ def test_a_jobs_port_and_its_folder(cluster: Bed, job: tuple[str, str], tmp_path
             assert answer.read() == b"written\n"
         in_use = cluster.gpucluster("forward", f"{port}:8123", "--job", job[0])
         assert in_use.returncode == 2
-        assert in_use.stderr.startswith(f"error: port {port} of this machine is in use\nhint: the next free one: ")
+        assert in_use.stderr.startswith(f"error: port {port} of this machine is in use\nhint: the next free port: ")
     finally:
         interrupt(forward)
         forward.communicate(timeout=60)
@@ -130,7 +130,7 @@ def test_a_jobs_port_and_its_folder(cluster: Bed, job: tuple[str, str], tmp_path
 
 
 def test_a_shell_on_a_node_is_a_job_that_ends_with_it(cluster: Bed, job: tuple[str, str]) -> None:
-    """On the node of a job that has ended. Without a terminal, the shell reads its commands from stdin."""
+    """The node is that of a job that has ended. Without a terminal, the shell reads its commands from stdin."""
     words = [sys.executable, "-m", "gpucluster.cli", "shell", "--node", job[1], "--gpus", "1"]
     environment = cluster.environment() | {"PYTHONPATH": str(ROOT)}
     cluster.gpucluster("cancel", job[0])

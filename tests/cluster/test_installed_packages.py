@@ -1,4 +1,4 @@
-"""Jobs with packages of their own, on booted nodes: installed by the head node, found by ranks on every node."""
+"""Jobs with their own packages, on booted nodes: the head node installs them, ranks on every node find them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOB = {"nodes": 2, "gpus_per_node": 1, "launcher": "srun", "command": ["python",
 
 @pytest.fixture(scope="session")
 def cluster(changing: Bed) -> Bed:
-    """Not the one that most tests share."""
+    """A separate cluster, not the one that most tests share."""
     assert changing.gpucluster("env", "build", "torch", timeout_s=300).returncode == 0
     return changing
 
@@ -44,7 +44,7 @@ def folders(cluster: Bed) -> list[dict[str, object]]:
 def test_packages_are_installed_once_and_found_on_every_node(cluster: Bed, workdir: Path) -> None:
     first = run(cluster, workdir)
     assert first.exit_code == 0, first.told
-    assert "the head node installs its packages, while its nodes boot" in first.told
+    assert "the head node is installing its packages while its nodes boot" in first.told
     torch = cluster.ssh(
         "/home/gpucluster/envs/torch/bin/python", "-c", "import torch; print(torch.__version__)"
     ).strip()
@@ -66,13 +66,13 @@ def test_packages_are_installed_once_and_found_on_every_node(cluster: Bed, workd
     assert cluster.ssh("stat", "--format=%W %U", str(before["folder"])) == made
 
 
-def test_another_torch_is_refused_before_there_is_a_job(cluster: Bed, workdir: Path) -> None:
+def test_another_torch_is_refused_before_the_job_is_submitted(cluster: Bed, workdir: Path) -> None:
     (workdir / "job.yaml").write_text(json.dumps(JOB | {"requirements": "./older-1.0-py3-none-any.whl"}))
-    jobs = cluster.ssh("squeue", "--noheader", "--all")
+    jobs = cluster.ssh("squeue", "--noheader", "--all", "--format=%i")
     done = cluster.gpucluster("submit", str(workdir / "job.yaml"), timeout_s=300)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "older 1.0 depends on torch==2.3.0; the environment torch has torch 2.13.0" in done.stderr
-    assert cluster.ssh("squeue", "--noheader", "--all") == jobs
+    assert cluster.ssh("squeue", "--noheader", "--all", "--format=%i") == jobs
 
 
 def test_a_setup_that_fails_ends_the_job_and_is_pruned(cluster: Bed, workdir: Path) -> None:

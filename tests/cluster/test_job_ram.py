@@ -1,4 +1,4 @@
-"""A file system in the memory of a job's nodes: shared while the job runs, written back, and gone with it."""
+"""A file system in the memory of a job's nodes: shared while the job runs, written back, and removed after it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def exported(bed: Bed, key: str) -> bytes | None:
 
 
 def held(bed: Bed) -> str:
-    """What nodes have left of it: mounts and services."""
+    """Mounts and services that nodes still have of it."""
     services = "beegfs-mgmtd beegfs-meta beegfs-storage beegfs-client"
     look = f'findmnt -rno TARGET | grep -E "^/(ram|mnt/beegfs)"; systemctl is-active {services} | grep -v inactive'
     ask = f"for node in train-1 train-2; do ssh $node '{look}'; done || true"
@@ -45,7 +45,7 @@ def source(storage: Bed) -> None:
         storage.client("s3").put_object(Bucket=BUCKET, Key=f"data/ram/part-{number}", Body=bytes([number]) * MIB)
 
 
-def test_nodes_share_it_and_it_goes_with_the_job(storage: Bed) -> None:
+def test_nodes_share_the_file_system_and_it_is_removed_after_the_job(storage: Bed) -> None:
     job = submit(
         storage,
         """
@@ -73,7 +73,7 @@ def test_nodes_share_it_and_it_goes_with_the_job(storage: Bed) -> None:
     wait_for("the end of the epilogs", lambda: held(storage) == "", 60)
 
 
-def test_what_a_cancelled_job_made_is_written_back_after_it(storage: Bed) -> None:
+def test_a_cancelled_jobs_files_are_written_back_after_it(storage: Bed) -> None:
     job = submit(storage, '[ "$RANK" = 1 ] || echo late >/ram/late; echo written; sleep 600')
     folder = job.last["folder"]
     wait_for("both ranks", lambda: log(storage, folder).count("] written") == 2, 120)

@@ -1,4 +1,4 @@
-"""Two jobs on the same nodes at once do not notice each other; one lost rank ends its job, and leaves nothing."""
+"""Two jobs on the same nodes do not affect each other. A killed rank ends its job, which leaves nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from victims import lose_rank_1
 from gpucluster.launchers import LAUNCHERS
 
 PROGRAMS = Path(__file__).parent / "programs"
-PAIRS = [*[("srun", "srun")] * 4, ("torchrun", "torchrun"), ("horovodrun", "horovodrun"), ("torchrun", "horovodrun")]
+PAIRS = [*[("srun", "srun")] * 2, ("torchrun", "torchrun"), ("horovodrun", "horovodrun"), ("torchrun", "horovodrun")]
 SHARED = ("--nodes", "2", "--gpus-per-node", "1", "--ntasks-per-node", "2", "--no-exclusive")
 FIRST_TWO = "--sbatch-args=--nodelist=train-1,train-2"
 # For each pair A,B: copies the folders of two jobs, submits both copies at once, waits for both, and says of each:
@@ -44,7 +44,7 @@ rm -rf pair-* together-*
 
 @pytest.fixture(scope="module")
 def folders(cluster: Bed) -> dict[str, str]:
-    """Launcher -> the folder, on the cluster, of a job that ran alone; the nodes are up then."""
+    """Launcher -> the folder, on the cluster, of a job that ran alone; afterwards the nodes are up."""
     submitted = {}
     for launcher in dict.fromkeys(name for pair in PAIRS for name in pair):
         job = cluster.submit(
@@ -61,7 +61,7 @@ def test_two_jobs_at_once_on_the_same_nodes(cluster: Bed, folders: dict[str, str
 
 
 def run_in_pairs(cluster: Bed, folders: dict[str, str], launchers: list[tuple[str, str]]) -> None:
-    """tests/nightly has more of them."""
+    """tests/nightly runs more of these."""
     pairs = [f"{folders[one]},{folders[other]}" for one, other in launchers]
     told = cluster.ssh("bash", "-c", ROUNDS, "bash", *pairs, timeout_s=540)
     # torchrun's rendezvous numbers the nodes by their addresses, so rank 0 need not be on the first one
@@ -72,7 +72,7 @@ def run_in_pairs(cluster: Bed, folders: dict[str, str], launchers: list[tuple[st
 
 
 HERE = {"torch", "horovod"}
-"""Frameworks of the session's cluster. Launchers of others are tried with the clusters that have those."""
+"""Tests launchers of the session's frameworks. Tests of other clusters cover the other launchers."""
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def reports(job: Submitted) -> dict[int, dict[str, Any]]:
 
 
 def expected_weights(ranks: int) -> float:
-    """From 0, after a step for each of STEPS of the mean of (rank + 1) * step."""
+    """The expected weights: from 0, each step of STEPS adds the mean of (rank + 1) * step."""
     return -sum(STEPS) * (ranks + 1) / 2
 
 
@@ -43,7 +43,7 @@ def test_gradients_of_all_ranks_are_averaged(cluster: Bed, launcher: tuple[str, 
 
 
 def test_a_rank_that_fails_ends_a_job_of_horovodrun_over_mpi(cluster: Bed) -> None:
-    """Its lines have labels of mpirun's and ours. mpirun itself is tried with all other launchers."""
+    """Its lines have mpirun's labels and ours. The test of all launchers covers mpirun itself."""
     program = 'if [ "$RANK" = 3 ]; then echo "about to fail"; exit 3; fi; exec sleep 299'
     job = cluster.submit("--nodes", "2", "--gpus-per-node", "2", *OVER_MPI, "--follow", "--", "bash", "-c", program)
     assert job.exit_code == 4, job.told
@@ -62,8 +62,8 @@ exit 9
 """
 
 
-def test_the_ranks_are_told_that_the_time_limit_is_near(cluster: Bed) -> None:
-    """Of mpirun's ranks those on the first node are no step of Slurm's."""
+def test_ranks_get_the_signal_before_the_time_limit(cluster: Bed) -> None:
+    """mpirun's ranks on the first node are in no Slurm step."""
     limit = ("--time", "0:03:00", "--signal", "USR1@120")
     ranks = ("--nodes", "2", "--gpus-per-node", "2", "--launcher", "mpirun")
     job = cluster.submit(*ranks, *limit, "--follow", "--", "bash", "-c", UNTIL_TOLD)

@@ -1,4 +1,4 @@
-"""What nodes mount at boot, as jobs find it."""
+"""File systems that nodes mount at boot, seen from jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_jobs_on_every_node_share_what_is_mounted(storage: Bed) -> None:
             assert storage.ssh("cat", f"{mount}/mounts-{node}") == f"of {node}\n"
 
 
-def test_efs_is_reached_through_a_tunnel_that_checks_whom_it_talks_to(storage: Bed) -> None:
+def test_efs_is_mounted_through_a_tunnel_that_checks_the_certificate(storage: Bed) -> None:
     said = storage.ssh(
         "sh", "-c", "grep -h -E '^(verifyChain|checkHost|connect)' /etc/gpucluster/tunnels/gpucluster-efs-efs.conf"
     )

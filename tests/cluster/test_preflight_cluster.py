@@ -1,4 +1,4 @@
-"""The preflight on booted nodes: Slurm, NFS and the network as they are, and a node that falls ill."""
+"""The preflight on booted nodes: real Slurm, NFS and network, and a faulty node."""
 
 from __future__ import annotations
 
@@ -7,33 +7,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from bed import Bed, Submitted
+from bed import Bed, Submitted, wait_for
 
 HARDWARE = "/run/localcloud/hardware.json"
+CHECKS = "/opt/gpucluster/prolog.d/15-health /opt/gpucluster/epilog.d/85-health"
 JOB = ("--nodes", "2", "--gpus-per-node", "4", "--ntasks-per-node", "1", "--follow")
 
 
 @pytest.fixture(scope="session")
 def cluster(changing: Bed) -> Bed:
-    """Not the one that most tests share."""
+    """A separate cluster, not the one that most tests share."""
     return changing
 
 
 @contextmanager
 def fewer(cluster: Bed, node: str, **hardware: int) -> Iterator[None]:
-    """The node's machine reports less than its instance type has."""
+    """Makes the node's machine report less than its instance type has, after Slurm has checked it."""
     healthy = cluster.ssh("ssh", node, "cat", HARDWARE)
-    write = f"sudo tee {HARDWARE} >/dev/null <<'END'\n"
-    cluster.ssh("ssh", node, f"{write}{json.dumps(json.loads(healthy) | hardware)}\nEND")
+    cluster.ssh("ssh", node, f"sudo chmod a-x {CHECKS}")
+    write_hardware(cluster, node, json.loads(healthy) | hardware)
     try:
         yield
     finally:
-        cluster.ssh("ssh", node, f"{write}{healthy.strip()}\nEND")
+        write_hardware(cluster, node, json.loads(healthy))
+        cluster.ssh("ssh", node, f"sudo chmod a+x {CHECKS}")
+
+
+def write_hardware(cluster: Bed, node: str, hardware: dict[str, object]) -> None:
+    cluster.ssh("ssh", node, f"sudo tee {HARDWARE} >/dev/null <<'END'\n{json.dumps(hardware)}\nEND")
 
 
 @pytest.fixture(scope="module")
 def nodes(cluster: Bed) -> list[str]:
-    """Two that are up."""
+    """Two nodes that are up."""
     job = cluster.submit(*JOB, "--launcher", "srun", "--", "true", timeout_s=400)
     assert job.exit_code == 0, job.told
     assert (job.result["preflight"]["errors"], job.result["preflight"]["warnings"]) == ([], [])
@@ -67,7 +73,7 @@ def test_a_node_that_lost_a_gpu_is_named_before_the_command_starts(cluster: Bed,
     assert not [line for line in job.log if "started" in line]
 
 
-def test_a_job_that_requires_efa_does_not_start_without(cluster: Bed, nodes: list[str]) -> None:
+def test_a_job_that_requires_efa_does_not_start_without_it(cluster: Bed, nodes: list[str]) -> None:
     with fewer(cluster, nodes[0], efa_interfaces=0):
         job = submit(cluster, nodes, "--launcher", "srun", "--efa", "required", "--", "echo", "started")
     assert job.exit_code == 4, job.told
@@ -75,9 +81,37 @@ def test_a_job_that_requires_efa_does_not_start_without(cluster: Bed, nodes: lis
     assert "efa: required" in job.result["reason"]
 
 
-def test_nccls_report_reaches_the_result(cluster: Bed, nodes: list[str]) -> None:
+def test_nccls_report_is_in_the_result(cluster: Bed, nodes: list[str]) -> None:
     report = 'echo "h:1:2 [0] NCCL INFO Using network Socket" >${NCCL_DEBUG_FILE/\\%p/$$}'
     job = submit(cluster, nodes, "--launcher", "srun", "--", "bash", "-c", report)
     assert job.exit_code == 0, job.told
     assert job.result["nccl"]["networks"] == {"Socket": 2}
     assert any("warning: NCCL's network is Socket on 2 ranks" in line for line in job.log)
+
+
+def test_a_node_that_lost_a_gpu_is_replaced_and_its_job_runs_elsewhere(cluster: Bed, nodes: list[str]) -> None:
+    """Slurm's prolog finds it, on a node that is up. The job is not pinned to its first nodes."""
+    (ill,) = [each for each in cluster.instances("compute").values() if each["tags"]["gpucluster:node"] == nodes[1]]
+    hardware = json.loads(cluster.ssh("ssh", nodes[1], "cat", HARDWARE))
+    write_hardware(cluster, nodes[1], hardware | {"gpus": 3})
+    job = cluster.submit(*JOB[:-1], "--launcher", "srun", "--", "echo", "started")
+    why = "health: nvidia-smi lists 3 of 4 GPUs"
+    wait_for("the reason", lambda: f"{nodes[1]} {why}" in cluster.ssh("sinfo", "-N", "-h", "-o", "%n %E"), 60)
+    explained = wait_for(
+        "why", lambda: _line(cluster.gpucluster("why", job.last["job_id"]).stdout, f"{nodes[1]} failed"), 60
+    )
+    assert "is replaced" in explained and explained.endswith(why), explained
+    followed = cluster.gpucluster("logs", "-f", job.last["job_id"], timeout_s=300)
+    assert followed.returncode == 0, followed.stderr
+    assert "started" in followed.stdout
+    wait_for("the old instance's end", lambda: ill["instance_id"] not in cluster.instances("compute"), 60)
+    wait_for("the node", lambda: "drain" not in cluster.ssh("sinfo", "-h", "-n", nodes[1], "-o", "%T"), 120)
+    watch = "systemctl show --property=ActiveState,NRestarts gpucluster-health-watch"
+    assert cluster.ssh("ssh", nodes[0], watch).split() == ["NRestarts=0", "ActiveState=active"]
+    done = cluster.gpucluster("doctor", "--node", nodes[0])
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stdout.endswith(f"{nodes[0]} is healthy\n") and "DCGM's diagnostics did not run" in done.stdout
+
+
+def _line(text: str, words: str) -> str:
+    return next((line for line in text.splitlines() if words in line), "")

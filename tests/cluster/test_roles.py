@@ -79,7 +79,7 @@ def _denied(calls: Calls) -> list[tuple[str, ...]]:
     return [(call["role"], call["service"], call["action"], call["error"]) for call in calls if call["denied"]]
 
 
-def test_nodes_call_what_is_written_down(life: tuple[Calls, Calls]) -> None:
+def test_nodes_make_exactly_the_recorded_calls(life: tuple[Calls, Calls]) -> None:
     seen = recorded_calls.of_log(*life)
     assert {call.role for call in seen} >= {"HeadRole", "ComputeRole"}
     if os.environ.get("RECORD") == "rewrite":
@@ -96,7 +96,7 @@ def _new(seen: set[recorded_calls.Recorded]) -> set[tuple[str, str]]:
     return {(call.role, call.action) for call in seen} - {(call.role, call.action) for call in recorded_calls.read()}
 
 
-def test_what_jobs_of_every_launcher_make_nodes_call_is_allowed_and_written_down(cluster: Bed) -> None:
+def test_calls_of_nodes_for_every_launcher_are_allowed_and_recorded(cluster: Bed) -> None:
     """The other cluster, which those jobs used, and which stays."""
     calls, events = _calls_and_events(cluster, _stack_id(cluster))
     assert calls and _denied(calls) == []

@@ -1,4 +1,4 @@
-"""What nodes keep for their jobs: room on their own disks, and credentials that are not the node's."""
+"""What nodes provide for jobs: space on their own disks, and credentials other than the node's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUCKET = "storage-tests"
 
 
 def run(bed: Bed, script: str, *, partition: str = "train") -> tuple[str, list[str]]:
-    """Its node, and what a job of one rank prints."""
+    """Runs a job of one rank; returns its node and its output."""
     body = textwrap.dedent(script)
     job = bed.submit(
         "--nodes", "1", "--partition", partition, "--gpus-per-node", "1", "--launcher", "srun", "--preflight", "off",
@@ -25,7 +25,7 @@ def run(bed: Bed, script: str, *, partition: str = "train") -> tuple[str, list[s
     return node, [line.removeprefix(label) for line in job.log if line.startswith(label)]
 
 
-def test_a_job_reads_and_writes_what_s3_access_says_and_is_not_its_node(storage: Bed) -> None:
+def test_a_job_has_the_permissions_of_s3_access_and_not_its_nodes(storage: Bed) -> None:
     s3 = storage.client("s3")
     s3.put_object(Bucket=BUCKET, Key="data/scratch-test/greeting", Body=b"hello\n")
     _, said = run(
@@ -54,7 +54,7 @@ def test_a_job_reads_and_writes_what_s3_access_says_and_is_not_its_node(storage:
     assert {"DescribeTags", "GetParameter"} <= denied
 
 
-def test_people_on_the_head_node_have_the_same(storage: Bed) -> None:
+def test_users_on_the_head_node_have_the_jobs_permissions(storage: Bed) -> None:
     who = 'import boto3; print(boto3.client("sts").get_caller_identity()["Arn"])'
     assert "StorageJobsRole" in storage.ssh("bash", "-lc", f"/usr/bin/python3 -c {shlex.quote(who)}")
 
@@ -79,7 +79,7 @@ def test_scratch_is_emptied_between_jobs_and_data_sets_stay(storage: Bed) -> Non
     if said[0] != node:
         pytest.fail(f"the second job ran on {said[0]}, not on {node}, which is there and free")
     assert said[1:5] == ["cache", "containers", "jobs", "lost+found"]
-    assert said[5] == "made" and len(said) == 7  # its own folder alone
+    assert said[5] == "made" and len(said) == 7  # only its own folder
 
 
 def test_data_sets_are_there_after_a_reboot(storage: Bed) -> None:

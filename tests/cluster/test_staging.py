@@ -1,4 +1,4 @@
-"""A job's data is on Lustre before the job has nodes, and what it wrote is in S3 before it counts as ended."""
+"""A job's data is on Lustre before the job gets nodes, and its output is in S3 before it counts as completed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ln -sf all /fsx/kept/staged/link
 
 
 def shell(bed: Bed, script: str) -> str:
-    """On the head node, as the jobs' user."""
+    """Runs a command on the head node as the jobs' user."""
     return bed.ssh("bash", "-ec", script)
 
 
@@ -45,15 +45,15 @@ def test_data_is_loaded_before_and_exported_after(storage: Bed, tmp_path: Path) 
     assert job.exit_code == 0, job.told
     states = [line for line in job.log if "/fsx/data/staged/" in line and ": (0x" in line]
     assert len(states) == FILES and not any("released" in line for line in states), job.log
-    # nobody polls for it: it is there when the job has ended
+    # no polling: it exists when the job has ended
     assert objects(storage, "kept/staged/") == {"kept/staged/all": b"0\n1\n2\n3\n4\n"}
     said = json.loads(shell(storage, f"cat {job.last['folder']}/exports.json"))
     assert said["verdict"] == "complete"
     assert [(each["path"], each["files"], each["failed"]) for each in said["exports"]] == [("/fsx/kept/staged", 1, 0)]
 
 
-def test_the_head_finds_what_is_on_lustre_alone(storage: Bed) -> None:
-    """What `down` goes by."""
+def test_the_head_finds_files_that_are_only_on_lustre(storage: Bed) -> None:
+    """`down` relies on this."""
     shell(storage, "mkdir -p /fsx/kept/alone; echo 1 >/fsx/kept/alone/a")
     found = {
         each["path"]: each
@@ -64,7 +64,7 @@ def test_the_head_finds_what_is_on_lustre_alone(storage: Bed) -> None:
     shell(storage, "rm /fsx/kept/alone/a")
 
 
-def test_a_job_whose_exports_are_not_in_s3_has_failed(storage: Bed, tmp_path: Path) -> None:
+def test_a_job_whose_exports_failed_has_failed(storage: Bed, tmp_path: Path) -> None:
     file = job_file(tmp_path, command=["true"], exports=["/fsx/kept/nothing-there"])
     job = storage.submit("--follow", file, timeout_s=500)
     assert job.exit_code == 4, job.told
@@ -74,7 +74,7 @@ def test_a_job_whose_exports_are_not_in_s3_has_failed(storage: Bed, tmp_path: Pa
     assert (entry["state"], entry["reason"]) == ("FAILED", "/fsx/kept/nothing-there does not exist")
 
 
-def test_a_job_waits_with_the_reason_where_its_data_cannot_be_loaded(storage: Bed, tmp_path: Path) -> None:
+def test_a_job_whose_data_cannot_be_loaded_waits_with_the_reason(storage: Bed, tmp_path: Path) -> None:
     file = job_file(tmp_path, command=["true"], channels={"train": {"source": "/fsx/data/not-there"}})
     submitted = storage.gpucluster("submit", file)
     job_id = json.loads(submitted.stdout.splitlines()[-1])["job_id"]

@@ -1,4 +1,4 @@
-"""Jobs of which the tests kill a rank: everything of them must end, and their result must name that rank."""
+"""Jobs of which tests kill a rank: all their processes must end, and the result must name that rank."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT = "[l]ast words of|[p]rted|[t]orchrun|[h]orovodrun|import [m]xnet"
 
 
 def lose_rank_1(bed: Bed, ranks: int, *options: str) -> None:
-    """Of a job of so many ranks, with these options."""
+    """Options of a job with this number of ranks."""
     job = bed.submit(*options, *COMMAND)
     folder, job_id = job.last["folder"], job.last["job_id"]
     pids: dict[int, tuple[str, str]] = wait_for("all ranks", lambda: _ready(bed, folder, ranks), 300)

@@ -23,12 +23,12 @@ NEVER = (
     "GDRCopy between nodes",
     "Slurm's control groups around GPUs",
 )
-"""What no run of this tier exercises, whatever the machine has."""
+"""Parts that no run of this tier covers, on any machine."""
 
 
 @cache
 def gpus() -> int:
-    """Those that nvidia-smi lists; 0 without it."""
+    """The number of GPUs that nvidia-smi lists; 0 without it."""
     if not shutil.which("nvidia-smi"):
         return 0
     told = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False, timeout=60)
@@ -37,8 +37,8 @@ def gpus() -> int:
 
 @cache
 def python() -> str | None:
-    """One whose torch sees a GPU."""
-    # `make` puts this project's own Python first, which has no torch.
+    """A Python whose torch finds a GPU."""
+    # `make` puts the project's Python first, which has no torch.
     machines = shutil.which("python3", path="/opt/conda/bin:/opt/pytorch/bin:/usr/local/bin:/usr/bin")
     for each in filter(None, (os.environ.get("GPU_PYTHON"), machines, shutil.which("python3"))):
         finds = [each, "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"]
@@ -48,7 +48,7 @@ def python() -> str | None:
 
 
 def output(*argv: str) -> str:
-    """What a tool of this machine prints; a record of it where GPU_RECORDS says so. Skips where it is missing."""
+    """The output of a tool of this machine, also written to GPU_RECORDS if set. Skips if the tool is missing."""
     if not shutil.which(argv[0]):
         pytest.skip(f"{argv[0]} is not installed")
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=300)

@@ -18,9 +18,9 @@ from gpucluster_job.preflight import judge, probe
 ROOT = Path(__file__).resolve().parents[2]
 BOOTSTRAP = ROOT / "bootstrap"
 QUERY = ("--query-gpu=index,ecc.errors.uncorrected.volatile.total", "--format=csv,noheader,nounits")
-"""As the preflight asks."""
+"""nvidia-smi with the preflight's options."""
 RANKS = 4
-"""At most, however many GPUs there are: the stubbed partition's nodes have four."""
+"""At most four GPUs, as the stubbed partition's nodes have."""
 PROGRAMS = ROOT / "examples" / "proof" / "programs"
 
 
@@ -52,7 +52,7 @@ def test_the_tools_output_can_be_kept(more: tuple[str, ...]) -> None:
 
 
 def _step(name: str, script: str) -> subprocess.CompletedProcess[str]:
-    """A boot step's own functions, on this machine."""
+    """Runs functions of a boot step on this machine."""
     files = (*(f"lib/{each}.sh" for each in ("runner", "nvidia", "this_machine")), f"steps/gpu/{name}.sh")
     sources = "\n".join(f'source "{BOOTSTRAP}/{each}"' for each in files)
     return subprocess.run(

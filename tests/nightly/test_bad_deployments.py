@@ -1,4 +1,4 @@
-"""A deployment that fails on the head node, and one that is interrupted, each in a local cloud of its own."""
+"""A deployment that fails on the head node, and one that is interrupted, each in its own local cloud."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An image is baked, and a cluster without internet boots from it: the example, with that image and a file system.
 
-Nothing leads out of that cluster, and its environments come from S3.
+That cluster has no route to the internet, and its environments come from S3.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_a_cluster_without_internet_boots_from_a_baked_image(empty_cloud: Bed) -
     made = json.loads(built.stdout.splitlines()[-1])
     assert made["built"] and str(empty_cloud.folder) in made["pinned_in"]
     stacks = empty_cloud.client("cloudformation").describe_stacks()["Stacks"]
-    assert [stack["StackName"] for stack in stacks] == ["CDKToolkit"]  # the builder's is gone
+    assert [stack["StackName"] for stack in stacks] == ["CDKToolkit"]  # the builder's id was removed
     empty_cloud.config.write_text(re.sub("ami-[0-9a-f]+", made["image_id"], text))
     empty_cloud.up()
     # By Slurm alone: a job would have its Python environment built first.

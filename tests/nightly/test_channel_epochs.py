@@ -1,4 +1,4 @@
-"""A data set is shared among ranks epoch by epoch, and after a restart as before it."""
+"""Ranks share a data set in each epoch, and continue with the same shares after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DB instance by itself: boots, fails to, and is ended whatever becomes of the cloud."""
+"""A DB instance without a cluster: it boots or fails to boot, and ends with the cloud in every case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUBJECTS = [
 
 
 def place(bed: Bed) -> None:
-    """A DB subnet group in two zones, of which neither leads anywhere."""
+    """A DB subnet group in two zones, without a route to the internet."""
     ec2 = bed.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
     subnets = [

@@ -1,4 +1,4 @@
-"""An elastic job loses a node and goes on. The node is gone after this."""
+"""An elastic job loses a node and continues. The node is lost for later tests."""
 
 from __future__ import annotations
 

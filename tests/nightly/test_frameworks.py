@@ -1,4 +1,4 @@
-"""Launchers in environments that the clusters of the cluster tier lack: TensorFlow's and SMDDP's."""
+"""Launchers in environments that the cluster tier does not test: TensorFlow's and SMDDP's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_horovod_averages_gradients_of_tensorflow(servers: Bed, launcher: tuple[
 
 
 def test_smddp_averages_gradients(servers: Bed) -> None:
-    """By its stand-in: it shows that environment, launcher and import work."""
+    """With the library's stand-in, which shows that environment, launcher and import work."""
     words = ("--launcher", "smddp", "--partition", "big")
     job = servers.submit(*words, *ON_TWO_NODES, "--", "python", "smddp_gradients.py", timeout_s=420)
     assert job.exit_code == 0, job.told + "\n".join(job.log)

@@ -1,4 +1,4 @@
-"""A Lustre file system from the first job that uses it to the last: made, exported, and deleted, and not before."""
+"""A Lustre file system for jobs: created for the first job, exported, and deleted only after the last."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def job_file(folder: Path, script: str) -> str:
 
 @pytest.fixture(autouse=True)
 def cleared(storage: Bed) -> Iterator[None]:
-    """Whatever a test leaves would be in the next one's way."""
+    """Removes what a test leaves, which would disturb the next one."""
     yield
     shell(storage, f"{END} --discard; sudo systemctl start gpucluster-job_lustre")
 
@@ -68,7 +68,7 @@ def test_it_lives_from_the_first_job_to_the_last(storage: Bed, tmp_path: Path) -
     assert job.exit_code == 0, job.told
     (system,) = systems(storage)
     assert system["LustreConfiguration"]["DeploymentType"] == "SCRATCH_2"
-    # What nobody's copy is in S3 of keeps it.
+    # Files that are not in S3 prevent its deletion.
     reason = wait_for("the reason", lambda: json.loads(shell(storage, f"cat {STATE}"))["reason"], GONE_S)
     assert reason == f"not deleted: 1 of 1 files of {MOUNT} are not in S3, such as {MOUNT}/scrap"
     assert words(storage).endswith(f", {reason}")

@@ -1,4 +1,4 @@
-"""A local cloud that is killed while a cluster runs on it: what it leaves is removed, and the cluster is made again."""
+"""A local cloud is killed while a cluster runs on it: `up` removes its leftovers and creates the cluster again."""
 
 from __future__ import annotations
 

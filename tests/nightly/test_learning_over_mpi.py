@@ -1,4 +1,4 @@
-"""Digits are learned over MPI: the whole of a training, where tests/cluster/test_launchers.py looks at three steps."""
+"""A whole training over MPI; tests/cluster/test_launchers.py tests three steps."""
 
 from __future__ import annotations
 

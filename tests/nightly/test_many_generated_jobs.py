@@ -1,4 +1,4 @@
-"""Ten thousand jobs that nobody would write, others at each run: `SEED=N` repeats the run that printed it."""
+"""Ten thousand random jobs, new ones in each run. `SEED=N` repeats the run that printed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two jobs on the same nodes at once, twenty times over: what one run of them misses, one of many finds."""
+"""Two jobs on the same nodes at once, twenty times, to find rare errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Head and compute node boot from a plain image, whose apt knows its own folder only: each installs what it needs."""
+"""Head and compute node boot from a plain image, whose apt has only a local folder: each installs what it needs."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def test_what_nodes_need_is_installed_at_boot_and_a_second_run_changes_nothing(p
 
 
 def test_the_packages_come_from_the_image_itself(plain: Bed) -> None:
-    """Nothing else is in apt's sources, so that the boot needs no network for them."""
+    """apt has no other source, so the boot needs no network for packages."""
     sources = plain.ssh("cat /etc/apt/sources.list; ls /etc/apt/sources.list.d")
     assert sources.strip() == f"deb [trusted=yes] file:/{image.REPOSITORY} ./"

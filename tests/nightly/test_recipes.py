@@ -22,7 +22,7 @@ TIMEOUT_S = 420
 
 
 def train(bed: Bed, job: str, *words: str, ranks: int = 4) -> Submitted:
-    """The job file, and what to change in it. The model has learned, and result.json knows it."""
+    """Runs the job file with changes. The model must have learned, according to result.json."""
     done = bed.submit(f"examples/imagenet/{job}.yaml", "--follow", *words, *TINY, timeout_s=TIMEOUT_S)
     assert done.exit_code == 0, done.told + "\n".join(done.log)
     found = report(done)

@@ -1,4 +1,4 @@
-"""Nodes give way to nodes of another kind: drained where somebody asks for it, or when their work is done."""
+"""Nodes are replaced by nodes of another kind: drained on request, or when they are idle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 
 def test_what_needs_nodes_gone_is_refused_and_drained_where_asked(running: Bed) -> None:
-    """A job that runs ends by itself; one that waits runs on the new kind of nodes."""
+    """A running job completes; a pending one runs on the new kind of nodes."""
     with running_job(running, "small") as job:
         rewrite(running, "[m6i.large]", "[m6i.xlarge]")
         before = running.ask("status")["instances"]

@@ -25,7 +25,7 @@ ALL_NODES = ["train-1", "train-2", "ps-1", "ps-2"]
 
 
 def reports(job: Submitted) -> dict[str, dict[str, Any]]:
-    """By the label of the process: what it printed last."""
+    """Label of a process -> the last line that it printed."""
     assert job.exit_code == 0, job.told + "\n".join(job.log)
     lines = (line[1:].partition("] ") for line in job.log if line.startswith("[") and "] {" in line)
     return {label: json.loads(text) for label, _, text in lines}
@@ -33,7 +33,7 @@ def reports(job: Submitted) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def mxnet(servers: Bed) -> Submitted:
-    """The first job here: all four nodes are up then."""
+    """The first job here. Afterwards all four nodes are up."""
     return servers.submit(str(EXAMPLES / "mxnet.yaml"), "--follow", timeout_s=BUILDING_S)
 
 

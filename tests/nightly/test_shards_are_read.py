@@ -27,7 +27,7 @@ BUILDING_S = 600
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Programs that read, and images, which so come to the cluster."""
+    """A job folder with programs that read, and with images for the cluster."""
     folder = tmp_path_factory.mktemp("workdir")
     for _, program in READERS.values():
         shutil.copy(PROGRAMS / program, folder)

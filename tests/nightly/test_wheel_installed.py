@@ -1,4 +1,4 @@
-"""The wheels, installed in an empty environment with all that they ask for: a cluster boots from them."""
+"""The wheels, installed with their dependencies in an empty environment: a cluster boots from them."""
 
 from __future__ import annotations
 

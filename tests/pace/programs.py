@@ -1,4 +1,4 @@
-"""The node programs, each run as a process would have it: modules, clock, arguments, environment and pid of its own."""
+"""Runs each node program like a process, with its own modules, clock, arguments, environment and pid."""
 
 from __future__ import annotations
 
@@ -95,6 +95,8 @@ class Programs:
         if module.__name__.endswith(".fleet"):
             load, text = module.load, self._fleet
             module.load = lambda: load(text)
+        if module.__name__.endswith(".spending"):
+            module.path, module.prices = lambda cluster: self._folder / "spending.json", dict
         if module.__name__.endswith(".log"):
             module.start_logging = lambda: logging.getLogger("botocore").setLevel(logging.WARNING)
         if hasattr(module, "start_logging"):

@@ -1,4 +1,4 @@
-"""Days in the life of a cluster at AWS's pace, each with what came of it."""
+"""Scenarios of a cluster at AWS's pace, and their results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def thousand(world: World) -> int:
 
 
 def no_capacity(world: World) -> int:
-    """The first two types of three have none."""
+    """The first two of three types have no capacity."""
     for each in ("g5.12xlarge", "g6.12xlarge"):
         world.fault("capacity", instance_type=each)
     world.slurm.submit(16)
@@ -65,7 +65,7 @@ def no_capacity(world: World) -> int:
 
 
 def throttled(world: World) -> int:
-    """Others of the account use up what AWS answers."""
+    """Other callers of the account use up the request limits."""
     world.fault("throttle", action="ec2:RunInstances", count=12)
     world.fault("throttle", action="ec2:CreateTags", count=12)
     world.fault("throttle", action="route53:ChangeResourceRecordSets", count=6)
@@ -75,7 +75,7 @@ def throttled(world: World) -> int:
 
 
 def wanted_again(world: World) -> int:
-    """Nodes that have slept are wanted while their instances still end, and fill their reservation."""
+    """Suspended nodes are needed again while their instances, which fill the reservation, still shut down."""
     (job,) = world.slurm.submit(1, 2)
     nodes = world.slurm.nodes.values()
     world.run(lambda: job.ended and all("POWERED_DOWN" in node.flags for node in nodes), LIMIT_S)
@@ -84,7 +84,7 @@ def wanted_again(world: World) -> int:
 
 
 def wave(world: World) -> int:
-    """All instances of running jobs are ended in the same second."""
+    """All instances of running jobs are terminated in the same second."""
     world.slurm.submit(32, runs_s=900)
     world.run(lambda: all(job.began is not None for job in world.slurm.jobs), LIMIT_S)
     world.end(list(world.named()))

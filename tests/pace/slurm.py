@@ -1,14 +1,15 @@
 """Slurm's controller as the node programs see it: it keeps the states of CLOUD nodes, and power saving calls programs.
 
 States and their order are those of recorded listings (aws/aws-parallelcluster-node's tests: ALLOCATED+CLOUD+
-NOT_RESPONDING+POWERING_UP, DOWN+CLOUD+NOT_RESPONDING+POWERING_UP, IDLE+CLOUD+POWERED_DOWN); when they change is Slurm's
-src/slurmctld/power_save.c: ResumeTimeout, SuspendTimeout, SuspendTime, a tick of power_save_interval.
+NOT_RESPONDING+POWERING_UP, DOWN+CLOUD+NOT_RESPONDING+POWERING_UP, IDLE+CLOUD+POWERED_DOWN); when they change is that of
+Slurm 23.11's src/slurmctld: power_save.c (_do_power_work, _node_state_suspendable, with idle_on_node_suspend) and
+node_mgr.c (update_node, validate_node_specs, waiting_for_node_boot, waiting_for_node_power_down).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -81,10 +82,12 @@ class Controller:
         suspend_timeout_s: float,
         slurmd_timeout_s: float,
         suspend_time_s: float = 600.0,
+        always_on: Collection[str] = (),
     ) -> None:
         self._now, self._wall = now, wall
         self._resume_timeout_s, self._suspend_timeout_s = resume_timeout_s, suspend_timeout_s
         self._slurmd_timeout_s, self._suspend_time_s = slurmd_timeout_s, suspend_time_s
+        self._always_on = always_on
         names = [(f"{name}-{n}", name) for name, size in partitions.items() for n in range(1, size + 1)]
         self.nodes = {name: Node(name, partition) for name, partition in names}
         self.jobs: list[Job] = []
@@ -101,7 +104,7 @@ class Controller:
     def tick(self, resume: Launch, suspend: Callable[[list[str]], None]) -> None:
         """Of scheduler and power saving together."""
         self._end_jobs()
-        woken = self._schedule()
+        woken = self._schedule() + [node for node in self.nodes.values() if self._wakes(node)]
         self._time_out()
         asleep = self._fall_asleep()
         if woken:
@@ -144,7 +147,14 @@ class Controller:
         return woken
 
     def _is_free(self, node: Node) -> bool:
-        return node.base == "IDLE" and not node.flags & {"POWERING_DOWN", "POWER_DOWN", "DRAIN", "POWERING_UP"}
+        return node.base == "IDLE" and node.flags <= {"CLOUD", "POWERED_DOWN"}
+
+    def _wakes(self, node: Node) -> bool:
+        """After scontrol's power_up."""
+        if not node.flags >= {"POWERED_DOWN", "POWER_UP"}:
+            return False
+        node.flags, node.since = {"CLOUD", "NOT_RESPONDING", "POWERING_UP"}, self._now()
+        return True
 
     def _allocate(self, node: Node, job: Job) -> bool:
         node.base, node.job = "ALLOCATED", job
@@ -169,21 +179,27 @@ class Controller:
                 node.flags = {"CLOUD", "POWERED_DOWN"}
 
     def _fall_asleep(self) -> list[Node]:
-        asleep = []
-        for node in self.nodes.values():
-            idle = node.base == "IDLE" and node.flags == {"CLOUD"}
-            if (idle and self._now() - node.idle_since > self._suspend_time_s) or "POWER_DOWN" in node.flags:
-                node.flags = {"CLOUD", "POWERING_DOWN"}
-                node.since = self._now()
-                asleep.append(node)
+        asleep = [node for node in self.nodes.values() if self._may_sleep(node)]
+        for node in asleep:
+            node.base, node.flags, node.since = "IDLE", {"CLOUD", "POWERING_DOWN"}, self._now()
         return asleep
 
-    def registers(self, name: str) -> None:
-        """Its slurmd answers. ReturnToService=2: a node that was DOWN is used again."""
-        node = self.nodes[name]
-        if node.flags & {"POWERED_DOWN", "POWERING_DOWN"}:
+    def _may_sleep(self, node: Node) -> bool:
+        if node.base not in ("IDLE", "DOWN") or node.flags & {"POWERING_UP", "POWERING_DOWN"}:
+            return False
+        is_on = "POWERED_DOWN" not in node.flags and node.name not in self._always_on
+        return "POWER_DOWN" in node.flags or (is_on and self._now() - node.idle_since > self._suspend_time_s)
+
+    def registers(self, name: str, booted: float | None = None) -> None:
+        """Its slurmd answers. ReturnToService=2: a node that was DOWN is used again. booted: when the machine did."""
+        node, booted = self.nodes[name], self._now() if booted is None else booted
+        if "POWERING_UP" in node.flags and booted < node.since:
             return
-        node.flags -= {"NOT_RESPONDING", "POWERING_UP"}
+        if "POWERING_DOWN" in node.flags and booted < node.since + self._suspend_timeout_s:
+            return
+        if node.flags & {"POWERING_UP", "POWERED_DOWN"}:
+            node.idle_since = self._now()
+        node.flags -= {"NOT_RESPONDING", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN"}
         node.silent_since = None
         if node.base == "DOWN":
             node.base, node.reason, node.reason_time, node.idle_since = "IDLE", "", None, self._now()
@@ -216,6 +232,8 @@ class Controller:
         if list(argv[:3]) == ["scontrol", "show", "nodes"] and argv[-1] == "--oneliner" and len(argv) < 6:
             wanted = expand(argv[3]) if len(argv) == 5 else list(self.nodes)
             return "".join(f"{self.nodes[name].line()}\n" for name in wanted)
+        if argv[0] == "squeue":
+            return ""  # a requeued job has no begin time here
         if argv[:2] != ["scontrol", "update"]:
             raise NotImplementedError(f"the played controller does not know {argv}")
         values = dict(word.split("=", 1) for word in argv[2:])
@@ -231,14 +249,32 @@ class Controller:
         if state == "down":
             self._down(node, reason)
         elif state in ("power_down_force", "power_down_asap"):
-            if not node.flags & {"POWERED_DOWN", "POWERING_DOWN"}:
-                self._requeue(node)
-                node.flags = (node.flags - {"POWERING_UP"}) | {"POWER_DOWN"}
+            self._power_down(node, by_force=state == "power_down_force")
+        elif state == "power_up":
+            if "POWERED_DOWN" in node.flags:
+                node.flags.add("POWER_UP")
         elif state == "resume":
-            if node.base == "DOWN":
-                node.base, node.reason, node.reason_time = "IDLE", "", None
+            self._resume(node)
         elif state:
             raise NotImplementedError(f"the played controller does not know state={state}")
+
+    def _power_down(self, node: Node, *, by_force: bool) -> None:
+        if "POWERING_DOWN" in node.flags:
+            return
+        if by_force:
+            self._requeue(node)
+        else:
+            node.flags.add("DRAIN")
+        if by_force or node.base == "DOWN":
+            node.flags -= {"POWERING_UP", "POWER_UP"}
+        node.flags.add("POWER_DOWN")
+
+    def _resume(self, node: Node) -> None:
+        if "POWERING_DOWN" in node.flags:
+            node.flags = {"CLOUD", "POWERED_DOWN"}
+        node.flags.discard("DRAIN")
+        if node.base == "DOWN":
+            node.base, node.reason, node.reason_time = "IDLE", "", None
 
 
 def expand(hostlist: str) -> list[str]:

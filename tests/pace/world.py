@@ -1,4 +1,4 @@
-"""A cluster on virtual time: the local cloud at AWS's pace, a played Slurm controller, and the real node programs."""
+"""A cluster on virtual time: the local cloud at AWS's pace, a stand-in for Slurm, and the real node programs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class World:
         return text
 
     def _judge(self, downs: list[slurm.Down]) -> None:
-        """Nodes that another program than resume, whose right it is, set DOWN although they were on their way."""
+        """Booting nodes that a program other than resume set DOWN; only resume may do that."""
         launching = {node for name, words in self.programs.running if name == "resume" for node in words[0].split(",")}
         alive = set(self.named().values())
         for down in downs:
@@ -107,7 +107,7 @@ class World:
                 self.down_while_launching.append(down)
 
     def _boot(self) -> None:
-        """Instances that run and have a name become nodes; those that are gone fall silent."""
+        """Running instances with a name become nodes; nodes of ended instances stop answering."""
         now, live = self.clock.now(), self._live()
         for instance in live:
             node = self._tags(instance).get("gpucluster:node", "")
@@ -137,7 +137,7 @@ class World:
         return dict(self.account.backend().tags.get(instance.id, {}))
 
     def named(self) -> dict[str, str]:
-        """Live instances and their nodes, as they really are."""
+        """The actual running instances and their nodes."""
         return {each.id: self._tags(each).get("gpucluster:node", "") for each in self._live()}
 
     def launches(self) -> int:
@@ -146,11 +146,11 @@ class World:
             return sum(self._tags(each).get("gpucluster:role") == "compute" for each in found)
 
     def up(self) -> set[str]:
-        """Nodes that Slurm holds for up or on their way."""
+        """Nodes that are up or booting according to Slurm."""
         return {n.name for n in self.slurm.nodes.values() if not n.flags & {"POWERED_DOWN", "POWERING_DOWN"}}
 
     def leaked(self) -> list[str]:
-        """Live instances that no node needs, or that share a node."""
+        """Running instances that no node needs, or that share a node."""
         wanted, taken, found = self.up(), set[str](), []
         for instance_id, node in self.named().items():
             if node not in wanted or node in taken:
@@ -169,7 +169,7 @@ class World:
         self.cloud.runtime.faults.add(Fault(kind, **values))
 
     def end(self, instance_ids: list[str]) -> None:
-        """At once, and nobody was asked."""
+        """Terminates instances at once, without a request."""
         from localcloud.ec2 import lifecycle
 
         for instance_id in instance_ids:
@@ -248,7 +248,7 @@ class _Account:
         return {"instance_type": instance_type, "launch_template_id": template_id, "version": "1"}
 
     def credentials(self) -> dict[str, str]:
-        """As the head's metadata service gives them."""
+        """Credentials from the head's metadata service."""
         with self._cloud.runtime.locks.whole:
             found = self._cloud.sessions.credentials(self.head_id)
         assert found is not None

@@ -16,5 +16,5 @@ def template_of() -> Callable[[str], Template]:
 
 @pytest.fixture(scope="session")
 def template() -> Template:
-    """Of the default cluster."""
+    """The template of the default cluster."""
     return synthesize((ROOT / "cluster.yaml").read_text())

@@ -1,12 +1,12 @@
-"""A file system in the memory of one job's nodes: made when the job starts, gone when it ends. On each of its nodes.
+"""A file system in the memory of one job's nodes, from the job's start to its end. Runs on each of its nodes.
 
 usage: job_ram serve JOB_ID FOLDER NODE...      as root: services; the first node returns when all have registered
        job_ram mount                            as root, once `serve` has returned everywhere
        job_ram fill|export [PART OF]            as the job's user: a node's share of the files
-       job_ram watch JOB_ID FOLDER PID NODE...  requeues the job when one of them serves no longer, or ends PID
+       job_ram watch JOB_ID FOLDER PID NODE...  requeues the job when a node no longer serves, or ends PID
        job_ram release                          as root, Slurm's Epilog: writes back what the job could not, ends all
 
-FOLDER is the job's, on shared storage: nodes leave word there for each other. The first of the nodes manages.
+FOLDER is the job's, on shared storage: nodes write messages for each other there. The first node manages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Terminates every compute instance of the cluster and removes their DNS records.
 
-usage: release [--at-power-off]. With the option it only acts while EC2 terminates this machine: after a stop or a
-reboot the machine starts again, and another head node may have taken its place.
+usage: release [--at-power-off]. With the option it only acts while CloudFormation deletes the stack. After a stop or a
+reboot the machine starts again. If only this instance is terminated, `gpucluster up` makes another head node, and the
+compute nodes and their jobs wait for it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ def powering_off(jobs: str) -> bool:
     return any("poweroff.target" in line or "halt.target" in line for line in words)
 
 
+def stack_is_deleted(cluster: fleet.Fleet) -> bool:
+    """The stack's record of the head node's address refers to this instance, and CloudFormation deletes what refers to
+    a resource before the resource itself. So the record is missing if the stack is being deleted, and only then."""
+    zone_id = fleet.hosted_zone_id(client("ssm"), cluster)
+    return not dns.exists(client("route53"), zone_id, f"head.{cluster.zone}")
+
+
 def release(cluster: fleet.Fleet) -> None:
     instances = ec2.describe(client("ec2"), cluster)
     ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
@@ -42,8 +50,8 @@ def main() -> None:
         if me.state != "shutting-down":
             log.info("this instance is %s and not being terminated: no node is terminated", me.state)
             return
-        if not heads.is_wanted(me, client("ssm"), fleet.load()):
-            log.info("another head node has replaced this one: no node is terminated")
+        if not stack_is_deleted(fleet.load()):
+            log.info("the stack remains: no node is terminated, and `gpucluster up` makes another head node")
             return
     release(fleet.load())
 

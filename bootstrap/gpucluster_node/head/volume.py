@@ -1,12 +1,13 @@
 """The data volume, which outlives head nodes.
 
 usage: volume attach   attaches it to this machine; first stops another head node of this cluster that still has it
-       volume inherit  terminates the compute nodes of the head node that had it before, because their mounts are lost,
-                       and has the bundle applied again
+       volume inherit  notes which head node has it; has the bundle applied again if another one had it before, and
+                       terminates the compute nodes if the cluster has BeeGFS
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
@@ -107,17 +108,27 @@ def _attachment(ec2: Any, volume_id: str) -> Mapping[str, Any] | None:
     return found[0] if found else None
 
 
-def inherit(cluster: fleet.Fleet, inherited: Path = INHERITED) -> None:
+def inherit(cluster: fleet.Fleet, inherited: Path = INHERITED, bundle: Path = fleet.BUNDLE) -> None:
     my_id, owner = imds.instance_id(), Path(cluster.state, OWNER)
     before = owner.read_text().strip() if owner.exists() else ""
     if before == my_id:
         return
     if before:
-        log.info("the head node was %s: terminating its compute nodes", before)
-        release(cluster)
+        if _manages_beegfs(bundle):
+            log.info("the head node was %s: terminating its compute nodes, which have lost BeeGFS with it", before)
+            release(cluster)
+        else:
+            log.info("the head node was %s: its compute nodes and their jobs go on with this one", before)
         inherited.parent.mkdir(parents=True, exist_ok=True)
         inherited.touch()
     owner.write_text(f"{my_id}\n")
+
+
+def _manages_beegfs(bundle: Path) -> bool:
+    """Whether a file system of the whole cluster is in the nodes' memory. The management service was on the old
+    head node's own disk, and the file system cannot be used without it."""
+    settings = bundle / "beegfs.json"
+    return settings.exists() and json.loads(settings.read_text()).get("scope") == "cluster"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""On the head node: the state of the Python environments, and Slurm jobs that make missing ones.
+"""On the head node: the state of the Python environments, and Slurm jobs that build missing ones.
 
 usage: environments ensure NAME...     prints for each a line `NAME ready`, or `NAME JOB started` or `NAME JOB waiting`
        environments list               one JSON object: for each its folder, state, partition, job and last error
@@ -30,9 +30,9 @@ class Environment:
     state: str
     """ready, being made, failed, or missing."""
     partition: str
-    """The partition whose nodes make it."""
+    """The partition whose nodes build it."""
     job: str
-    """The job that makes it, or empty."""
+    """The job that builds it, or empty."""
     error: str
     """Why the last attempt failed."""
 
@@ -98,7 +98,7 @@ def listed() -> list[Environment]:
 
 
 def ensure(names: list[str]) -> Iterator[str]:
-    """One job at a time makes an environment, however many users request it."""
+    """One job at a time builds an environment, however many users request it."""
     where = places()
     unknown = [name for name in names if name not in where]
     if unknown:

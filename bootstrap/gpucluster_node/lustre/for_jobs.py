@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet, slurm
+from gpucluster_node import fleet, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
 from gpucluster_node.log import start_logging
 from gpucluster_node.lustre import fsx, hsm, linked, staging
@@ -77,25 +77,29 @@ class Keeper:
             self.place.save(state)
 
     def _next(self, state: State, now: float) -> State:
-        if state.phase == "absent":
-            if not self.place.users():
-                return State()
-            self.wanted = self.ask()  # an update may have changed the next one
-            return State("creating", secrets.token_hex(8))
-        if not state.file_system_id:
-            return self._asked(state)
-        found = fsx.find(self.api, state.file_system_id)
-        if found is None:
-            return self._gone(state)
-        if state.phase == "deleting":
-            return self._deleted(state, found)
-        if state.phase == "leaving":
-            return self._stay(state)
-        if found.lifecycle in fsx.BROKEN:
-            return self._stuck(state, f"{state.file_system_id} is {found.lifecycle}", found.failure)
-        if state.phase == "creating":
-            return self._made(state, found)
-        return self._linked(state) if state.phase == "linking" else self._ready(state, now)
+        found = fsx.find(self.api, state.file_system_id) if state.file_system_id else None
+        steps: dict[str, Callable[[], State]] = {
+            "wait_for_a_job": self._absent,
+            "request": lambda: self._asked(state),
+            "request_again": lambda: replace(state, file_system_id=""),
+            "forget": lambda: self._gone(state),
+        }
+        if found:
+            steps |= {
+                "await": lambda: self._made(state, found),
+                "link": lambda: self._linked(state),
+                "serve": lambda: self._ready(state, now),
+                "report": lambda: self._stuck(state, f"{state.file_system_id} is {found.lifecycle}", found.failure),
+                "stay": lambda: self._stay(state),
+                "delete": lambda: self._deleted(state, found),
+            }
+        return steps[states.LUSTRE.rule(state.phase, _word(state, found)).action]()
+
+    def _absent(self) -> State:
+        if not self.place.users():
+            return State()
+        self.wanted = self.ask()  # an update may have changed the next one
+        return State("creating", secrets.token_hex(8))
 
     def _asked(self, state: State) -> State:
         """Sends a refused request again, with the current settings: the user may have fixed the cluster file."""
@@ -114,10 +118,7 @@ class Keeper:
         return replace(state, file_system_id=fsx.create(self.api, wanted["request"], state.token), reason="")
 
     def _gone(self, state: State) -> State:
-        """Deleted, by this program or somebody else. FSx may not list a new one yet: the same request with the same
-        token creates no second one."""
-        if state.phase == "creating":
-            return replace(state, file_system_id="")
+        """Deleted, by this program or somebody else."""
         if state.phase != "deleting":
             log.warning("%s: somebody has deleted %s", self.place.mount, state.file_system_id)
             unmount(self.place.mount, by_force=True)
@@ -216,6 +217,14 @@ class Keeper:
         unmount(private(self.place))
         mount(self.place)
         return replace(state, phase="ready", unused_since=None)
+
+
+def _word(state: State, found: fsx.FileSystem | None) -> str:
+    if not found:
+        return states.MISSING if state.file_system_id else states.NOT_ASKED
+    if found.lifecycle in fsx.BROKEN:
+        return states.BROKEN
+    return states.AVAILABLE if found.lifecycle == "AVAILABLE" else states.UNDER_WAY
 
 
 def reason_of(error: Exception) -> str:

@@ -1,5 +1,5 @@
-"""Which nodes a running ResumeProgram is still launching: a file for each program, which programs that watch nodes
-read.
+"""Which nodes a running ResumeProgram is still launching, and why one waits: a file for each program, which programs
+that watch nodes and `gpucluster why` read.
 
 The program holds a lock on its file until it ends, however it ends: a file without a lock is stale. Locks and /run are
 cleared at boot.
@@ -27,6 +27,7 @@ class Record:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{os.getpid()}.json"
         self._nodes, self._began = set(nodes), datetime.now(timezone.utc).isoformat()
+        self._waits: dict[str, str] = {}
         self._lock = threading.Lock()
         self._held = self._write()
 
@@ -34,19 +35,30 @@ class Record:
         """They are launched and have their name, or they are set DOWN."""
         with self._lock:
             self._nodes.difference_update(nodes)
-            before, self._held = self._held, self._write()
-            before.close()
+            self._waits = {node: why for node, why in self._waits.items() if node in self._nodes}
+            self._replace()
+
+    def waits(self, nodes: Collection[str], why: str) -> None:
+        """They are not launched yet. Users read why."""
+        with self._lock:
+            if any(self._waits.get(node) != why for node in nodes):
+                self._waits |= dict.fromkeys(nodes, why)
+                self._replace()
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
         self._held.close()
+
+    def _replace(self) -> None:
+        before, self._held = self._held, self._write()
+        before.close()
 
     def _write(self) -> IO[str]:
         """Locked before it gets its name, so nobody sees it incomplete, or unlocked."""
         new = self._path.with_suffix(".new")
         file = new.open("w")
         fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump({"began": self._began, "nodes": sorted(self._nodes)}, file)
+        json.dump({"began": self._began, "nodes": sorted(self._nodes), "waits": self._waits}, file)
         file.flush()
         new.replace(self._path)
         return file

@@ -20,7 +20,8 @@ MOST_AT_ONCE = 500
 THROTTLED_S = 600.0
 """How long a throttled call is repeated. This may be long: after 1,000 instances at once EC2 launches two a second (the
 same guide). Slurm gives up on a node after ResumeTimeout, 1,800 s and more. It does not end this program, because
-slurmctld runs as the user slurm, who may not signal root's processes."""
+slurmctld runs as the user slurm, who may not signal root's processes. A restart of slurmctld's unit does end it,
+because systemd then ends all processes of the unit (systemd.kill: KillMode). reconcile sets its nodes DOWN."""
 FAULTS = 5
 """How often a call is made that EC2 answers with a server error, or not at all."""
 ROOM_S = 900.0
@@ -42,6 +43,16 @@ RESERVED = frozenset({"reservation", "capacity-block"})
 """For a Capacity Block, InsufficientInstanceCapacity means the same: "Insufficient Capacity Exception" is the answer if
 a launch exceeds the block (EC2's guide, ec2-fleet-launch-instances-capacity-blocks-walkthrough), and a terminated
 instance's place is free again minutes later (the same guide, capacity-blocks-launch)."""
+LACKING = frozenset(
+    {
+        "InsufficientCapacity",
+        "InsufficientHostCapacity",
+        "InsufficientInstanceCapacity",
+        "InsufficientReservedInstanceCapacity",
+        "UnfulfillableCapacity",
+    }
+)
+"""EC2 has no capacity now, and may have some in a minute."""
 _FINAL = ("Insufficient", "Max", "Reservation", "Spot", "Unfulfillable", "Unsupported")
 """Prefixes of codes for missing capacity. EC2 returns some as server errors, HTTP 500, which SDKs repeat."""
 
@@ -55,6 +66,10 @@ class Launched:
 
     left: list[str] = field(default_factory=list)
     errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
+
+    @property
+    def lacks_capacity(self) -> bool:
+        return any(error_code(error) in LACKING for _, error in self.errors)
 
     @property
     def why(self) -> str:
@@ -71,10 +86,12 @@ class Launcher:
         client: Callable[[], Any],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        waits: Callable[[Sequence[str], str], None] = lambda nodes, why: None,
     ) -> None:
-        """attempt: differs between programs. client: returns an EC2 client that repeats nothing."""
+        """attempt: differs between programs. client: returns an EC2 client that repeats nothing. waits: is told which
+        nodes wait, and why."""
         self._cluster, self._attempt, self._client = cluster, attempt, client
-        self.clock, self._sleep = clock, sleep
+        self.clock, self.sleep, self.waits = clock, sleep, waits
         self._calls = itertools.count()
 
     def launch(
@@ -124,7 +141,8 @@ class Launcher:
                 if not patient:
                     raise
                 log.info("%s: will retry: %s", ",".join(nodes), brief(error))
-            self._sleep(rates.pause_s(failures))
+                self.waits(nodes, f"{brief(error)}; asked again in up to {rates.LONGEST_PAUSE_S:.0f} s")
+            self.sleep(rates.pause_s(failures))
         raise AssertionError("endless")
 
     def _is_full(self, error: Exception, node: str) -> bool:
@@ -143,7 +161,8 @@ class Launcher:
         if not ec2.describe(client, self._cluster, states=ec2.ENDING_STATES):
             return False
         log.info("%s: waiting for terminating instances: %s", ",".join(found.left), found.why)
-        self._sleep(LOOK_FOR_ROOM_S)
+        self.waits(found.left, f"{found.why}; waits until this cluster's terminating instances are gone")
+        self.sleep(LOOK_FOR_ROOM_S)
         return True
 
 

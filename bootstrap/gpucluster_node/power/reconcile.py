@@ -1,39 +1,34 @@
 """Keeps Slurm's nodes consistent with EC2's instances, for as long as the head node runs.
 
-`decide` compares the two and returns actions; `act` executes them. A state that may be normal between two steps of
-another program (a node powering up whose instance is not launched yet) counts only after it has lasted a while: `Seen`
-remembers since when.
+`decide` compares the two by the tables in `states`, and returns actions; `act` executes them. A state that may be
+normal between two steps of another program (a node powering up whose instance is not launched yet) counts only after it
+has lasted a while: `Seen` remembers since when.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
-from gpucluster_node import dns, ec2, fleet, retry, slurm
+from gpucluster_node import dns, ec2, fleet, retry, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import in_flight, outdated
+from gpucluster_node.power import booting, ended, failing, in_flight, outdated, requeued, spending, words
 
 log = logging.getLogger("reconcile")
 INTERVAL_S = 5
-LAUNCH_GRACE = timedelta(seconds=90)
-"""Counted while no ResumeProgram has the node: it may not have started, or have ended, and EC2 shows a launch later."""
-GONE_GRACE = timedelta(seconds=20)
-"""DescribeInstances may omit an instance that it returned before (elifesciences/builder#88)."""
-ORPHAN_GRACE = timedelta(seconds=60)
-CLOCKS_DIFFER = timedelta(seconds=60)
-"""Difference between EC2's clock, which gives an instance's launch time, and the head node's."""
+SOON_S = 1
 GONE = retry.gone()
-_CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN")
+OLD = "launched from an older template than the partition's current one"
 
 
 @dataclass(frozen=True)
 class Action:
-    """verb: down | power_up | power_down_asap | power_down_force | resume (of a node), terminate (of an instance)."""
+    """verb: down | power_up | power_down_asap | power_down_force | resume (of a node), terminate (of an instance),
+    start_now (of a job)."""
 
     verb: str
     name: str
@@ -66,104 +61,49 @@ def decide(
     wanted: Mapping[str, Collection[outdated.Template]] | None = None,
     launching: Collection[str] = (),
     since: datetime | None = None,
+    over: Collection[str] = (),
 ) -> list[Action]:
-    """now: in the head node's time zone, like Slurm's times. wanted: partition -> its current templates. launching:
-    nodes that ResumePrograms are working on. Those are left to them, and so are instances without a name that started
-    `since` the oldest of the programs began."""
+    """now: in the head node's time zone, like Slurm's times. The others are those of `words.Look`."""
     seen.begin(now)
-    newest = _newest(instances)
-    ours = [node for node in nodes if node.name not in launching]
-    actions = [action for node in ours if (action := _about_node(cluster, node, newest.get(node.name), seen))]
-    told = {action.name for action in actions}
-    actions += [
-        Action("power_down_asap", node.name, "launched from an older template than the partition has now")
-        for node in nodes
-        if node.name not in told and _is_outdated(cluster, node, newest.get(node.name), wanted or {})
-    ]
-    settled = [each for each in instances if not (launching and _is_launched(each, launching, since))]
-    return actions + list(_orphans({node.name: node for node in nodes}, settled, newest, seen))
+    by_name = {node.name: node for node in nodes}
+    look = words.Look(cluster, by_name, words.newest(instances), now, wanted or {}, launching, since, over)
+    about_nodes = (_about_node(look, node, seen) for node in nodes)
+    about_instances = (_about_instance(look, instance, seen) for instance in instances)
+    return [action for action in (*about_nodes, *about_instances) if action]
 
 
-def _is_launched(instance: ec2.Instance, launching: Collection[str], since: datetime | None) -> bool:
-    """Whether a ResumeProgram may be working on it."""
-    if instance.node is None:
-        return since is None or instance.launch_time >= since - CLOCKS_DIFFER
-    return instance.node in launching
-
-
-def _newest(instances: Sequence[ec2.Instance]) -> dict[str, ec2.Instance]:
-    return {each.node: each for each in sorted(instances, key=lambda each: each.launch_time) if each.node}
-
-
-def _about_node(cluster: fleet.Fleet, node: slurm.Node, instance: ec2.Instance | None, seen: Seen) -> Action | None:
-    if node.has("DOWN"):
-        return _retry(node, seen)
-    if node.has("POWERING_DOWN", "POWER_DOWN"):
+def _about_node(look: words.Look, node: slurm.Node, seen: Seen) -> Action | None:
+    state = look.of_node(node)
+    rule = states.NODE.rule(*state)
+    if not _applies(rule, node.name, seen):
         return None
-    if node.has("POWERED_DOWN"):
-        wanted = node.name in cluster.always_on() and not node.has("POWERING_UP", "POWER_UP", "DRAIN")
-        return Action("power_up", node.name) if wanted else None
-    if instance is None:
-        return _gone(node, seen)
-    # A node that answers has recovered from its boot's error.
-    if instance.boot_failure and node.has("POWERING_UP", "POWER_UP", "NOT_RESPONDING"):
-        return Action("down", node.name, retry.reason(instance.boot_failure, retry.BOOT_FAILED_S))
-    return None
+    return Action(rule.action, node.name, _reason(rule, state[1], look.newest.get(node.name)))
 
 
-def _is_outdated(
-    cluster: fleet.Fleet,
-    node: slurm.Node,
-    instance: ec2.Instance | None,
-    wanted: Mapping[str, Collection[outdated.Template]],
-) -> bool:
-    """Nodes in service. A booting node is checked when it is up; one that a user drained is left alone."""
-    partition = cluster.partition_of(node.name)
-    if not instance or not partition or node.has("DOWN", "DRAIN", "NOT_RESPONDING", *_CHANGING):
-        return False
-    return outdated.is_outdated(instance, partition.name, wanted)
+def _reason(rule: states.Rule, of_ec2: str, instance: ec2.Instance | None) -> str:
+    if rule.action == "power_down_asap":
+        return OLD
+    if rule.action != "down":
+        return ""
+    failed = instance.boot_failure if instance and of_ec2 == states.BOOT_FAILED else None
+    return retry.reason(failed, retry.BOOT_FAILED_S) if failed else GONE
 
 
-def _retry(node: slurm.Node, seen: Seen) -> Action | None:
-    """First the node is powered down, which terminates its instance if there is one; then Slurm may use it again."""
-    if not retry.is_due(node, seen.now) or node.has("POWERING_DOWN", "POWER_DOWN"):
+def _about_instance(look: words.Look, instance: ec2.Instance, seen: Seen) -> Action | None:
+    rule = states.INSTANCE.rule(*look.of_instance(instance))
+    if not _applies(rule, instance.instance_id, seen):
         return None
-    return Action("resume" if node.has("POWERED_DOWN") else "power_down_force", node.name)
+    return Action(rule.action, instance.instance_id, f"{instance.node or 'it'}: {rule.why}")
 
 
-def _gone(node: slurm.Node, seen: Seen) -> Action | None:
-    launching = node.has("POWERING_UP", "POWER_UP")
-    if not seen.lasts(f"no instance for {node.name}", LAUNCH_GRACE if launching else GONE_GRACE):
-        return None
-    return Action("down", node.name, GONE)
-
-
-def _orphans(
-    nodes: dict[str, slurm.Node], instances: Sequence[ec2.Instance], newest: dict[str, ec2.Instance], seen: Seen
-) -> Iterator[Action]:
-    for instance in instances:
-        why = _orphan(instance, nodes.get(instance.node or ""), newest)
-        if why and seen.lasts(f"{instance.instance_id} {why}", ORPHAN_GRACE):
-            yield Action("terminate", instance.instance_id, why)
-
-
-def _orphan(instance: ec2.Instance, node: slurm.Node | None, newest: dict[str, ec2.Instance]) -> str | None:
-    """Why the instance is not needed; None if it is."""
-    if instance.node is None:
-        return "has no node's name"
-    if node is None:
-        return f"{instance.node} is not a node of this cluster"
-    if newest[instance.node] is not instance:
-        return f"{instance.node} has a newer instance"
-    if node.has("POWERED_DOWN") and not node.has("POWERING_UP", "POWER_UP"):
-        return f"{instance.node} is powered down"
-    return None
+def _applies(rule: states.Rule, name: str, seen: Seen) -> bool:
+    return bool(rule.action) and (not rule.after or seen.lasts(f"{name} {rule.why}", rule.after))
 
 
 def explained(actions: Sequence[Action], ended: Callable[[Sequence[str]], Sequence[ec2.Instance]]) -> list[Action]:
     """Adds EC2's reason if an instance is gone. ended: returns the terminated instances of nodes."""
     gone = [action.name for action in actions if action.reason == GONE]
-    last = _newest(ended(gone)) if gone else {}
+    last = words.newest(ended(gone)) if gone else {}
     return [
         replace(action, reason=retry.gone(last[action.name].ended_by))
         if action.reason == GONE and action.name in last
@@ -185,6 +125,8 @@ def act(actions: Sequence[Action]) -> None:
 def _do(action: Action) -> None:
     if action.verb == "terminate":
         ec2.terminate(client("ec2"), [action.name])
+    elif action.verb == "start_now":
+        slurm.start_now(action.name)
     elif action.verb == "down":
         slurm.set_down([action.name], action.reason)
     elif action.reason:
@@ -203,19 +145,44 @@ def prepare(cluster: fleet.Fleet) -> None:
 
 def main() -> None:
     start_logging()
-    cluster, seen = fleet.load(), Seen()
+    cluster, seen, known, failed = fleet.load(), Seen(), ended.Known(), failing.Watch()
+    ledger = spending.Ledger(cluster, spending.prices())
     prepare(cluster)
     templates = outdated.Wanted(lambda: client("ssm"))
     while True:
         try:
-            instances = ec2.describe(client("ec2"), cluster)
-            wanted = templates.of(cluster, outdated.partitions(cluster, instances))
-            launching, since = in_flight.nodes(), in_flight.since()
-            actions = decide(cluster, slurm.nodes(), instances, seen, datetime.now(), wanted, launching, since)
-            act(explained(actions, lambda nodes: ec2.describe(client("ec2"), cluster, nodes, ec2.ENDED_STATES)))
+            actions = _round(cluster, seen, known, templates, failed, ledger)
+            act(actions)
+            # The jobs of lost nodes are pending now.
+            pause_s = SOON_S if any(action.verb == "down" for action in actions) else INTERVAL_S
         except (*AWS_ERRORS, slurm.SlurmError) as error:
             log.warning("skipped: %s", error)
-        time.sleep(INTERVAL_S)
+            pause_s = INTERVAL_S
+        time.sleep(pause_s)
+
+
+def _round(
+    cluster: fleet.Fleet,
+    seen: Seen,
+    known: ended.Known,
+    templates: outdated.Wanted,
+    failed: failing.Watch,
+    ledger: spending.Ledger,
+) -> list[Action]:
+    def ended_of(names: Sequence[str]) -> Sequence[ec2.Instance]:
+        return ec2.describe(client("ec2"), cluster, names, ec2.ENDED_STATES)
+
+    instances = ec2.describe(client("ec2"), cluster)
+    ledger.update(instances, datetime.now(timezone.utc))
+    wanted = templates.of(cluster, outdated.partitions(cluster, instances))
+    launching, since = in_flight.nodes(), in_flight.since()
+    nodes = slurm.nodes()
+    booting.write(booting.booting(nodes, words.newest(instances)))
+    failed.look(nodes, words.newest(instances), failing.utc())
+    over = known.ended(nodes, instances, ended_of)
+    actions = decide(cluster, nodes, instances, seen, datetime.now(), wanted, launching, since, over)
+    starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
+    return explained(actions, ended_of) + starts
 
 
 if __name__ == "__main__":

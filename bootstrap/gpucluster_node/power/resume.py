@@ -1,12 +1,14 @@
 """Slurm's ResumeProgram: launches the instances of nodes that jobs wait for.
 
 usage: resume HOSTLIST. The file SLURM_RESUME_FILE says which job wants which nodes. The nodes of a job are launched
-together or not at all. Jobs of one node share a call, which may launch some of them. Nodes that could not be launched
-are set DOWN at once with EC2's code and message. `in_flight` lists the nodes while a launch is running.
+together or not at all. Jobs of one node share a call, which may launch some of them. Where EC2 lacks capacity, the
+launch is tried again every 15 s, as long as a job waits for it. Nodes that could not be launched are set DOWN with
+EC2's code and message. `in_flight` lists the nodes while a launch is running, and why it waits.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -16,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,14 +26,20 @@ from typing import Any
 from gpucluster_node import dns, ec2, fleet, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import in_flight, launch
+from gpucluster_node.power import failing, in_flight, launch, limits, shortage
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64
 """Most threads wait for their turn at EC2."""
 TAGS_AT_ONCE = 16
 TELL_EACH_S = 60.0
-"""How long nodes are told their names one by one after a joint call failed. Their boots wait for the names."""
+"""How long the nodes' names are set one by one after a joint call failed. Their boots wait for the names."""
+ASK_S = 900.0
+"""How long a launch without capacity is repeated. Slurm gives up on a node at least 1,800 s after it requested it
+(ResumeTimeout), and the node must boot in the remaining time."""
+
+LOOK_S = 5.0
+"""How often a launch that pauses looks whether it may go on."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ class Resume:
 
     def __init__(self, cluster: fleet.Fleet, launcher: launch.Launcher, record: in_flight.Record) -> None:
         self._cluster, self._launcher, self._record = cluster, launcher, record
+        self._limits = limits.Limits(cluster, lambda: client("ec2"), lambda: datetime.now(timezone.utc))
         self._records = dns.Writer(self._write)
         self._templates: dict[str, tuple[fleet.LaunchTemplate, ...]] = {}
         self._reading = threading.Lock()
@@ -89,28 +99,100 @@ class Resume:
             templates = self._templates_of(group.partition)
             since = self._launcher.clock()
             while left:
-                found = self._launcher.launch(left, templates, keep, together=group.job_id is not None)
-                if not self._launcher.wait_for_room(client("ec2"), found, since):
-                    count(group.partition, found)
-                    self._refuse(left, found.why)
+                usable = self._usable(templates, left, since)
+                if not usable:
+                    continue
+                with self._limits.turn(group.partition):
+                    room = self._limits.room(group.partition, usable)
+                    paid = room.of(left, together=group.job_id is not None)
+                    found = self._launcher.launch(paid, usable, keep, together=group.job_id is not None)
+                if found.left or not left:
+                    if not self._waits(group.partition, found, left, since):
+                        return
+                elif not self._waits_for_money(room.why, left, since):
                     return
-                left[:] = self._still_wanted(left)
         except Exception as error:
             self._refuse(left, brief(error))
 
+    def _usable(
+        self, templates: Sequence[fleet.LaunchTemplate], left: list[str], since: float
+    ) -> list[fleet.LaunchTemplate]:
+        """Those whose type does not pause. If all do, waits a moment and drops nodes that are no longer wanted. A pause
+        may outlast Slurm's patience, so the nodes are refused in time."""
+        paused = failing.pauses(failing.utc())
+        usable = [each for each in templates if each.instance_type not in paused]
+        if usable:
+            return usable
+        why = "; ".join(paused[each.instance_type] for each in templates)
+        if self._launcher.clock() - since >= ASK_S:
+            self._refuse(left, why)
+            left.clear()
+        else:
+            self._launcher.waits(left, why)
+            self._launcher.sleep(LOOK_S)
+            left[:] = self._still_wanted(left)
+        return []
+
+    def _waits(self, partition: str, found: launch.Launched, left: list[str], since: float) -> bool:
+        """Waits until the launch may be tried again, and drops nodes that are no longer wanted. False if there is
+        nothing to wait for: then nodes that are left have been refused."""
+        turns = shortage.Turns(partition, self._launcher.clock)
+        if not found.left:
+            turns.served()
+            return False
+        if self._launcher.wait_for_room(client("ec2"), found, since):
+            left[:] = self._still_wanted(left)
+            return bool(left)
+        count(partition, found)
+        if found.lacks_capacity and self._launcher.clock() - since < ASK_S:
+            turns.refused()
+            self._wait_for_turn(turns, found.why, left)
+            return bool(left)
+        self._refuse(left, found.why)
+        return False
+
+    def _waits_for_money(self, why: str, left: list[str], since: float) -> bool:
+        """False if nobody waits any longer; then nodes that are left have been refused."""
+        if self._launcher.clock() - since >= ASK_S:
+            self._refuse(left, why)
+            return False
+        self._launcher.waits(left, f"{why}; looked at again every {shortage.EVERY_S} s")
+        log.info("%s: will look again: %s", ",".join(left), why)
+        self._launcher.sleep(shortage.EVERY_S)
+        left[:] = self._still_wanted(left)
+        return bool(left)
+
+    def _wait_for_turn(self, turns: shortage.Turns, why: str, left: list[str]) -> None:
+        self._launcher.waits(left, f"{why}; asked again every {shortage.EVERY_S} s")
+        log.info("%s: will ask again: %s", ",".join(left), why)
+        for seconds in itertools.count(1):
+            self._launcher.sleep(1)
+            if seconds % shortage.EVERY_S == 0:
+                left[:] = self._still_wanted(left)
+            if not left or turns.comes():
+                return
+
     def _still_wanted(self, nodes: Sequence[str]) -> list[str]:
         """Drops nodes that Slurm has set DOWN or powers down meanwhile: it may request them again, and another program
-        then launches them."""
+        then launches them. Sets nodes DOWN whose job was cancelled: without an instance they would be `powering up`
+        until Slurm's timeout."""
         try:
-            asked_for = {node.name for node in slurm.nodes(nodes) if _is_asked_for(node)}
+            found = slurm.nodes(nodes)
+            idle = [node.name for node in found if _is_asked_for(node) and self._is_idle(node)]
+            if idle:
+                slurm.set_down(idle, retry.reason("no job waits for it any longer", 0))
         except slurm.SlurmError as error:
             log.warning("%s: still needed: %s", ",".join(nodes), error)
             return list(nodes)
+        asked_for = {node.name for node in found if _is_asked_for(node)} - set(idle)
         others = [node for node in nodes if node not in asked_for]
         if others:
             log.info("%s: Slurm no longer powers them up", ",".join(others))
             self._record.done(others)
         return [node for node in nodes if node in asked_for]
+
+    def _is_idle(self, node: slurm.Node) -> bool:
+        return node.has("IDLE") and node.name not in self._cluster.always_on()
 
     def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
         """Read once, because Parameter Store answers an account 40 calls a second."""
@@ -225,7 +307,7 @@ def main() -> None:
     record = in_flight.Record(nodes)
     try:
         cluster = fleet.load()
-        launcher = launch.Launcher(cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1))
+        launcher = launch.Launcher(cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1), waits=record.waits)
         Resume(cluster, launcher, record).run(groups(cluster, nodes, jobs))
     finally:
         record.close()

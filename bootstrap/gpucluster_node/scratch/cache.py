@@ -1,16 +1,16 @@
 """Data sets on this node's own disks, kept between jobs by the hash of their content.
 
-usage: scratch-cache get HASH                      prints the folder; exits with 1 where it is not there
-       scratch-cache fill HASH BYTES -- COMMAND…   prints the folder; where it is not there, COMMAND makes it
+usage: scratch-cache get HASH                      prints the folder; exits with 1 if it does not exist
+       scratch-cache fill HASH BYTES -- COMMAND…   prints the folder; if it does not exist, COMMAND creates it
        scratch-cache list                          hash, bytes, seconds since the last use, the jobs that use it
 
-COMMAND runs in an empty folder with BYTES free for it, and its output goes to standard error; if it fails, nothing is
-kept and its exit status is the answer. What a job asked for stays until the job ends. Of the rest, what was not used
-for the longest time makes room; where that is not enough, nothing goes and the exit status is 3.
+COMMAND runs in an empty folder with BYTES free for it, and its output goes to standard error. If it fails, nothing is
+kept, and its exit code is returned. Data sets that a job requested stay until the job ends. The least recently used
+others are deleted to make room. If that is not enough, nothing is deleted and the exit code is 3.
 
-Run by the jobs' user, who owns the cache. `.state` has for each hash what is known of it (HASH.json, whose time is that
-of the last use), the jobs that use it (HASH.jobs/), and two locks: a short one of all, and one for each that is being
-filled (HASH.filling, with the bytes that it was promised).
+Run by the jobs' user, who owns the cache. `.state` has for each hash its record (HASH.json, whose time is that of the
+last use), the jobs that use it (HASH.jobs/), and locks: a short one for all hashes, and one for each that is being
+filled (HASH.filling, with its reserved bytes).
 """
 
 from __future__ import annotations

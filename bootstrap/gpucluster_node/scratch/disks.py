@@ -1,10 +1,10 @@
-"""Makes one file system at /scratch of this instance's own NVMe disks, at each boot.
+"""Creates one file system at /scratch from this instance's own NVMe disks, at each boot.
 
 usage: scratch_disks GIGABYTES USER     GIGABYTES: all disks of the instance type together, 10^9 bytes
 
 Disks are recognised by the name that udev derives from model and serial number, because EBS volumes have another model.
-An existing file system of ours is mounted. Volumes that the image has made of the disks, as a Deep Learning AMI does,
-are removed, unless somebody mounted them elsewhere.
+An existing file system of GpuCluster is mounted. Volumes that the image created on the disks, as a Deep Learning AMI
+does, are removed, unless the image mounts them elsewhere.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What becomes of a node's scratch space when jobs come and go. Slurm's prolog and epilog call it, as root.
+"""Creates and deletes jobs' folders on a node's scratch space. Slurm's prolog and epilog call it, as root.
 
 usage: scratch_jobs begin|end|boot     of the job SLURM_JOB_ID of the user SLURM_JOB_UID
 
-A job's folder is also the mark that it is on this node: when none is left, all that jobs put elsewhere goes. Beside
-these folders lie `.lock`, which is held while that is decided; `.over-ID` of a job that has ended; and `.gone`, where
-things are moved to at once and removed from afterwards, so that no job that begins meanwhile loses anything or waits
-for long. What cannot be removed is said in the log and tried again after the next job.
+A job's folder also marks that the job is on this node: when none is left, all other files of jobs are deleted too.
+Beside these folders are `.lock`, which is held for that decision; `.over-ID` for a job that has ended; and `.gone`, to
+which files are moved at once and where they are deleted afterwards, so that a job that begins meanwhile loses nothing
+and does not wait long. Files that cannot be deleted are logged and tried again after the next job.
 """
 
 from __future__ import annotations

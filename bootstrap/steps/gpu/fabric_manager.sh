@@ -55,7 +55,7 @@ await_fabric() {
         case $states in "Completed Success" | N/A | "") return ;; esac
         sleep 5
     done
-    fail "NVLink's fabric is not ready, nvidia-smi -q says: $states. journalctl -u nvidia-fabricmanager says more"
+    fail "NVLink's fabric is not ready, nvidia-smi -q shows: $states. See journalctl -u nvidia-fabricmanager"
 }
 
 # Prints each state and status in the GPUs' sections Fabric once.

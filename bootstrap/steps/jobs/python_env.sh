@@ -1,4 +1,4 @@
-# The head node writes what the jobs' Python environments are made from to /home. Slurm jobs make them, on a node of the hardware
+# The head node writes the recipes of the jobs' Python environments to /home. Slurm jobs build them, on a node with the hardware
 # that they are for: environments/environment.sh.
 step_python_env() {
     local path lock name

@@ -1,8 +1,8 @@
-# The job user logs in from node to node without a password, and trusts the host keys that nodes wrote to /home at boot.
+# Each user logs in from node to node without a password, and trusts the host keys that nodes wrote to /home at boot.
 readonly KNOWN_HOSTS=/home/gpucluster/known_hosts
 
 step_ssh_trust() {
-    if [ "$ROLE" = head ]; then user_key "$JOB_USER"; fi
+    if [ "$ROLE" = head ]; then user_keys; fi
     publish_host_keys "$(hostname)"
     # UpdateHostKeys would copy keys to the user's own file, where they are wrong after a node has been replaced.
     put_file /etc/ssh/ssh_config.d/gpucluster.conf 0644 root:root <<EOF
@@ -11,15 +11,19 @@ UpdateHostKeys no
 EOF
 }
 
+user_keys() {
+    local name key
+    put_program bin/user-key
+    user_key "$JOB_USER"
+    if [ ! -e "$BUNDLE/users" ]; then return; fi
+    while read -r name _ _ _ _ key; do
+        user_key "$name" "$key" || say "the keys of $name could not be set up: look at /home/$name/.ssh"
+    done <"$BUNDLE/users"
+}
+
+# user_key NAME [KEY]: ~/.ssh may contain anything that its user put there, even a pipe that blocks its reader.
 user_key() {
-    local ssh=/home/$1/.ssh
-    put_directory "$ssh" 0700 "$1:$1"
-    if [ ! -e "$ssh/id_ed25519" ]; then
-        ssh-keygen -q -t ed25519 -N '' -C "$1@$CLUSTER" -f "$ssh/id_ed25519"
-        chown "$1:$1" "$ssh/id_ed25519" "$ssh/id_ed25519.pub"
-    fi
-    put_line "$ssh/authorized_keys" "$(<"$ssh/id_ed25519.pub")"
-    put_mode "$ssh/authorized_keys" 0600 "$1:$1"
+    timeout --kill-after=5 20 runuser -u "$1" -- /opt/gpucluster/bin/user-key "$CLUSTER" "${2:-}" </dev/null
 }
 
 # publish_host_keys NODE: its host keys under each name and address of the node.

@@ -4,11 +4,24 @@ step_accounting() {
     if [ "$ACCOUNTING" = off ]; then return; fi
     known=$(wait_for_accounting)
     if ! grep -qxF -- "${CLUSTER,,}" <<<"$known"; then accounting -i add cluster "${CLUSTER,,}"; fi
+    if [ -e "$BUNDLE/users" ]; then slurm_users; fi
     # The cluster's number comes from the database. slurmctld refuses to start with a number of another database, or one that it
     # made up itself.
     if [ "$(cat "$DATABASE_IN_USE" 2>/dev/null || true)" != "$(database)" ]; then
         rm -f "$DATA/slurm-state/clustername"
     fi
+}
+
+# Slurm refuses jobs of accounts that are not added here. The administrator sees and cancels all jobs.
+slurm_users() {
+    local known name
+    known=$(accounting -n -P list association "cluster=${CLUSTER,,}" account=users format=account,user)
+    if ! grep -qxF 'users|' <<<"$known"; then accounting -i add account users "cluster=${CLUSTER,,}"; fi
+    while read -r name _; do
+        if grep -qxF "users|$name" <<<"$known"; then continue; fi
+        accounting -i add user "$name" account=users "cluster=${CLUSTER,,}"
+    done < <(echo "$JOB_USER" && cat "$BUNDLE/users")
+    accounting -i modify user where "name=$JOB_USER" set adminlevel=Admin
 }
 
 # accounting ARGUMENT...: sacctmgr reads the daemon's address from slurm.conf, which only the next step installs.

@@ -9,7 +9,8 @@ step_mariadb() {
     fi
     put_file "$conf" 0644 root:root <"$BUNDLE/slurm/mariadb.cnf"
     database_directory
-    service_up mariadb "$conf"
+    starts_again mariadb
+    service_up mariadb "$conf" /etc/systemd/system/mariadb.service.d/gpucluster-restart.conf
     mariadb <<<"CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
 GRANT ALL ON slurm_acct_db.* TO slurm@localhost;"
 }

@@ -4,5 +4,6 @@ step_munge() {
     arn=$(parameter head munge_secret_arn)
     key=$(aws_api secret "$arn")
     printf %s "$key" | put_file /etc/munge/munge.key 0400 munge:munge
-    service_up munge /etc/munge/munge.key
+    starts_again munge
+    service_up munge /etc/munge/munge.key /etc/systemd/system/munge.service.d/gpucluster-restart.conf
 }

@@ -17,10 +17,7 @@ step_slurm_head() {
     service_up slurmctld $etc/{slurm,gres,image,cgroup,plugstack}.conf $etc/burst_buffer.{conf,lua} /etc/munge/munge.key \
         /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,restart,staging}.conf
     # Running nodes get new files only by a reconfiguration.
-    if [ "$running $RESTARTED" = "active yes" ]; then
-        wait_for_controller
-        timeout 60 scontrol reconfigure
-    fi
+    if [ "$running $RESTARTED" = "active yes" ]; then reconfigure || reconfigure; fi
 }
 
 # An image without control groups has its own image-cgroup.conf.

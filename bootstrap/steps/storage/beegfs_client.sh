@@ -7,7 +7,7 @@ step_beegfs_client() {
     for unit in "${BEEGFS_CLIENT_SERVICES[@]}"; do
         systemctl restart "$unit" || service_failed "$unit"
     done
-    mountpoint -q "$BEEGFS_MOUNT" || fail "beegfs-client runs and $BEEGFS_MOUNT is not mounted: see journalctl -u beegfs-client"
+    mountpoint -q "$BEEGFS_MOUNT" || fail "beegfs-client runs, but $BEEGFS_MOUNT is not mounted: see journalctl -u beegfs-client"
     # Every job's user may write there.
     put_mode "$BEEGFS_MOUNT" 1777 root:root
     echo "$GENERATION" >"$CLIENT_GENERATION"

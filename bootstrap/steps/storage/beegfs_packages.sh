@@ -49,6 +49,6 @@ beegfs_check_version() {
     found=${found#*:}
     case $found in
     "$BEEGFS_VERSION".*) say "$1 $found" ;;
-    *) fail "this image has $1 $found, and the cluster file wants BeeGFS $BEEGFS_VERSION: change its version, or the image" ;;
+    *) fail "this image has $1 $found, but the cluster file requires BeeGFS $BEEGFS_VERSION: change its version, or the image" ;;
     esac
 }

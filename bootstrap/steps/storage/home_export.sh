@@ -5,8 +5,10 @@ step_home_export() {
     home_exports | put_file "$exports" 0644 root:root
     printf '[nfsd]\nthreads=%s\n' "$(nfsd_threads)" | put_file "$conf" 0644 root:root
     needs_home nfs-server
+    # The kernel serves; it asks this daemon who may mount what.
+    starts_again nfs-mountd
     # The service reads the exports when it starts.
-    service_up nfs-server "$exports" "$conf"
+    service_up nfs-server "$exports" "$conf" /etc/systemd/system/nfs-mountd.service.d/gpucluster-restart.conf
 }
 
 # A subnet may be in a CIDR block that was added to the VPC later.

@@ -35,9 +35,9 @@ After=gpucluster-volume.service
 UNIT
 }
 
-# Compute nodes that mounted /home from the old head node wait for it for ever.
+# The new head node reads what the old one published and wrote; its own values must replace them.
 inherit_at_boot() {
-    boot_task gpucluster-inherit "End the compute nodes of the head node before" \
+    boot_task gpucluster-inherit "Note which head node has the data volume" \
         "/opt/gpucluster/bin/node-program head.volume inherit" <<'UNIT'
 Requires=gpucluster-home.service
 After=gpucluster-home.service

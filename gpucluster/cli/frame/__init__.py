@@ -1,1 +1,1 @@
-"""What verbs are made of: the cluster file, the connection, options and output that several have."""
+"""Parts that several verbs share: the cluster file, the connection, options and output."""

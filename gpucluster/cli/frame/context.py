@@ -1,29 +1,41 @@
-"""What every verb gets (`@click.pass_obj`): which cluster file, and how to read it."""
+"""What every verb gets (`@click.pass_obj`): which cluster file or context, and how to read it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gpucluster.errors import UsageError
+
 if TYPE_CHECKING:
     from gpucluster.config import ClusterConfig
+    from gpucluster.contexts.store import Context
+    from gpucluster.layout import Layout
 
 
-@dataclass
 class CliContext:
-    config_path: Path = field(default_factory=lambda: Path("cluster.yaml"))
-    chosen: bool = False
-    """Whether the user named that file."""
-    debug: bool = False
+    def __init__(self) -> None:
+        self.config_path = Path("cluster.yaml")
+        self.chosen = False
+        """Whether the user named that file."""
+        self.context_name = ""
+        """Of --context."""
+        self.debug = False
+        self._context: Context | None = None
 
     def choose(self, path: Path) -> None:
         self.config_path, self.chosen = path, True
 
     def load(self) -> ClusterConfig:
-        """The cluster file; its warnings go to stderr. Raises ConfigError."""
+        """The cluster file; its warnings go to stderr. Raises ConfigError, or UsageError where a context is chosen."""
+        if chosen := self.chosen_context():
+            raise UsageError(
+                f"the context {chosen.name} is a cluster that GpuCluster did not build: this verb needs a cluster file",
+                "-c cluster.yaml chooses one; docs/contexts.md lists what works with a context",
+            )
         from gpucluster.config import load
 
         if not self.chosen and self.config_path.is_absolute():
@@ -32,3 +44,34 @@ class CliContext:
         for warning in config.warnings():
             click.echo(warning.render(), err=True)
         return config
+
+    def layout(self) -> Layout:
+        """Of the context, or else of the cluster file. Raises ConfigError, UsageError."""
+        if chosen := self.chosen_context():
+            from gpucluster.contexts import layout
+
+            return layout.of(chosen)
+        from gpucluster.layout import expand
+
+        return expand(self.load())
+
+    def chosen_context(self) -> Context | None:
+        """--context; else -c decides for a cluster file; else GPUCLUSTER_CONTEXT, or what `context use` chose. Raises
+        UsageError."""
+        if self._context is None and (name := self._named()):
+            from gpucluster.contexts import store
+
+            self._context = store.read().get(name)
+        return self._context
+
+    def _named(self) -> str:
+        if self.context_name or self.chosen:
+            return self.context_name
+        if name := os.environ.get("GPUCLUSTER_CONTEXT"):
+            return name
+        from gpucluster.contexts import place
+
+        name = place.current()
+        if name:
+            click.echo(f"context: {name}", err=True)
+        return name

@@ -1,10 +1,13 @@
-"""Verbs that take a program behind their own options: `submit [OPTIONS] [JOB.YAML] [OPTIONS] [--] PROGRAM ARGUMENTS`.
+"""Verbs that take a program after their options: `submit [OPTIONS] [JOB.YAML] [OPTIONS] [--] PROGRAM ARGUMENTS`.
 
-As with srun, sbatch and torchrun, everything behind the program's name belongs to the program. An option of ours that
-stands there without `--` is refused: nobody can know whose it was meant to be, and a guess costs nodes.
+As with srun, sbatch and torchrun, everything after the program's name belongs to the program. One of the verb's own
+options there is refused without `--`: it is ambiguous, and a wrong guess costs nodes.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +21,7 @@ class WithProgram(click.Command):
     """Its one argument, `words`, is the job's file, if there is one, and the program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:  # a shell asks for completions of a line that is not whole yet
+        if ctx.resilient_parsing:  # shells request completions of an incomplete line
             return super().parse_args(ctx, args)
         options, words, separated = self._leading_options(ctx, args)
         file: list[str] = []
@@ -30,7 +33,7 @@ class WithProgram(click.Command):
         return super().parse_args(ctx, [*options, "--", *file, *words])
 
     def _leading_options(self, ctx: click.Context, args: list[str]) -> tuple[list[str], list[str], bool]:
-        """What stands before the first word, that word and all behind it, and whether a `--` stands between."""
+        """The options before the first word, that word and all after it, and whether a `--` is between them."""
         parser = self.make_parser(ctx)
         parser.allow_interspersed_args = False
         try:
@@ -51,6 +54,13 @@ class WithProgram(click.Command):
                 f"{own_too} comes after {words[0]}: is it an option of {ctx.info_name} or of the program?",
                 f"for {ctx.info_name}, write {own_too} before {words[0]}; for the program, write -- before {words[0]}",
             )
+
+
+def split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
+    """Click has removed the `--`. A first word that names a YAML file is the job's file, the rest the command."""
+    file = Path(words[0]) if words and words[0].endswith(YAML) else None
+    rest = words[1:] if file else words
+    return file, {"command": rest} if rest else {}
 
 
 def unknown_option(got: str, known: list[str], ctx: click.Context) -> UsageError:

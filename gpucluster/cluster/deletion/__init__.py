@@ -1,1 +1,1 @@
-"""What the deletion of a cluster takes along and what it leaves."""
+"""Which resources the deletion of a cluster deletes, and which it keeps."""

@@ -1,4 +1,4 @@
-"""What becomes of a cluster's parts when it is deleted, as a list to read before saying yes."""
+"""Lists what a deletion deletes and keeps, to read before confirming."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpucluster.config import ClusterConfig
 
 
 def what_goes_and_stays(config: ClusterConfig, *, compute_nodes: int, volumes: str) -> Iterator[str]:
-    """`config`: as deployed. `volumes`: ids of the head node's."""
+    """`config`: as deployed. `volumes`: ids of the head node's volumes."""
     yield f"{config.name} in {config.region}, to be deleted:"
     yield from (f"  {line}" for line in what_goes(config, compute_nodes=compute_nodes))
     yield "what remains:"
@@ -29,7 +29,7 @@ def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
 
 
 def what_stays(config: ClusterConfig, *, volumes: str) -> Iterator[str]:
-    """And costs, until somebody deletes it."""
+    """Resources that remain, and are billed until you delete them."""
     head = config.head_node
     if head.on_delete == "retain":
         yield f"the head node's volume {volumes} (head_node.on_delete: retain)"

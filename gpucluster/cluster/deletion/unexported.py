@@ -1,4 +1,4 @@
-"""What a file system that is deleted would take along: files of its linked folders that are not in S3."""
+"""Files that would be lost with a deleted file system: files in linked folders that are not in S3."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def may_lose(config: ClusterConfig) -> bool:
 
 
 def find(remote: Remote, *, export: bool) -> list[Folder]:
-    """Of the cluster's linked folders those with files that are not in S3. Raises RemoteError."""
+    """The cluster's linked folders with files that are not in S3. Raises RemoteError."""
     done = remote.run([*PROGRAM, *(["--export"] if export else [])], timeout_s=TIMEOUT_S)
     text = done.check("cannot list the files that exist only on Lustre").stdout
     try:
@@ -45,13 +45,13 @@ def find(remote: Remote, *, export: bool) -> list[Folder]:
 
 
 def deleted(folders: Sequence[Folder], config: ClusterConfig) -> Iterator[Folder]:
-    """Those that do not stay when the cluster goes."""
+    """The file systems that are deleted with the cluster."""
     kept = [each.mount for each in config.lustre if not each.deleted_with_cluster]
     return (each for each in folders if not any(each.path.startswith(f"{mount}/") for mount in kept))
 
 
 def refusal(folders: Sequence[Folder], config: ClusterConfig) -> UsageError:
-    """Of a file system that lives with jobs there may be files that are in none of its linked folders."""
+    """A file system with `lifetime: jobs` may also have files outside its linked folders."""
     mounts = [each.mount for each in config.lustre_with_jobs]
     outside = [each.path for each in folders if each.path in mounts]
     more = f"; first move the files of {' and '.join(outside)} that are in no linked folder into one" if outside else ""

@@ -1,7 +1,7 @@
-"""What keys must satisfy together. Offline, but for the modules named in ONLINE.
+"""Rules across keys. All are offline except the modules in ONLINE.
 
-A rule is a generator of findings. Where it reads a value that was refused already, it stops (NotValidated) and the
-others go on, so a rule looks at one thing only. To add one: write it in the file of its section, under `@validator`,
+A rule is a generator of findings. If it reads a value that was already refused, it stops (NotValidated) and the
+others continue, so each rule checks one thing. To add one: write it in the file of its section, under `@validator`,
 with a case in tests/unit/config/validator_cases that passes and one that fails.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from typing import Any
@@ -44,11 +44,12 @@ OFFLINE = (
     "security",
     "software",
     "ssh",
+    "users",
 )
-"""The modules of this folder whose validators need nothing."""
+"""The modules of this folder with offline validators."""
 
 STORAGE = ("beegfs.checks", "beegfs.jobs", "fsx.checks", "fsx.lifetime", "fsx.links", "fsx.sizes")
-"""Those of rooms in gpucluster/config/storage that have more than one file. They need nothing either."""
+"""The modules with offline validators in gpucluster/config/storage."""
 
 ONLINE: tuple[str, ...] = (
     "online.buckets",
@@ -63,28 +64,35 @@ ONLINE: tuple[str, ...] = (
     "online.reservations",
     "online.zones",
 )
-"""Those whose validators ask AWS. They are imported for their names (`silence`, the page of docs), or to be run."""
+"""The modules whose validators call AWS. They are imported to run them, or for their names (`silence`, docs)."""
 
 
 UNCHECKED = "could not be checked"
 
 
 def check(config: ClusterConfig) -> Outcome:
-    """What all offline validators say; those of a field alone have spoken when it was read."""
+    """The findings of all offline validators. Those of single fields ran when the file was read."""
     _import(OFFLINE)
-    _import(STORAGE, storage.__name__)
+    _import(_of_kinds(config), storage.__name__)
     found = [finding for validator in _needing("nothing") for finding in findings(validator, config)]
     if config.__dict__.get("silence"):
         found += misused(config, every())
     return sort_out(config, found)
 
 
+def _of_kinds(config: ClusterConfig) -> tuple[str, ...]:
+    """The rules of the kinds of storage in the file: the rules of other kinds have nothing to check."""
+    rooms = {type(each).__module__.rpartition(".")[2] for each in config.__dict__.get("storage", ())}
+    return tuple(module for module in STORAGE if module.partition(".")[0] in rooms)
+
+
 def check_online(config: ClusterConfig, clients: Any) -> Outcome:
-    """What the validators say that ask AWS; `clients` is passed to each. Only for a config without errors."""
+    """The findings of the validators that call AWS; `clients` is passed to each. Only for a config without errors."""
     _import(ONLINE)
     return sort_out(config, [each for validator in _needing("aws") for each in findings(validator, config, clients)])
 
 
+@cache
 def every() -> Mapping[str, Validator]:
     _import(OFFLINE)
     _import(STORAGE, storage.__name__)
@@ -100,7 +108,7 @@ def findings(validator: Validator, config: ClusterConfig, *clients: Any) -> Iter
         with suppress(NotValidated):
             try:
                 for finding in validator.rule(entry, *place, *clients):
-                    yield replace(finding, level=validator.level, validator=validator.name)
+                    yield finding._replace(level=validator.level, validator=validator.name)
             except Unanswered as reason:
                 yield Finding(path, f"{UNCHECKED}: {reason}", None, "warning", validator=validator.name)
 

@@ -1,4 +1,4 @@
-"""Rules about `accounting: rds`: where a database instance can be made."""
+"""Rules about `accounting: rds`: where a database instance can be created."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Rules about `budget`. What nodes cost is in the instance table: on demand, of the region that its prices are of."""
+"""Rules about `budget`. The nodes' prices are on-demand list prices; a Capacity Block is paid in advance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import Budget, ClusterConfig
+from gpucluster.config.models import Budget, ClusterConfig, Partition
 from gpucluster.config.regions import WITHOUT_BUDGETS
 from gpucluster.config.validators import Findings, Validators
-from gpucluster.hardware.instances import INSTANCE_TYPES, PRICE_REGION, PRICES_AS_OF
+from gpucluster.hardware import prices
 
 validator = Validators("Budget")
 
@@ -17,12 +17,12 @@ BUDGETS = "https://docs.aws.amazon.com/cost-management/latest/userguide"
 
 @validator("budget-one-hour", f"{BUDGETS}/budgets-managing-costs.html: a budget is compared with what was spent")
 def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """A month's budget is more than all nodes cost in one hour."""
+    """A month's budget is more than all nodes cost in one hour, without those of Capacity Blocks."""
     hour = _usd_per_hour(config, "max")
     if budget.monthly_usd < hour:
         yield Finding(
             (*path, "monthly_usd"),
-            f"{budget.monthly_usd:g} USD is less than one hour of all nodes costs: {hour:.2f} USD {_prices()}",
+            f"{budget.monthly_usd:g} USD is less than one hour of all nodes costs: {hour:.2f} USD ({_prices(config)})",
             "raise it, or lower max_nodes",
         )
 
@@ -64,22 +64,57 @@ def region(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
         )
 
 
+@validator("partition-ceiling-allows-nodes", "https://aws.amazon.com/ec2/pricing/on-demand/")
+def ceiling_allows_nodes(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """max_usd_per_hour pays for min_nodes and for at least one node, of the partition's dearest type."""
+    dearest = max((prices.usd(each, config.region) or 0.0 for each in partition.instance_types), default=0.0)
+    least = max(1, partition.min_nodes)
+    if partition.max_usd_per_hour is not None and partition.max_usd_per_hour < least * dearest:
+        nodes = "one node" if least == 1 else f"{least} nodes"
+        yield Finding(
+            (*path, "max_usd_per_hour"),
+            f"{partition.max_usd_per_hour:g} USD an hour is less than {nodes}: {least * dearest:.2f} USD",
+            "raise it, or lower min_nodes",
+        )
+
+
+@validator("partition-price-known", "https://aws.amazon.com/ec2/pricing/on-demand/", level="warning")
+def price_known(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """Each type's price in the region is known if max_usd_per_hour or stop-launches limits what nodes cost."""
+    stops = config.budget is not None and config.budget.at_limit == "stop-launches"
+    if partition.max_usd_per_hour is None and not (stops and _costs(partition)):
+        return
+    for index, name in enumerate(partition.instance_types):
+        price = prices.of(name, config.region)
+        if price is None or price.region != config.region:
+            counted = f"as in {price.region}, {price.usd:.2f} USD an hour" if price else "as 0 USD"
+            yield Finding(
+                (*path, "instance_types", index),
+                f"the price of {name} in {config.region} is not known: its nodes count {counted}",
+                "limit max_nodes",
+            )
+
+
+def _costs(partition: Partition) -> bool:
+    return partition.purchase != "capacity-block"
+
+
 def _usd_per_hour(config: ClusterConfig, which: str) -> float:
-    """Without types whose price is not known: what it says is a lower bound."""
+    """A lower bound: types of unknown price are not counted."""
     return sum(count * price for count, price in _nodes(config, which))
 
 
 def _nodes(config: ClusterConfig, which: str) -> Iterator[tuple[int, float]]:
-    yield 1, _price(config.head_node.instance_type)
-    for partition in config.every_partition:
+    region = config.region
+    yield 1, prices.usd(config.head_node.instance_type, region) or 0.0
+    for partition in filter(_costs, config.every_partition):
         count = partition.max_nodes if which == "max" else partition.min_nodes
-        yield count, min(map(_price, partition.instance_types))
+        yield count, min(prices.usd(each, region) or 0.0 for each in partition.instance_types)
 
 
-def _price(instance_type: str) -> float:
-    known = INSTANCE_TYPES.get(instance_type)
-    return (known.price_usd_per_hour or 0.0) if known else 0.0
-
-
-def _prices() -> str:
-    return f"(on demand, {PRICE_REGION}, {PRICES_AS_OF})"
+def _prices(config: ClusterConfig) -> str:
+    types = [
+        config.head_node.instance_type,
+        *(each for one in filter(_costs, config.every_partition) for each in one.instance_types),
+    ]
+    return prices.told(config.region, {name: price for name in types if (price := prices.of(name, config.region))})

@@ -1,4 +1,4 @@
-"""Rules about the cluster as a whole: where it is."""
+"""Rules about the cluster's region and zone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REGIONS = [
     "us-west-1",
     "us-west-2",
 ]
-"""For "did you mean" only: a region that is not here draws a warning, for AWS opens new ones."""
+"""For "did you mean" only: another region is a warning, since AWS opens new ones."""
 
 
 @validator(

@@ -1,4 +1,4 @@
-"""docs/validators.md, from the validators themselves.
+"""Generates docs/validators.md from the validators.
 
 `python -m gpucluster.config.checks.docs > docs/validators.md` writes it.
 """
@@ -46,7 +46,7 @@ def _marks(validator: Validator) -> str:
 
 
 def _cell(text: str) -> str:
-    """Angle brackets and bars would be taken for HTML and for the table's own."""
+    """Escapes angle brackets and bars, which would be read as HTML and as the table's columns."""
     return text.replace("|", r"\|").replace("<", "&lt;")
 
 

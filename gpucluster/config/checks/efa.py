@@ -1,4 +1,4 @@
-"""Rules about EFA: which types have it, and what it needs around it."""
+"""Rules about EFA: the types that have it, and its requirements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in cluster.yaml the entries of a kind are."""
+"""The paths in cluster.yaml of the entries of a kind."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gpucluster.config.models import (
 )
 from gpucluster.config.section import NotValidated
 from gpucluster.config.storage import DataRepository, FsxLustre, Mount
+from gpucluster.config.users import User
 
 SECTIONS: dict[type, str] = {
     Network: "network",
@@ -31,11 +32,11 @@ SECTIONS: dict[type, str] = {
     Budget: "budget",
     Security: "security",
 }
-LISTS: dict[type, str] = {Partition: "partitions", S3Access: "s3_access"}
+LISTS: dict[type, str] = {Partition: "partitions", S3Access: "s3_access", User: "users"}
 
 
 def entries(config: ClusterConfig, kind: type) -> Iterator[tuple[Path, Any]]:
-    """None where the section is left out, or its list was refused."""
+    """None if the section is missing or its list was refused."""
     with suppress(NotValidated):
         if kind is ClusterConfig:
             yield (), config

@@ -54,7 +54,7 @@ def image_one_driver(config: ClusterConfig) -> Findings:
 
 
 def _images(config: ClusterConfig) -> Iterator[tuple[str, int, int, InstanceType]]:
-    """For each type of each partition: the image, both indexes, the type."""
+    """For each type of each partition: the image, the index of the partition and of the type, the type."""
     for place, partition in enumerate(config.partitions):
         with suppress(NotValidated):
             for index, type_ in known_types(partition):

@@ -1,4 +1,4 @@
-"""Rules about `internet: none`: what a cluster without a way to the internet cannot do."""
+"""Rules about `internet: none`: what a cluster without internet access cannot do."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def internet_none_software_image(config: ClusterConfig) -> Findings:
 
 
 def _place(config: ClusterConfig) -> Path:
-    """The image, where the file names it."""
+    """The image, and its path in the file."""
     return ("software", "image") if "image" in config.software.model_fields_set else ("network", "internet")
 
 

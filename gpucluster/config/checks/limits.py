@@ -1,6 +1,6 @@
 """Rules about the cluster as a whole against the limits of Slurm and CloudFormation.
 
-What a template holds is estimated, from above: a test compares with what synthesis makes.
+The template's size is estimated from above: a test compares the estimate with a synthesis.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ SLURM_NODES = 65_536
 STACK_RESOURCES = 500
 TEMPLATE_BYTES = 1_000_000
 
-# Of everything that is not a partition: what the largest of the examples has, and a tenth more.
+# Everything except partitions: the largest example's count, plus a tenth.
 OTHER_RESOURCES = 130
 OTHER_BYTES = 110_000
-# A partition has a placement group and a parameter, and a launch template for each type, with its interfaces.
+# A partition has a placement group, a parameter, and a launch template with the interfaces for each type.
 PARTITION_RESOURCES = 2
 PARTITION_BYTES = 900
 LAUNCH_TEMPLATE_BYTES = 4_600

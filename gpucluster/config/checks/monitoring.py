@@ -11,7 +11,7 @@ validator = Validators("Monitoring")
 # fmt: off
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 # fmt: on
-"""Those that CloudWatch Logs takes."""
+"""The values that CloudWatch Logs accepts."""
 
 
 @validator(

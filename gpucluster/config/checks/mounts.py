@@ -1,4 +1,4 @@
-"""Where file systems are mounted, and what may hold /home."""
+"""Rules about mount points and about /home."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def mounts_have_own_names(config: ClusterConfig) -> Findings:
     """Mounts differ in more than case and . / -: parameters, alarms and IDs in the template are named after them."""
     first: dict[str, str] = {}
     for index, storage in enumerate(config.storage):
-        if storage.on_volume:  # nothing is called after it: the head node's volume is there in any case
+        if storage.on_volume:  # no resource is named after it: the head node's volume always exists
             continue
         place, mount = ("storage", index, "mount"), storage.mount
-        name = construct_ids.of_mount(mount).lower()  # an alarm's id keeps capitals at the beginning of a part alone
+        name = construct_ids.of_mount(mount).lower()  # an alarm's id keeps capitals only at the beginning of a part
         if first.setdefault(name, mount) != mount:
             yield Finding(place, f"{mount} is too similar to {first[name]}: both would get the name {name}")
         taken = _name_taken(config, storage)
@@ -66,12 +66,12 @@ def mounts_have_own_names(config: ClusterConfig) -> Findings:
 
 
 def _name_taken(config: ClusterConfig, storage: Storage) -> str | None:
-    """By what stands beside the file systems, or among their alarms."""
+    """The other resource that already has the name, or None."""
     if config.s3_access and construct_ids.of_mount(storage.mount) == construct_ids.JOB_ROLE:
-        return "the role of jobs is, which s3_access makes"
+        return "the role of jobs, which s3_access creates"
     if storage.watched and storage.mount in DISK_ALARMS:
-        return "the head node's disk is, of which there is an alarm"
+        return "the head node's disk, which has an alarm"
     ids = [construct_ids.of_mount(each.mount) for each in config.storage]
     if set(construct_ids.MAIN) <= set(ids) and construct_ids.of_mount(storage.mount) == construct_ids.MAIN[-1]:
-        return "/default is to CDK: it takes one of these names"
+        return "/default: CDK accepts only one of these two names"
     return None

@@ -1,4 +1,4 @@
-"""Rules about names: the cluster's, the partitions', and what AWS, DNS and Slurm make of them."""
+"""Rules about the names of the cluster and of partitions, from AWS, DNS and Slurm."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def partition_name_distinct(config: ClusterConfig) -> Findings:
 
 
 def _partition_names(config: ClusterConfig) -> list[tuple[int, str]]:
-    """Of those whose name was not refused."""
+    """Partitions whose name was not refused."""
     named = ((index, partition.__dict__.get("name")) for index, partition in enumerate(config.partitions))
     return [(index, name) for index, name in named if name is not None]
 

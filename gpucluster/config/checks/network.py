@@ -12,16 +12,16 @@ validator = Validators("Network")
 
 KEPT_BY_AWS = 5
 BESIDE_NODES = 8
-"""Addresses of the head node, of one that replaces it, of the Instance Connect Endpoint and of file systems."""
+"""Addresses of the head node, its replacement, the Instance Connect Endpoint and file systems."""
 INTERFACE_ENDPOINTS = 8
-"""At most, with internet: none."""
+"""The maximum with internet: none."""
 
 SUBNET_SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"
 VPC_CIDR = "https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html"
 
 DOCKER = IPv4Network("172.17.0.0/16")
 PRIVATE = [IPv4Network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")]
-"""RFC 1918, and RFC 6598's, which AWS recommends where those run out."""
+"""RFC 1918, and RFC 6598, which AWS recommends when those run out."""
 
 UNUSABLE = {
     IPv4Network("0.0.0.0/8"): "this network",

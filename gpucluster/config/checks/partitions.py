@@ -15,11 +15,11 @@ TEMPLATE_BYTES = 110
 """One instance type in a partition's SSM parameter: its name, its launch template's id and version, as JSON."""
 
 SUSPEND_TIME_MAX_S = 2**32 - 3
-"""Slurm keeps it in 32 bits, of which the two highest values mean INFINITE and "not set"."""
+"""Slurm stores it in 32 bits, whose two highest values mean INFINITE and "not set"."""
 
 
 def known_types(partition: Partition) -> list[tuple[int, InstanceType]]:
-    """With their index in the list, from which unknown ones were refused."""
+    """The types with their index in the list, without unknown ones, which were refused."""
     return [
         (index, INSTANCE_TYPES[name]) for index, name in enumerate(partition.instance_types) if name in INSTANCE_TYPES
     ]

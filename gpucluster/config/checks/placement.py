@@ -13,7 +13,7 @@ OTHER_STRATEGIES = ("spread", "partition", "precision-time")
 
 
 def _own(nodes: Partition | ParameterServers) -> str:
-    """The word for the group that the stack makes."""
+    """The value that makes the stack create a group."""
     return "shared" if isinstance(nodes, ParameterServers) else "cluster"
 
 
@@ -48,7 +48,8 @@ def not_misspelt(nodes: Partition | ParameterServers, path: Path, config: Cluste
 
 
 def _nearly(group: str, words: tuple[str, ...]) -> str | None:
-    """The word that was meant. `cluster-1` and `my-cluster` are names; a word is as long as it, and all letters."""
+    """The value that was probably meant. `cluster-1` and `my-cluster` are names; a misspelt value has only letters and
+    about the same length."""
     if group in words or not group.isalpha():
         return None
     return next((word for word in near(group, words) if abs(len(word) - len(group)) <= 1), None)

@@ -74,8 +74,8 @@ def capacity_block_types(partition: Partition, path: Path, config: ClusterConfig
         if type_.name.partition(".")[0] not in BLOCK_FAMILIES:
             yield Finding(
                 (*path, "instance_types", index),
-                f"there are no capacity blocks of {type_.name}",
-                f"of {', '.join(BLOCK_FAMILIES)} there are",
+                f"AWS sells no capacity blocks of {type_.name}",
+                f"capacity blocks exist for {', '.join(BLOCK_FAMILIES)}",
             )
 
 

@@ -1,4 +1,4 @@
-"""What S3 takes as a bucket's name and as an object's key."""
+"""Rules about S3's bucket names and object keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY_BYTES = 1024
 
 _STARTS = ("xn--", "sthree-", "amzn-s3-demo-")
 _ENDS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
-"""Of access points, object lambdas, multi-region access points, directory and table buckets."""
+"""Suffixes of access points, object lambdas, multi-region access points, directory and table buckets."""
 
 
 @validator("s3-bucket-name", "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html")
@@ -47,7 +47,7 @@ def _address(named: S3Access | DataRepository, path: Path) -> tuple[Path, S3Uri]
 
 
 def _faults(bucket: str) -> Iterator[str]:
-    """Of a name whose characters and length were found right."""
+    """Problems of a name whose characters and length are valid."""
     if ".." in bucket:
         yield "has two dots in a row"
     if re.fullmatch(r"\d+(\.\d+){3}", bucket):

@@ -1,4 +1,4 @@
-"""Rules about `s3_access`: what becomes the policy of the jobs' role."""
+"""Rules about `s3_access`, which becomes the policy of the jobs' role."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def policy_size(config: ClusterConfig) -> Findings:
 
 
 def _policy_characters(config: ClusterConfig) -> int:
-    """Of the statements for objects, each named with and without what is under it, and of one listing per bucket."""
+    """The policy's size: statements for objects, each prefix with and without /*, a listing statement per bucket."""
     arn = f"arn:{partition_of(config.region)}:s3:::"
     writable = [access.uri for access in config.s3_access if access.access == "read-write"]
     objects = sum(2 * len(f'"{arn}{uri}",') for uri in [*(access.uri for access in config.s3_access), *writable])

@@ -1,9 +1,9 @@
-"""`silence`: findings that the user does not want, and what may stand there. Its own faults cannot be silenced."""
+"""Applies `silence` to findings, and checks the names in it. Errors in `silence` itself cannot be silenced."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
@@ -11,14 +11,13 @@ from gpucluster.config.validators import Validator
 from gpucluster.meant import did_you_mean
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     findings: tuple[Finding, ...] = ()
     silenced: tuple[Finding, ...] = ()
 
 
 def sort_out(config: ClusterConfig, found: Iterable[Finding]) -> Outcome:
-    names = config.__dict__.get("silence", ())  # not there where it was refused itself
+    names = config.__dict__.get("silence", ())  # missing if `silence` itself was refused
     heard = [finding for finding in found if finding.validator not in names]
     unheard = [finding for finding in found if finding.validator in names]
     return Outcome(tuple(heard), tuple(unheard))

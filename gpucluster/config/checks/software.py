@@ -1,4 +1,4 @@
-"""Rules about `software.frameworks` and what nodes they can run on."""
+"""Rules about `software.frameworks` and the nodes that they can run on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about `ssh_from`: whose networks reach the head node's port 22, through an internet-facing load balancer."""
+"""Rules about `ssh_from`: the networks that reach the head node's port 22 through an internet-facing load balancer."""
 
 from __future__ import annotations
 

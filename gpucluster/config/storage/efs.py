@@ -1,15 +1,12 @@
-"""EFS: a file system of AWS's over NFS, which may hold /home."""
+"""EFS: AWS's NFS file system, which may hold /home."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.storage.mount import ON_DELETE, TYPE, Mount, OnDelete
 from gpucluster.config.validators import Findings, Validators
-
-if TYPE_CHECKING:
-    from gpucluster.config.models import ClusterConfig
 
 validator = Validators("Mounts")
 
@@ -30,7 +27,7 @@ class Efs(Mount):
 
 
 @validator("home-outlives-cluster", "AWS::EFS::FileSystem: DeletionPolicy Delete", level="warning")
-def home_outlives_cluster(storage: Efs, path: Path, config: ClusterConfig) -> Findings:
+def home_outlives_cluster(storage: Efs, path: Path, config: object) -> Findings:
     """/home on EFS stays when the cluster is deleted."""
     if storage.mount == "/home" and storage.on_delete == "delete":
         yield Finding(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.storage.mount import TYPE, Mount
 from gpucluster.config.validators import Findings, Validators
-
-if TYPE_CHECKING:
-    from gpucluster.config.models import ClusterConfig
 
 validator = Validators("Mounts")
 
@@ -24,7 +21,7 @@ HOME_ON_HEAD = HeadNfs.model_construct(mount="/home", type="head-nfs")
 
 
 @validator("head-nfs-shares-home", "man exports.5: the head node exports one directory")
-def head_nfs_shares_home(storage: HeadNfs, path: Path, config: ClusterConfig) -> Findings:
+def head_nfs_shares_home(storage: HeadNfs, path: Path, config: object) -> Findings:
     """head-nfs is mounted at /home: it is the head node's volume, which holds nothing else."""
     if storage.mount != "/home":
         yield Finding(

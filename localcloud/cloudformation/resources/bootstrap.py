@@ -1,4 +1,4 @@
-"""What `cdk bootstrap` creates besides roles: S3 buckets and policies, ECR repositories, SSM parameters."""
+"""Resources that `cdk bootstrap` creates, except roles: S3 buckets and policies, ECR repositories, SSM parameters."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from localcloud.cloudformation.resources.registry import (
     without,
 )
 
-# Properties that have another name or structure in RunInstances.
+# Properties with another name or structure in RunInstances.
 _OTHERWISE = (
     "Affinity", "AvailabilityZone", "HostId", "IamInstanceProfile", "Monitoring", "NetworkInterfaces",
     "PlacementGroupName", "PropagateTagsToVolumeOnCreation", "SourceDestCheck", "Tags", "Tenancy", "UserData",

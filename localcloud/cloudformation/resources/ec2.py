@@ -1,4 +1,4 @@
-"""What the EC2 handlers share: tags at creation, and tags that change."""
+"""Tags at creation and changes of tags, for all EC2 handlers."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class RecordSet(Handler):
         return str(matching[0])
 
     def _exists(self, call: Call, zone_id: str, properties: Properties) -> bool:
-        """Something else may have removed it: then there is nothing to delete."""
+        """If something else has removed it, there is nothing to delete."""
         name = properties["Name"].rstrip(".").lower()
         found = call.api("route53", "list_resource_record_sets", HostedZoneId=zone_id)["ResourceRecordSets"]
         return any(item["Name"].rstrip(".").lower() == name and item["Type"] == properties["Type"] for item in found)

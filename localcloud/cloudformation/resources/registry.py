@@ -1,4 +1,4 @@
-"""What a resource handler is, what it is given, and the table of handlers by type."""
+"""The base class of resource handlers, their arguments, and the table of handlers by type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _THROTTLING_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 
 @dataclass(frozen=True)
 class Made:
-    """A resource after creation or update: what Ref gives, and what GetAtt gives."""
+    """A resource after creation or update: the values that Ref and GetAtt return."""
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Call:
-    """One operation on one resource: where it belongs and what it may use."""
+    """One operation on one resource: its stack, region and account, and the clients that it may use."""
 
     clients: Callable[[str, str], Any]
     region: str
@@ -45,21 +45,21 @@ class Call:
     cancelled: threading.Event = field(default_factory=threading.Event)
     # Tells the engine the physical id as soon as it exists, so that a later failure can undo it.
     announce: Callable[[str], None] = lambda physical_id: None
-    # Whether a launch would know a new instance profile already.
+    # Whether RunInstances would already accept a new instance profile.
     knows_profile: Callable[[str], bool] = lambda name: True
 
     def client(self, service: str) -> Any:
         return self.clients(service, self.region)
 
     def api(self, service: str, method: str, values: Properties | None = None, **more: Any) -> Any:
-        """Calls an AWS API with properties fitted to its model; None means not given."""
+        """Calls an AWS API with properties converted to its model; properties that are None are left out."""
         client = self.client(service)
         if not hasattr(client, method):
             raise ResourceError(f"the AWS API {service}.{method} is unknown to this version of boto3")
         return _patiently(getattr(client, method), fit(client, method, {**(values or {}), **more}))
 
     def if_there(self, service: str, method: str, **values: Any) -> Any:
-        """The same; an empty answer where the API says that there is no such thing (any more)."""
+        """Like `api`, but returns {} if the API says that the resource does not exist."""
         try:
             return self.api(service, method, **values)
         except ClientError as error:
@@ -99,8 +99,8 @@ def _patiently(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
 class Handler:
     """Base of the handlers. Properties outside `updatable` replace the resource when they change.
 
-    `moving` are attributes whose value changes with an update; all others are fixed at creation. Changes of what is
-    `conditional` are made in place here, and change sets say that they may replace, as they do on AWS.
+    `moving` are attributes whose value changes with an update; all others are fixed at creation. Changes of
+    `conditional` properties are made in place here, but change sets say that they may replace, as on AWS.
     """
 
     resource_type: ClassVar[str] = ""
@@ -118,13 +118,13 @@ class Handler:
         raise NotImplementedError
 
     def snapshot(self, call: Call, physical_id: str) -> None:
-        """For DeletionPolicy Snapshot, where the type has it."""
+        """Makes the snapshot of DeletionPolicy Snapshot, for types that support it."""
 
     def replaces(self, changed: set[str]) -> bool:
         return bool(changed - self.updatable)
 
     def replaces_for(self, name: str, old: Any, new: Any) -> bool:
-        """Whether this change replaces, of a property that has parts which do and parts which do not."""
+        """Whether this change replaces the resource, for a property of which only some parts do."""
         return False
 
 
@@ -161,7 +161,7 @@ def supported_types() -> list[str]:
 
 
 def is_gone(error: Exception) -> bool:
-    """Whether an API error says that the thing does not exist (any more)."""
+    """Whether an API error says that the resource does not exist."""
     return isinstance(error, ClientError) and bool(_GONE.search(error.response["Error"]["Code"]))
 
 
@@ -186,7 +186,7 @@ def tag_map(call: Call, properties: Properties) -> dict[str, str]:
 
 
 def change_tags(call: Call, service: str, remove: str, add: str, old: Properties, new: Properties, **of: Any) -> None:
-    """`remove` and `add`: the service's calls. `of`: what of, as both calls take it."""
+    """`remove` and `add`: the service's calls. `of`: the argument with which both identify the resource."""
     if old.get("Tags") == new.get("Tags"):
         return
     if dropped := dropped_tag_keys(call, old, new):

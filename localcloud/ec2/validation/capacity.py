@@ -1,4 +1,4 @@
-"""Reservations, Capacity Blocks, placement groups, launch templates and fleets, as they are made.
+"""Rules for creating reservations, Capacity Blocks, placement groups, launch templates and fleets.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html, .../placement-groups.html
 """
@@ -167,7 +167,7 @@ def create_fleet(backend: EC2Backend, given: Given) -> None:
         if not chosen.get("Version"):
             raise Refusal("MissingParameter", "The request must contain the parameter Version")
     wanted = int((given.get("TargetCapacitySpecification") or {}).get("TotalTargetCapacity") or 0)
-    fewest = 1 if given.get("Type") == "instant" else 0  # what another type maintains can be raised later
+    fewest = 1 if given.get("Type") == "instant" else 0  # a fleet of another type can be enlarged later
     if wanted < fewest:
         raise invalid("totalTargetCapacity", wanted, f"It must be at least {fewest}.")
     for options in ("OnDemandOptions", "SpotOptions"):

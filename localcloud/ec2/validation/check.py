@@ -1,4 +1,4 @@
-"""The check of an EC2 request, once moto has parsed it and before anything acts on it."""
+"""Checks an EC2 request after moto has parsed it and before anything acts on it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from localcloud.ec2.validation.rules import RULES
 from localcloud.validation import combinations
 from localcloud.validation.refusal import Refusal
 
-# "You cannot specify this parameter and the … IDs parameter in the same request": botocore's model of MaxResults, and
-# for volumes and snapshots the API reference before it named Pagination alone. No page says it of other actions.
+# "You cannot specify this parameter and the … IDs parameter in the same request": botocore's model of MaxResults; for
+# volumes and snapshots an earlier version of the API reference. No page says this about other actions.
 _NOT_BOTH = {
     "DescribeInstances": "InstanceIds", "DescribeInstanceStatus": "InstanceIds", "DescribeVolumes": "VolumeIds",
     "DescribeSnapshots": "SnapshotIds", "DescribeNetworkInterfaces": "NetworkInterfaceIds",
@@ -32,7 +32,7 @@ def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
     try:
         for rule in RULES.get(action, ()):
             rule(backend, parameters)
-    except ServiceException as error:  # moto's own words, for what a rule looked up
+    except ServiceException as error:  # moto's error for an id that a rule looked up
         raise Refusal(str(error.code), str(error.message)) from None
 
 

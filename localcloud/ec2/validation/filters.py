@@ -1,4 +1,4 @@
-"""The filters that each Describe action knows, read from its documentation in botocore's model."""
+"""The filters of each Describe action, read from its documentation in botocore's model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from localcloud.ec2.validation.model import shape_of
 from localcloud.validation.refusal import Refusal
 
-# Names that are in no list of botocore's: aws-cdk-lib sends isDefault
-# (Vpc.fromLookup in aws-ec2/lib/vpc.ts), moto has the others.
+# Names that botocore does not list: aws-cdk-lib sends isDefault
+# (Vpc.fromLookup in aws-ec2/lib/vpc.ts); moto has the others.
 _ALSO = {
     "DescribeAddresses": {"domain"},
     "DescribeInstances": {"group-id"},
@@ -27,7 +27,7 @@ _MOST_FILTERS = 50
 
 @lru_cache(maxsize=256)
 def known(action: str) -> frozenset[str]:
-    """Empty where the documentation lists none in a form that can be read."""
+    """Empty if the documentation lists none in a form that this can parse."""
     shape = shape_of(action)
     member = (shape.members.get("Filters") or shape.members.get("Filter")) if shape else None
     if member is None:

@@ -1,4 +1,4 @@
-"""Security groups: names, rules, limits, and who still uses one.
+"""Security groups: names, rules, limits, and deletion of groups in use.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html#vpc-limits-security-groups
 """
@@ -89,7 +89,7 @@ def _authorize(backend: EC2Backend, given: Given, direction: str) -> None:
 
 
 def _check_number(rules: list[Any], permissions: list[Given]) -> None:
-    """A rule that names a group or a prefix list counts for both families."""
+    """A rule that names a group or a prefix list counts for IPv4 and for IPv6."""
     for ranges, block in _FAMILIES:
         held = sum(not rule.ip_range or block in rule.ip_range for rule in rules)
         added = sum(

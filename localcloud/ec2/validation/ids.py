@@ -1,4 +1,4 @@
-"""Ids in EC2's requests: their form, and that what they name is there."""
+"""Ids in EC2's requests: their form, and whether the resource exists."""
 
 from __future__ import annotations
 
@@ -109,17 +109,17 @@ _BY_MEMBER = {
     "TransitGatewayAttachmentId": _TRANSIT_ATTACHMENT, "SecurityGroupRuleId": _RULE,
 }  # fmt: skip
 _BY_PREFIX = {kind.prefix: kind for kind in (*_BY_MEMBER.values(), _PLACEMENT)}
-# Which takes a prefix list that the account has made; AWS's own are known by id as well.
+# Actions on a customer-managed prefix list. Other actions also accept AWS's own lists, which are not recorded here.
 _LISTS = {"ModifyManagedPrefixList", "DeleteManagedPrefixList", "GetManagedPrefixListEntries"}
-# EC2 takes these unseen, or tells of them in its answer.
+# EC2 does not check the ids in these, or reports them in its answer.
 _UNSEEN = {"LaunchTemplateData", "LaunchTemplateConfigs", "Filters", "Tags", "TagSpecifications"}
-# Actions whose own words for what is missing moto has, or which take what is gone.
+# Actions whose error for a missing resource comes from moto, or that accept deleted resources.
 _OWN_WORDS = {
     "DescribeInstances", "DescribeInstanceStatus", "TerminateInstances", "StartInstances", "StopInstances",
     "RebootInstances", "DescribeNatGateways", "DescribeFleets", "DeleteFlowLogs",
     "DeleteVpcEndpoints", "DescribeImages", "DescribeSecurityGroupRules", "DescribeAddresses", "DescribeTags",
 }  # fmt: skip
-# What begins with the prefix is in the Region, and belongs to the account, that these members name.
+# Parameters whose names begin with the prefix are ids in the Region and the account that these members name.
 _PLACES = {"Source": ("SourceRegion",), "Peer": ("PeerRegion", "PeerOwnerId")}
 _FORM = re.compile(r"[a-z]+-([0-9a-f]{8}|[0-9a-f]{17})")
 _PARAMETER = "resolve:ssm:"
@@ -137,7 +137,7 @@ def check(backend: EC2Backend, action: str, parameters: dict[str, Any]) -> None:
 
 
 def _here(backend: EC2Backend, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Without the ids of another Region or account, which cannot be looked up in this one."""
+    """Leaves out ids of another Region or account, which cannot be looked up here."""
     ours = (None, "", backend.region_name, backend.account_id)
     away = tuple(prefix for prefix, names in _PLACES.items() if any(parameters.get(name) not in ours for name in names))
     return {name: value for name, value in parameters.items() if not name.startswith(away)}
@@ -153,7 +153,7 @@ def missing(kind: Kind, resource_id: str) -> Refusal:
 
 
 def _named(action: str, value: Any, member: str = "", parent: str = "") -> Iterator[tuple[Kind, str]]:
-    """Every id of the parameters with the kind that its place asks for."""
+    """Every id in the parameters, with the kind of resource that its parameter requires."""
     if member in _UNSEEN:
         return
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What instances are asked to do."""
+"""Rules for actions on existing instances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEVICE = re.compile(r"(/dev/)?(sd|xvd|hd)[a-z]{1,2}\d{0,2}")
 
 
 def named(backend: EC2Backend, given: Given) -> None:
-    """One id that is not there ends the whole call, whose other instances go on as they were."""
+    """One invalid id makes the whole call fail; the other instances are not changed."""
     wanted = given.get("InstanceIds") or []
     if not wanted:
         raise Refusal("MissingParameter", "The request must contain the parameter InstanceId")
@@ -28,7 +28,7 @@ def named(backend: EC2Backend, given: Given) -> None:
 
 
 def terminate(backend: EC2Backend, given: Given) -> None:
-    """A protected one keeps all of the call: nothing is ended before every instance may be."""
+    """One protected instance makes the whole call fail; no instance is terminated."""
     for instance in backend.get_multi_instances_by_id(given["InstanceIds"]):
         if instance.disable_api_termination is True:
             raise Refusal(

@@ -1,4 +1,4 @@
-"""What RunInstances and CreateFleet refuse of a launch, after its template was merged in.
+"""Launches that RunInstances and CreateFleet refuse, checked after the launch template has been merged in.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html and the pages that each rule names.
 """
@@ -35,9 +35,9 @@ _METADATA_KEY = re.compile(r"(?!\.$|\.\.$|_index$)[0-9a-zA-Z\-_+=,.@:]{1,255}")
 
 
 def check(backend: EC2Backend, request: Request, nics: list[interfaces.Nic], subnet: Subnet) -> None:
-    """Raises a Refusal; the type and the image are known to be there."""
+    """Raises a Refusal. The caller has checked that the type and the image exist."""
     _check_counts(request)
-    model.check("RunInstances", request)  # what a template has said, too
+    model.check("RunInstances", request)  # includes the launch template's values
     _check_user_data(request)
     _check_architecture(backend, request)
     _check_metadata(request)
@@ -63,7 +63,7 @@ def _check_user_data(request: Request) -> None:
     try:
         decoded = base64.b64decode(str(request.get("UserData") or ""))
     except ValueError:
-        return  # moto's parser tells of it, in AWS's words
+        return  # moto's parser reports it with AWS's message
     if len(decoded) > _USER_DATA_BYTES:
         raise Refusal("InvalidParameterValue", f"User data is limited to {_USER_DATA_BYTES} bytes")
 

@@ -1,4 +1,4 @@
-"""What EC2's model says of a request: required members, values of enumerations, ranges, forms of names."""
+"""Checks a request against EC2's model: required members, values of enumerations, ranges, forms of names."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from moto.core.utils import get_service_model
 from localcloud.validation.constraints import form_of
 from localcloud.validation.refusal import Refusal
 
-# Whose members are not checked one by one: EC2 takes a template's data unseen, and CreateFleet tells of them later.
+# Their members are not checked here: EC2 stores a template's data unchecked, and CreateFleet reports errors later.
 _UNSEEN = {"RequestLaunchTemplateData", "FleetLaunchTemplateConfigListRequest"}
 # Values that are not in the model or have rules of their own.
 _OPEN_ENUMS = {"InstanceType"}
 _LONGEST_DESCRIPTION = 255
 _LONGEST_TOKEN = 64  # https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
 _CIDRS = {"CidrBlock", "DestinationCidrBlock", "CidrIp", "Ipv6CidrBlock", "DestinationIpv6CidrBlock", "CidrIpv6"}
-# Where the model has no range: the API reference's pages of these actions. None: more is taken, and answered in
-# pages of the largest size ("if the value is greater than 1,000, we return only 1,000 items").
+# Ranges of MaxResults that only the API reference has. None: EC2 accepts more, but its pages have at most 1,000 items
+# ("if the value is greater than 1,000, we return only 1,000 items").
 _PAGES: dict[str, tuple[int, int | None]] = {
     "DescribeInstances": (5, 1000), "DescribeInstanceStatus": (5, 1000), "DescribeVolumes": (5, None),
     "DescribeSnapshots": (5, None), "DescribeTags": (5, 1000), "DescribeSpotInstanceRequests": (5, 1000),
@@ -109,7 +109,7 @@ def invalid(name: str, value: object, why: str = "", code: str = "InvalidParamet
 
 
 def _is_cidr(value: str) -> bool:
-    """EC2 clears the host's bits itself, but for rules of security groups, where they may stay."""
+    """EC2 accepts host bits and clears them."""
     if not re.fullmatch(r"[0-9a-fA-F.:]+/\d{1,3}", value):
         return False
     try:

@@ -1,4 +1,4 @@
-"""VPCs, subnets, routes, addresses, interfaces and endpoints: ranges, states, and what still needs what is deleted.
+"""VPCs, subnets, routes, addresses, interfaces and endpoints: ranges, states, and deletion of resources in use.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html, .../subnet-sizing.html, and the error codes page.
 """
@@ -16,7 +16,7 @@ from localcloud.validation.refusal import Refusal
 
 Given = dict[str, Any]
 _SIZES = range(16, 29)  # of VPCs and subnets
-_RESERVED = 4  # addresses at a subnet's begin; the last one as well
+_RESERVED = 4  # addresses at the start of a subnet; the last address is reserved too
 _ROUTE_TARGETS = (
     "GatewayId", "NatGatewayId", "InstanceId", "NetworkInterfaceId", "VpcPeeringConnectionId", "TransitGatewayId",
     "EgressOnlyInternetGatewayId", "VpcEndpointId", "LocalGatewayId", "CarrierGatewayId", "CoreNetworkArn",
@@ -173,7 +173,7 @@ def disassociate_route_table(backend: EC2Backend, given: Given) -> None:
 
 
 def one_attribute(backend: EC2Backend, given: Given) -> None:
-    """ModifyVpcAttribute and ModifySubnetAttribute change one attribute with each call."""
+    """ModifyVpcAttribute and ModifySubnetAttribute change one attribute per call."""
     named = [name for name in given if name not in ("VpcId", "SubnetId", "DryRun") and given[name] is not None]
     if len(named) > 1:
         raise Refusal("InvalidParameterCombination", "Fields for multiple attribute types specified")

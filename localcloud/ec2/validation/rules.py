@@ -1,4 +1,4 @@
-"""Which rules hold for which action."""
+"""The rules of each action."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _KEY_LENGTH, _VALUE_LENGTH = 128, 256
 _RESERVED = "aws:"
 
 
-# What each action makes and so can tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
+# The resource types that each action creates and can tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
 LAUNCHED = ("instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")
 _MADE: dict[str, tuple[str, ...]] = {
     "RunInstances": LAUNCHED,

@@ -20,7 +20,7 @@ class Limits:
     most_gib: int
     least_iops: int = 0
     most_iops: int = 0
-    """0: none can be asked for."""
+    """0: requests must not set IOPS."""
     iops_for_each_gib: float = 0
     needs_iops: bool = False
     most_mib_s: int = 0
@@ -43,7 +43,7 @@ _FREE_IOPS = {"gp3": 3000}  # of any size
 def check(
     size_gib: int | None, volume_type: str, iops: int | None, mib_s: int | None, *, has_default: bool = False
 ) -> None:
-    """Raises what EC2 answers to a volume that cannot be. `has_default`: IOPS need not be asked for."""
+    """Raises EC2's error for a volume that is not possible. `has_default`: the request need not set IOPS."""
     limits = TYPES.get(volume_type)
     if limits is None:
         raise invalid("volumeType", volume_type, f"Allowed values: {', '.join(TYPES)}.")
@@ -135,7 +135,7 @@ def modify(backend: EC2Backend, given: dict[str, Any]) -> None:
 
 
 def gets_default_iops(volume: Any, given: dict[str, Any]) -> bool:
-    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyVolume.html: of a new type, 3,000."""
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyVolume.html: 3,000 after a change of type."""
     limits = TYPES.get(given.get("VolumeType") or volume.volume_type)
     changed = given.get("VolumeType") not in (None, "", volume.volume_type)
     return changed and not given.get("Iops") and limits is not None and bool(limits.most_iops)

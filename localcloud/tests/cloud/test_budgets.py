@@ -1,4 +1,4 @@
-"""A budget's action of the local cloud: who carries it out, and what it does to a role."""
+"""Budget actions of the local cloud: who runs them, and their effect on a role."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def make_action(control_plane: Any, roles: dict[str, str], executor: str) -> str
     return str(made["ActionId"])
 
 
-def test_an_action_attaches_its_policy_and_takes_it_back(control_plane: Any, roles: dict[str, str]) -> None:
+def test_a_budget_action_attaches_its_policy_and_detaches_it(control_plane: Any, roles: dict[str, str]) -> None:
     budgets, iam = control_plane.client("budgets"), control_plane.client("iam")
     action = {"AccountId": ACCOUNT, "BudgetName": BUDGET, "ActionId": make_action(control_plane, roles, "executor")}
 

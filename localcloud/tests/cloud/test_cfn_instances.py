@@ -104,14 +104,14 @@ def test_type_and_user_data_stop_and_start_the_same_instance(stack: Stack, place
         "MetadataOptions: {HttpTokens: required}",
     ],
 )
-def test_what_changes_without_a_stop(stack: Stack, changed: str) -> None:
+def test_properties_that_change_without_a_stop(stack: Stack, changed: str) -> None:
     made = stack.apply("InstanceType: m5.large", create=True)
     after = stack.apply("InstanceType: m5.large", changed)
     assert after["InstanceId"] == made["InstanceId"]
     assert stack.stops(made["InstanceId"]) == 0
 
 
-def test_protection_is_laid_and_lifted_in_place(stack: Stack, place: Place) -> None:
+def test_termination_protection_changes_in_place(stack: Stack, place: Place) -> None:
     made = stack.apply("DisableApiTermination: true", create=True)
     stack.apply("DisableApiTermination: false")
     lifted = place.ec2.describe_instance_attribute(InstanceId=made["InstanceId"], Attribute="disableApiTermination")
@@ -140,7 +140,7 @@ DISK = "BlockDeviceMappings: [{{DeviceName: /dev/sdf, Ebs: {{VolumeSize: {size},
 
 
 @pytest.mark.parametrize(("change", "same"), [({"ends": "false"}, True), ({"size": 2}, False)])
-def test_of_disks_only_their_fate_changes_in_place(
+def test_only_delete_on_termination_of_disks_changes_in_place(
     stack: Stack, place: Place, change: dict[str, Any], same: bool
 ) -> None:
     made = stack.apply(DISK.format(**{"size": 1, "ends": "true"}), create=True)
@@ -155,7 +155,7 @@ def test_of_disks_only_their_fate_changes_in_place(
         )
 
 
-def test_what_replaces(stack: Stack, place: Place) -> None:
+def test_properties_that_replace_the_instance(stack: Stack, place: Place) -> None:
     made = stack.apply("InstanceType: m5.large", create=True)
     after = stack.apply("InstanceType: m5.large", "CpuOptions: {CoreCount: 1, ThreadsPerCore: 1}")
     assert after["InstanceId"] != made["InstanceId"]

@@ -65,7 +65,7 @@ def test_the_template_has_every_type() -> None:
     assert set(supported_types()) == written
 
 
-def test_every_type_is_made_changed_restored_and_removed(control_plane: ControlPlane) -> None:
+def test_every_type_is_created_updated_rolled_back_and_deleted(control_plane: ControlPlane) -> None:
     before = census(control_plane.client)
     cloudformation = control_plane.client("cloudformation")
     body = TEMPLATE.read_text()
@@ -81,7 +81,7 @@ def test_every_type_is_made_changed_restored_and_removed(control_plane: ControlP
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     assert (instance["InstanceType"], tags["a"], tags["Name"]) == ("m6i.large", "b", "every-1")
     (group,) = ec2.describe_security_groups(GroupIds=[ids["Group"]])["SecurityGroups"]
-    # CloudFormation takes 0.0.0.0/0 away for a rule of its own resource, even where the template states it.
+    # CloudFormation removes 0.0.0.0/0 if a rule is a separate resource, even if the template contains it.
     assert [rule["UserIdGroupPairs"][0]["GroupId"] for rule in group["IpPermissionsEgress"]] == [ids["Group"]]
 
     _update(cloudformation, body.replace("\nOutputs:", f"{REFUSED}Outputs:"), 2)

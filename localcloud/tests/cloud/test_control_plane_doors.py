@@ -1,4 +1,4 @@
-"""Who may talk to the cloud: everybody who is not its owner tries, and is refused."""
+"""The cloud refuses everybody but its owner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVIL = "https://evil.example"
 
 
 def answer(request: urllib.request.Request) -> tuple[int, Any, str]:
-    """Status, headers and text, of refusals too."""
+    """Status, headers and text, also of a refusal."""
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, response.headers, response.read().decode()
@@ -38,7 +38,7 @@ def answer(request: urllib.request.Request) -> tuple[int, Any, str]:
 
 
 def signed(control_plane: Any, service: str, action: str, version: str, **headers: str) -> urllib.request.Request:
-    """What the owner's client would send, with more headers."""
+    """The request of the owner's client, with additional headers."""
     body = urllib.parse.urlencode({"Action": action, "Version": version})
     content = {"Content-Type": "application/x-www-form-urlencoded"}
     request = botocore.awsrequest.AWSRequest("POST", f"{control_plane.endpoint_url}/", content, body)
@@ -84,8 +84,8 @@ def test_another_user_cannot_look_into_the_state_directory(control_plane: Any) -
 
 
 @root_only
-def test_a_user_who_has_gone_is_not_taken_for_root(control_plane: Any) -> None:
-    """The kernel says user 0 of a connection that its client has closed."""
+def test_a_closed_connection_does_not_count_as_roots(control_plane: Any) -> None:
+    """The kernel reports user 0 for a connection that its client has closed."""
     script = (
         "import socket; s = socket.create_connection(('127.0.0.1', {port})); "
         "s.sendall(b'POST /_localcloud/faults HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nContent-Length: 40\\r\\n\\r\\n'); "
@@ -101,7 +101,7 @@ def test_a_user_who_has_gone_is_not_taken_for_root(control_plane: Any) -> None:
 
 @pytest.mark.parametrize("headers", [{"Origin": EVIL}, {"Origin": "null"}, {"Host": "evil.example:5566"}])
 @pytest.mark.parametrize("path", ["/", "/_localcloud/status", "/_localcloud/wait/x", "/moto-api/data.json"])
-def test_a_web_page_gets_403_and_no_leave_to_read(control_plane: Any, headers: dict[str, str], path: str) -> None:
+def test_a_web_page_gets_403_and_no_cors_headers(control_plane: Any, headers: dict[str, str], path: str) -> None:
     request = urllib.request.Request(f"{control_plane.endpoint_url}{path}", headers=headers)
     status, answered, _ = answer(request)
     assert status == 403
@@ -146,7 +146,7 @@ UNKNOWN_KEY = {
     ("key", "service", "expected"),
     [("localcloud", *row) for row in WRONG_SECRET.items()] + [("AKIAOTHER", *row) for row in UNKNOWN_KEY.items()],
 )
-def test_keys_that_are_not_the_clouds_are_refused_as_aws_does(
+def test_unknown_keys_are_refused_with_awss_errors(
     control_plane: Any, key: str, service: str, expected: tuple[str, str, int]
 ) -> None:
     method, wanted, status = expected
@@ -157,7 +157,9 @@ def test_keys_that_are_not_the_clouds_are_refused_as_aws_does(
 
 
 @pytest.mark.parametrize("minutes", [-16, 16])
-def test_a_clock_that_is_wrong_is_told(control_plane: Any, minutes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_from_a_wrong_clock_is_refused(
+    control_plane: Any, minutes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: now)
     expected = {"sts": "SignatureDoesNotMatch", "s3": "RequestTimeTooSkewed", "ssm": "InvalidSignatureException"}
@@ -168,7 +170,7 @@ def test_a_clock_that_is_wrong_is_told(control_plane: Any, minutes: int, monkeyp
         assert code(error) == wanted
 
 
-def test_a_request_that_was_changed_on_its_way_is_refused(control_plane: Any) -> None:
+def test_a_request_changed_after_signing_is_refused(control_plane: Any) -> None:
     request = signed(control_plane, "sts", "GetCallerIdentity", "2011-06-15")
     request.data = b"Action=GetSessionToken&Version=2011-06-15"
     status, _, text = answer(request)
@@ -193,13 +195,13 @@ def s3_client(control_plane: Any, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
-def test_presigned_urls_hold_until_they_expire(control_plane: Any, bucket: str, version: str) -> None:
+def test_presigned_urls_are_accepted_until_they_expire(control_plane: Any, bucket: str, version: str) -> None:
     s3 = s3_client(control_plane, signature_version=version)
     for method, sent in (("put_object", b"content"), ("get_object", None)):
         where = {"Bucket": bucket, "Key": "a folder/ä+b&c=d"}
         url = s3.generate_presigned_url(method, Params=where, ExpiresIn=60)
         verb = method[:3].upper()
-        bare = {"Content-Type": ""}  # the older form signs it, and urllib adds one
+        bare = {"Content-Type": ""}  # Signature Version 2 covers this header, and urllib adds one
         status, _, text = answer(urllib.request.Request(url, sent, bare, method=verb))
         assert (status, text) == (200, "" if sent else "content")
         assert answer(urllib.request.Request(url.replace("folder", "other"), sent, method=verb))[0] == 403
@@ -210,7 +212,7 @@ def test_presigned_urls_hold_until_they_expire(control_plane: Any, bucket: str, 
     assert (status, "Request has expired" in text) == (403, True)
 
 
-def test_bodies_in_every_form_that_clients_sign_pass(control_plane: Any, bucket: str) -> None:
+def test_every_form_of_signed_body_is_accepted(control_plane: Any, bucket: str) -> None:
     forms: list[dict[str, Any]] = [
         {},
         {"s3": {"payload_signing_enabled": False}},
@@ -272,7 +274,7 @@ def test_only_the_clouds_own_key_is_an_administrator(control_plane: Any, bucket:
     assert code(error) == "InvalidAccessKeyId"
 
 
-def test_env_prints_what_a_shell_needs(control_plane: Any, localcloud_command: Callable[..., Any]) -> None:
+def test_env_prints_variables_for_a_shell(control_plane: Any, localcloud_command: Callable[..., Any]) -> None:
     printed = localcloud_command(control_plane.environment, "env").stdout
     variables = control_plane.environment | {"AWS_PROFILE": "mine", "AWS_SESSION_TOKEN": "mine"}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Interface endpoints: what AWS refuses, and the interfaces that come and go with them."""
+"""Interface endpoints: AWS's rules, and network interfaces that are created and deleted with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SSM = "com.amazonaws.us-east-1.ssm"
 
 @pytest.fixture
 def names(place: Place) -> Iterator[None]:
-    """The VPC's DNS attributes, without which no endpoint answers to its service's name."""
+    """Sets the VPC's DNS attributes, which endpoints with private DNS names require."""
     place.ec2.modify_vpc_attribute(VpcId=place.vpc_id, EnableDnsHostnames={"Value": True})
     yield
     place.ec2.modify_vpc_attribute(VpcId=place.vpc_id, EnableDnsHostnames={"Value": False})
@@ -27,7 +27,7 @@ def make(place: Place, service: str = SSM, **more: Any) -> dict[str, Any]:
     return dict(made["VpcEndpoint"])
 
 
-def test_an_interface_of_the_subnet_with_the_groups_comes_and_goes(place: Place, names: None) -> None:
+def test_the_endpoints_interface_is_created_and_deleted_with_it(place: Place, names: None) -> None:
     endpoint = make(place, PrivateDnsEnabled=True)
     ids = endpoint["NetworkInterfaceIds"]
     (interface,) = place.ec2.describe_network_interfaces(NetworkInterfaceIds=ids)["NetworkInterfaces"]
@@ -41,7 +41,7 @@ def test_an_interface_of_the_subnet_with_the_groups_comes_and_goes(place: Place,
     assert found["NetworkInterfaces"] == []
 
 
-def test_what_is_refused(place: Place) -> None:
+def test_wrong_endpoints_are_refused(place: Place) -> None:
     with pytest.raises(ClientError, match="enableDnsHostnames") as error:
         make(place, PrivateDnsEnabled=True)
     assert code(error) == "InvalidParameter"

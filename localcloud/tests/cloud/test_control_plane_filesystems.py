@@ -1,4 +1,4 @@
-"""FSx for Lustre and EFS of the control plane: what is refused, shown, changed and left behind."""
+"""FSx for Lustre and EFS of the control plane: rules, answers, updates and deletion."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def scratch(**keys: Any) -> dict[str, Any]:
     return {"LustreConfiguration": {"DeploymentType": "SCRATCH_2", **keys}}
 
 
-def test_a_call_that_is_repeated_makes_nothing_more(control_plane: Any, network: Network) -> None:
+def test_a_repeated_call_creates_nothing_more(control_plane: Any, network: Network) -> None:
     first, again, other = (make(control_plane, network, ClientRequestToken=token) for token in ("a", "a", "b"))
     assert first["FileSystemId"] == again["FileSystemId"] != other["FileSystemId"]
     with pytest.raises(ClientError, match="IncompatibleParameterError"):
@@ -160,7 +160,7 @@ def test_fsx_refuses_what_aws_refuses(
         lustre(MetadataConfiguration={"Mode": "USER_PROVISIONED", "Iops": 24000}),
     ],
 )
-def test_fsx_makes_what_aws_makes(control_plane: Any, network: Network, given: dict[str, Any]) -> None:
+def test_fsx_accepts_what_aws_accepts(control_plane: Any, network: Network, given: dict[str, Any]) -> None:
     made = make(control_plane, network, **given)
     assert made["Lifecycle"] == "CREATING", "it is available when it is next described"
     control_plane.client("fsx").delete_file_system(FileSystemId=made["FileSystemId"])
@@ -185,7 +185,7 @@ def test_a_file_system_is_shown_as_aws_shows_it(control_plane: Any, network: Net
         ec2.delete_security_group(GroupId=network["lustre"])
 
 
-def test_a_file_system_grows_and_changes_as_aws_lets_it(control_plane: Any, system: dict[str, Any]) -> None:
+def test_a_file_system_is_updated_under_awss_rules(control_plane: Any, system: dict[str, Any]) -> None:
     fsx, system_id = control_plane.client("fsx"), system["FileSystemId"]
     fsx.update_file_system(
         FileSystemId=system_id,
@@ -210,7 +210,7 @@ def test_a_file_system_grows_and_changes_as_aws_lets_it(control_plane: Any, syst
         fsx.describe_file_systems(FileSystemIds=["fs-00000000000000000"])
 
 
-def test_directories_are_linked_to_s3(control_plane: Any, system: dict[str, Any]) -> None:
+def test_directories_can_be_linked_to_s3(control_plane: Any, system: dict[str, Any]) -> None:
     fsx, system_id = control_plane.client("fsx"), system["FileSystemId"]
 
     def link(path: str, repository: str, *, events: str = "NEW") -> dict[str, Any]:
@@ -245,7 +245,7 @@ def test_directories_are_linked_to_s3(control_plane: Any, system: dict[str, Any]
     assert fsx.describe_data_repository_associations()["Associations"] == []
 
 
-def test_tasks_are_refused_where_aws_refuses_them(control_plane: Any, system: dict[str, Any]) -> None:
+def test_tasks_are_refused_as_on_aws(control_plane: Any, system: dict[str, Any]) -> None:
     fsx, system_id = control_plane.client("fsx"), system["FileSystemId"]
 
     def begin(**given: Any) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def test_tasks_are_refused_where_aws_refuses_them(control_plane: Any, system: di
         fsx.describe_data_repository_tasks(TaskIds=["task-00000000000000000"])
 
 
-def test_scratch_1_and_backed_up_file_systems_are_not_linked(control_plane: Any, network: Network) -> None:
+def test_scratch_1_and_backed_up_file_systems_cannot_be_linked(control_plane: Any, network: Network) -> None:
     fsx = control_plane.client("fsx")
     for given, text in (
         (scratch(DeploymentType="SCRATCH_1"), "not SCRATCH_1"),
@@ -301,7 +301,7 @@ def test_scratch_1_and_backed_up_file_systems_are_not_linked(control_plane: Any,
         fsx.delete_file_system(FileSystemId=made["FileSystemId"])
 
 
-def test_efs_changes_after_it_was_made(control_plane: Any) -> None:
+def test_efs_can_be_changed_after_its_creation(control_plane: Any) -> None:
     efs = control_plane.client("efs")
     system_id = efs.create_file_system(CreationToken="changes", Encrypted=True)["FileSystemId"]
     efs.update_file_system(FileSystemId=system_id, ThroughputMode="elastic")

@@ -1,4 +1,4 @@
-"""Images made from instances, as EC2's API has them: names, states, what may be launched."""
+"""EC2's API for images of instances: names, states, launches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def created(place: Place, instance_id: str, name: str, **more: Any) -> str:
     return image_id
 
 
-def test_an_image_of_an_instance_is_ones_own_and_like_its_source(place: Place, running: str) -> None:
+def test_an_image_of_an_instance_is_private_and_like_its_source(place: Place, running: str) -> None:
     tags = [
         {"ResourceType": "image", "Tags": [{"Key": "recipe", "Value": "12ab"}]},
         {"ResourceType": "snapshot", "Tags": [{"Key": "recipe", "Value": "12ab"}]},
@@ -52,7 +52,7 @@ def test_an_image_of_an_instance_is_ones_own_and_like_its_source(place: Place, r
     place.ec2.deregister_image(ImageId=made)
 
 
-def test_a_name_is_taken_once(place: Place, running: str) -> None:
+def test_an_image_name_can_be_used_only_once(place: Place, running: str) -> None:
     made = created(place, running, "taken")
     with pytest.raises(ClientError) as error:
         place.ec2.create_image(InstanceId=running, Name="taken")
@@ -61,7 +61,7 @@ def test_a_name_is_taken_once(place: Place, running: str) -> None:
     place.ec2.deregister_image(ImageId=created(place, running, "taken"))
 
 
-def test_a_deregistered_image_is_launched_no_more(place: Place, running: str) -> None:
+def test_a_deregistered_image_cannot_be_launched(place: Place, running: str) -> None:
     made = created(place, running, "withdrawn", NoReboot=True)
     snapshot = image(place, made)["BlockDeviceMappings"][0]["Ebs"]["SnapshotId"]
     place.ec2.deregister_image(ImageId=made, DeleteAssociatedSnapshots=True)
@@ -81,7 +81,7 @@ def test_a_deregistered_image_is_launched_no_more(place: Place, running: str) ->
         ({"DryRun": True}, "DryRunOperation"),
     ],
 )
-def test_what_create_image_refuses(place: Place, running: str, request_: dict[str, Any], answer: str) -> None:
+def test_create_image_refuses_wrong_requests(place: Place, running: str, request_: dict[str, Any], answer: str) -> None:
     with pytest.raises(ClientError) as error:
         place.ec2.create_image(**({"InstanceId": running, "Name": "refused"} | request_))
     assert code(error) == answer

@@ -111,7 +111,7 @@ def test_efa_only_interfaces_take_no_address(place: Place) -> None:
         (lambda p: reserved("cr-0123456789abcdef0"), "InvalidCapacityReservationId.NotFound"),
     ],
 )  # fmt: skip
-def test_what_ec2_refuses(place: Place, request_: Callable[[Place], dict[str, Any]], expected: str) -> None:
+def test_requests_that_ec2_refuses(place: Place, request_: Callable[[Place], dict[str, Any]], expected: str) -> None:
     before = len(place.ec2.describe_instances()["Reservations"])
     with pytest.raises(ClientError) as error:
         place.run(**request_(place))
@@ -150,7 +150,7 @@ def test_a_client_token_launches_once(place: Place) -> None:
     place.ec2.terminate_instances(InstanceIds=[first])
 
 
-def test_a_failed_launch_does_not_burn_its_client_token(place: Place, own: Callable[..., Any]) -> None:
+def test_a_failed_launch_does_not_use_up_its_client_token(place: Place, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "capacity", "count": 1})
     with pytest.raises(ClientError) as error:
         place.run(ClientToken="resume-2")
@@ -160,7 +160,7 @@ def test_a_failed_launch_does_not_burn_its_client_token(place: Place, own: Calla
     place.ec2.terminate_instances(InstanceIds=place.run(ClientToken="resume-2"))
 
 
-def test_a_fleet_falls_back_to_the_next_type_and_tells_why(place: Place, own: Callable[..., Any]) -> None:
+def test_a_fleet_falls_back_to_the_next_type_and_reports_the_error(place: Place, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "capacity", "instance_type": "m5.4xlarge", "availability_zone": ZONE})
     template_id = place.template("fallback", ImageId=place.image_id, InstanceType="m5.4xlarge")
     subnet = {"SubnetId": place.subnet_id}
@@ -175,7 +175,7 @@ def test_a_fleet_falls_back_to_the_next_type_and_tells_why(place: Place, own: Ca
     place.ec2.terminate_instances(InstanceIds=pool["InstanceIds"])
 
 
-def test_throttling_wears_out(place: Place, own: Callable[..., Any]) -> None:
+def test_throttling_ends_after_its_count(place: Place, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "throttle", "action": "ec2:DescribeVpcs", "count": 1})
     with pytest.raises(ClientError) as error:
         place.ec2.describe_vpcs()
@@ -183,7 +183,7 @@ def test_throttling_wears_out(place: Place, own: Callable[..., Any]) -> None:
     place.ec2.describe_vpcs()
 
 
-def test_instance_death_needs_no_request_of_its_owner(place: Place, own: Callable[..., Any]) -> None:
+def test_instance_death_ends_an_instance_without_a_request(place: Place, own: Callable[..., Any]) -> None:
     (instance_id,) = place.run()
     place.await_state("running", instance_id)
     assert own("POST", "kill", {"instance_id": instance_id}) == {"killed": instance_id}
@@ -191,7 +191,7 @@ def test_instance_death_needs_no_request_of_its_owner(place: Place, own: Callabl
     assert place.describe(instance_id)[0]["StateReason"]["Code"] == "Server.InternalError"
 
 
-def test_an_interrupted_spot_instance_ends_when_it_was_said_to(place: Place, own: Callable[..., Any]) -> None:
+def test_an_interrupted_spot_instance_ends_at_the_announced_time(place: Place, own: Callable[..., Any]) -> None:
     (doomed,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
     (spared,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
     place.await_state("running", doomed, spared)

@@ -1,4 +1,4 @@
-"""What a role needs of KMS where a customer's key encrypts, and of STS to take another role."""
+"""Permissions that a role needs for a customer-managed KMS key, and to assume another role."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def via(service: str, **more: Any) -> Statement:
     return {"Condition": {"StringEquals": {"kms:ViaService": f"{service}.us-east-1.amazonaws.com"}} | more}
 
 
-def test_a_secret_of_a_customers_key_needs_the_key(place: Place, as_role: Callable[..., Client], key: str) -> None:
+def test_a_secret_with_a_customer_key_needs_permission_for_the_key(
+    place: Place, as_role: Callable[..., Client], key: str
+) -> None:
     secrets = place.cloud.client("secretsmanager")
     secret = secrets.create_secret(Name="keyed", SecretString="x", KmsKeyId=key)["ARN"]
     read = allow("secretsmanager:GetSecretValue", secret)
@@ -67,7 +69,7 @@ def test_a_secret_of_a_customers_key_needs_the_key(place: Place, as_role: Callab
     secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
 
 
-def test_a_secret_of_awss_key_needs_no_key(place: Place, as_role: Callable[..., Client]) -> None:
+def test_a_secret_with_awss_key_needs_no_permission_for_it(place: Place, as_role: Callable[..., Client]) -> None:
     secrets = place.cloud.client("secretsmanager")
     secret = secrets.create_secret(Name="plain", SecretString="x")["ARN"]
     node = as_role(allow("secretsmanager:GetSecretValue", secret))
@@ -75,7 +77,7 @@ def test_a_secret_of_awss_key_needs_no_key(place: Place, as_role: Callable[..., 
     secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
 
 
-def test_disks_of_a_customers_key_need_it_at_launch_and_attachment(
+def test_disks_with_a_customer_key_need_permission_at_launch_and_attachment(
     place: Place, as_role: Callable[..., Client], key: str
 ) -> None:
     actions = ["Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"]
@@ -98,7 +100,7 @@ def test_disks_of_a_customers_key_need_it_at_launch_and_attachment(
     as_role(allow("ec2:*"), use, grant)("ec2").attach_volume(**attach)
 
 
-def test_an_assumed_role_is_held_to_its_policies(place: Place, as_role: Callable[..., Client]) -> None:
+def test_an_assumed_roles_policies_are_enforced(place: Place, as_role: Callable[..., Client]) -> None:
     iam = place.cloud.client("iam")
     role = iam.create_role(RoleName="job", AssumeRolePolicyDocument=TRUST)["Role"]["Arn"]
     document = json.dumps({"Version": "2012-10-17", "Statement": [allow("s3:GetObject", "arn:aws:s3:::jobs/own/*")]})
@@ -123,7 +125,7 @@ def test_an_assumed_role_is_held_to_its_policies(place: Place, as_role: Callable
     s3.delete_bucket(Bucket="jobs")
 
 
-def test_the_log_tells_what_a_roles_call_needed(
+def test_the_log_has_the_permissions_that_a_roles_call_needed(
     place: Place, as_role: Callable[..., Client], own: Callable[..., Any]
 ) -> None:
     node = as_role(allow("ssm:GetParameter"))

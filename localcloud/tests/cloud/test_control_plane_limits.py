@@ -1,4 +1,5 @@
-"""What validators ask before a deployment: quotas, offerings, addresses, keys, buckets; and launches beyond them."""
+"""Answers for validators' calls before a deployment (quotas, offerings, addresses, keys, buckets), and launches beyond
+them."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def test_a_launch_beyond_its_quota_is_refused(
     assert code(error) == refusal
 
 
-def test_a_launch_of_some_takes_what_its_quota_leaves(place: Place, own: Callable[..., Any]) -> None:
+def test_a_launch_up_to_max_count_uses_the_rest_of_its_quota(place: Place, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "quota", "quota_code": "L-2C3B7624", "value": 300})
     launched = place.run(InstanceType="trn1.32xlarge", MinCount=1, MaxCount=5)
     assert len(launched) == 2
@@ -56,7 +57,7 @@ def test_a_launch_of_some_takes_what_its_quota_leaves(place: Place, own: Callabl
     place.await_state("terminated", *launched)
 
 
-def test_what_ends_or_stops_frees_its_quota(place: Place, own: Callable[..., Any]) -> None:
+def test_terminated_and_stopped_instances_free_their_quota(place: Place, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "quota", "quota_code": "L-2C3B7624", "value": 128})
     request = {"InstanceType": "trn1.32xlarge"}
     (first,) = place.run(**request)
@@ -91,7 +92,7 @@ def test_a_zone_can_lack_a_type(place: Place, own: Callable[..., Any], location_
     assert code(error) == "Unsupported"
 
 
-def test_subnets_tell_their_free_addresses(place: Place) -> None:
+def test_subnets_show_their_free_addresses(place: Place) -> None:
     made = place.ec2.create_subnet(VpcId=place.vpc_id, CidrBlock="10.0.64.0/24", AvailabilityZone=ZONE)["Subnet"]
     subnet_id = made["SubnetId"]
 
@@ -108,7 +109,7 @@ def test_subnets_tell_their_free_addresses(place: Place) -> None:
     place.ec2.delete_subnet(SubnetId=subnet_id)
 
 
-def test_keys_and_buckets_tell_what_they_are(place: Place) -> None:
+def test_keys_and_buckets_can_be_described(place: Place) -> None:
     kms, s3 = place.cloud.client("kms"), place.cloud.client("s3")
     key_id = kms.create_key()["KeyMetadata"]["KeyId"]
     assert kms.describe_key(KeyId=key_id)["KeyMetadata"]["Enabled"] is True

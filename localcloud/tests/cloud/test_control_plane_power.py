@@ -57,7 +57,7 @@ def test_a_stopped_instance_can_be_terminated(place: Place, running: str) -> Non
     place.await_state("terminated", running)
 
 
-def test_an_address_of_the_launch_goes_with_the_stop(place: Place) -> None:
+def test_a_launch_address_is_released_at_the_stop(place: Place) -> None:
     nic = {"DeviceIndex": 0, "SubnetId": place.subnet_id, "AssociatePublicIpAddress": True}
     (instance_id,) = place.run(NetworkInterfaces=[nic])
     place.await_state("running", instance_id)
@@ -69,7 +69,7 @@ def test_an_address_of_the_launch_goes_with_the_stop(place: Place) -> None:
     assert place.describe(instance_id)[0]["PublicIpAddress"] != first
 
 
-def test_what_cannot_be_stopped_or_started(place: Place, own: Callable[..., Any]) -> None:
+def test_instances_that_cannot_be_stopped_or_started(place: Place, own: Callable[..., Any]) -> None:
     (spot,) = place.run(InstanceMarketOptions={"MarketType": "spot"})
     own("POST", "faults", {"kind": "slow-boot", "delay_s": 3, "count": 1})
     (pending,) = place.run()
@@ -115,7 +115,7 @@ def test_attributes_that_need_a_stopped_instance(
     assert (base64.b64decode(found) if name == "userData" else found) == wanted
 
 
-def test_user_data_and_type_are_the_new_ones_after_the_start(place: Place, running: str) -> None:
+def test_new_user_data_and_type_apply_after_the_start(place: Place, running: str) -> None:
     stop(place, running)
     with pytest.raises(ClientError) as error:
         modify(place, running, InstanceType={"Value": "m5.nothing"})
@@ -126,7 +126,7 @@ def test_user_data_and_type_are_the_new_ones_after_the_start(place: Place, runni
     assert place.describe(running)[0]["InstanceType"] == "m5.2xlarge"
 
 
-def test_termination_protection_holds_until_it_is_lifted(place: Place, running: str) -> None:
+def test_termination_protection_works_until_it_is_removed(place: Place, running: str) -> None:
     modify(place, running, DisableApiTermination={"Value": True})
     assert attribute(place, running, "disableApiTermination") is True
     with pytest.raises(ClientError) as error:
@@ -177,7 +177,7 @@ def test_a_volume_moves_from_a_stopped_instance_to_another(place: Place, running
     assert code(error) == "IncorrectState"
     place.ec2.attach_volume(InstanceId=other, **attach)
     place.ec2.detach_volume(VolumeId=volume)
-    place.ec2.attach_volume(InstanceId=running, **attach)  # a stopped one may be given a volume
+    place.ec2.attach_volume(InstanceId=running, **attach)  # a volume can be attached to a stopped instance
     place.ec2.detach_volume(VolumeId=volume)
     place.ec2.delete_volume(VolumeId=volume)
 

@@ -1,4 +1,4 @@
-"""The process of a cloud: up, down, twice, killed, port in use; each with a server of its own, without instances."""
+"""The process of a cloud: up, down, twice, killed, port in use. Each test has its own server, without instances."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def _alive(pid: int) -> bool:
     return processes.start_time(pid) is not None
 
 
-def test_up_answers_and_down_ends_it_and_down_again_says_so(
-    environment: dict[str, str], ports: tuple[int, int]
-) -> None:
+def test_up_then_down_then_down_again(environment: dict[str, str], ports: tuple[int, int]) -> None:
     up = _up(environment, ports[0])
     started = json.loads(up.stdout)
     assert up.returncode == 0
@@ -99,7 +97,7 @@ def test_a_port_in_use_is_named_with_its_holder(
     assert up.stderr.count("\n") == 1
 
 
-def test_killed_and_started_again_then_killed_and_ended(environment: dict[str, str], ports: tuple[int, int]) -> None:
+def test_a_killed_cloud_can_be_started_again_and_ended(environment: dict[str, str], ports: tuple[int, int]) -> None:
     first = json.loads(_up(environment, ports[0]).stdout)
     os.kill(first["pid"], signal.SIGKILL)
     again = _up(environment, ports[0])
@@ -122,7 +120,7 @@ def test_ctrl_c_in_the_foreground_ends_it_cleanly(environment: dict[str, str], p
     assert not (Path(started["state_dir"]) / "cloud.json").exists()
 
 
-def test_it_ends_with_the_process_that_it_was_started_for(environment: dict[str, str], ports: tuple[int, int]) -> None:
+def test_it_ends_with_the_process_of_while_pid(environment: dict[str, str], ports: tuple[int, int]) -> None:
     with subprocess.Popen(["sleep", "60"]) as patron:
         words = ("--port", str(ports[0]), "--while-pid", str(patron.pid))
         up = _run(environment, "up", "--no-boot", "--detach", *words)
@@ -153,7 +151,9 @@ def test_a_verb_that_needs_a_cloud_says_how_to_start_one(environment: dict[str, 
         (["fault", "add", "death"], "no local cloud named 'default' runs"),
     ],
 )
-def test_wrong_words_are_one_line_and_exit_code_2(environment: dict[str, str], words: list[str], message: str) -> None:
+def test_wrong_arguments_give_one_line_and_exit_code_2(
+    environment: dict[str, str], words: list[str], message: str
+) -> None:
     done = _run(environment, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {message}")

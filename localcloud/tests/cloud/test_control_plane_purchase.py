@@ -48,13 +48,13 @@ def group(place: Place) -> Iterator[str]:
     place.ec2.delete_placement_group(GroupName="apart")
 
 
-def test_spot_is_shown(place: Place) -> None:
+def test_spot_instances_are_shown_as_spot(place: Place) -> None:
     (instance_id,) = place.run(**SPOT)
     assert place.describe(instance_id)[0]["InstanceLifecycle"] == "spot"
     place.ec2.terminate_instances(InstanceIds=[instance_id])
 
 
-def test_a_reservation_holds_what_it_holds(place: Place) -> None:
+def test_a_reservation_has_room_for_its_instance_count(place: Place) -> None:
     reservation_id = reserve(place)
     assert found(place, reservation_id) | {"State": "active", "AvailableInstanceCount": 1} == found(
         place, reservation_id
@@ -72,7 +72,7 @@ def test_a_reservation_holds_what_it_holds(place: Place) -> None:
     assert found(place, reservation_id)["State"] == "cancelled"
 
 
-def test_a_launch_of_some_takes_what_its_reservation_has(place: Place) -> None:
+def test_a_launch_up_to_max_count_uses_the_rest_of_its_reservation(place: Place) -> None:
     """MaxCount: EC2 launches as many as it can above MinCount."""
     reservation_id = reserve(place, InstanceCount=2)
     launched = place.run(MinCount=1, MaxCount=5, **reserved(reservation_id))
@@ -81,7 +81,7 @@ def test_a_launch_of_some_takes_what_its_reservation_has(place: Place) -> None:
     place.ec2.terminate_instances(InstanceIds=launched)
 
 
-def test_a_stopped_instance_gives_its_place_up(place: Place) -> None:
+def test_a_stopped_instance_frees_its_place_in_a_reservation(place: Place) -> None:
     reservation_id = reserve(place)
     (first,) = place.run(**reserved(reservation_id))
     place.await_state("running", first)
@@ -94,7 +94,7 @@ def test_a_stopped_instance_gives_its_place_up(place: Place) -> None:
     place.ec2.terminate_instances(InstanceIds=[first, second])
 
 
-def test_what_does_not_fit_a_reservation(place: Place, group: str) -> None:
+def test_launches_that_do_not_match_their_reservation(place: Place, group: str) -> None:
     here, elsewhere = reserve(place), reserve(place, AvailabilityZone="us-east-1b")
     other, gone = reserve(place, InstanceType="m5.xlarge"), reserve(place)
     place.ec2.cancel_capacity_reservation(CapacityReservationId=gone)
@@ -137,7 +137,7 @@ def test_a_capacity_block_takes_launches_of_its_market_type(place: Place) -> Non
     assert code(error) == "UnsupportedOperation"
 
 
-def test_a_block_that_has_not_begun_takes_none(place: Place) -> None:
+def test_a_capacity_block_that_has_not_begun_accepts_no_launch(place: Place) -> None:
     tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
     reservation_id = block(place, StartDateRange=tomorrow)
     assert found(place, reservation_id)["State"] == "scheduled"

@@ -1,4 +1,4 @@
-"""What nodes need beside launching: roles and their limits, names, keys, images, the way in, smaller services."""
+"""Services for nodes besides launching: roles and their limits, names, keys, images, tunnels, smaller services."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def node(control_plane: Any, network: dict[str, str], image_id: str) -> Any:
     return Node()
 
 
-def test_sts_tells_a_node_its_role(node: Any) -> None:
+def test_a_node_can_ask_sts_for_its_role(node: Any) -> None:
     identity = node.client("sts").get_caller_identity()
     assert identity["Arn"] == f"arn:aws:sts::123456789012:assumed-role/node/{node.id}"
 
@@ -123,7 +123,7 @@ def test_a_node_may_do_what_its_role_allows(node: Any, control_plane: Any) -> No
         ("sqs", "list_queues", {}, "AccessDeniedException", "sqs:ListQueues"),
     ],
 )  # fmt: skip
-def test_what_a_role_lacks_is_denied_in_awss_words(
+def test_a_missing_permission_is_denied_with_awss_message(
     node: Any, image_id: str, service: str, method: str, arguments: dict[str, Any], expected: str, action: str
 ) -> None:
     filled = {key: image_id if value == "?" else value for key, value in arguments.items()}
@@ -137,7 +137,7 @@ def test_what_a_role_lacks_is_denied_in_awss_words(
     assert f"because no identity-based policy allows the {action} action" in message
 
 
-def test_a_node_ends_only_what_carries_its_clusters_tag(
+def test_a_node_can_terminate_only_instances_with_its_clusters_tag(
     node: Any, control_plane: Any, network: dict[str, str], image_id: str
 ) -> None:
     def launch(cluster: str) -> str:
@@ -234,7 +234,7 @@ def test_public_image_parameters_name_images_that_exist(control_plane: Any, regi
     assert (image["RootDeviceName"], image["Architecture"], image["State"]) == (root, "x86_64", "available")
 
 
-def test_a_bucket_that_demands_tls_still_answers(control_plane: Any) -> None:
+def test_a_bucket_policy_that_requires_tls_does_not_block_the_cloud(control_plane: Any) -> None:
     s3 = control_plane.client("s3")
     s3.create_bucket(Bucket="tls-bucket")
     resources = ["arn:aws:s3:::tls-bucket", "arn:aws:s3:::tls-bucket/*"]
@@ -245,7 +245,7 @@ def test_a_bucket_that_demands_tls_still_answers(control_plane: Any) -> None:
     assert s3.get_object(Bucket="tls-bucket", Key="a")["Body"].read() == b"1"
 
 
-def test_private_zones_say_that_they_are(control_plane: Any, network: dict[str, str]) -> None:
+def test_private_zones_are_shown_as_private(control_plane: Any, network: dict[str, str]) -> None:
     route53 = control_plane.client("route53")
     vpc = {"VPCRegion": "us-east-1", "VPCId": network["vpc_id"]}
     zone = route53.create_hosted_zone(Name="mine.internal", CallerReference="1", VPC=vpc)["HostedZone"]
@@ -313,7 +313,7 @@ def test_tunnels_are_refused_with_a_reason(
     assert reason in closed.value.rcvd.reason
 
 
-def test_one_endpoint_for_each_vpc(control_plane: Any, endpoint: Any) -> None:
+def test_a_vpc_can_have_one_connect_endpoint(control_plane: Any, endpoint: Any) -> None:
     with pytest.raises(ClientError) as error:
         control_plane.client("ec2").create_instance_connect_endpoint(SubnetId=endpoint["SubnetId"])
     assert code(error) == "InstanceConnectEndpointLimitExceeded"
@@ -338,4 +338,4 @@ def test_the_api_log_names_callers_errors_and_instances(control_plane: Any, node
 def test_nothing_listens_beyond_loopback(control_plane: Any) -> None:
     port = int(control_plane.endpoint_url.rpartition(":")[2])
     with socket.socket() as other:
-        other.bind(("127.0.0.2", port))  # free: the server holds 127.0.0.1 alone
+        other.bind(("127.0.0.2", port))  # free: the server listens only on 127.0.0.1

@@ -1,4 +1,5 @@
-"""Somebody else's CDK app, deployed by the unmodified CDK command line; the test plays the instance's part."""
+"""A CDK app that was not written for the local cloud, deployed by the unmodified CDK command line. The test sends the
+instance's signal."""
 
 from __future__ import annotations
 

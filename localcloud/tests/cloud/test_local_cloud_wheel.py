@@ -22,7 +22,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Beside the packages that these tests run with; the checkout is not on the path before it."""
+    """Uses the packages of these tests, but not the checkout."""
     folder = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder / "site"), str(built)]
     subprocess.run(pip, check=True, capture_output=True, timeout=300)
@@ -30,7 +30,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 
 
 def files() -> list[str]:
-    """What git knows of the package, so that nothing which is lying about counts."""
+    """The package's files in git, so that untracked files do not count."""
     argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(argv, cwd=DISTRIBUTION, capture_output=True, text=True, check=True).stdout.split("\0")
     return [name for name in names if name and not name.startswith(APART) and (DISTRIBUTION / name).is_file()]
@@ -54,7 +54,7 @@ def test_a_cloud_runs_from_the_wheel(installed: Installed) -> None:
 
 
 def test_the_image_of_the_wheel_is_that_of_the_checkout(installed: Installed) -> None:
-    """Its fingerprint covers every file of the guests, and whether it is a program."""
+    """The fingerprint covers every file of the guests, and whether it is executable."""
     program = "from localcloud.machines import image; print(image.fingerprint(image.Host('http://mirror'), plain=True))"
     here = subprocess.run([sys.executable, "-c", program], cwd=DISTRIBUTION.parent, capture_output=True, text=True)
     assert installed.run("-c", program) == here.stdout != ""

@@ -1,4 +1,4 @@
-"""A cloud that runs is made as slow and as forgetful as AWS, and quick again; stacks get over it as on AWS."""
+"""A running cloud is switched to AWS's pace and back; stacks succeed despite AWS's delays."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_stack_waits_for_its_instance_profile_and_its_instance(place: Place, s
     cloudformation.get_waiter("stack_delete_complete").wait(StackName=name, WaiterConfig=fast)
 
 
-def test_a_pace_that_is_not_known_is_refused(own: Callable[..., Any]) -> None:
+def test_an_unknown_pace_is_refused(own: Callable[..., Any]) -> None:
     with pytest.raises(Exception, match="400"):
         own("POST", "pace", {"pace": "snail"})
     assert own("GET", "pace") == {"pace": "off"}

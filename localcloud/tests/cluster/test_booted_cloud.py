@@ -1,4 +1,4 @@
-"""The API with machines behind it: a launch boots, its role and names work inside, a killed cloud leaves nothing."""
+"""The API with machines: an instance boots, its role and names work inside, a killed cloud leaves nothing."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def cloud() -> Iterator[BootedCloud]:
     shutil.rmtree(cloud.state_dir)
 
 
-def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud: BootedCloud) -> None:
+def test_an_instance_boots_with_role_names_disk_and_fault_and_can_be_reached(cloud: BootedCloud) -> None:
     ec2, iam, route53 = cloud.client("ec2"), cloud.client("iam"), cloud.client("route53")
     subnet = ec2.describe_subnets(Filters=[{"Name": "availability-zone", "Values": ["us-east-1a"]}])["Subnets"][0]
     for service in ("ec2", "ssm", "sts"):  # its only ways out
@@ -157,7 +157,7 @@ def test_a_launch_boots_with_its_role_names_disk_and_fault_and_is_reached(cloud:
 
 
 def _nobody_on_this_machine_becomes_root(cloud: BootedCloud, instance_id: str) -> None:
-    """A guest's disk holds a program that runs as root, and a process of the guest has the user's own number."""
+    """A guest's disk has a setuid program, and a process of the guest has the same user id as the user."""
     machine = cloud.state_dir / "machines" / instance_id
     theirs = [pid for pid in cgroups.pids(f"lc-{cloud.id}/{instance_id}") if _runs_as_nobody(pid)]
     assert theirs
@@ -184,7 +184,7 @@ print(asking.recv(999))
 
 
 def _as_nobody(*words: str) -> str:
-    # not setpriv, which finds the program with root's capabilities still
+    # not setpriv, which still has root's capabilities when it looks up the program
     argv = ["runuser", "--user", "nobody", "--", *words]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False, cwd="/")
     return done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The image that instances boot, beside what the AMI has and lacks that it plays. Nothing boots."""
+"""The image that instances boot, compared with the manifest of its AMI. Nothing boots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hypervisor alone: two instances really boot, with a stub in the control plane's place."""
+"""The hypervisor without the control plane: two instances really boot, and a stub answers for the control plane."""
 
 from __future__ import annotations
 
@@ -137,29 +137,28 @@ def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests)
     assert "access denied by server" in denied  # and /shared stays mounted: the end of both guests must free the disk
 
 
+def ends_and_leaves_nothing(guests: Guests, instance: str, *, hard: bool) -> None:
+    guests.hypervisor.attach_volume(instance, "vol-0789", 1, "/dev/sdf")
+    assert traces(guests, instance)
+    end(guests, instance, hard=hard)
+    assert traces(guests, instance) == []
+    assert leftovers.loops_below(guests.state_dir / "volumes" / "vol-0789") == []
+    guests.hypervisor.delete_volume("vol-0789")
+
+
 def test_subnet_without_internet_reaches_neighbours_and_metadata_only(guests: Guests) -> None:
+    """And a shutdown leaves nothing of the instance."""
     closed = spec(20, internet=False)
     guests.boot(closed)
     guests.await_console(closed.instance_id, "OpenBSD Secure Shell server")
     ping = guests.run(closed.instance_id, "ping -c1 -W5 10.0.1.10 >/dev/null && echo neighbour")
     outside = guests.run(closed.instance_id, f"curl -s -m 3 -o /dev/null {image.inspect_host().mirror}/; echo $?")
     assert (ping, outside) == ("neighbour\n", "28\n")
-    end(guests, closed.instance_id)
-
-
-@pytest.mark.parametrize("hard", [False, True])
-def test_terminate_leaves_nothing_of_an_instance(guests: Guests, hard: bool) -> None:
-    victim = spec(30 + hard)
-    guests.boot(victim)
-    guests.hypervisor.attach_volume(victim.instance_id, "vol-0789", 1, "/dev/sdf")
-    assert traces(guests, victim.instance_id)
-    end(guests, victim.instance_id, hard=hard)
-    assert traces(guests, victim.instance_id) == []
-    assert leftovers.loops_below(guests.state_dir / "volumes" / "vol-0789") == []
-    guests.hypervisor.delete_volume("vol-0789")
+    ends_and_leaves_nothing(guests, closed.instance_id, hard=False)
 
 
 def test_two_vpcs_may_use_the_same_addresses(guests: Guests) -> None:
+    """And a hard end leaves nothing of the instance."""
     twin = dataclasses.replace(spec(SERVER), instance_id=instance_id(60), vpc_id="vpc-0ffffffffffffffff")
     guests.boot(twin)
     guests.await_console(twin.instance_id, "Reached target \x1b[0;1;39mcloud-init.target")
@@ -168,11 +167,11 @@ def test_two_vpcs_may_use_the_same_addresses(guests: Guests) -> None:
     ask = f'curl -s -H "X-aws-ec2-metadata-token: {token}" {identity}; echo; hostname -I'
     assert guests.run(twin.instance_id, ask).split() == [twin.instance_id, "10.0.1.10"]
     assert guests.run(instance_id(SERVER), ask).split() == [instance_id(SERVER), "10.0.1.10"]
-    end(guests, twin.instance_id)
+    ends_and_leaves_nothing(guests, twin.instance_id, hard=True)
     assert not list(Path("/run/netns").glob(f"lc-{guests.cloud_id}-{twin.vpc_id}"))
 
 
-def test_slow_boot_runs_and_says_nothing_until_it_is_ended(guests: Guests) -> None:
+def test_a_slow_boot_is_running_without_output(guests: Guests) -> None:
     slow = spec(42)
     guests.hypervisor.start(slow, BootFault(delay_s=600))
     await_true(lambda: guests.hypervisor.state(slow.instance_id) == "running", lambda: "not running", 10)
@@ -212,7 +211,7 @@ time.sleep(600)
 """
 
 
-def test_what_a_killed_server_leaves_can_be_cleaned(guests: Guests, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_server_can_be_removed(guests: Guests, tmp_path: Path) -> None:
     state_dir = Path("/var/lib/localcloud") / f"test-killed-{secrets.token_hex(2)}"
     paths = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
     script = textwrap.dedent(KILLED_SERVER).format(paths=paths, state_dir=str(state_dir), wheels=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Images made of guests: what was written, and what was removed, is so in every guest that boots from them."""
+"""Images of guests: every guest that boots from one has the written files and lacks the removed ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stopped(guests: Guests, instance_id: str) -> None:
     await_state(guests, instance_id, "stopped")
 
 
-def test_a_guest_of_an_image_has_what_was_written_and_lacks_what_was_removed(guests: Guests) -> None:
+def test_a_guest_of_an_image_has_the_written_files_and_lacks_the_removed_ones(guests: Guests) -> None:
     builder = booted(guests, 60, "ami-0")
     guests.run(builder, "echo baked >/opt/baked; rm -r /etc/issue /etc/skel; mkdir /etc/skel; touch /etc/skel/new")
     stopped(guests, builder)
@@ -38,12 +38,13 @@ def test_a_guest_of_an_image_has_what_was_written_and_lacks_what_was_removed(gue
     guests.hypervisor.terminate(builder)
     node = booted(guests, 61, IMAGE)
     seen = guests.run(node, "cat /opt/baked; ls -A /etc/skel; test -e /etc/issue || echo no issue; wc -l </root/runs")
-    # Removed, made anew and filled: the folder has nothing of the one below. User data runs: it is another instance.
+    # The folder was removed, created again and filled, so it has no file of the layer below. User data runs, because
+    # this is another instance.
     assert seen.splitlines() == ["baked", "new", "no issue", "2"]
     guests.run(node, "echo second >/opt/second; rm /opt/baked")
     stopped(guests, node)
     guests.hypervisor.create_image(node, SECOND)
-    guests.hypervisor.delete_image(IMAGE)  # a disk and an image that came of it need it yet
+    guests.hypervisor.delete_image(IMAGE)  # a disk and an image made from it still need it
     grandchild = booted(guests, 62, SECOND)
     assert guests.run(grandchild, "cat /opt/second; ls /opt/baked 2>/dev/null || echo gone") == "second\ngone\n"
     other = booted(guests, 63, "ami-0")

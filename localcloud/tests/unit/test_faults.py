@@ -22,7 +22,7 @@ from localcloud.faults import Fault, FaultError, Faults, parse
         ({"kind": "capacity", "zone": "us-east-1a"}, "unknown field 'zone'"),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused(values: dict[str, Any], message: str) -> None:
+def test_an_invalid_rule_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(FaultError, match=message):
         parse(values)
 
@@ -42,7 +42,7 @@ def test_capacity_fails_by_type_and_zone(rule: dict[str, Any], hit: list[Any], m
     assert not any(faults.no_capacity(*launch) for launch in missed)
 
 
-def test_a_rule_with_a_count_wears_out() -> None:
+def test_a_rule_with_a_count_is_removed_after_its_uses() -> None:
     faults = Faults()
     faults.add(Fault("throttle", action="RunInstances", count=2))
     assert [faults.throttled("ec2", "RunInstances") for _ in range(3)] == [True, True, False]
@@ -92,7 +92,7 @@ def test_next_n_launches_only() -> None:
     assert [faults.boot_fault(i, "g5.xlarge", {}).never_boots for i in ("i-1", "i-2")] == [True, False]
 
 
-def test_one_rule_or_all_are_lifted() -> None:
+def test_one_rule_or_all_can_be_removed() -> None:
     faults = Faults()
     first, _ = faults.add(Fault("capacity")), faults.add(Fault("failed-boot"))
     assert faults.clear(first.id) == 1

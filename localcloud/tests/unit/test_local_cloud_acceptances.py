@@ -1,4 +1,4 @@
-"""What AWS accepts, and what a check could refuse by mistake: such a refusal stops a cluster that AWS would run."""
+"""Requests that AWS accepts and that a check could refuse by mistake, which would stop a valid cluster."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ ACCEPTED: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", [*ACCEPTED])
-def test_what_aws_accepts(cloud: InProcess, name: str) -> None:
+def test_requests_that_aws_accepts(cloud: InProcess, name: str) -> None:
     service, call = ACCEPTED[name]
     assert refusal(lambda: call(cloud.client(service), cloud)) == ("", 200, "")
 
@@ -132,12 +132,12 @@ def test_each_family_has_its_own_limit_of_rules(cloud: InProcess, ipv4: int, ipv
 
 
 @pytest.mark.parametrize("resource", ["*", "other*", "other/*", "{}-other/*"])
-def test_a_policy_is_of_its_own_bucket(cloud: InProcess, resource: str) -> None:
+def test_a_bucket_policys_resources_must_be_of_its_bucket(cloud: InProcess, resource: str) -> None:
     assert refusal(lambda: bucket_policy(cloud.client("s3"), resource))[:2] == ("MalformedPolicy", 400)
 
 
 @pytest.mark.parametrize("source_region", ["us-east-1", OTHER_REGION])
-def test_an_image_that_is_nowhere_cannot_be_copied(cloud: InProcess, source_region: str) -> None:
+def test_a_missing_image_cannot_be_copied(cloud: InProcess, source_region: str) -> None:
     wanted = {"SourceImageId": "ami-0123456789abcdef0", "SourceRegion": source_region}
     refused = refusal(lambda: cloud.client("ec2").copy_image(Name=new(), **wanted))
     assert refused[:2] == ("InvalidAMIID.NotFound", 400)
@@ -153,7 +153,7 @@ def test_a_changed_volume_has_the_default_iops(cloud: InProcess) -> None:
 
 @pytest.mark.parametrize("kind", ["maintain", "request"])
 def test_a_fleet_can_begin_without_instances(cloud: InProcess, kind: str) -> None:
-    """The local cloud has no such fleets: that is said, and not that the capacity is wrong."""
+    """The local cloud lacks such fleets. The error says so, instead of calling the capacity wrong."""
     ec2, name = cloud.client("ec2"), new()
     ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={"InstanceType": "m5.large"})
     template = {"LaunchTemplateSpecification": {"LaunchTemplateName": name, "Version": "1"}}
@@ -219,7 +219,7 @@ ACTIONS = {
 
 
 def of_moto() -> Iterator[tuple[str, str]]:
-    """(class, name) of every filter that a class of moto's compares with."""
+    """(class, name) of every filter that a moto class supports."""
     for file in sorted(Path(moto.ec2.models.__file__).parent.glob("*.py")):
         for owner in ast.walk(ast.parse(file.read_text())):
             if not isinstance(owner, ast.ClassDef) or owner.name not in ACTIONS:
@@ -243,8 +243,8 @@ def test_no_filter_that_moto_has_is_refused() -> None:
         filters.check(ACTIONS[owner], {"Filters": [{"Name": name, "Values": ["x"]}]})
 
 
-def test_figures_whose_end_no_source_has_are_assumed() -> None:
-    """Of aws-samples/aws-plugin-for-slurm#16, hashicorp/packer#12303 and the waits that are known by their least."""
+def test_figures_without_a_source_for_the_maximum_are_marked_as_assumed() -> None:
+    """aws-samples/aws-plugin-for-slurm#16, hashicorp/packer#12303 and the sources of some waits give only a minimum."""
     loaded = figures.load("aws")
     lags = {row.of: row.assumed for row in loaded.lag}
     assert lags["instance"] and lags["instance-profile"]

@@ -1,4 +1,4 @@
-"""Data repository associations on files of this machine, against moto's S3: what comes in, what goes out, and when."""
+"""Imports and exports of data repository associations, on files of this machine and moto's S3."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Linked:
         self.record["S3"] = {"AutoImportPolicy": {"Events": imports}, "AutoExportPolicy": {"Events": exports}}
 
     def settle(self) -> None:
-        """Files are exported once they rest."""
+        """Files are exported when they no longer change."""
         self.association.sync()
         self.association.sync()
 
@@ -83,12 +83,12 @@ def linked(tmp_path: Path) -> Iterator[Linked]:
 
 
 def _read_elsewhere(path: Path) -> bytes:
-    """In a process of its own, as a guest does."""
+    """Runs in a separate process, as in a guest."""
     return subprocess.run(["cat", str(path)], capture_output=True, timeout=20, check=True).stdout
 
 
 def held(path: Path) -> int:
-    """Bytes of content; some file systems keep attributes in a block of their own."""
+    """Bytes of content; some file systems store attributes in a separate block."""
     return path.stat().st_blocks * 512 // 8192 * 8192
 
 
@@ -106,7 +106,7 @@ def test_metadata_comes_first_and_content_when_a_file_is_opened(linked: Linked) 
     assert (records.state(path), _read_elsewhere(path)) == (HERE, b"one" * 5000)
 
 
-def test_where_nobody_can_be_held_up_content_comes_at_once(linked: Linked) -> None:
+def test_without_fanotify_the_content_is_imported_at_once(linked: Linked) -> None:
     linked.files.close()
     linked.put("set/1.txt", b"one")
     linked.association.import_changes()
@@ -116,7 +116,7 @@ def test_where_nobody_can_be_held_up_content_comes_at_once(linked: Linked) -> No
 
 
 @held_up
-def test_what_clients_do_to_a_released_file_is_not_undone(linked: Linked) -> None:
+def test_clients_changes_of_a_released_file_are_kept(linked: Linked) -> None:
     for name in ("cut", "dated", "written"):
         linked.put(f"set/{name}", b"content")
     linked.association.import_changes()
@@ -136,7 +136,7 @@ def test_what_clients_do_to_a_released_file_is_not_undone(linked: Linked) -> Non
 
 
 @held_up
-def test_a_released_file_whose_object_is_gone_cannot_be_opened(linked: Linked) -> None:
+def test_a_released_file_whose_object_was_deleted_cannot_be_opened(linked: Linked) -> None:
     linked.put("set/1.txt", b"one")
     linked.association.import_changes()
     _s3().delete_object("data", "set/1.txt")
@@ -145,7 +145,7 @@ def test_a_released_file_whose_object_is_gone_cannot_be_opened(linked: Linked) -
 
 
 @pytest.mark.parametrize("events", [[], ["NEW"], ["NEW", "CHANGED"], ALL])
-def test_what_happens_in_s3_comes_in_as_far_as_the_policy_says(linked: Linked, events: list[str]) -> None:
+def test_changes_in_s3_are_imported_according_to_the_policy(linked: Linked, events: list[str]) -> None:
     for name in ("kept", "other", "gone"):
         linked.put(f"set/{name}", b"before")
     linked.association.import_changes()
@@ -163,7 +163,7 @@ def test_what_happens_in_s3_comes_in_as_far_as_the_policy_says(linked: Linked, e
     }
 
 
-def test_what_a_client_changed_is_not_lost_to_s3(linked: Linked) -> None:
+def test_a_clients_changes_are_not_overwritten_from_s3(linked: Linked) -> None:
     linked.put("set/file", b"before")
     linked.association.import_changes()
     linked.files.restore(str(linked.folder / "file"))
@@ -178,7 +178,7 @@ def test_what_a_client_changed_is_not_lost_to_s3(linked: Linked) -> None:
 
 
 @pytest.mark.parametrize("events", [[], ["NEW"], ["NEW", "CHANGED"], ALL])
-def test_what_happens_to_files_goes_out_as_far_as_the_policy_says(linked: Linked, events: list[str]) -> None:
+def test_changes_of_files_are_exported_according_to_the_policy(linked: Linked, events: list[str]) -> None:
     for name in ("kept", "other", "gone"):
         linked.put(f"set/{name}", b"before")
     linked.association.import_changes()
@@ -202,7 +202,7 @@ def test_what_happens_to_files_goes_out_as_far_as_the_policy_says(linked: Linked
         assert records.state(linked.folder / "other") == HERE
 
 
-def test_a_file_that_is_being_written_waits_until_it_rests(linked: Linked) -> None:
+def test_a_file_is_exported_only_when_it_no_longer_changes(linked: Linked) -> None:
     linked.policies([], ALL)
     for size in (1, 2, 3):
         (linked.folder / "log").write_bytes(b"." * size)
@@ -212,7 +212,7 @@ def test_a_file_that_is_being_written_waits_until_it_rests(linked: Linked) -> No
     assert linked.objects() == {"set/log": b"..."}
 
 
-def test_what_comes_in_does_not_go_out_again_nor_back(linked: Linked) -> None:
+def test_imported_files_are_not_exported_and_exported_ones_not_imported(linked: Linked) -> None:
     linked.policies(ALL, ALL)
     linked.put("set/in", b"in")
     (linked.folder / "out").write_bytes(b"out")
@@ -225,7 +225,7 @@ def test_what_comes_in_does_not_go_out_again_nor_back(linked: Linked) -> None:
     assert (linked.folder / "out").stat().st_ino == inode
 
 
-def test_owner_permissions_and_times_travel_with_the_object(linked: Linked) -> None:
+def test_owner_permissions_and_times_are_kept_in_the_object(linked: Linked) -> None:
     linked.policies([], ALL)
     path = linked.folder / "script"
     path.write_bytes(b"#!/bin/sh")
@@ -243,7 +243,7 @@ def test_owner_permissions_and_times_travel_with_the_object(linked: Linked) -> N
 
 
 @as_root
-def test_an_object_says_how_its_file_is(linked: Linked) -> None:
+def test_an_objects_metadata_sets_its_files_owner_permissions_and_times(linked: Linked) -> None:
     linked.put("set/plain", b"")
     linked.put("set/mine", b"", file_permissions="0104640", file_owner="1000", file_group="1001", file_mtime="1500")
     linked.put("set/folder/", b"", file_permissions="040700", file_owner="1000")
@@ -258,14 +258,14 @@ def test_an_object_says_how_its_file_is(linked: Linked) -> None:
 
 
 @pytest.mark.parametrize("key", ["set//double", "set/../outside", "set/./here", "set/" + "n" * 256])
-def test_a_key_that_is_no_path_is_left_in_s3(linked: Linked, key: str) -> None:
+def test_a_key_that_cannot_be_a_path_is_not_imported(linked: Linked, key: str) -> None:
     linked.put(key, b"x")
     linked.put("settle/other", b"another prefix")
     assert linked.association.import_changes() == (0, 0)
     assert list(linked.folder.iterdir()) == []
 
 
-def test_an_object_that_can_be_no_file_fails_alone(linked: Linked) -> None:
+def test_an_object_that_cannot_be_a_file_fails_alone(linked: Linked) -> None:
     linked.put("set/a", b"a file")
     linked.put("set/a/b", b"and a directory")
     linked.put("set/b", b"b", file_permissions="rw-r--r--")
@@ -274,7 +274,7 @@ def test_an_object_that_can_be_no_file_fails_alone(linked: Linked) -> None:
     assert sorted(path.name for path in linked.folder.iterdir()) == ["a", "c"]
 
 
-def test_what_s3_does_not_take_says_why_and_is_not_exported(linked: Linked) -> None:
+def test_a_file_that_s3_cannot_store_is_reported_and_not_exported(linked: Linked) -> None:
     deep = linked.folder / "/".join("d" * 200 for _ in range(5))
     deep.mkdir(parents=True)
     (deep / ("f" * 50)).write_bytes(b"x")
@@ -286,7 +286,7 @@ def test_what_s3_does_not_take_says_why_and_is_not_exported(linked: Linked) -> N
     assert linked.association.export("file") == "the bucket data does not exist"
 
 
-def test_a_file_system_that_is_deleted_takes_nothing_from_s3(linked: Linked) -> None:
+def test_deleting_a_file_system_deletes_nothing_in_s3(linked: Linked) -> None:
     linked.policies([], ALL)
     (linked.folder / "file").write_bytes(b"x")
     linked.settle()
@@ -297,7 +297,7 @@ def test_a_file_system_that_is_deleted_takes_nothing_from_s3(linked: Linked) -> 
 
 
 def test_a_copy_of_a_file_is_another_file(linked: Linked) -> None:
-    """Whatever takes extended attributes along: cp --archive, rsync."""
+    """`cp --archive` and rsync copy extended attributes too."""
     linked.put("set/file", b"content")
     linked.association.import_changes()
     linked.files.restore(str(linked.folder / "file"))

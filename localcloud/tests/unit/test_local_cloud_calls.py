@@ -1,4 +1,4 @@
-"""Telling API calls apart, and reading answers whose protocol does not matter."""
+"""Identifying API calls, and reading answers of every protocol."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_service_and_action(request_environ: dict[str, Any], service: str, actio
     assert (call.service, call.action, call.region, call.access_key_id) == (service, action, "eu-west-1", "ASIA1")
 
 
-def test_the_body_is_still_there_for_the_next_reader() -> None:
+def test_the_body_can_be_read_again() -> None:
     request_environ = environ("ec2", body=b"Action=DescribeVpcs", **FORM)
     assert identify(request_environ).form == {"Action": "DescribeVpcs"}
     assert request_environ["wsgi.input"].read() == b"Action=DescribeVpcs"
@@ -73,7 +73,7 @@ def test_an_unsigned_request_has_no_caller() -> None:
         (Call("route53", "us-east-1", "ListHostedZones", ""), "AccessDenied"),
     ],
 )
-def test_denials_have_each_services_code_and_the_log_reads_it(call: Call, code: str) -> None:
+def test_denials_have_each_services_code_which_the_log_shows(call: Call, code: str) -> None:
     response = answers.denied(call, "User: a & b")
     assert answers.error_code(response.status_code, response.get_data()) == code
 

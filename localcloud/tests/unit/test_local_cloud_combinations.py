@@ -1,4 +1,4 @@
-"""What parameters are to each other, and the kinds of refusal that hold for several services: one case for each."""
+"""One case for each combination of parameters, and for each rule that several services share."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def structure(shape: Shape | None, path: str) -> StructureShape:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.service}-{row.actions.split()[0]}-{row.words[:40]}")
-def test_a_row_is_of_parameters_that_the_model_has(row: Row) -> None:
-    """One that is misspelt would never be asked."""
+def test_every_row_names_parameters_of_the_model(row: Row) -> None:
+    """A misspelt row would never apply."""
     model = get_service_model(row.service)
     for action in row.actions.split():
         members = structure(model.operation_model(action).input_shape, row.at).members
@@ -234,7 +234,7 @@ def mounted_twice(efs: Any, cloud: InProcess) -> Any:
 
 
 @pytest.mark.parametrize("name", [*REFUSED])
-def test_what_a_service_refuses(cloud: InProcess, name: str) -> None:
+def test_requests_that_the_service_refuses(cloud: InProcess, name: str) -> None:
     service, call, code, status = REFUSED[name]
     client = cloud.client(service)
     assert refusal(lambda: call(client, cloud))[:2] == (code, status)
@@ -299,11 +299,11 @@ TAKEN: dict[str, tuple[str, Callable[[Any, InProcess], Any]]] = {
 
 
 @pytest.mark.parametrize("name", [*TAKEN])
-def test_what_a_service_takes(cloud: InProcess, name: str) -> None:
+def test_requests_that_the_service_accepts(cloud: InProcess, name: str) -> None:
     service, call = TAKEN[name]
     client = cloud.client(service)
     assert refusal(lambda: call(client, cloud))[::2] == ("", "")
 
 
-def test_a_rules_block_is_told_in_its_canonical_form(cloud: InProcess) -> None:
+def test_a_rules_cidr_block_is_shown_in_its_canonical_form(cloud: InProcess) -> None:
     assert group_rule(cloud.client("ec2"), cloud, "100.68.0.18/18") == "100.68.0.0/18"

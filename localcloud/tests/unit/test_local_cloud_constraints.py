@@ -1,4 +1,4 @@
-"""Requests that break their service's model: each service's own code, and AWS's words."""
+"""Requests that violate their service's model: each service's code, and AWS's message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from localcloud.tests.in_process import InProcess, refusal
 
 LONG = "r" * 65
-# service, call, code, what the message says
+# service, call, code, part of the message
 CASES: list[tuple[str, Callable[[Any], Any], str, str]] = [
     # awsdocs/aws-cloudformation-user-guide#439
     ("fsx", lambda c: c.create_file_system(), "BadRequest",
@@ -50,7 +50,7 @@ CASES: list[tuple[str, Callable[[Any], Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("service", "call", "code", "words"), CASES, ids=[case[0] for case in CASES])
-def test_a_request_that_breaks_its_model_is_refused_in_its_services_words(
+def test_a_request_that_violates_its_model_gets_its_services_error(
     cloud: InProcess, service: str, call: Callable[[Any], Any], code: str, words: str
 ) -> None:
     answered, status, message = refusal(lambda: call(cloud.client(service)))
@@ -58,7 +58,7 @@ def test_a_request_that_breaks_its_model_is_refused_in_its_services_words(
     assert words in message
 
 
-def test_a_secret_value_is_not_told(cloud: InProcess) -> None:
+def test_a_secret_value_is_not_in_the_message(cloud: InProcess) -> None:
     _, _, message = refusal(lambda: cloud.client("ssm").put_parameter(Name="/n", Value="hidden", Type="Nope", Tier="x"))
     assert "hidden" not in message
     assert "Value 'Nope' at 'type'" in message

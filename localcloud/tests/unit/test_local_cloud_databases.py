@@ -1,4 +1,4 @@
-"""What a database's machine is told, and the certificates that it and the bundle's server show."""
+"""The user data of a database's machine, and the certificates of the database and of the bundle's server."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ def described(**changes: object) -> guest.Database:
     return guest.Database(**(values | changes))  # type: ignore[arg-type]
 
 
-def test_the_parameter_group_has_the_last_word() -> None:
+def test_the_parameter_groups_values_win() -> None:
     lines = guest.configuration(described(parameters={"skip_name_resolve": "0"})).splitlines()
     assert lines[0] == "[mariadbd]" and "port=3307" in lines
     assert lines[-1] == "skip_name_resolve=0"
 
 
 @pytest.mark.parametrize("value", ["{DBInstanceClassMemory*3/4}", "1\nplugin_load_add=other"])
-def test_a_formula_and_a_second_line_are_left_out(value: str) -> None:
+def test_formulas_and_values_of_several_lines_are_left_out(value: str) -> None:
     assert "innodb_buffer_pool_size" not in guest.configuration(
         described(parameters={"innodb_buffer_pool_size": value})
     )
 
 
-def test_the_master_user_is_there_before_anybody_asks_and_is_not_root() -> None:
+def test_the_master_user_is_created_before_the_server_listens_and_is_not_root() -> None:
     create, grant = guest.init_sql(described()).splitlines()
     assert create == "CREATE USER IF NOT EXISTS 'slurm'@'%' IDENTIFIED BY 'it''s a \\\\ secret';"
     assert "SUPER" not in grant and "FILE" not in grant and grant.endswith("WITH GRANT OPTION;")
     assert f"init_file={guest.FOLDER}/init.sql" in guest.configuration(described())
 
 
-def test_a_schema_that_is_asked_for_is_made() -> None:
+def test_a_requested_schema_is_created() -> None:
     assert guest.init_sql(described(schema="a`b")).splitlines()[-1] == "CREATE DATABASE IF NOT EXISTS `a``b`;"
 
 
-def test_user_data_writes_its_files_as_they_are(tmp_path: Path) -> None:
+def test_user_data_writes_files_unchanged(tmp_path: Path) -> None:
     """The script, run with another `install` and `systemctl`."""
     for name, text in {
         "install": f'#!/bin/sh\nshift 7\nmkdir -p "{tmp_path}$(dirname "$2")"\ncat >"{tmp_path}$2"\n',
@@ -90,14 +90,14 @@ def fetch(port: int, path: str, trusted: str, host: str = truststore.HOST) -> by
 
 
 @pytest.mark.parametrize("path", ["/us-east-1/us-east-1-bundle.pem", "/global/global-bundle.pem"])
-def test_the_bundle_holds_the_authority_of_databases(bundle_port: int, path: str) -> None:
+def test_the_bundle_contains_the_databases_authority(bundle_port: int, path: str) -> None:
     head, _, body = fetch(bundle_port, path, authority.web().certificate).partition(b"\r\n\r\n")
     assert b" 200 " in head.splitlines()[0] and body.decode() == authority.rds().certificate
     assert body.decode() != authority.web().certificate
 
 
 @pytest.mark.parametrize("path", ["/", "/us-east-1/eu-west-1-bundle.pem", "/us-east-1/us-east-1-bundle.p7b"])
-def test_nothing_else_is_there(bundle_port: int, path: str) -> None:
+def test_other_paths_are_not_found(bundle_port: int, path: str) -> None:
     assert b" 404 " in fetch(bundle_port, path, authority.web().certificate).splitlines()[0]
 
 
@@ -111,13 +111,13 @@ def test_the_bundles_server_is_not_trusted(bundle_port: int, trusted: str, host:
         fetch(bundle_port, "/global/global-bundle.pem", trusted, host)
 
 
-def test_a_name_longer_than_a_subject_can_be_has_a_certificate() -> None:
+def test_a_name_longer_than_a_subjects_limit_gets_a_certificate() -> None:
     issued = authority.rds().issue(f"{'a' * 63}.{HOST}")
     der = base64.b64decode("".join(issued.certificate.splitlines()[1:-1]))
     assert f"{'a' * 63}.{HOST}".encode() in der
 
 
-def test_a_guest_trusts_an_authority_once(tmp_path: Path) -> None:
+def test_a_guest_gets_an_authority_only_once(tmp_path: Path) -> None:
     root = Root(tmp_path)
     bundle = root.path / "etc/ssl/certs/ca-certificates.crt"
     bundle.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Doors and signatures of the local cloud, without a server."""
+"""Checks of requests' origin and signature, without a server."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HERE = ("169.254.169.251", "169.254.169.251:80")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:5566", "127.0.0.1", "localhost:1", "[::1]:5566", "bucket.localhost:5566"])
-def test_loopbacks_names_pass(host: str) -> None:
+def test_loopbacks_names_are_accepted(host: str) -> None:
     assert doors.refuses(host, None) is None
 
 
 @pytest.mark.parametrize(
     "host", ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:1", "10.0.0.1", "169.254.169.251"]
 )
-def test_other_names_do_not(host: str) -> None:
+def test_other_names_are_refused(host: str) -> None:
     assert "not this server's" in (doors.refuses(host, None) or "")
 
 
@@ -40,7 +40,7 @@ def test_guests_know_the_server_by_one_address() -> None:
     assert doors.refuses("169.254.169.251", "http://169.254.169.251", HERE)
 
 
-# As the kernel writes it: 127.0.0.1:1000 to 127.0.0.1:5566, by state and user.
+# The kernel's lines for 127.0.0.1:1000 to 127.0.0.1:5566, by state and user.
 ROW = "   0: 0100007F:03E8 0100007F:15BE {state} 00000000:00000000 00:00000000 00000000 {user:>5}        0 1 1 0 20"
 
 
@@ -49,14 +49,14 @@ ROW = "   0: 0100007F:03E8 0100007F:15BE {state} 00000000:00000000 00:00000000 0
     [("01", 0, True), ("01", os.geteuid(), True), ("01", 65533, False), ("04", 0, False), ("05", 0, False),
      ("06", 0, False)],
 )  # fmt: skip
-def test_a_connection_is_its_users_while_it_is_open(socket_state: str, user: int, is_owner: bool) -> None:
-    """Of one that its client has closed the kernel says user 0."""
+def test_an_open_connection_is_its_users(socket_state: str, user: int, is_owner: bool) -> None:
+    """The kernel reports user 0 for a connection that its client has closed."""
     text = "header\n" + ROW.format(state=socket_state, user=user) + "\n"
     assert doors.is_owners(("127.0.0.1", 1000), ("127.0.0.1", 5566), text) is is_owner
     assert not doors.is_owners(("127.0.0.1", 1001), ("127.0.0.1", 5566), text)
 
 
-def test_a_state_directory_is_shut_and_its_secret_kept(tmp_path: Path) -> None:
+def test_a_state_directory_is_closed_to_others_and_keeps_its_secret(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "cloud"
     state.own(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -69,7 +69,7 @@ def test_a_state_directory_is_shut_and_its_secret_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_a_state_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_state_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path, 65534, 65534)
     with pytest.raises(UsageError, match="belongs to user 65534"):
         state.own(tmp_path)
@@ -89,7 +89,7 @@ def test_a_signature_is_checked_in_less_than_a_millisecond() -> None:
         begun = time.process_time()
         assert signatures.verify(asked, lambda key: signatures.Held("secret")) == "localcloud"
         taken.append(time.process_time() - begun)
-    assert median(taken) < 0.002  # of this processor's time; 0.3 ms where it was measured
+    assert median(taken) < 0.002  # CPU time; measured: 0.3 ms
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_signature_is_checked_in_less_than_a_millisecond() -> None:
         ({"headers": {}}, "missing"),
     ],
 )
-def test_a_signature_holds_for_one_request(change: dict[str, object], kind: str) -> None:
+def test_a_signature_is_valid_for_one_request_only(change: dict[str, object], kind: str) -> None:
     asked = signatures.Received(**{**vars(request()), **change})  # type: ignore[arg-type]
     with pytest.raises(Refused) as error:
         signatures.verify(asked, lambda key: signatures.Held("secret"))

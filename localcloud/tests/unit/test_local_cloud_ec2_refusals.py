@@ -1,4 +1,4 @@
-"""What EC2 refuses of any call: ids, filters, tags, ranges, pages, and the rules of each kind of resource."""
+"""EC2's rules for every call (ids, filters, tags, ranges, pages) and for each kind of resource."""
 
 from __future__ import annotations
 
@@ -176,13 +176,13 @@ def default(here: Here) -> str:
 
 
 @pytest.mark.parametrize("name", [*GENERIC])
-def test_what_ec2_refuses_of_any_call(here: Here, name: str) -> None:
+def test_rules_of_ec2_for_every_call(here: Here, name: str) -> None:
     call, code = GENERIC[name]
     assert refusal(lambda: call(here))[:2] == (code, 400)
 
 
 @pytest.mark.parametrize("name", [*RULES])
-def test_what_ec2_refuses(here: Here, name: str) -> None:
+def test_requests_that_ec2_refuses(here: Here, name: str) -> None:
     call, code = RULES[name]
     assert refusal(lambda: call(here))[:2] == (code, 400)
 
@@ -197,7 +197,7 @@ def test_what_ec2_refuses(here: Here, name: str) -> None:
         ("describe_network_interfaces", "NetworkInterfaces"),
     ],
 )
-def test_pages_have_everything_once(here: Here, action: str, member: str) -> None:
+def test_pages_contain_every_item_once(here: Here, action: str, member: str) -> None:
     for _ in range(7):
         template(here), group(here), volume(here, Size=1)  # noqa: B018
         here.ec2.create_network_interface(SubnetId=here.subnet_id)
@@ -207,20 +207,20 @@ def test_pages_have_everything_once(here: Here, action: str, member: str) -> Non
     assert len(pages) == -(-len(whole) // 5)
 
 
-def test_types_come_a_hundred_at_a_time(here: Here) -> None:
+def test_describe_instance_types_returns_a_hundred_per_page(here: Here) -> None:
     page = here.ec2.describe_instance_types()
     assert len(page["InstanceTypes"]) == 100
     assert page["NextToken"]
 
 
-def test_no_healthy_instance_is_impaired(here: Here) -> None:
+def test_the_status_filter_impaired_finds_no_healthy_instance(here: Here) -> None:
     here.launch()
     impaired = [{"Name": "instance-status.status", "Values": ["impaired"]}]
     assert here.ec2.describe_instance_status(Filters=impaired, IncludeAllInstances=True)["InstanceStatuses"] == []
 
 
 @pytest.mark.parametrize("action", ["create_vpc", "create_subnet", "create_security_group", "create_volume"])
-def test_a_dry_run_makes_nothing(here: Here, action: str) -> None:
+def test_a_dry_run_creates_nothing(here: Here, action: str) -> None:
     given: dict[str, dict[str, Any]] = {
         "create_vpc": {"CidrBlock": "10.99.0.0/16"},
         "create_subnet": {"VpcId": here.vpc_id, "CidrBlock": "10.77.99.0/24"},
@@ -233,7 +233,7 @@ def test_a_dry_run_makes_nothing(here: Here, action: str) -> None:
     assert (here.census(), len(here.ec2.describe_vpcs()["Vpcs"])) == before
 
 
-def test_what_was_just_made_is_not_ready(here: Here) -> None:
+def test_a_new_resource_is_not_shown_as_ready(here: Here) -> None:
     vpc = here.ec2.create_vpc(CidrBlock="10.98.0.0/16")["Vpc"]
     disk = volume(here, Size=1)
     assert (vpc["State"], disk["State"]) == ("pending", "creating")
@@ -241,12 +241,12 @@ def test_what_was_just_made_is_not_ready(here: Here) -> None:
     assert here.ec2.describe_volumes(VolumeIds=[disk["VolumeId"]])["Volumes"][0]["State"] == "available"
 
 
-def test_an_endpoint_that_is_not_there_is_told_in_the_answer(here: Here) -> None:
+def test_a_missing_endpoint_is_reported_in_the_answer(here: Here) -> None:
     told = here.ec2.delete_vpc_endpoints(VpcEndpointIds=[f"vpce-{NOBODY}"])["Unsuccessful"]
     assert [each["Error"]["Code"] for each in told] == ["InvalidVpcEndpoint.NotFound"]
 
 
-def test_a_region_has_five_addresses(cloud: InProcess) -> None:
+def test_a_region_has_five_elastic_addresses(cloud: InProcess) -> None:
     """https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html#vpc-limits-eips"""
     ec2 = cloud.client("ec2", "eu-north-1")
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""FSx's and EFS's servers, as clients in a VPC find them, and what they may ask of files."""
+"""How clients in a VPC find FSx's and EFS's servers, and which requests for files are allowed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     efs_backends[ACCOUNT_ID][REGION].reset()
 
 
-def test_names_lead_to_the_servers_in_their_own_vpc(place: Place) -> None:
+def test_names_resolve_to_servers_in_their_own_vpc_only(place: Place) -> None:
     lustre, efs = place.address(place.lustre, "fsx"), place.address(place.efs, "efs")
     assert lustre.startswith("10.5.1.") and efs.startswith("10.5.1.") and lustre != efs
     assert names.resolve("vpc-other", place.lustre.dns_name, "A") == []
@@ -94,7 +94,7 @@ def test_names_lead_to_the_servers_in_their_own_vpc(place: Place) -> None:
     assert names.resolve(place.vpc.id, place.lustre.dns_name, "AAAA") == []
 
 
-def test_security_groups_decide_who_mounts(place: Place) -> None:
+def test_security_groups_decide_which_clients_can_mount(place: Place) -> None:
     address = place.address(place.lustre, "fsx")
 
     def find() -> Any:
@@ -114,7 +114,7 @@ def test_security_groups_decide_who_mounts(place: Place) -> None:
         find()
 
 
-def test_efs_wants_tls_where_its_policy_says_so(place: Place) -> None:
+def test_efs_requires_tls_if_its_policy_does(place: Place) -> None:
     place.let_in(2049, ip_ranges=ANYWHERE)
     address = place.address(place.efs, "efs")
     assert servers.find(place.contents, place.client(), address, tls=False)

@@ -1,4 +1,4 @@
-"""What IAM and STS refuse, by rules that no model says: localcloud/validation/iam.py, documents.py."""
+"""Rules of IAM and STS that no model contains: localcloud/validation/iam.py, documents.py."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ TABLES = {"iam": IAM, "sts": STS}
 
 
 @pytest.mark.parametrize(("service", "name"), [(service, name) for service, cases in TABLES.items() for name in cases])
-def test_what_a_service_refuses(cloud: InProcess, service: str, name: str) -> None:
+def test_requests_that_the_service_refuses(cloud: InProcess, service: str, name: str) -> None:
     hold(cloud, service, TABLES[service][name])

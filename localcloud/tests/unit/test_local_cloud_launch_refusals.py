@@ -1,4 +1,4 @@
-"""What EC2 refuses of a launch, and that nothing is left behind: localcloud/ec2/validation/launch.py, volumes.py."""
+"""Launches that EC2 refuses, which leave nothing behind: localcloud/ec2/validation/launch.py, volumes.py."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def test_a_refused_launch_leaves_nothing_behind(here: Here, name: str) -> None:
         (100, "gp9", None, None, "InvalidParameterValue"),
     ],
 )
-def test_what_a_volume_can_be(size_gib: int, kind: str, iops: int | None, mib_s: int | None, code: str | None) -> None:
+def test_volumes_that_are_accepted_and_refused(
+    size_gib: int, kind: str, iops: int | None, mib_s: int | None, code: str | None
+) -> None:
     try:
         volumes.check(size_gib, kind, iops, mib_s)
     except Refusal as refused:
@@ -130,7 +132,7 @@ def test_what_a_volume_can_be(size_gib: int, kind: str, iops: int | None, mib_s:
         assert code is None
 
 
-def test_a_mappings_iops_and_throughput_are_kept(here: Here) -> None:
+def test_iops_and_throughput_of_a_block_device_mapping_are_used(here: Here) -> None:
     wanted = [
         {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 123, "VolumeType": "gp3", "Iops": 6000, "Throughput": 500}},
         {"DeviceName": "/dev/sdg", "Ebs": {"VolumeSize": 124, "VolumeType": "io2", "Iops": 3000}},

@@ -1,4 +1,4 @@
-"""What Route 53, load balancers, EFS and RDS refuse: localcloud/validation/route53.py and data.py."""
+"""Requests that Route 53, load balancers, EFS and RDS refuse: localcloud/validation/route53.py and data.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def change(action: str, name: str, *values: str, kind: str = "A", ttl: int | Non
 
 
 def changed(make: Callable[[str], list[list[dict[str, Any]]]]) -> Callable[[Any, InProcess], Any]:
-    """Batches, one after the other, in a new zone."""
+    """Sends batches, one after the other, to a new zone."""
 
     def call(client: Any, cloud: InProcess) -> Any:
         zone_id, name = zone(client, cloud)
@@ -150,5 +150,5 @@ TABLES = {"route53": ROUTE53, "rds": RDS, "elbv2": ELB, "efs": EFS}
 
 
 @pytest.mark.parametrize(("service", "name"), [(service, name) for service, cases in TABLES.items() for name in cases])
-def test_what_a_service_refuses(cloud: InProcess, service: str, name: str) -> None:
+def test_requests_that_the_service_refuses(cloud: InProcess, service: str, name: str) -> None:
     hold(cloud, service, TABLES[service][name])

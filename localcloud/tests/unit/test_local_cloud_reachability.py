@@ -1,4 +1,4 @@
-"""Which AWS APIs an instance reaches: by the internet or by endpoints of its VPC."""
+"""Which AWS APIs an instance reaches, through the internet or endpoints of its VPC."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Place:
         self.vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
         ec2.modify_vpc_attribute(
             VpcId=self.vpc, EnableDnsHostnames={"Value": True}
-        )  # else no private names of endpoints
+        )  # otherwise endpoints have no private names
         self.subnet = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
         (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [self.vpc]}])["RouteTables"]
         self.table = table["RouteTableId"]
@@ -52,7 +52,7 @@ def place(ec2: Any) -> Place:
     return Place(ec2)
 
 
-def test_without_a_way_out_nothing_is_reached(place: Place) -> None:
+def test_without_a_route_or_endpoint_no_api_is_reached(place: Place) -> None:
     assert not place.reaches("ec2")
     lacks = reachability.missing(Call("ec2", "us-east-1", "DescribeTags", "ASIA"), place.session)
     assert lacks == f"{place.subnet} has no route to the internet, and {place.vpc} no endpoint of ec2 for it"
@@ -65,12 +65,12 @@ def test_a_route_to_the_internet_reaches_everything(place: Place) -> None:
     assert place.reaches("ec2") and place.reaches("s3")
 
 
-def test_an_interface_endpoint_reaches_its_service_alone(place: Place) -> None:
+def test_an_interface_endpoint_reaches_only_its_service(place: Place) -> None:
     place.endpoint("ssm", "Interface", SubnetIds=[place.subnet])
     assert place.reaches("ssm") and not place.reaches("ec2")
 
 
-def test_an_interface_endpoint_that_does_not_answer_to_the_services_name_is_no_use(place: Place) -> None:
+def test_an_interface_endpoint_without_private_dns_does_not_help(place: Place) -> None:
     place.endpoint("ssm", "Interface", SubnetIds=[place.subnet], PrivateDnsEnabled=False)
     assert not place.reaches("ssm")
 
@@ -83,5 +83,5 @@ def test_a_gateway_endpoint_counts_for_the_subnets_routes(place: Place) -> None:
     assert place.reaches("s3") and not place.reaches("ec2")
 
 
-def test_callers_that_are_no_instances_reach_everything(place: Place) -> None:
+def test_callers_outside_instances_reach_every_api(place: Place) -> None:
     assert not reachability.missing(Call("ec2", "us-east-1", "DescribeTags", "localcloud"), None)

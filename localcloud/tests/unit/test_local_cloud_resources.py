@@ -1,4 +1,4 @@
-"""Which actions and resources calls stand for, outside EC2."""
+"""The actions and resources for which calls outside EC2 are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every service: actions, page tokens, tags, and states that come first."""
+"""Rules for every service: actions, page tokens, tags, first states."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_table_is_being_created_at_first(cloud: InProcess) -> None:
         ("ec2", "", {"Action": "MakeCoffee", "Version": "2016-11-15"}, "InvalidAction"),
     ],
 )
-def test_an_action_that_no_service_has(
+def test_an_unknown_action_is_refused(
     cloud: InProcess, service: str, target: str, form: dict[str, str], code: str
 ) -> None:
     status, text = cloud.plain(service, target, form)
@@ -38,7 +38,7 @@ def test_an_action_that_no_service_has(
     assert code in text
 
 
-def test_a_page_goes_on_with_the_token_that_it_gave(cloud: InProcess) -> None:
+def test_a_page_token_of_an_answer_gives_the_next_page(cloud: InProcess) -> None:
     logs, prefix = cloud.client("logs"), new()
     for number in range(3):
         logs.create_log_group(logGroupName=f"{prefix}{number}")
@@ -55,7 +55,9 @@ def test_a_page_goes_on_with_the_token_that_it_gave(cloud: InProcess) -> None:
         ("cloudformation", "describe_stacks", {"NextToken": "bogus"}, "ValidationError"),
     ],
 )
-def test_what_a_read_refuses(cloud: InProcess, service: str, action: str, given: dict[str, str], code: str) -> None:
+def test_wrong_read_requests_are_refused(
+    cloud: InProcess, service: str, action: str, given: dict[str, str], code: str
+) -> None:
     call = getattr(cloud.client(service), action)
     assert refusal(lambda: call(**given))[0] == code
 
@@ -71,7 +73,7 @@ def test_what_a_read_refuses(cloud: InProcess, service: str, action: str, given:
         ("ssm", [{"Key": "awesome"}], None),
     ],
 )
-def test_tags_of_any_service(service: str, tags: Any, code: str | None) -> None:
+def test_rules_for_tags_of_most_services(service: str, tags: Any, code: str | None) -> None:
     try:
         tag_lists.check(service, "CreateAnything", {"Tags": tags})
     except Refusal as refused:

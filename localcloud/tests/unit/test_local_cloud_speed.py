@@ -1,4 +1,4 @@
-"""What makes the local cloud quick must not change what it answers, nor who waits for whom."""
+"""Optimizations must not change the answers, nor which calls wait for which."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cloud]:
 
 
 def answer(cloud: local.Cloud, call: str, request: dict[str, Any]) -> str:
-    """Its XML, but for what each answer has of its own."""
+    """Its XML without the parts that differ in each answer."""
     texts: list[bytes] = []
     ec2 = cloud.client("ec2")
     ec2.meta.events.register("before-parse.ec2", lambda response_dict, **_: texts.append(response_dict["body"]), "keep")
@@ -78,7 +78,7 @@ def answer(cloud: local.Cloud, call: str, request: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("call", "request_"), READS)
-def test_answers_are_motos(
+def test_the_quick_serializer_writes_the_same_as_motos(
     cloud: local.Cloud, monkeypatch: pytest.MonkeyPatch, call: str, request_: dict[str, Any]
 ) -> None:
     quick = answer(cloud, call, request_)
@@ -87,7 +87,7 @@ def test_answers_are_motos(
     assert len(quick) > 100
 
 
-def test_ec2_answers_with_nothing_that_the_quick_way_does_not_know() -> None:
+def test_the_quick_serializer_knows_every_type_in_ec2s_answers() -> None:
     model, seen = get_service_model("ec2"), set[str]()
 
     def look(shape: Shape) -> None:
@@ -126,7 +126,7 @@ def test_tags_are_found_as_moto_finds_them(cloud: local.Cloud, filters: dict[str
         ("sts", "get_session_token", {}, True),
     ],
 )
-def test_who_waits_while_ec2_is_at_work(
+def test_which_calls_wait_for_a_call_of_ec2(
     cloud: local.Cloud, service: str, call: str, request_: dict[str, Any], waits: bool
 ) -> None:
     client, at_work, done = cloud.client(service), threading.Event(), threading.Event()

@@ -1,4 +1,5 @@
-"""What S3, Parameter Store, Secrets Manager and KMS refuse: localcloud/validation/s3.py, s3_objects.py, stores.py."""
+"""Requests that S3, Parameter Store, Secrets Manager and KMS refuse: s3.py, s3_objects.py and stores.py in
+localcloud/validation."""
 
 from __future__ import annotations
 
@@ -175,5 +176,5 @@ TABLES = {"ssm": SSM, "secretsmanager": SECRETS, "kms": KMS, "s3": S3}
 
 
 @pytest.mark.parametrize(("service", "name"), [(service, name) for service, cases in TABLES.items() for name in cases])
-def test_what_a_service_refuses(cloud: InProcess, service: str, name: str) -> None:
+def test_requests_that_the_service_refuses(cloud: InProcess, service: str, name: str) -> None:
     hold(cloud, service, TABLES[service][name])

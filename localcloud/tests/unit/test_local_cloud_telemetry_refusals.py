@@ -1,4 +1,5 @@
-"""What logs, metrics, topics and budgets refuse: localcloud/validation/telemetry.py, notifications.py, texts.py."""
+"""Requests that logs, metrics, topics and budgets refuse: telemetry.py, notifications.py and texts.py in
+localcloud/validation."""
 
 from __future__ import annotations
 
@@ -138,5 +139,5 @@ TABLES = {"logs": LOGS, "cloudwatch": METRICS, "sns": SNS, "budgets": BUDGETS}
 
 
 @pytest.mark.parametrize(("service", "name"), [(service, name) for service, cases in TABLES.items() for name in cases])
-def test_what_a_service_refuses(cloud: InProcess, service: str, name: str) -> None:
+def test_requests_that_the_service_refuses(cloud: InProcess, service: str, name: str) -> None:
     hold(cloud, service, TABLES[service][name])

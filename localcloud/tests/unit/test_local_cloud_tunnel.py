@@ -30,7 +30,7 @@ SECRET = "the cloud's own"
 
 
 class EchoMachines(NoBoot):
-    """Every address answers, and sends back what it is sent."""
+    """Every address answers with an echo."""
 
     def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -107,7 +107,7 @@ def test_a_tunnel_ends_after_its_duration(url: str) -> None:
 
 
 def refused(url: str, **headers: str) -> str:
-    """With which words."""
+    """The reason of the refusal."""
     with (
         pytest.raises(InvalidStatus) as error,
         connect(url, proxy=None, additional_headers=headers or None),
@@ -117,7 +117,7 @@ def refused(url: str, **headers: str) -> str:
     return bytes(error.value.response.body or b"").decode()
 
 
-def test_a_tunnel_without_a_good_signature_is_refused(url: str) -> None:
+def test_a_tunnel_without_a_valid_signature_is_refused(url: str) -> None:
     assert "missing" in refused(url)
     assert "unknown-key" in refused(signed(url, key="AKIAOTHER"))
     assert "mismatch" in refused(signed(url, secret="wrong"))
@@ -141,7 +141,7 @@ def test_a_web_page_opens_no_tunnel(url: str) -> None:
         assert plain.recv(100).startswith(b"HTTP/1.1 403")
 
 
-def test_a_role_needs_leave_to_open_a_tunnel(url: str, sessions: Sessions) -> None:
+def test_a_role_needs_permission_to_open_a_tunnel(url: str, sessions: Sessions) -> None:
     iam = roles.iam()
     backend_role = iam.create_role("tunneller", "{}", "/", "", None, "", "3600")
     answer = "<AccessKeyId>ASIAX</AccessKeyId><SecretAccessKey>hidden</SecretAccessKey><SessionToken>t</SessionToken>"

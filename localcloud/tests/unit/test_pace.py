@@ -48,7 +48,7 @@ def done() -> Response:
 
 
 def accepted(pace: Pace, clock: HandClock, name: str, times: int, **form: str) -> int:
-    """How many of so many calls at the same moment are not throttled."""
+    """How many of `times` simultaneous calls are not throttled."""
     count, at = 0, clock.at
     for _ in range(times):
         count += pace.answer(call(name, **form), done).status_code == 200
@@ -85,7 +85,7 @@ def test_a_bucket_is_as_large_as_documented_and_refills(
     assert accepted(pace, clock, name, size + 3, **form) == size
 
 
-def test_instances_have_a_bucket_of_their_own(pace: Pace, clock: HandClock) -> None:
+def test_instances_have_a_separate_bucket(pace: Pace, clock: HandClock) -> None:
     assert accepted(pace, clock, "ec2:RunInstances", 1, MaxCount="1000") == 1
     assert accepted(pace, clock, "ec2:RunInstances", 1, MaxCount="1") == 0
     clock.at += 5
@@ -101,9 +101,7 @@ def test_instances_have_a_bucket_of_their_own(pace: Pace, clock: HandClock) -> N
         ("ssm:GetParameter", 400, b"ThrottlingException"),
     ],
 )
-def test_throttling_is_answered_as_the_service_does(
-    pace: Pace, clock: HandClock, name: str, status: int, code: bytes
-) -> None:
+def test_throttling_has_the_services_error(pace: Pace, clock: HandClock, name: str, status: int, code: bytes) -> None:
     accepted(pace, clock, name, 40)
     refused = pace.answer(call(name), done)
     assert (refused.status_code, code in refused.get_data()) == (status, True)
@@ -125,7 +123,7 @@ def launch(pace: Pace, instance_id: str, instance_type: str) -> None:
     pace.answer(call("ec2:RunInstances"), made)
 
 
-def test_an_instance_is_not_known_at_once(pace: Pace, clock: HandClock) -> None:
+def test_a_new_instance_is_not_shown_at_once(pace: Pace, clock: HandClock) -> None:
     launch(pace, "i-1", "c5.large")
     assert not pace.knows("i-1")
     answer = pace.answer(call("ec2:CreateTags", **{"ResourceId.1": "i-1"}), done)
@@ -135,26 +133,26 @@ def test_an_instance_is_not_known_at_once(pace: Pace, clock: HandClock) -> None:
     assert pace.answer(call("ec2:DescribeInstances", **{"InstanceId.1": "i-1"}), done).status_code == 200
 
 
-def test_policies_see_the_tags_of_a_launch_late(pace: Pace, clock: HandClock) -> None:
+def test_policies_see_a_new_instances_tags_late(pace: Pace, clock: HandClock) -> None:
     launch(pace, "i-1", "c5.large")
     assert pace.tags_in_policies("i-1", {"a": "b"}) == {}
     clock.at += 2.5
     assert pace.tags_in_policies("i-1", {"a": "b"}) == {"a": "b"}
 
 
-def test_changed_tags_show_late(pace: Pace, clock: HandClock) -> None:
+def test_changed_tags_are_shown_late(pace: Pace, clock: HandClock) -> None:
     pace.answer(call("ec2:CreateTags", **{"ResourceId.1": "vol-1"}), done)
     assert pace.tags("vol-1", {"new": "1"}) == {}
     clock.at += 2
     assert pace.tags("vol-1", {"new": "1"}) == {"new": "1"}
 
 
-def test_a_refused_change_makes_nothing_late(pace: Pace, clock: HandClock) -> None:
+def test_a_refused_change_delays_nothing(pace: Pace, clock: HandClock) -> None:
     pace.answer(call("ec2:CreateTags", **{"ResourceId.1": "vol-1"}), lambda: Response("", 403))
     assert pace.tags("vol-1", {"new": "1"}) == {"new": "1"}
 
 
-def test_changes_show_in_their_order(clock: HandClock) -> None:
+def test_changes_are_shown_in_order(clock: HandClock) -> None:
     memory = Memory(clock)
     memory.keep(("tags", "i-1"), "none", 2)
     clock.at += 1
@@ -201,7 +199,7 @@ def test_an_instance_runs_and_ends_as_slowly_as_its_type(
     assert pace.state("i-1", instance_type, "terminated") == "terminated"
 
 
-def test_a_zone_is_changed_for_one_call_at_a_time(pace: Pace) -> None:
+def test_route_53_changes_a_zone_for_one_call_at_a_time(pace: Pace) -> None:
     inner: list[Response] = []
 
     def change() -> Response:
@@ -212,7 +210,7 @@ def test_a_zone_is_changed_for_one_call_at_a_time(pace: Pace) -> None:
     assert b"PriorRequestNotComplete" in inner[0].get_data()
 
 
-def test_the_quick_cloud_hides_and_delays_nothing(clock: HandClock) -> None:
+def test_the_quick_pace_hides_and_delays_nothing(clock: HandClock) -> None:
     quick = Pace()
     for _ in range(100):
         launch(quick, "i-1", "p5.48xlarge")

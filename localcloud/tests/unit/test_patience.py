@@ -16,7 +16,7 @@ CORES = os.cpu_count() or 1
 
 @pytest.fixture
 def load(tmp_path: Path) -> Path:
-    """Of a machine with four programs for each core."""
+    """Simulates a machine with four programs per core."""
     file = tmp_path / "loadavg"
     file.write_text(f"{4 * CORES}.00 1.00 1.00 1/500 12345\n")
     return file
@@ -25,7 +25,9 @@ def load(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("last_minute", "now", "expected"), [(0.1, 1, 1), (4 * CORES, 1, 4), (0.1, 3 * CORES, 3), (CORES, CORES, 1)]
 )
-def test_slowness_is_the_programs_for_each_core(tmp_path: Path, last_minute: float, now: int, expected: float) -> None:
+def test_slowness_is_the_number_of_programs_per_core(
+    tmp_path: Path, last_minute: float, now: int, expected: float
+) -> None:
     file = tmp_path / "loadavg"
     file.write_text(f"{last_minute:.2f} 9.00 9.00 {now}/500 12345\n")
     assert patience.slowness(file) == pytest.approx(expected)
@@ -48,8 +50,8 @@ def test_a_wait_ends_with_the_answer() -> None:
     assert patience.wait_for("it", lambda: next(answers), 60, 0) == "here"
 
 
-def test_so_is_the_time_out_of_a_program(monkeypatch: pytest.MonkeyPatch, load: Path) -> None:
-    """subprocess has no switch for its clock; this fails where Python calls it something else."""
+def test_time_outs_of_subprocess_grow_with_the_load(monkeypatch: pytest.MonkeyPatch, load: Path) -> None:
+    """subprocess has no option for its clock; this fails if Python renames the clock."""
     assert getattr(subprocess, "_time", None) is patience.seconds, "patience is not loaded as a plugin"
     monkeypatch.setattr(subprocess, "_time", patience.QuietClock(load))
     for capture in (True, False):

@@ -110,7 +110,7 @@ def test_policy_variables_are_filled_from_the_context() -> None:
     assert decide(own, action="s3:GetObject", resource=resource) == IMPLICIT_DENY
 
 
-def test_a_call_of_unknown_resource_is_decided_by_its_action() -> None:
+def test_a_call_with_an_unknown_resource_is_decided_by_its_action() -> None:
     narrow = statement(Resource="arn:aws:ec2:*:*:volume/vol-1")
     assert decide(narrow, resource=UNKNOWN_RESOURCE) == ALLOWED
     assert decide(narrow, action="ec2:RunInstances", resource=UNKNOWN_RESOURCE) == IMPLICIT_DENY

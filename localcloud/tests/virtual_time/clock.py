@@ -1,4 +1,4 @@
-"""Virtual time for threads: whoever sleeps is woken at his time, and time passes only while everybody sleeps or waits.
+"""Virtual time for threads: a sleeping thread wakes at its time, and time passes only while all threads sleep or wait.
 
 Whether a thread waits is seen from the function that it is in. One that waits for a lock whose owner sleeps cannot be
 told so from one that works: time then goes on when no thread has used a processor, or waited for one, for a while.
@@ -32,7 +32,7 @@ _WAITS = {
 
 
 class Stopped(BaseException):
-    """Raised in whoever sleeps on after the end of time."""
+    """Raised in threads that still sleep when the clock stops."""
 
 
 class VirtualClock(Clock):
@@ -45,7 +45,7 @@ class VirtualClock(Clock):
         self._order = itertools.count()
         self._lock = threading.Lock()
         self._over = False
-        self._woken = 0  # threads that may go on and have not yet done so
+        self._woken = 0  # threads that were woken and do not run yet
 
     def now(self) -> float:
         return self._at
@@ -63,7 +63,7 @@ class VirtualClock(Clock):
             raise Stopped
 
     def run(self, until: Callable[[], bool], limit_s: float) -> bool:
-        """Let time pass until something is so; False where it is not after so many seconds more."""
+        """Lets time pass until a condition is true; False if it is not true within the given seconds."""
         end = self._at + limit_s
         with self._counted_waiters():
             while True:
@@ -117,7 +117,7 @@ class VirtualClock(Clock):
 
     @contextmanager
     def _counted_waiters(self) -> Iterator[None]:
-        """Of conditions, too: futures and events are made of them."""
+        """Also patches conditions, from which futures and events are built."""
         wait, notify = threading.Condition.wait, threading.Condition.notify
 
         def counted_notify(condition: Any, n: int = 1) -> None:
@@ -140,12 +140,12 @@ class VirtualClock(Clock):
 
 
 def _used_by_others_s() -> float:
-    """Of processors, by the other threads."""
+    """CPU time that the other threads have used."""
     return time.process_time() - time.thread_time()
 
 
 def _others_would_run() -> bool:
-    """Whether another thread has a processor, or waits for one on a machine with much to do."""
+    """Whether another thread runs, or waits for a processor on a busy machine."""
     me = str(threading.get_native_id())
     for task in os.listdir(_TASKS):
         if task != me:

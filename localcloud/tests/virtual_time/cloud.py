@@ -27,7 +27,7 @@ from localcloud.protocol import calls
 from localcloud.tests.virtual_time.clock import VirtualClock
 from localcloud.tests.virtual_time.shims import ShimTime
 
-_URL = "http://127.0.0.1:1"  # where nobody listens
+_URL = "http://127.0.0.1:1"  # nothing listens there
 _SECRET = "secret"
 
 
@@ -88,7 +88,7 @@ def _environ(request: Any) -> dict[str, Any]:
 
 
 def _forget() -> None:
-    """Everything that an earlier cloud of this process made."""
+    """Deletes everything that an earlier cloud of this process created."""
     from moto.core.base_backend import BackendDict
 
     BackendDict.reset()

@@ -1,4 +1,4 @@
-"""The modules `time`, `datetime` and `os` as a program sees them whose clock, environment and pid are its own."""
+"""The modules `time`, `datetime` and `os` for a program with its own clock, environment and pid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BEGIN = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
 
 
 class ShimTime(types.ModuleType):
-    """`time`, but for what it is."""
+    """The module `time` with another clock."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__("time")

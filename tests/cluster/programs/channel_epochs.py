@@ -1,6 +1,6 @@
-"""Reads this rank's samples of the channel `train` for three epochs, and leaves what it has read in a folder.
+"""Reads this rank's samples of the channel `train` for three epochs, and writes their names to a folder.
 
-The first run stays in epoch 2 until it is killed; the run after it goes on there.
+The first run stays in epoch 2 until it is killed; the next run continues there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ listed = Path(os.environ["GPUCLUSTER_CHANNEL_TRAIN"]).read_text(encoding="utf-8"
 assert listed == train.shards(0), "the file has the shards of epoch 0"
 for epoch in range(EPOCHS - 1 if run else 0, EPOCHS):
     shards = train.shards(epoch)
-    # what a checkpoint would keep: before the first sample
+    # a checkpoint would store this before the first sample
     (out / f"shards-{epoch}-{rank}-{run}.json").write_text(json.dumps(shards), encoding="utf-8")
     images = [sample["jpg"].decode() for sample in streams.samples(train, epoch)]
     assert len(images) >= (train.samples_each(epoch) or 0) > 0

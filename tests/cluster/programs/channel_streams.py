@@ -1,4 +1,4 @@
-"""Reads the channel `train` out of S3 as torch does and as everything else does, and `val` from the node's own disk."""
+"""Reads the channel `train` from S3 with torch and without it, and `val` from the node's disk."""
 
 from __future__ import annotations
 

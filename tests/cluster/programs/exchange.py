@@ -1,4 +1,4 @@
-"""Every rank tells rank 0 its job and its rank: a rank that meets another job's ranks says so and fails.
+"""Every rank sends rank 0 its job and its rank; a rank that meets another job's ranks prints this and fails.
 
 With PAIR, a folder, rank 0 first waits there until the other job of the pair runs too.
 """
@@ -31,7 +31,7 @@ def wait_for_the_other(pair: Path) -> None:
 
 
 def gather() -> str:
-    """torchrun itself listens where the ranks meet; elsewhere the port is the program's."""
+    """torchrun listens on the rendezvous port itself; with other launchers the program does."""
     port = 0 if "TORCHELASTIC_RUN_ID" in os.environ else int(os.environ["MASTER_PORT"])
     with socket.create_server((os.environ["MASTER_ADDR"], port), backlog=SIZE) as server:
         (FOLDER / "meet.new").write_text(str(server.getsockname()[1]))

@@ -1,4 +1,4 @@
-"""Goes on when ranks are lost, and ends five steps after LEFT of them are left.
+"""Continues when ranks are lost, and ends five steps after only LEFT of them are left.
 
 Every rank's gradient is 1: a step of SGD takes 1 off the weights, however many there are.
 """

@@ -20,7 +20,7 @@ assert abs(slow.item() - expected / 2) < 1e-5, (slow.item(), expected / 2)
 try:
     scheduler(torch.optim.SGD([fast], lr=0.1), schedule)
 except ValueError as error:
-    assert "the optimizer's learning rate is 0.1, the schedule's peak 0.4" in str(error)
+    assert "the optimizer's learning rate is 0.1, but the schedule's peak is 0.4" in str(error)
 else:
     raise AssertionError("an optimizer with another rate was taken")
 print("torch followed the schedule")

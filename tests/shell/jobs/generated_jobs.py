@@ -1,6 +1,7 @@
-"""Jobs that nobody would write, for tests: do the words and variables that were given reach what starts the ranks?
+"""Random jobs for tests: do their arguments and variables reach the program that starts the ranks?
 
-Each script is run by bash, in one process: what it becomes is no Python, but writes down its arguments and environment.
+bash runs each script in one process. Instead of Python, the script executes a probe, which writes its arguments and
+environment to a file.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ FRAGMENTS = (
     "e\u0301", "/data/my files/it's", "EOF", "\nEOF\n", "{{ x }}", "{% x %}", ")\n", "C:\\x\\", "\\'", "x" * 300,
 )  # fmt: skip
 PLAUSIBLE = ("LOG", "NODE", "OUTPUT", "REASON", "END", "HOME", "LABEL", "STEPS", "LEADER", "HELD", "CDPATH")
-"""Of the user's, and of a shell's or of ours."""
+"""Names of variables: a user's, a shell's and ours."""
 
 texts = st.one_of(
     st.sampled_from(FRAGMENTS),
@@ -88,14 +89,14 @@ batches = st.lists(jobs, min_size=BATCH, max_size=BATCH)
 
 @contextmanager
 def places() -> Iterator[list[Path]]:
-    """A folder for each job of a batch, in memory where there is room; its name is no friend of shells."""
+    """A folder for each job of a batch, in memory if possible; its name has characters that are special in a shell."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="it's a $(job)", dir=memory if memory.is_dir() else None) as folder:
         yield [prepared(Path(folder, str(number))) for number in range(BATCH)]
 
 
 def prepared(place: Path) -> Path:
-    """A folder for the jobs of each launcher, and what they become."""
+    """A folder for the jobs of each launcher, and the probe that they execute."""
     for launcher in LAUNCHERS:
         (place / launcher).mkdir(parents=True)
     (place / "python3").write_text(PROBE)
@@ -104,7 +105,7 @@ def prepared(place: Path) -> Path:
 
 
 def request(place: Path, flags: dict) -> SbatchRequest:
-    """smddp is choosy about its nodes."""
+    """smddp requires certain nodes."""
     launcher = flags["launcher"]
     fitting = {"partition": "p4d", "gpus_per_node": 8} if launcher == "smddp" else {}
     spec = load(LAYOUT, flags=flags | {"preflight": "off"} | fitting)
@@ -112,7 +113,7 @@ def request(place: Path, flags: dict) -> SbatchRequest:
 
 
 def run(place: Path, flags: dict) -> tuple[list[str], dict[str, str]]:
-    """Arguments and environment of what the script becomes, with the variables of env.sh, as each rank has them."""
+    """Arguments and environment of the program that the script executes, with the ranks' variables from env.sh."""
     folder, asked = place / flags["launcher"], request(place, flags)
     script = asked.materialize()
     assert script.count("\nexec /usr/bin/python3 -IS ") == 1

@@ -1,4 +1,4 @@
-"""A job's own files, run on this machine: stand-ins for Slurm, for the launchers and for what else a node has."""
+"""Runs a job's files on this machine, with stand-ins for Slurm, the launchers and other programs of a node."""
 
 from __future__ import annotations
 
@@ -48,6 +48,9 @@ done
 wait
 exit "$code"
 """
+
+# A connection to 0.0.0.0 reaches this machine; a node cannot have the address 127.0.0.1.
+HERE = '#!/usr/bin/env bash\necho "0.0.0.0 STREAM $2"\n'
 
 TORCHRUN = r"""#!/usr/bin/env bash
 echo "torchrun $*" >>"$STUBS/calls"
@@ -130,7 +133,7 @@ STUBS = {
     "ip": '#!/usr/bin/env bash\necho "2: ens5    inet ${@: -1}/24 brd 10.0.0.255 scope global ens5"\n',
 }
 
-# What a rank sees, as JSON, one file for each.
+# Each rank writes its arguments and environment as JSON to a file.
 PROBE = """
 import json, os, sys
 open(os.path.join(os.environ["OUT"], os.environ["RANK"]), "w").write(json.dumps([sys.argv[1:], dict(os.environ)]))
@@ -147,6 +150,9 @@ def prepare(tmp_path: Path, secret, keys) -> dict:
     for name, file in folder_files(request, secret).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if file.link:
+            path.symlink_to(file.text)
+            continue
         path.write_text(file.text, newline="")
         path.chmod(file.mode)
     for name, text in STUBS.items():
@@ -169,8 +175,15 @@ def prepare(tmp_path: Path, secret, keys) -> dict:
     return {"args": run_it, "env": environment, "cwd": folder / "code"}
 
 
+def as_element(job: dict, array_id: str, index: int, job_id: str) -> dict:
+    """Sets an array element's ids and --output with %a, as Slurm does."""
+    *line, script, log = job["args"]
+    own = {"SLURM_ARRAY_JOB_ID": array_id, "SLURM_ARRAY_TASK_ID": str(index), "SLURM_JOB_ID": job_id}
+    return job | {"args": [*line, script, str(Path(log).parent / str(index) / "log.txt")], "env": job["env"] | own}
+
+
 def change(tmp_path: Path, module: str, old: str, new: str) -> None:
-    """In the job's own copy of gpucluster_job: a limit that a test cannot wait for, a place that needs root."""
+    """Changes the job's copy of gpucluster_job: a limit that is too long for a test, or a path that needs root."""
     path = tmp_path / "job" / "lib" / "gpucluster_job" / module
     text = path.read_text()
     assert old in text, f"{module} has no {old!r}"
@@ -182,7 +195,7 @@ def finished(code: int, folder: Path):
 
 
 def alive(pid):
-    """A zombie is not: who reaps it is not this test's business."""
+    """A zombie does not count as running."""
     try:
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Jobs with a container_image: that every rank is started inside, by srun's options of pyxis, whatever the launcher."""
+"""Jobs with a container_image: pyxis's options of srun start every rank inside, with every launcher."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from stubbed_jobs import PROBE, finished, prepare
+from stubbed_jobs import HERE, PROBE, finished, prepare
 
 from gpucluster_job import network
 
 IMAGE = {"container_image": "nvcr.io/nvidia/pytorch:25.01-py3", "container_mounts": ("/fsx:/fsx:ro",)}
-# Beside what the other stand-in does: whoever is started with pyxis's options knows that it is inside. It has no `ip`.
+# Extends the other stand-in: processes started with pyxis's options have a mark, and no `ip`.
 PYXIS = r"""#!/usr/bin/env bash
 for word; do
   case $word in
@@ -30,7 +30,7 @@ exec "$STUBS/plain-srun" "$@"
 
 @pytest.fixture
 def run(tmp_path):
-    def start(no_image=None, python3=None, **keys):
+    def start(no_image=None, python3=None, world=None, task=None, **keys):
         job = prepare(tmp_path, {}, {"command": ("python", "-c", PROBE)} | IMAGE | keys)
         stubs = tmp_path / "stubs"
         (stubs / "srun").rename(stubs / "plain-srun")
@@ -38,13 +38,20 @@ def run(tmp_path):
         (stubs / "srun").chmod(0o755)
         (stubs / "hostname").write_text('#!/usr/bin/env bash\necho "${HOROVOD_HOSTNAME:-train-1}"\n')
         (stubs / "hostname").chmod(0o755)
+        if "preflight" in keys:
+            (stubs / "getent").write_text(HERE)
         if python3:
             (stubs / "python3").write_text(f"#!/usr/bin/env bash\n{python3.format(python=sys.executable)}")
             (stubs / "python3").chmod(0o755)
+        if task:
+            (tmp_path / "job" / "task.json").write_text(json.dumps(task))
         if no_image:
             (stubs / "no-image").write_text(no_image)
         script = (tmp_path / "job" / "job.sbatch").read_text()
-        # the environment of containers is the machine's here
+        if world:
+            told = script.replace("WORLD_SIZE=SLURM_NTASKS", f"WORLD_SIZE={world.partition('=')[0]}")
+            script = told.replace("set -euo pipefail\n", f"set -euo pipefail\nexport {world}\n")
+        # here containers have the machine's environment
         (tmp_path / "job" / "job.sbatch").write_text(
             script.replace("set -euo pipefail\n", f"set -euo pipefail\nPATH={stubs}:$PATH\n")
         )
@@ -77,7 +84,7 @@ def test_every_rank_runs_inside(run, tmp_path, launcher):
 
 @pytest.mark.parametrize("launcher", ["srun", "horovodrun"])
 def test_an_image_without_python_runs_its_ranks_all_the_same(run, tmp_path, launcher):
-    """Or with one that is too old: what runs inside then is shell."""
+    """The same with a Python that is too old: then a shell script runs inside."""
     none = '[ -n "$INSIDE" ] || exec {python} "$@"\nexit 127\n'
     # Rank 2 fails after all have printed.
     program = (
@@ -88,6 +95,18 @@ def test_an_image_without_python_runs_its_ranks_all_the_same(run, tmp_path, laun
     assert (code, result["failed_rank"], result["failed_node"]) == (5, 2, "train-2"), log
     assert result["reason"] == "its last lines are in the log: the image has no python3"
     assert sum("] in gpucluster-77" in line for line in log.splitlines()) == 4
+
+
+def test_a_rank_in_a_smaller_world_is_refused_without_python_too(run):
+    """Otherwise each rank would train alone."""
+    none = '[ -n "$INSIDE" ] || exec {python} "$@"\nexit 127\n'
+    printed = ("bash", "-c", "echo ran")
+    code, result, log, _ = run(
+        python3=none, world="TASKS_IT_SEES=1", launcher="srun", command=printed, preflight="quick"
+    )
+    assert code == 1, log
+    assert "this rank got a world size of 1, expected 2 nodes x 2 ranks = 4" in result["reason"]
+    assert "] ran" not in log
 
 
 @pytest.mark.parametrize(
@@ -102,7 +121,7 @@ def test_an_image_without_python_runs_its_ranks_all_the_same(run, tmp_path, laun
         ),
     ],
 )
-def test_an_image_that_cannot_be_had_is_the_reason(run, tmp_path, said, reason):
+def test_an_image_that_cannot_be_downloaded_is_reported_as_the_reason(run, tmp_path, said, reason):
     code, result, log, _ = run(no_image=said)
     assert code == 1, log
     assert result["reason"].startswith(reason)
@@ -111,7 +130,7 @@ def test_an_image_that_cannot_be_had_is_the_reason(run, tmp_path, said, reason):
 
 
 def test_the_address_finds_its_interface_without_the_program_ip():
-    """By this machine's own routes, as `ip` has them."""
+    """It uses this machine's routes, like `ip`."""
     shown = subprocess.run(["ip", "-oneline", "-4", "address"], capture_output=True, text=True, check=True).stdout
     pairs = [(line.split()[1], line.split()[3].partition("/")[0]) for line in shown.splitlines()]
     routed = [(name, address) for name, address in pairs if name != "lo" and not line_is_host(shown, address)]
@@ -122,3 +141,13 @@ def test_the_address_finds_its_interface_without_the_program_ip():
 
 def line_is_host(shown: str, address: str) -> bool:
     return f" {address}/32 " in shown
+
+
+def test_the_state_of_a_task_is_inside_too(run, tmp_path):
+    task, folder = {"label": "a/b", "folder": str(tmp_path / "b"), "state": str(tmp_path / "b/state")}, tmp_path / "job"
+    code, _, log, calls = run(launcher="srun", task=task)
+    assert code == 0, log
+    mounts = f"--container-mounts={folder}:{folder},{task['state']}:{task['state']},/fsx:/fsx:ro "
+    assert all(mounts in call for call in calls if "--container-name" in call)
+    _, environment = json.loads((tmp_path / "0").read_text())
+    assert environment["GPUCLUSTER_STATE"] == task["state"]

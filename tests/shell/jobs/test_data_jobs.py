@@ -1,4 +1,4 @@
-"""`gpucluster data shard` where a machine gets in its way: a full disk, a file not ours to read; and its jobs."""
+"""`gpucluster data shard` with a full disk or an unreadable file, and its jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
 storage: [{mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}]
 s3_access: [{uri: "s3://bucket/raw"}, {uri: "s3://bucket/shards", access: read-write}]
 """
-# Runs what it is given at once, as Slurm would when nodes are free.
+# Runs jobs immediately, as Slurm does when nodes are free.
 SBATCH = r"""#!/usr/bin/env bash
 echo "$*" >>"$STUBS/calls"
 array='' output='' dependency=''
@@ -68,8 +68,8 @@ def images(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
-def test_a_full_disk_is_told_and_nothing_half_written_stays(images: Path, tmp_path: Path) -> None:
-    """What is whole is kept: with more space the same command ends as if nothing had been."""
+def test_a_full_disk_is_reported_and_leaves_no_partial_file(images: Path, tmp_path: Path) -> None:
+    """Complete shards are kept. With more space the same command gives the usual result."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = f"{sys.executable} -m gpucluster.cli data shard {images} {disk}/out --shards 8"
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_ours_to_read_is_named(images: Path, tmp_path: Path) 
 
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A head node without Slurm: sbatch runs jobs itself."""
+    """A head node without Slurm, whose sbatch runs jobs itself."""
     commands = tmp_path / "commands"
     commands.mkdir()
     (commands / "sbatch").write_text(SBATCH)
@@ -122,12 +122,12 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "calls").touch()
     monkeypatch.setenv("STUBS", str(tmp_path))
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
-    monkeypatch.setattr("gpucluster.submission.shard_array.JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setattr("gpucluster.account.jobs", lambda: str(tmp_path / "jobs"))
     return tmp_path / "jobs"
 
 
 def run(images: Path, parts: int, **given: Any) -> dict[str, str]:
-    """options -> what the last job left."""
+    """options -> the files of the last job."""
     config = loads(CONFIG)
     shared = config.storage[0].model_copy(update={"mount": str(images.parent)})
     config = config.model_copy(update={"storage": (shared,)})
@@ -139,8 +139,8 @@ def run(images: Path, parts: int, **given: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("parts", [1, 3, 9])
-def test_jobs_make_what_one_process_makes(parts: int, images: Path, jobs: Path, tmp_path: Path) -> None:
-    """More parts than shards leave some without work."""
+def test_jobs_write_the_same_shards_as_one_process(parts: int, images: Path, jobs: Path, tmp_path: Path) -> None:
+    """With more parts than shards, some parts have no work."""
     assert run(images, parts)["exit_code"] == 0
     alone = [
         sys.executable,
@@ -171,11 +171,11 @@ def test_the_last_job_says_which_file_stopped_a_part(images: Path, jobs: Path) -
     assert "shards are missing" in ended["log"]
 
 
-def test_the_list_that_the_last_job_names_leaves_out_what_any_part_found(images: Path, jobs: Path) -> None:
+def test_the_last_jobs_list_excludes_the_bad_files_of_all_parts(images: Path, jobs: Path) -> None:
     for name in ("c1/4.jpg", "c0/3.jpg", "c2/8.jpg", "c0/12.jpg"):
         (images / name).write_bytes(b"")
     merged = f"{images.parent}/out/.unfinished/bad.txt"
-    assert f"leave them out: --restart --exclude {merged}\n" in run(images, 3)["log"]
+    assert f"to skip them, add: --restart --exclude {merged}\n" in run(images, 3)["log"]
     (jobs.parent / "calls").write_text("")
     for failed in jobs.parent.glob("failed-*"):
         failed.unlink()
@@ -184,7 +184,7 @@ def test_the_list_that_the_last_job_names_leaves_out_what_any_part_found(images:
     assert "36 samples in 7 shards" in ended["log"]
 
 
-def test_lists_on_this_machine_go_along_and_others_are_for_the_jobs_to_read(tmp_path: Path) -> None:
+def test_local_exclude_lists_are_uploaded_and_jobs_read_remote_ones(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("a.jpg\n")
     lists = (f"{tmp_path}/own.txt", "/fsx/out/.unfinished/bad.txt", "s3://bucket/raw/bad.txt")
     given = with_own_lists(Options("/fsx/a", "/fsx/out", {"": 1}, exclude_from=lists))
@@ -209,7 +209,7 @@ def test_another_data_set_in_the_target_is_no_success(images: Path, jobs: Path) 
     (images.parent.parent / "calls").touch()
     ended = run(images, 2)
     assert ended["exit_code"] == 1
-    assert ended["reason"] == f"{images.parent}/out: holds another data set: 40 samples in 7 shards"
+    assert ended["reason"] == f"{images.parent}/out: has another data set: 40 samples in 7 shards"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_jobs_get_the_role_of_s3_access_and_a_known_partition() -> None:
 
 @pytest.mark.parametrize("made", [True, False])
 def test_shards_grow_in_the_jobs_own_folder(made: bool, tmp_path: Path) -> None:
-    """Where the prolog has made one."""
+    """If the prolog has created one."""
     told = tmp_path / "etc" / "scratch"
     program = tmp_path / "lib" / "gpucluster" / "data" / "__main__.py"
     for folder in (told.parent, program.parent, tmp_path / "disk" / "jobs" / ("7" if made else "8")):

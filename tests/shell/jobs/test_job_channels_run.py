@@ -1,4 +1,4 @@
-"""A job's data, executed: what each rank is told, what is copied, how the job ends where the data is not as asked."""
+"""Runs jobs with channels: each rank's shards, copies, and how a job ends if its data is missing or wrong."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lists(log: str) -> dict[int, list[str]]:
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_each_rank_is_told_its_own_shards(run_job, data, tmp_path, launcher):
+def test_each_rank_gets_its_own_shards(run_job, data, tmp_path, launcher):
     command = ("bash", "-c", f"{LISTS}; {AGAIN}")
     code, _, log, folder = run_job(launcher=launcher, command=command, channels={"train": {"source": str(data)}})
     assert code == 0, log
@@ -63,11 +63,13 @@ def test_a_job_that_runs_again_goes_on_with_the_same_shards(data, tmp_path):
     subprocess.run(**job, timeout=60, check=True)
     log = (tmp_path / "job" / "log.txt").read_text()
     assert lists(log) == first
-    assert "[channels] train: warning: 1 shards came after the job began and are left out" in log
+    assert "[channels] train: warning: 1 shards were added after the job's first run and are ignored" in log
     (data / "train-000003.tar").unlink()
     code, result, log, _ = finished(subprocess.run(**job, timeout=60, check=False).returncode, tmp_path / "job")
     assert code == 1
-    assert "1 of the 10 shards that the job began with are gone or changed, first train-000003.tar" in result["reason"]
+    assert (
+        "1 of the 10 shards of the job's first run are missing or changed, first train-000003.tar" in result["reason"]
+    )
 
 
 def refused(run_job, **channel):
@@ -79,7 +81,7 @@ def refused(run_job, **channel):
     return result["reason"]
 
 
-def test_a_folder_that_is_not_there(run_job, data):
+def test_a_missing_folder_is_reported(run_job, data):
     said = refused(run_job, source=f"{data.parent}/dat")
     assert said.startswith(f"channel train: {data.parent}/dat: no such folder on ")
     assert said.endswith("; did you mean data?")
@@ -108,7 +110,7 @@ def test_shards_for_a_node_and_for_all(run_job, data, shard):
         assert sorted(own[0] + own[2]) == every
 
 
-def test_what_a_manifest_says_is_held_against_the_files(run_job, data):
+def test_a_manifest_is_compared_with_the_files(run_job, data):
     paths = sorted(data.iterdir())
     told = [{"name": path.name, "samples": 3, "bytes": path.stat().st_size} for path in paths]
     (data / "manifest.json").write_text(json.dumps({"version": 1, "format": "tar", "shards": told}))
@@ -118,13 +120,13 @@ def test_what_a_manifest_says_is_held_against_the_files(run_job, data):
     (data.parent / "job").rename(data.parent / "first")
     (data.parent / "stubs").rename(data.parent / "old")
     said = refused(run_job, source=str(data))
-    assert said.endswith("has 700 bytes, its manifest.json says 10240: it is truncated; copy it again")
+    assert said.endswith("has 700 bytes, but its manifest.json says 10240: it is truncated; copy it again")
 
 
 COPIED = 'for each in $(<"$GPUCLUSTER_CHANNEL_TRAIN"); do echo "$RANK $each $(cat "$each"/*-0.txt)"; done'
 
 
-# The nodes' own cache, with scratch elsewhere: each node has its own.
+# The nodes' cache, with scratch at another path for each node.
 CACHE = """#!{python} -I
 import os, sys
 from pathlib import Path
@@ -139,7 +141,7 @@ sys.exit(scratch_cache.main())
 
 @pytest.fixture
 def scratch(tmp_path):
-    """Where nodes have theirs, and how to run a job with a channel that is copied."""
+    """The nodes' caches, and a function that runs a job with a copied channel."""
     place = tmp_path / "scratch"
 
     def run(channel, command=COPIED):
@@ -154,7 +156,7 @@ def scratch(tmp_path):
 
 
 def copies(place):
-    """By node."""
+    """Node -> its copies."""
     return {
         node.name: sorted(each for each in (node / "cache").iterdir() if each.name[0] != ".")
         for node in place.iterdir()
@@ -173,7 +175,7 @@ def test_copies_are_unpacked_kept_and_found_again(data, scratch):
     assert sorted(path.split("/")[-1] for path, _ in read) == [f"train-{number:06d}" for number in range(10)]
     assert subprocess.run(**job, timeout=60, check=False).returncode == 0
     log = (data.parent / "job" / "log.txt").read_text()
-    assert all(f"train: {node} has it already: {copy}\n" in log for node, (copy,) in kept.items())
+    assert all(f"train: {node} already has it: {copy}\n" in log for node, (copy,) in kept.items())
     assert copies(place) == kept
 
 
@@ -201,7 +203,7 @@ def test_a_truncated_tar_file_leaves_nothing_behind(data, scratch, kept):
     code, result, log, _, _ = run({"source": str(data), "mode": "copy", "unpack": "tar"})
     assert code == 1
     assert result["failed_node"] in ("train-1", "train-2")
-    assert result["reason"].startswith(f"channel train: {path}: is truncated or no tar file"), result["reason"]
+    assert result["reason"].startswith(f"channel train: {path}: is truncated or not a tar file"), result["reason"]
     assert not any(copies(place).values())
     assert "Traceback" not in log
 

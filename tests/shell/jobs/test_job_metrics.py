@@ -1,4 +1,4 @@
-"""What result.json says of a job's metrics: the program that is shipped with the job, run as the job runs it."""
+"""A job's metrics in result.json: the program that is shipped with the job, called as the job calls it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_summary(tmp_path):
     }  # fmt: skip
 
 
-def test_of_many_values_the_last_ones_are_kept(tmp_path):
+def test_only_the_last_of_many_values_are_kept(tmp_path):
     log = "".join(f"[0 train-1] accuracy: {value}\n" for value in range(3000))
     found = read(tmp_path, log)["accuracy"]
     assert (found["count"], found["min"], found["last"], len(found["values"])) == (3000, 0, 2999, 1000)
@@ -67,14 +67,14 @@ def test_the_result_of_a_job_has_its_metrics(tmp_path, launcher):
     job = prepare(tmp_path, {}, {"launcher": launcher, "command": ("bash", "-c", program), "metrics": expressions})
     done = subprocess.run(**job, timeout=60, check=False)
     _, result, _, _ = finished(done.returncode, tmp_path / "job")
-    assert result["exit_code"] == 7  # metrics are those of a job that failed as well
+    assert result["exit_code"] == 7  # a failed job has metrics, too
     got = {name: found["last"] for name, found in result["metrics"].items()}
     assert got["none"] is None
-    assert got["accuracy"] in (0.97, None)  # a rank may be ended before it says so
+    assert got["accuracy"] in (0.97, None)  # a rank may be killed before it reports this
     assert set(result["metrics"]["throughput"]["values"]) <= {100.0, 101.0, 102.0, 103.0}
 
 
-def test_an_expression_that_never_ends_costs_the_metrics_alone(tmp_path):
+def test_an_expression_that_never_ends_loses_only_the_metrics(tmp_path):
     job = prepare(
         tmp_path, {}, {"launcher": "srun", "command": ("echo", "a" * 60 + "b"), "metrics": {"slow": "(a*)*$(?<=c)"}}
     )

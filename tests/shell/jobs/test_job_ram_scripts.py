@@ -1,4 +1,4 @@
-"""A job whose nodes carry a file system in their memory: its script in bash, with a stand-in for what root does."""
+"""A job with a file system in its nodes' memory: its script in bash, with a stand-in for root's program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ partitions: [{{name: train, instance_types: [g5.12xlarge], max_nodes: 4}}]
 storage: [{STORAGE}, {{mount: /fsx, type: fsx-lustre}}]
 """
 
-# As the real one: `serve` is asked for through sudo alone, and `watch` goes on until somebody ends it.
+# Like the real one: `serve` is only called through sudo, and `watch` runs until it is killed.
 JOB_RAM = r"""#!/usr/bin/env bash
 echo "job-ram ${SLURM_PROCID:--} $*${VIA_SUDO:+ as root}" >>"$STUBS/calls"
 if [ -e "$STUBS/$1.sh" ]; then source "$STUBS/$1.sh"; fi
@@ -45,7 +45,7 @@ class Job:
         change(root, "ram.py", "/opt/gpucluster/bin/job-ram", str(self.stubs / "job-ram"))
 
     def when(self, verb: str, body: str) -> None:
-        """What the stand-in does first when it is asked for this."""
+        """Commands that the stand-in runs first for this action."""
         (self.stubs / f"{verb}.sh").write_text(body)
 
     def run(self, **environment: str) -> Any:
@@ -54,7 +54,7 @@ class Job:
         return finished(process.returncode, self.folder)
 
     def calls(self) -> list[str]:
-        """Of both nodes, the steps in their order."""
+        """The actions of both nodes, in order."""
         lines = (self.stubs / "calls").read_text().splitlines()
         return [line.removeprefix("job-ram ") for line in lines if line.startswith("job-ram ")]
 
@@ -64,7 +64,7 @@ def _with_ram(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stubbed_jobs, "LAYOUT", expand(loads(TEXT)))
 
 
-def test_it_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
+def test_the_file_system_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
     watched = 'until grep -q "^job-ram - watch " "$STUBS/calls"; do sleep 0.1; done; echo trained'
     job = Job(tmp_path, command=("bash", "-c", watched))
     code, result, log, folder = job.run()
@@ -103,7 +103,7 @@ def test_a_source_that_cannot_be_read_ends_the_job_before_it_begins(tmp_path: Pa
     assert not any(call.endswith(" export") for call in job.calls())
 
 
-def test_results_that_did_not_get_out_fail_the_job(tmp_path: Path) -> None:
+def test_a_failed_export_of_results_fails_the_job(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.when("export", 'echo "error: train-1: 1 of 2 files did not reach /fsx/out" >&2; exit 1')
     code, result, log, folder = job.run()
@@ -112,7 +112,7 @@ def test_results_that_did_not_get_out_fail_the_job(tmp_path: Path) -> None:
     assert not (folder / "ram/exported").exists()
 
 
-def test_what_a_failed_job_made_is_written_back_too_and_its_own_reason_stays(tmp_path: Path) -> None:
+def test_a_failed_jobs_files_are_written_back_and_its_reason_stays(tmp_path: Path) -> None:
     job = Job(tmp_path, command=("bash", "-c", "echo lost my way; exit 3"))
     job.when("export", 'echo "error: train-1: no room" >&2; exit 1')
     code, result, log, _ = job.run()
@@ -120,7 +120,7 @@ def test_what_a_failed_job_made_is_written_back_too_and_its_own_reason_stays(tmp
     assert "error: /ram was not written back: no room" in log
 
 
-def test_without_a_place_to_export_to_the_job_says_what_becomes_of_it(
+def test_without_an_export_target_the_job_says_that_its_files_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stubbed_jobs, "LAYOUT", expand(loads(TEXT.replace(", export: /fsx/out", ""))))
@@ -161,11 +161,11 @@ def test_a_job_cancelled_while_its_memory_is_filled_ends_at_once(tmp_path: Path)
 @pytest.mark.parametrize(
     ("keys", "why"),
     [
-        ({"exclusive": False, "gpus_per_node": 2}, "the job shares its nodes, and their memory"),
-        ({"launcher": "horovodrun", "min_nodes": 1}, "an elastic job goes on without nodes that it loses"),
+        ({"exclusive": False, "gpus_per_node": 2}, "the job shares its nodes and their memory"),
+        ({"launcher": "horovodrun", "min_nodes": 1}, "an elastic job continues after it loses a node"),
     ],
 )
-def test_jobs_that_get_none_are_told(tmp_path: Path, keys: dict[str, object], why: str) -> None:
+def test_jobs_without_the_file_system_get_a_message(tmp_path: Path, keys: dict[str, object], why: str) -> None:
     prepare(tmp_path, {}, {"command": ("true",), **keys})
     script = (tmp_path / "job/job.sbatch").read_text()
     assert f"[ram] there is no /ram: {why}" in script

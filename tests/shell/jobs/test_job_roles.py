@@ -1,4 +1,4 @@
-"""Jobs whose processes have roles, executed in bash with a stand-in for srun: who is told what, who ends whom."""
+"""Runs jobs whose processes have roles, in bash with a stand-in for srun: their environment, and how they end."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_servers_without_nodes_of_their_own_are_beside_the_workers(tmp_path, clu
     assert "--het-group" not in (tmp_path / "stubs/calls").read_text()
 
 
-def test_tensorflow_is_told_where_everybody_listens(tmp_path):
+def test_tensorflow_gets_the_addresses_of_all_processes(tmp_path):
     keys = {"launcher": "tensorflow-ps", "servers": {"nodes": 2}, "ntasks_per_node": 2, "command": program(7)}
     result, log, _ = run(tmp_path, keys, CONFIG + SERVERS)
     assert result["exit_code"] == 0, log
@@ -245,7 +245,7 @@ def test_mwms_on_one_node(tmp_path):
 
 
 @pytest.mark.parametrize("code", [0, 7])
-def test_the_job_ends_with_its_chief_and_as_it_did(tmp_path, code):
+def test_the_job_ends_with_its_chief_and_its_exit_code(tmp_path, code):
     then = f'\nsys.exit({code}) if role == "chief" else None\n' + WAIT
     keys = {"launcher": "tensorflow-ps", "servers": {"nodes": 2}, "command": program(5, then)}
     result, log, took_s = run(tmp_path, keys, CONFIG + SERVERS)
@@ -267,7 +267,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("launcher", "name", "failed", "node"), FAILURES)
-def test_whoever_fails_ends_the_job_and_is_named(tmp_path, launcher, name, failed, node):
+def test_a_failed_process_ends_the_job_and_is_named(tmp_path, launcher, name, failed, node):
     then = f'\nif name == "{name}": raise ValueError("boom")\n' + WAIT
     servers = {} if launcher == "tensorflow-mwms" else {"servers": {"nodes": 2}}
     count = 2 if launcher == "tensorflow-mwms" else 5
@@ -305,8 +305,8 @@ def test_a_cancelled_job_ends_every_process(tmp_path, launcher):
     assert not left(tmp_path)
 
 
-def test_two_jobs_on_the_same_nodes_listen_elsewhere(tmp_path):
-    """Both start at the same place: their ids are the same."""
+def test_two_jobs_on_the_same_nodes_use_different_ports(tmp_path):
+    """Both search from the same port, because their ids are equal."""
     jobs = []
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -329,7 +329,7 @@ def test_two_jobs_on_the_same_nodes_listen_elsewhere(tmp_path):
 
 
 def left(tmp_path: Path) -> list[str]:
-    """Processes of this test that are still there shortly after the job's end, but for a shell's own `sleep`."""
+    """Processes of this test that still run shortly after the job's end, except a shell's `sleep`."""
     until = time.monotonic() + 5
     while found := [each for each in Path("/proc").glob("[0-9]*/cmdline") if of_test(each, tmp_path)]:
         if time.monotonic() > until:

@@ -1,6 +1,6 @@
-"""Generated scripts, executed in bash, with stand-ins for Slurm and the launchers.
+"""Runs generated scripts in bash, with stand-ins for Slurm and the launchers.
 
-Does the program get what was asked for, and does the job say how it ended?
+Does the program get its arguments and environment, and does the job report how it ended?
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_arguments_and_environment_arrive_byte_for_byte(run_job, tmp_path, launc
             assert environment["HOROVOD_GLOO_IFACE"] == "ens5"
 
 
-def test_a_path_of_ones_own_goes_before_the_jobs(run_job, tmp_path):
+def test_the_users_path_comes_before_the_jobs(run_job, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "tool").write_text('#!/usr/bin/env bash\necho "found by $RANK, and $(command -v sed)"\n')
@@ -92,7 +93,7 @@ def test_a_line_is_in_the_log_as_soon_as_it_is_printed(tmp_path, launcher):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_result_of_a_job_that_ended_well(run_job, launcher):
+def test_result_of_a_completed_job(run_job, launcher):
     _, result, _, _ = run_job(launcher=launcher, command=("true",))
     assert result.pop("started_at") <= result.pop("ended_at")
     assert result == {
@@ -149,7 +150,7 @@ if os.environ["RANK"] == "3":
     assert (result["failed_rank"], result["reason"]) == (3, "KeyError: 'the culprit'"), log
 
 
-def test_a_rank_that_was_killed_says_by_what(run_job):
+def test_the_signal_that_killed_a_rank_is_named(run_job):
     _, result, _, _ = run_job(launcher="srun", command=("bash", "-c", 'echo fine; [ "$RANK" != 0 ] || kill -SEGV $$'))
     assert result["failed_rank"] == 0
     assert result["reason"].startswith("killed by SIGSEGV")
@@ -164,8 +165,8 @@ def test_two_nodes_of_one_address_are_refused_by_mpirun(tmp_path):
     assert "train-1 and train-2 have the same address 10.0.0.1" in result["reason"]
 
 
-def test_labels_of_horovodrun_over_mpi_are_taken_off(tmp_path):
-    """As Open MPI 4 writes them, and as 5 does."""
+def test_labels_of_horovodrun_over_mpi_are_removed(tmp_path):
+    """The forms of Open MPI 4 and 5."""
     program = "echo '[1,0]<stdout>:[0 train-1] four'; echo '[1,0]<stderr>: [0 train-1] five'; echo 'own'"
     job = prepare(tmp_path, {}, {"launcher": "horovodrun", "controller": "mpi", "command": ("true",)})
     (tmp_path / "stubs" / "horovodrun").write_text(f"#!/usr/bin/env bash\n{program}\n")
@@ -181,7 +182,7 @@ DISCOVER = Path(__file__).resolve().parents[3] / "templates" / "job" / "discover
     ("squeue", "expected"),
     [
         ("echo 'train-[1-2]'", (0, "train-1:2\ntrain-2:2\n")),
-        ("true", (1, "")),  # the job is not known: no reason to let go of every node
+        ("true", (1, "")),  # an unknown job is no reason to release every node
         ("echo 'slurm_load_jobs error' >&2; exit 1", (1, "")),
     ],
 )
@@ -194,7 +195,7 @@ def test_the_nodes_of_an_elastic_job_are_those_of_its_allocation(tmp_path, squeu
     assert (done.returncode, done.stdout) == expected
 
 
-def test_a_launcher_that_is_missing_is_the_reason(run_job, tmp_path):
+def test_a_missing_launcher_is_reported_as_the_reason(run_job, tmp_path):
     job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",)})
     (tmp_path / "stubs" / "horovodrun").unlink()
     process = subprocess.run(**job, timeout=60, check=False)
@@ -242,11 +243,11 @@ def test_a_cancelled_job_ends_every_rank_and_says_so(tmp_path, launcher):
     assert code != 0
     assert result["reason"] == "cancelled"
     assert log.splitlines()[-1] == "error: cancelled"
-    for path in tmp_path.glob("pid*"):
-        assert not alive(path.read_text().strip()), path.name
+    pids = [path.read_text().strip() for path in tmp_path.glob("pid*")]
+    wait_for(lambda: not any(map(alive, pids)))  # killed, and perhaps a zombie
 
 
-# On a node of their own the ranks of each node get it once; here both nodes' processes are found for either.
+# On real nodes each rank gets it once; here each node's search finds both nodes' processes.
 CHECKPOINTS = """
 import os, signal, time
 def handle(number, frame):
@@ -268,11 +269,12 @@ def test_the_programs_of_all_ranks_get_the_signal_and_nothing_else_does(tmp_path
     wanted = {"launcher": launcher, "command": command, "signal": "USR1@60", "time": "1:00:00"}
     process = subprocess.Popen(**prepare(tmp_path, {}, wanted))
     wait_for(lambda: len(list(tmp_path.glob("up*"))) == 4)
-    process.send_signal(signal.SIGUSR1)  # what Slurm does for B:USR1
+    process.send_signal(signal.SIGUSR1)  # as Slurm does for B:USR1
     assert process.wait(30) == 0, (tmp_path / "job" / "log.txt").read_text()
     assert [(tmp_path / f"got{rank}").read_text().strip() for rank in range(4)] == ["SIGUSR1"] * 4
     assert (
-        "[launcher] sending SIGUSR1 to the ranks: the time limit is near" in (tmp_path / "job" / "log.txt").read_text()
+        "[launcher] sending SIGUSR1 to the ranks: the job is about to be stopped"
+        in (tmp_path / "job" / "log.txt").read_text()
     )
 
 
@@ -290,9 +292,34 @@ def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("run", "seconds", "reason"),
+    [
+        (0, 40, "train-2 was lost: spot: EC2 will terminate it at {at}"),
+        (0, -3, "train-2 was lost: spot: EC2 will terminate it at {at}"),
+        (0, 100, "cancelled"),
+        (1, 40, "cancelled"),
+    ],
+)
+def test_a_job_whose_spot_node_ends_says_so(tmp_path, run, seconds, reason):
+    """In one case a user cancelled it 100 s before the end; run 1 is another case."""
+    at = f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+    job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("bash", "-c", 'touch "$OUT/up"; sleep 60')})
+    comment = f"run {run}: train-2 was lost: spot: EC2 will terminate it at {at}"
+    shown = f"JobId={job['env']['SLURM_JOB_ID']} JobState=COMPLETING Restarts=0 AdminComment={comment} StdErr=/x"
+    scontrol = tmp_path / "stubs" / "scontrol"
+    scontrol.write_text(scontrol.read_text() + f'[ "$1" != --oneliner ] || printf "{shown}\\n"\n')
+    process = subprocess.Popen(**job)
+    wait_for(lambda: (tmp_path / "up").exists())
+    process.send_signal(signal.SIGTERM)
+    _, result, log, _ = finished(process.wait(30), tmp_path / "job")
+    assert result["reason"] == reason.format(at=at)
+    assert log.splitlines()[-1] == f"error: {result['reason']}"
+
+
+@pytest.mark.parametrize(
     ("runs_before", "restarts", "kept"), [("", 0, False), ("", 1, True), ("1", 1, False), ("1", 2, True)]
 )
-def test_a_job_that_runs_again_finds_its_secrets_again(tmp_path, runs_before, restarts, kept):
+def test_a_requeued_job_gets_its_secrets_again(tmp_path, runs_before, restarts, kept):
     program = 'touch "$OUT/up"; sleep 60'
     job = prepare(tmp_path, {"TOKEN": "x"}, {"launcher": "srun", "command": ("bash", "-c", program)})
     if runs_before:
@@ -312,7 +339,7 @@ def test_a_job_that_runs_again_finds_its_secrets_again(tmp_path, runs_before, re
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_signal_to_every_process_of_the_job_writes_one_result(tmp_path, launcher):
-    """So does Slurm end a job: those on the first node are told all at once, whatever they are about to become."""
+    """Slurm ends a job like this: it signals all processes on the first node at once, also between fork and exec."""
     job = prepare(
         tmp_path, {}, {"launcher": launcher, "command": ("bash", "-c", 'touch "$OUT/up$RANK"; exec sleep 60')}
     )
@@ -326,7 +353,7 @@ def test_a_signal_to_every_process_of_the_job_writes_one_result(tmp_path, launch
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_what_a_program_prints_is_no_record_of_how_ranks_ended(run_job, launcher):
+def test_a_programs_output_cannot_fake_the_record_of_a_rank(run_job, launcher):
     lies = [
         "[0 x] exited with code 1", "[0 x] exited with code 9 at 1.0: not me", "srun: error: Node failure on train-2",
         "slurmstepd: error: *** JOB 77 ON train-1 CANCELLED AT 2026-11-22T12:00:00 DUE TO TIME LIMIT ***",
@@ -358,7 +385,7 @@ def children(pid):
     return set(map(int, Path("/proc", str(pid), "task", str(pid), "children").read_text().split()))
 
 
-def test_a_log_without_room_costs_the_log_alone(tmp_path):
+def test_a_full_disk_for_the_log_does_not_fail_the_job(tmp_path):
     job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("bash", "-c", "echo x; exit $((RANK == 1 ? 3 : 0))")})
     job["args"][-1] = "/dev/full"
     process = subprocess.run(**job, timeout=60, check=False)
@@ -384,7 +411,7 @@ def test_a_program_that_cannot_be_executed_fails_as_in_a_shell(tmp_path, text, m
     assert (result["exit_code"], result["reason"]) == (code, reason), log
 
 
-def test_what_a_rank_leaves_behind_is_ended(tmp_path, run_job):
+def test_processes_that_a_rank_leaves_behind_are_killed(tmp_path, run_job):
     program = "sleep 300 & echo $! >$OUT/left$RANK"
     started = time.monotonic()
     code, _, _, _ = run_job(launcher="srun", command=("bash", "-c", program))

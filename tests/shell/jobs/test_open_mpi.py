@@ -1,4 +1,4 @@
-"""The script of an mpirun job with the Open MPI of this machine, whatever its version; Slurm's commands stand in."""
+"""The script of an mpirun job with this machine's Open MPI, of any version, and stand-ins for Slurm's commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ esac
 
 @pytest.fixture
 def short_folder():
-    """Open MPI's sockets lie below it, and their names have a limit."""
+    """A short path, because Open MPI's sockets are below it and the length of their names is limited."""
     with tempfile.TemporaryDirectory(prefix="ompi") as folder:
         yield folder
 
@@ -46,7 +46,7 @@ def run_for_real(tmp_path, short_folder):
         (tmp_path / "stubs" / "getent").write_text(HERE)
         (tmp_path / "stubs" / "ip").write_text(INTERFACES)
         answer = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True)
-        # what Open MPI would take for an allocation, if it were let
+        # Open MPI could mistake these for an allocation
         slurm = {"SLURM_NODELIST": "train-[1-2]", "SLURM_JOBID": "77", "SLURM_TASKS_PER_NODE": "1(x2)"}
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         job["env"] |= {**slurm, **root, "ADDRESS": answer.stdout.split()[0]}

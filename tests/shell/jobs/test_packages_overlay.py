@@ -1,4 +1,4 @@
-"""A job's own packages on top of an environment: the real pip, with wheels made on the spot and no index."""
+"""A job's packages on top of an environment: the real pip, with wheels made by the test and no index."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def jobs(tmp_path: Path) -> Jobs:
     return Jobs(tmp_path)
 
 
-def test_it_is_made_once_and_has_the_environments_packages_too(jobs: Jobs) -> None:
+def test_the_overlay_is_made_once_and_includes_the_environments_packages(jobs: Jobs) -> None:
     wheel(jobs.wheels, "greeting", "1.5", "torch>=2")
     first = jobs.ask("first", "greeting")
     assert jobs.overlay("check", first).stdout == "missing\n"
@@ -82,7 +82,7 @@ def test_it_is_made_once_and_has_the_environments_packages_too(jobs: Jobs) -> No
         ("nowhere", "No matching distribution found for nowhere"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_the_job_is_queued(jobs: Jobs, asked: str, said: str) -> None:
+def test_packages_that_do_not_fit_are_refused_before_the_job_is_queued(jobs: Jobs, asked: str, said: str) -> None:
     wheel(jobs.wheels, "older", "1.0", "torch==2.3.0")
     wheel(jobs.wheels, "torch", "2.3.0")
     wheel(jobs.wheels, "numpy", "1.26.4")
@@ -91,11 +91,11 @@ def test_what_does_not_fit_is_refused_before_the_job_is_queued(jobs: Jobs, asked
     assert said in done.stderr
 
 
-def test_a_package_of_python_alone_may_go_before_the_environments(jobs: Jobs) -> None:
+def test_a_pure_python_package_may_replace_the_environments(jobs: Jobs) -> None:
     wheel(jobs.wheels, "greeting", "1.5", "purely<1")
     wheel(jobs.wheels, "purely", "0.9")
     built = jobs.overlay("build", jobs.ask("job", "greeting"))
-    assert "purely 0.9 goes before the environment's 1.0" in built.stdout
+    assert "purely 0.9 is used instead of the environment's 1.0" in built.stdout
     shown = subprocess.run([jobs.place() / "bin" / "python", "-c", SHOW], capture_output=True, text=True, check=True)
     assert shown.stdout == "1.5 2.13.0+cpu 0.9\n"
 
@@ -129,9 +129,9 @@ def test_a_setup_that_fails_says_so_and_leaves_nothing(jobs: Jobs, setup: str, s
     assert built.returncode == 1
     assert built.stdout.splitlines()[-1].startswith(f"error: {said}"), built.stdout
     assert not jobs.place().exists()
-    told = jobs.overlay("build", job)  # as the job on its nodes, which waited for this
+    told = jobs.overlay("build", job)  # like the job on its nodes, which waited for this
     assert told.returncode == 1 and told.stdout.splitlines()[-1] == built.stdout.splitlines()[-1]
-    assert jobs.overlay("check", job).stdout == "missing\n"  # submitted anew, it is tried anew
+    assert jobs.overlay("check", job).stdout == "missing\n"  # a new submission tries again
 
 
 def test_a_framework_under_another_name_is_refused(jobs: Jobs) -> None:
@@ -142,7 +142,7 @@ def test_a_framework_under_another_name_is_refused(jobs: Jobs) -> None:
     assert "error: a second mxnet was installed, and the environment torch has one, which must stay" in built.stdout
 
 
-def test_one_makes_it_and_others_wait(jobs: Jobs) -> None:
+def test_one_job_makes_the_overlay_and_others_wait(jobs: Jobs) -> None:
     job = jobs.ask("job", setup="until [ -e ../../../../go ]; do sleep 0.05; done; sleep 0.2\n")
     argv = [sys.executable, "-IS", str(OVERLAY), "build", str(job)]
     with subprocess.Popen(argv, env=jobs.env, stdout=subprocess.PIPE, text=True) as making:
@@ -156,7 +156,7 @@ def test_one_makes_it_and_others_wait(jobs: Jobs) -> None:
     assert jobs.overlay("check", job).stdout == "ready\n"
 
 
-def test_an_environment_that_is_not_there_yet_is_waited_for_as_long_as_the_job(jobs: Jobs) -> None:
+def test_a_job_waits_for_its_environment(jobs: Jobs) -> None:
     (jobs.base / "complete").unlink()
     job = jobs.ask("job", setup="true\n")
     assert jobs.overlay("check", job).stdout == "later\n"
@@ -173,13 +173,13 @@ def test_a_job_keeps_its_environment_when_the_cluster_wants_another_since(jobs: 
     assert jobs.overlay("build", job).returncode == 0
     wanted = jobs.base.parent / ".wanted" / "torch"
     wanted.unlink()
-    wanted.symlink_to(jobs.base.parent / "torch-4567")  # of a newer lock: nobody has made it
+    wanted.symlink_to(jobs.base.parent / "torch-4567")  # of a newer lock, and not built
     jobs.squeue(f"echo '7 {job}/code'")
     jobs.env["SLURM_JOB_ID"] = "7"
     assert jobs.overlay("build", job).returncode == 0
 
 
-def test_those_that_no_job_uses_are_pruned(jobs: Jobs) -> None:
+def test_unused_overlays_are_pruned(jobs: Jobs) -> None:
     used = jobs.ask("used", setup="true\n", key="0123")
     unused = jobs.ask("unused", setup="true\n", key="4567")
     failed = jobs.ask("failed", setup="false\n", key="89ab")
@@ -198,7 +198,7 @@ def test_those_that_no_job_uses_are_pruned(jobs: Jobs) -> None:
 
 
 def run_job(tmp_path: Path, jobs: Jobs, setup: str) -> tuple[int, dict, str, Path]:
-    """On two nodes with two ranks each."""
+    """Runs a job on two nodes with two ranks each."""
     job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("python", "-c", SHOW)})
     asked = jobs.ask("asked", "greeting", setup=setup)
     (asked / "packages").rename(tmp_path / "job" / "packages")
@@ -229,13 +229,13 @@ def own_environment(folder: Path) -> Path:
     return program
 
 
-def test_an_environment_of_ones_own_that_cannot_be_run(run_job, tmp_path: Path) -> None:
+def test_a_broken_environment_of_the_user_is_refused(run_job, tmp_path: Path) -> None:
     program = own_environment(tmp_path)
     code, result, _, _ = run_job(launcher="srun", command=("python", "train.py"), python=str(tmp_path / "venv"))
     assert (code, result["reason"]) == (1, f"there is no program {program} on train-1")
 
 
-def test_ranks_run_in_an_environment_of_ones_own(run_job, tmp_path: Path) -> None:
+def test_ranks_run_in_the_users_environment(run_job, tmp_path: Path) -> None:
     program = own_environment(tmp_path)
     program.chmod(0o755)
     code, _, log, _ = run_job(launcher="srun", command=("python", "train.py"), python=str(tmp_path / "venv"))

@@ -1,4 +1,4 @@
-"""What is looked at before a job's command starts: two nodes that are processes of this machine, some of them ill."""
+"""The checks before a job's command starts: two nodes that are processes of this machine, some of them faulty."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import subprocess
 import time
 
 import pytest
-from stubbed_jobs import change, finished, prepare
+from stubbed_jobs import HERE, change, finished, prepare
 
 from localcloud.tests.recorded import recorded
 
-# What a g5.12xlarge answers; a test makes one node ill with `case $SLURMD_NODENAME`.
+# Answers of a g5.12xlarge; a test makes one node faulty with `case $SLURMD_NODENAME`.
 HEALTHY = {
     "nvidia-smi": 'for gpu in 0 1 2 3; do echo "$gpu, 0"; done',
     "fi_info": recorded("fi_info/efa-libfabric2.6.txt"),
 }
-# Whoever connects to 0.0.0.0 is connected to this machine; 127.0.0.1 is no address that a node could have.
-HERE = '#!/usr/bin/env bash\necho "0.0.0.0 STREAM $2"\n'
 ON_2 = '[ "$SLURMD_NODENAME" = train-2 ] && '
 
 
@@ -47,7 +45,7 @@ def said(log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
-def test_healthy_nodes_are_told_in_one_line_and_the_job_runs(run, launcher):
+def test_healthy_nodes_are_reported_in_one_line_and_the_job_runs(run, launcher):
     code, result, log, _ = run(launcher=launcher)
     assert code == 0, log
     assert log.count("] started") == result["world_size"] == 4
@@ -59,7 +57,7 @@ def test_healthy_nodes_are_told_in_one_line_and_the_job_runs(run, launcher):
     assert preflight == {"level": "quick", "errors": [], "warnings": []}
 
 
-def test_it_can_be_left_out(run):
+def test_the_preflight_can_be_turned_off(run):
     code, result, log, _ = run(preflight="off", stubs={"nvidia-smi": "exit 1"})
     assert (code, said(log)) == (0, [])
     assert "preflight" not in result
@@ -108,14 +106,14 @@ def test_without_efa_a_job_that_requires_it_does_not_start(run):
         ({"fi_info": "exec /nowhere/fi_info"}, "the EFA interfaces of train-1 could not be counted"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_looked_at_costs_no_job(run, stubs, warning):
+def test_a_check_that_cannot_run_does_not_fail_the_job(run, stubs, warning):
     code, result, log, _ = run(stubs=stubs)
     assert code == 0, log
     assert [text for text in result["preflight"]["warnings"] if warning and text.startswith(warning)] or warning is None
     assert warning or result["preflight"]["warnings"] == []
 
 
-def test_a_node_whose_task_dies_costs_no_job(run, tmp_path):
+def test_a_node_whose_check_dies_does_not_fail_the_job(run, tmp_path):
     broken = "import os\nif os.environ.get('SLURM_NODEID') == '1': raise SystemExit('no python here')\n"
     job = prepare(tmp_path, {}, {"command": ("echo", "started"), "preflight": "quick", "launcher": "srun"})
     change(tmp_path, "preflight/probe.py", "MEETING_S = 90.0", "MEETING_S = 1.0")
@@ -128,7 +126,7 @@ def test_a_node_whose_task_dies_costs_no_job(run, tmp_path):
     assert any(text.startswith("train-2 could not be checked") for text in result["preflight"]["warnings"])
 
 
-def test_a_single_node_is_looked_at_without_slurm(run, tmp_path):
+def test_a_single_node_is_checked_without_slurm(run, tmp_path):
     scontrol = '[ "$2" = hostnames ] && echo train-1'
     code, result, log, _ = run(nodes=1, stubs={"scontrol": scontrol})
     assert code == 0, log
@@ -151,7 +149,7 @@ def command(text: str) -> tuple[str, ...]:
     return ("bash", "-c", FILE + text)
 
 
-def test_nccl_over_efa_is_told(run):
+def test_nccl_over_efa_is_reported(run):
     code, result, log, _ = run(command=command(EFA_REPORT + "sleep 3"))
     assert code == 0, log
     assert result["nccl"] == {
@@ -161,7 +159,7 @@ def test_nccl_over_efa_is_told(run):
     assert said(log).count("NCCL's network is efa on 4 ranks") == 1
 
 
-def test_nccl_over_tcp_is_warned_of_loudly(run):
+def test_nccl_over_tcp_causes_a_prominent_warning(run):
     code, result, log, _ = run(command=command(f'[ "$RANK" = 3 ] && {{ {TCP_REPORT} }} || {{ {EFA_REPORT} }}'))
     assert code == 0, log
     assert result["nccl"]["networks"] == {"efa": 3, "Socket": 1}
@@ -179,7 +177,7 @@ def test_nccl_over_tcp_ends_a_job_that_requires_efa(run):
     assert "efa: required" in result["reason"]
 
 
-def test_nccl_over_tcp_fails_a_job_that_requires_efa_and_was_quick(run):
+def test_nccl_over_tcp_fails_a_short_job_that_requires_efa(run):
     code, result, log, _ = run(efa="required", command=command(TCP_REPORT))
     assert (code, result["exit_code"]) == (1, 1), log
     assert "does not use EFA" in result["reason"]
@@ -203,7 +201,7 @@ def test_a_rank_in_a_smaller_world_is_refused(run):
 
 
 def pretended(program: str):
-    """Instead of the all-reduce, what it would print."""
+    """Replaces the all-reduce by its output."""
 
     def write(tmp_path):
         (tmp_path / "job" / "lib" / "gpucluster_job" / "preflight" / "allreduce.py").write_text(
@@ -247,7 +245,7 @@ def test_full_says_that_an_all_reduce_hung(run):
     assert "an all-reduce in the job's framework did not end within its five minutes: " in result["reason"]
 
 
-def test_what_nccl_says_of_the_all_reduce_is_not_the_jobs(run):
+def test_nccls_report_on_the_preflights_all_reduce_is_not_the_jobs(run):
     report = "h:1:1 [0] NCCL INFO Using network AWS Libfabric"
     file = "os.environ.get('NCCL_DEBUG_FILE', '/dev/null').replace('%p', '!')"
     said = f"open({file}, 'w').write('{report}')"
@@ -258,7 +256,7 @@ def test_what_nccl_says_of_the_all_reduce_is_not_the_jobs(run):
     assert result["nccl"]["networks"] == {"Socket": 4}
 
 
-def test_full_without_a_framework_goes_on(run):
+def test_full_without_a_framework_continues(run):
     code, result, log, _ = run(launcher="horovodrun", preflight="full")
     assert code == 0, log
     assert result["preflight"]["warnings"] == [

@@ -1,4 +1,4 @@
-"""How real programs end, as recorded: what the job says of it."""
+"""The job's reason for recorded failures of real programs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("case", ENDINGS)
-def test_a_launchers_own_end_where_no_rank_says_why(tmp_path, case):
+def test_a_launchers_own_error_if_no_rank_gives_a_reason(tmp_path, case):
     launcher, text, reason = ENDINGS[case]
     job = prepare(tmp_path, {}, {"launcher": launcher, "command": ("true",)})
     (tmp_path / "said").write_text(text + "\n")
@@ -81,7 +81,7 @@ FORMATS = [line for line in STEPD.splitlines() if line.startswith("*** %s") and 
     [
         (NODE_FAILURE, "lost the node jean-zay-iam37"),
         (NODE_FAILURE.splitlines()[-1], "lost a node"),
-        # Slurm 24.11 says of which node it is
+        # Slurm 24.11 names the node
         ("slurmstepd-train-1: error: *** JOB 77 ON train-1 CANCELLED AT 2026-11-22T17:50:26 DUE TO TIME LIMIT ***",
          "stopped at its time limit"),
         *zip(
@@ -92,7 +92,7 @@ FORMATS = [line for line in STEPD.splitlines() if line.startswith("*** %s") and 
         ),
     ],
 )  # fmt: skip
-def test_what_ended_a_job_is_what_slurm_says(tmp_path, said, reason):
+def test_slurms_message_is_the_reason_of_a_jobs_end(tmp_path, said, reason):
     (tmp_path / "said").write_text(said + "\n")
     job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",)})
     program = f'cat {tmp_path}/said >&2; touch "$OUT/up"; exec sleep 60'

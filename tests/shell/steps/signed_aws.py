@@ -1,6 +1,6 @@
-"""A web server that answers as the metadata service, Parameter Store, Secrets Manager, EC2 and S3 answer boots.
+"""A web server that stands in for the metadata service, Parameter Store, Secrets Manager, EC2 and S3 during boots.
 
-A request whose signature is not the one that botocore makes is refused. Answers have the form of the examples in AWS's
+It refuses a request unless botocore computes the same signature. Answers have the form of the examples in AWS's
 API references: docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html,
 …/secretsmanager/latest/apireference/API_GetSecretValue.html, …/AWSEC2/latest/APIReference/API_DescribeTags.html.
 """
@@ -91,7 +91,7 @@ class SignedAws:
         sent = {name.lower(): value for name, value in headers.items()}
         if path.startswith("/latest/"):
             return self._metadata(verb, path.removeprefix("/latest/"), sent)
-        if path.startswith("/wait-handle?"):  # signed beforehand: CloudFormation's own, for an empty content type
+        if path.startswith("/wait-handle?"):  # presigned by CloudFormation, for an empty content type
             assert sent["content-type"] == ""
             self.signals.append(json.loads(body))
             return 200, b""
@@ -142,7 +142,7 @@ class SignedAws:
 
 
 def authorization(verb: str, url: str, sent: Mapping[str, str], body: bytes) -> str:
-    """The header that botocore makes for such a request at its time, by the headers that it says are signed."""
+    """The Authorization header that botocore computes for the request's time and signed headers."""
     scope, names = sent["authorization"].split("/", 1)[1].split(", ")[:2]
     _, region, service, _ = scope.split("/")
     signed = {name: sent[name] for name in names.removeprefix("SignedHeaders=").split(";")}

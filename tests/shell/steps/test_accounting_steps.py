@@ -54,7 +54,7 @@ def test_the_password_of_the_database_is_no_argument_of_any_command(machine: Mac
 
 
 @pytest.mark.parametrize(("before", "kept"), [(None, False), ("db.other", False), ("localhost", True)])
-def test_a_number_of_another_database_is_forgotten(machine: Machine, before: str | None, kept: bool) -> None:
+def test_the_cluster_id_of_another_database_is_forgotten(machine: Machine, before: str | None, kept: bool) -> None:
     home = machine.root / "home/gpucluster"
     (home / "slurm-state/clustername").write_text("x|1\n")
     (machine.root / "etc/slurm/slurmdbd.conf").write_text("StorageHost=localhost\n")
@@ -69,7 +69,7 @@ def test_a_number_of_another_database_is_forgotten(machine: Machine, before: str
     assert not [call for call in machine.calls() if "add cluster" in call]
 
 
-def test_a_cluster_that_the_database_does_not_know_is_added(machine: Machine) -> None:
+def test_a_new_cluster_is_added_to_the_database(machine: Machine) -> None:
     (machine.root / "etc/slurm/slurmdbd.conf").write_text("StorageHost=localhost\n")
     machine.command("sacctmgr")
     done = machine.run(
@@ -80,7 +80,7 @@ def test_a_cluster_that_the_database_does_not_know_is_added(machine: Machine) ->
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_only_what_a_role_started_is_stopped_by_it(machine: Machine, ours: bool) -> None:
+def test_a_role_stops_only_services_that_it_started(machine: Machine, ours: bool) -> None:
     machine.command("systemctl")
     started = machine.root / "var/started"
     started.mkdir(parents=True)
@@ -90,3 +90,58 @@ def test_only_what_a_role_started_is_stopped_by_it(machine: Machine, ours: bool)
     assert done.returncode == 0, done.stderr
     assert machine.calls() == (["systemctl --quiet disable --now mariadb"] if ours else [])
     assert not (started / "mariadb").exists()
+
+
+USERS = """\
+ada 24567 fairshare=3 maxjobs=-1 grptres=gres/gpu=-1 ssh-ed25519 AAAA
+ben 30001 fairshare=1 maxjobs=2 grptres=gres/gpu=8
+"""
+
+
+def test_users_whom_slurm_does_not_know_are_added(machine: Machine) -> None:
+    """`-P` prints a line for the account itself, and one for each user in it."""
+    (machine.root / "bundle/users").write_text(USERS)
+    machine.command("sacctmgr", "case $* in *association*) printf 'users|\\nusers|ubuntu\\nusers|ada\\n' ;; esac")
+    done = machine.run("CLUSTER=Mine JOB_USER=ubuntu\nslurm_users", "runner", "files", "database", "accounting")
+    assert done.returncode == 0, done.stderr
+    assert machine.calls()[1:] == [
+        "sacctmgr -Q -i add user ben account=users cluster=mine",
+        "sacctmgr -Q -i modify user where name=ubuntu set adminlevel=Admin",
+    ]
+
+
+def test_the_first_users_come_with_their_account(machine: Machine) -> None:
+    (machine.root / "bundle/users").write_text(USERS)
+    machine.command("sacctmgr")
+    done = machine.run("CLUSTER=Mine JOB_USER=ubuntu\nslurm_users", "runner", "files", "database", "accounting")
+    assert done.returncode == 0, done.stderr
+    added = [call for call in machine.calls() if " add " in call]
+    assert added[0] == "sacctmgr -Q -i add account users cluster=mine"
+    assert [call.split()[5] for call in added[1:]] == ["ubuntu", "ada", "ben"]
+
+
+def test_shares_and_limits_are_set(machine: Machine) -> None:
+    """A user who comes back may submit again."""
+    (machine.root / "bundle/users").write_text(USERS)
+    machine.command("sacctmgr")
+    done = machine.run("CLUSTER=Mine JOB_USER=ubuntu\nstep_user_limits", "runner", "user_limits")
+    assert done.returncode == 0, done.stderr
+    where = "sacctmgr -Q -i modify user where name"
+    assert [call for call in machine.calls() if "modify" in call] == [
+        f"{where}=ada account=users set fairshare=3 maxjobs=-1 grptres=gres/gpu=-1 maxsubmitjobs=-1",
+        f"{where}=ben account=users set fairshare=1 maxjobs=2 grptres=gres/gpu=8 maxsubmitjobs=-1",
+    ]
+
+
+def test_slurm_refuses_new_jobs_of_a_removed_user(machine: Machine) -> None:
+    """Slurm counts the user's jobs and the new one, and refuses more than MaxSubmitJobs (src/slurmctld/acct_policy.c).
+    `-P` prints an empty line for the account itself."""
+    (machine.root / "bundle/users").write_text(USERS)
+    machine.command("sacctmgr", "case $* in *association*) printf '\\nubuntu\\nada\\nadam\\nben\\n' ;; esac")
+    done = machine.run("CLUSTER=Mine JOB_USER=ubuntu\nstep_user_limits", "runner", "user_limits")
+    assert done.returncode == 0, done.stderr
+    calls = machine.calls()
+    assert "sacctmgr -Q -n -P list association cluster=mine account=users format=user" in calls
+    assert [call for call in calls if call.endswith("maxsubmitjobs=0")] == [
+        "sacctmgr -Q -i modify user where name=adam account=users set maxsubmitjobs=0"
+    ]

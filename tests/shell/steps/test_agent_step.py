@@ -1,4 +1,4 @@
-"""The step of the CloudWatch agent: it may fail, and the boot goes on; twice, it changes nothing."""
+"""The step of the CloudWatch agent: if it fails, the boot continues; a second run changes nothing."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ def test_a_boot_goes_on_without_the_agent(node: Node) -> None:
     assert not [call for call in node.calls() if call.startswith("ctl")]
 
 
-def test_an_agent_that_knows_nothing_of_efa_measures_the_rest(node: Node) -> None:
+def test_an_agent_without_efa_support_measures_the_rest(node: Node) -> None:
     node.baked(f"! grep -q 'compute\\\"' {node.root}/opt/gpucluster/cloudwatch.json")
     assert "WARNING" not in node.boot()
     assert node.config() == {"asked": "compute --without efa"}
 
 
-def test_an_agent_that_refuses_everything_is_warned_of(node: Node) -> None:
+def test_an_agent_that_refuses_every_configuration_causes_a_warning(node: Node) -> None:
     node.baked("exit 1")
     assert "WARNING: no CloudWatch agent" in node.boot()

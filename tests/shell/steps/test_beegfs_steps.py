@@ -1,7 +1,7 @@
-"""BeeGFS's steps, run below a scratch folder: a head and two servers, from packages to mounts, and again after a loss.
+"""Runs BeeGFS's steps below a scratch folder: a head and two servers, from packages to mounts, and after a loss.
 
-The commands that change a machine stand in, with as much of a memory as the steps rely on. BeeGFS's set-up commands are
-the local image's, which refuse what the real ones refuse.
+Commands that change a machine are stand-ins, which keep the state that the steps rely on. BeeGFS's set-up commands are
+the local image's, which refuse the same input as the real ones.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ COMMANDS = {
     "sleep": ":",
     "mount": 'mkdir -p "${@: -1}"; echo "${@: -1}" >>"$ROOT/mounted"',
     "mountpoint": 'grep -qx "${@: -1}" "$ROOT/mounted"',
-    # What was in memory is gone.
+    # The contents of the memory are lost.
     "umount": 'sed -i "\\|^${@: -1}$|d" "$ROOT/mounted"; rm -rf "${@: -1}"/*',
     "systemctl": """
 verb=$1 unit=${@: -1}
@@ -76,7 +76,7 @@ esac""",
 
 
 class Node:
-    """A machine of the cluster: files below its own folder, and the commands that it was given."""
+    """A machine of the cluster: files below its own folder, and the commands that it ran."""
 
     def __init__(self, folder: Path, name: str, *, version: str = "8", gib: int = 150) -> None:
         self.root, self.name, self.version = folder / name, name, version
@@ -129,7 +129,7 @@ class Node:
                 target.write_text(here)
 
     def _played(self, name: str) -> Path:
-        """A program sees the name that it was called by."""
+        """Links commands by name, because a program sees the name with which it was called."""
         link = self.root / "played" / name
         link.parent.mkdir(exist_ok=True)
         link.symlink_to(SERVICES)
@@ -167,7 +167,7 @@ class Node:
         return [line.replace(str(self.root), "") for line in lines if line.split()[0] in of]
 
     def changed(self) -> list[str]:
-        """The calls that changed something."""
+        """Calls that changed the machine."""
         asking = ("is-active", "is-enabled", "cat")
         found = self.calls("mount", "umount", "systemctl", "beegfs-mgmtd", "openssl", *(
             f"beegfs-setup-{each}" for each in ("mgmtd", "meta", "storage")))  # fmt: skip
@@ -212,7 +212,7 @@ def test_a_server_takes_its_memory_then_sets_up_then_starts(tmp_path: Path, vers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_services_read(tmp_path: Path, version: str) -> None:
+def test_files_that_services_read(tmp_path: Path, version: str) -> None:
     node = Node(tmp_path, "train-1", version=version)
     node.run("server").check_returncode()
     secret = node.file("/etc/beegfs/conn.auth")
@@ -227,7 +227,7 @@ def test_what_services_read(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_management_begins_each_generation_with_nobody(tmp_path: Path, version: str) -> None:
+def test_management_begins_each_generation_without_servers(tmp_path: Path, version: str) -> None:
     head = Node(tmp_path, "head", version=version)
     records = head.file("/home/gpucluster/beegfs-management")
     made = {"7.4": "beegfs-setup-mgmtd -p /home/gpucluster/beegfs-management -C -f",
@@ -254,7 +254,7 @@ def test_management_of_8_has_a_certificate_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_client_mounts_for_everybody(tmp_path: Path, version: str) -> None:
+def test_the_client_mounts_for_all_users(tmp_path: Path, version: str) -> None:
     node = Node(tmp_path, "train-3", version=version)
     node.run("client", GENERATION="4").check_returncode()
     services = ["beegfs-helperd", "beegfs-client"] if version == "7.4" else ["beegfs-client"]
@@ -286,7 +286,7 @@ def test_after_a_loss_the_next_generation_is_empty(tmp_path: Path) -> None:
         "umount /mnt/beegfs/meta",
     ]
     assert [call for call in changed if call.startswith("umount")] == let_go
-    # Nobody writes into memory that is being given back.
+    # No process may write to memory that is being freed.
     stopped = [changed.index(f"systemctl stop beegfs-{each}") for each in ("client", "storage", "meta")]
     assert stopped == sorted(stopped)
     assert stopped[-1] < changed.index("umount /mnt/beegfs/storage")
@@ -322,7 +322,7 @@ def test_the_servers_that_registered_are_listed(tmp_path: Path, version: str, li
         ("other-1", "8", "beegfs-client"),
     ],
 )
-def test_a_machine_gets_the_packages_of_its_part(tmp_path: Path, name: str, version: str, wanted: str) -> None:
+def test_a_machine_gets_the_packages_of_its_role(tmp_path: Path, name: str, version: str, wanted: str) -> None:
     node = Node(tmp_path, name, version=version)
     node.lacks(*(f"beegfs-{each}" for each in ("mgmtd", "meta", "storage", "client", "helperd")))
     (node.root / "etc/init.d/beegfs-client").unlink()
@@ -345,7 +345,7 @@ def test_an_image_with_beegfs_gets_no_package(tmp_path: Path) -> None:
 def test_an_image_with_another_version_is_refused(tmp_path: Path) -> None:
     done = Node(tmp_path, "train-1").run("install", PACKAGES="7.4.6")
     assert done.returncode == 1
-    assert "this image has beegfs-client 7.4.6, and the cluster file wants BeeGFS 8" in done.stderr
+    assert "this image has beegfs-client 7.4.6, but the cluster file requires BeeGFS 8" in done.stderr
 
 
 def test_a_module_that_does_not_build_fails_the_boot_with_the_reason(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_a_service_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 def test_a_server_that_failed_is_set_up_again(tmp_path: Path) -> None:
-    """Without the mark that it left nothing behind half-way."""
+    """The mark of a complete set-up is missing."""
     node = Node(tmp_path, "train-1")
     node.run("server", FAILS="beegfs-storage")
     assert not node.file("/mnt/beegfs/storage/generation").exists()

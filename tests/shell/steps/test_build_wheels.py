@@ -56,7 +56,7 @@ def collect(tmp_path: Path):
     compiled = tmp_path / "compiled"
 
     def run(out: str, *names: str, **changed: str) -> tuple[set[str], int]:
-        """What lies in the folder afterwards, and how often Horovod was compiled for it."""
+        """The files in the folder afterwards, and how often Horovod was compiled."""
         for name, text in changed.items():
             (locks / f"{name}.txt").write_text(text)
         compiled.write_text("")
@@ -71,7 +71,7 @@ def collect(tmp_path: Path):
     return run
 
 
-def test_the_demo_needs_one_horovod_and_nothing_of_tensorflow(collect) -> None:
+def test_the_demo_needs_one_horovod_and_no_tensorflow(collect) -> None:
     files, compiled = collect("out", "torch", "horovod")
     assert compiled == 1
     assert "horovod/horovod-0.28.1-py3-none-any.whl" in files
@@ -92,14 +92,14 @@ def test_another_torch_needs_another_horovod(collect) -> None:
     assert collect("new", "horovod", horovod=LOCKS["horovod"])[1] == 0
 
 
-def test_a_name_that_is_no_environment(tmp_path: Path) -> None:
+def test_an_unknown_environment_is_refused(tmp_path: Path) -> None:
     command = ["bash", str(ROOT / "bootstrap/build-wheels.sh"), str(tmp_path), "torhc"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, "no environment torhc" in done.stderr) == (2, True)
 
 
 def plan(target: str, *settings: str) -> str:
-    """What make would run, in a checkout where nothing is installed yet."""
+    """The commands that make would run in a new checkout."""
     command = ["make", "--dry-run", "--no-print-directory", target, "VENV=/nonexistent", *settings]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
 
@@ -110,6 +110,6 @@ def test_setup_compiles_nothing_and_asks_for_no_root() -> None:
     assert not any(word in told for word in ("build-wheels", "apt", "system-packages", "localcloud image"))
 
 
-def test_boot_does_what_booting_nodes_takes() -> None:
+def test_make_boot_does_everything_that_booting_nodes_needs() -> None:
     told = plan("boot", "ENVIRONMENTS=torch horovod")
     assert "build-wheels.sh" in told and "wheels torch horovod" in told and "localcloud image build" in told

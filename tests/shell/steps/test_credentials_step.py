@@ -1,4 +1,4 @@
-"""The step of the jobs' credentials: a service on each node, and what people's shells on the head node are told."""
+"""The step of the jobs' credentials: a service on each node, and users' shells on the head node."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def run(machine: Machine, role: str, *, credentials: str) -> list[str]:
 @pytest.mark.parametrize("role", ["head", "compute"])
 @pytest.mark.parametrize("credentials", [URL, ""])
 def test_every_node_has_the_service(machine: Machine, role: str, credentials: str) -> None:
-    """Without s3_access as well: nodes that run would never hear that it came."""
+    """Also without s3_access, because running nodes would not notice when it is added."""
     assert "systemctl restart gpucluster-credentials" in run(machine, role, credentials=credentials)
     assert "node-program jobs.credentials" in (machine.root / UNIT).read_text()
     assert (machine.root / PROFILE).exists() == ((role, credentials) == ("head", URL))
 
 
 def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> None:
-    """Older SDKs ask in us-east-1: without a way to the internet nothing leads there."""
+    """Older SDKs call us-east-1, which cannot be reached without the internet."""
     run(machine, "compute", credentials=URL)
     machine.command("python3", 'echo "$AWS_DEFAULT_REGION $AWS_STS_REGIONAL_ENDPOINTS $*"')
     program = machine.root / "opt/gpucluster/bin/node-program"
@@ -74,14 +74,16 @@ def test_twice_restarts_nothing(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("changed", "restarts"), [("jobs/credentials.py", True), ("fleet.py", True), ("scratch/cache.py", False)]
 )
-def test_only_its_own_wing_and_what_all_share_restart_a_daemon(machine: Machine, changed: str, restarts: bool) -> None:
+def test_only_changes_of_its_own_or_shared_modules_restart_a_daemon(
+    machine: Machine, changed: str, restarts: bool
+) -> None:
     run(machine, "head", credentials=URL)
     (machine.root / "bundle/gpucluster_node" / changed).write_text("# changed\n")
     calls = run(machine, "head", credentials=URL)
     assert ("systemctl restart gpucluster-credentials" in calls) == restarts
 
 
-def test_shells_hear_no_more_of_it_when_it_goes(machine: Machine) -> None:
+def test_without_the_role_shells_no_longer_get_its_credentials(machine: Machine) -> None:
     run(machine, "head", credentials=URL)
     run(machine, "head", credentials="")
     assert not (machine.root / PROFILE).exists()
@@ -95,7 +97,7 @@ def test_shells_hear_no_more_of_it_when_it_goes(machine: Machine) -> None:
         (0, {}, ""),
     ],
 )
-def test_shells_of_people_ask_the_service_and_roots_do_not(
+def test_users_shells_get_the_jobs_credentials_and_roots_do_not(
     machine: Machine, uid: int, given: dict[str, str], wanted: str
 ) -> None:
     run(machine, "head", credentials=URL)

@@ -28,7 +28,7 @@ def machine(tmp_path: Path) -> Machine:
         machine.step(name, text.replace("/home/gpucluster/envs", f"{tmp_path}/envs"))
     machine.command("python3.11")
     machine.step("interpreter", 'python_3_11() { echo "$ROOT/bin/python3.11"; }')
-    # makes what an environment consists of here: a python that says how it is called
+    # makes an environment that contains only a python, which prints its arguments
     body = 'for last; do :; done; mkdir -p "$last/bin"; cp "${0%/*}/python3.11" "$last/bin/python"'
     machine.command("virtualenv", body)
     return machine
@@ -52,13 +52,13 @@ def made(machine: Machine) -> bool:
     return any(call.startswith("virtualenv") for call in machine.calls())
 
 
-def test_what_it_is_made_of_is_compiled_whoever_asked_for_it(machine: Machine) -> None:
-    """node-program, which submits the job that makes it, tells Python to write no compiled files."""
+def test_an_environment_is_compiled_for_every_caller(machine: Machine) -> None:
+    """node-program, which submits the job for it, sets PYTHONDONTWRITEBYTECODE."""
     machine.command("python3.11", 'case $* in *verify.py*) [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || exit 1;; esac')
     build(machine, "export PYTHONDONTWRITEBYTECODE=1").check_returncode()
 
 
-def test_what_is_nowhere_is_made_checked_and_stored(machine: Machine) -> None:
+def test_an_environment_that_is_not_stored_is_made_checked_and_stored(machine: Machine) -> None:
     build(machine).check_returncode()
     assert made(machine)
     assert (machine.root / "envs/torch").readlink() == Path("torch-0123")
@@ -67,7 +67,7 @@ def test_what_is_nowhere_is_made_checked_and_stored(machine: Machine) -> None:
     assert [path.name.partition(".tar")[0] for path in (machine.root / "s3").iterdir()] == ["torch-0123"]
 
 
-def test_the_next_cluster_restores_it(machine: Machine) -> None:
+def test_the_next_cluster_restores_a_stored_environment(machine: Machine) -> None:
     build(machine).check_returncode()
     subprocess.run(["rm", "-rf", str(machine.root / "envs/torch-0123"), str(machine.calls_file)], check=True)
     done = build(machine)
@@ -77,19 +77,19 @@ def test_the_next_cluster_restores_it(machine: Machine) -> None:
     assert (machine.root / "envs/torch/bin/python").exists() and (machine.root / "envs/torch/complete").exists()
 
 
-def test_what_arrives_broken_is_made_anew(machine: Machine) -> None:
+def test_a_broken_archive_is_replaced_by_a_new_environment(machine: Machine) -> None:
     build(machine).check_returncode()
     (stored,) = (machine.root / "s3").iterdir()
     stored.write_bytes(stored.read_bytes()[:-20])
     subprocess.run(["rm", "-rf", str(machine.root / "envs/torch-0123"), str(machine.calls_file)], check=True)
     done = build(machine)
     done.check_returncode()
-    assert "could not be restored: making it anew" in done.stdout
+    assert "could not be restored: building it anew" in done.stdout
     assert made(machine) and (machine.root / "envs/torch/complete").exists()
 
 
-def test_the_cache_runs_from_what_the_head_lays_down(machine: Machine) -> None:
-    """Nodes make environments from /home/gpucluster/envs/.recipe, where the bundle's other programs are not."""
+def test_the_cache_runs_from_the_heads_recipe_folder(machine: Machine) -> None:
+    """Nodes make environments from /home/gpucluster/envs/.recipe, which lacks the bundle's other programs."""
     bundle = machine.root / "bundle"
     (bundle / "gpucluster_node").symlink_to(BOOTSTRAP / "gpucluster_node")
     for name in ("runner", "apt", "horovod_wheel"):
@@ -108,14 +108,14 @@ def test_the_cache_runs_from_what_the_head_lays_down(machine: Machine) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_is_there_is_left_alone(machine: Machine) -> None:
+def test_an_existing_environment_is_not_changed(machine: Machine) -> None:
     build(machine).check_returncode()
     before = machine.calls()
     build(machine).check_returncode()
     assert machine.calls() == before
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_time(machine: Machine) -> None:
+def test_a_cache_that_cannot_be_written_does_not_fail_the_environment(machine: Machine) -> None:
     done = build(machine, "cache() { return 1; }")
     done.check_returncode()
     assert "warning:" in done.stdout and "could not be stored" in done.stdout
@@ -183,7 +183,7 @@ def test_horovod_is_compiled_with_mpi(machine: Machine, amazons: bool, headers: 
     assert (done.returncode == 0) == (headers != "nowhere")
 
 
-def test_a_horovod_without_nccl_is_for_this_cluster_alone(machine: Machine) -> None:
+def test_a_horovod_without_nccl_is_not_stored(machine: Machine) -> None:
     done = build(machine, "install_lock() { WITHOUT_NCCL=1; }")
     done.check_returncode()
     assert "not stored: the nodes of another cluster may have that CUDA" in done.stdout
@@ -191,7 +191,7 @@ def test_a_horovod_without_nccl_is_for_this_cluster_alone(machine: Machine) -> N
     assert not list((machine.root / "s3").iterdir())
 
 
-def test_the_newest_compiler_of_the_frameworks_cuda_is_taken(machine: Machine) -> None:
+def test_the_newest_compiler_of_the_frameworks_cuda_is_used(machine: Machine) -> None:
     for version in ("12.6", "12.10", "13.0"):
         nvcc = machine.root / f"cuda/cuda-{version}/bin/nvcc"
         nvcc.parent.mkdir(parents=True)
@@ -204,7 +204,7 @@ def test_the_newest_compiler_of_the_frameworks_cuda_is_taken(machine: Machine) -
 @pytest.mark.parametrize(
     ("mpi", "says"), [(True, "horovod: gloo, mpi, no nccl"), (False, "error: horovod: built without mpi")]
 )
-def test_an_environment_whose_horovod_lacks_mpi_is_not_good(tmp_path: Path, mpi: bool, says: str) -> None:
+def test_an_environment_whose_horovod_lacks_mpi_is_not_used(tmp_path: Path, mpi: bool, says: str) -> None:
     package = tmp_path / "horovod"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -219,8 +219,8 @@ def test_an_environment_whose_horovod_lacks_mpi_is_not_good(tmp_path: Path, mpi:
     assert says in done.stdout + done.stderr
 
 
-def test_what_a_rank_imports_later_is_imported_when_its_environment_is_made(tmp_path: Path) -> None:
-    """And compiled by that, where a rank may not write."""
+def test_imports_of_ranks_are_made_when_the_environment_is_built(tmp_path: Path) -> None:
+    """The import also compiles the modules, where a rank may not write."""
     (tmp_path / "torch" / "_dynamo").mkdir(parents=True)
     for folder in ("torch", "torch/_dynamo"):
         (tmp_path / folder / "__init__.py").touch()

@@ -1,4 +1,4 @@
-"""What Horovod is compiled with, and what is said where it cannot be compiled."""
+"""The settings with which Horovod is compiled, and the message if it cannot be compiled."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ env | grep -E '^(HOROVOD|CUDA_HOME)' || true
 
 
 def test_horovod_goes_through_the_nccl_and_the_cuda_of_its_framework(machine: Machine) -> None:
-    """On a node without GPUs as well: the compiler needs none."""
+    """Also on a node without GPUs, which the compiler does not need."""
     framework(machine, cuda="13")
     home = toolkit(machine, "13.0")
     toolkit(machine, "12.9")
@@ -87,10 +87,10 @@ def test_code_for_gpus_older_than_volta_is_not_made(machine: Machine) -> None:
         ("tensorflow", "12", "", "built without NCCL: no compiler of CUDA 12 is here"),
     ],
 )
-def test_without_that_cuda_it_goes_over_the_network(
+def test_without_a_fitting_cuda_horovod_uses_the_network(
     machine: Machine, name: str, cuda: str, without: str, says: str
 ) -> None:
-    """Where nodes have GPUs, that is warned of, and not for other clusters."""
+    """There is a warning only if the cluster's nodes have GPUs."""
     framework(machine, cuda=cuda)
     done = machine.run(USE % name, *SOURCES)
     assert done.returncode == 0, done.stderr
@@ -104,11 +104,11 @@ def test_torch_is_not_compiled_against_another_cuda(machine: Machine) -> None:
     toolkit(machine, "12.9")
     done = machine.run(USE % "horovod", *SOURCES)
     assert done.returncode == 1
-    assert "torch was built for CUDA 13, and /usr/local/cuda is another one" in done.stderr
+    assert "torch was built for CUDA 13, but /usr/local/cuda is another version" in done.stderr
 
 
 @pytest.mark.parametrize("standard", ["-std=c++14", "-std=gnu++14", "-std=c++17"])
-def test_horovods_compiler_knows_cstdint_and_cxx17(machine: Machine, standard: str) -> None:
+def test_horovod_is_compiled_with_cstdint_and_cxx17(machine: Machine, standard: str) -> None:
     machine.command("g++")
     machine.run(f"{CXX17} {standard} -g a.cc").check_returncode()
     assert machine.calls() == ["g++ -include cstdint -DOMPI_SKIP_MPICXX -std=c++17 a.cc"]
@@ -121,7 +121,7 @@ def test_horovods_compiler_knows_cstdint_and_cxx17(machine: Machine, standard: s
         "-D__CUDA_ARCH__=750 -D__CUDA_ARCH_LIST__=750 -c -x c++ -m64 tmp/a.cudafe1.cpp -o tmp/a.o",
     ],
 )
-def test_what_nvcc_says_to_its_host_compiler_stays_as_it_is(machine: Machine, arguments: str) -> None:
+def test_nvccs_calls_of_its_host_compiler_are_not_changed(machine: Machine, arguments: str) -> None:
     """Calls of nvcc 13.0.88, shortened. It preprocesses a file first: included twice, a header defines things twice."""
     machine.command("g++")
     machine.run(f"{CXX17} {arguments}").check_returncode()
@@ -142,7 +142,7 @@ def test_the_compilers_own_error_is_found(machine: Machine, log: str) -> None:
     assert done.stdout == f"{ERRORS[log]}\n"
 
 
-def test_why_horovod_cannot_be_compiled_is_the_last_line_of_the_log(machine: Machine) -> None:
+def test_the_last_line_of_the_log_says_why_horovod_cannot_be_compiled(machine: Machine) -> None:
     framework(machine, cuda="")
     wheel = (
         f"mpi_compiler() {{ :; }}; compiler() {{ :; }}; horovod_wheel() {{ cat {LOGS}/horovod-cmake.txt; return 1; }}"

@@ -1,4 +1,4 @@
-"""What mounts a Lustre file system for a job and lets go of it again, on the head and on the job's nodes."""
+"""Mounting and unmounting a Lustre file system for a job, on the head and on the job's nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOUNT = f"-t lustre -o noatime,flock {DNS}@tcp:/abcdefgh /fsx"
 
 
 def made(root: Path, role: str) -> Node:
-    """A node of a cluster with such a file system, which is there and which job 7 uses."""
+    """A node of a cluster with such a file system, which exists and is used by job 7."""
     node = Node(root, role)
     for name in OURS:
         text = source_of(name).read_text().replace("root:root", OWNER)
@@ -62,8 +62,8 @@ def epilog(node: Node, job: str) -> str:
     return done.stdout
 
 
-def test_it_is_no_mount_of_the_machine(node: Node) -> None:
-    """Neither at boot nor in fstab."""
+def test_the_node_does_not_mount_it_at_boot(node: Node) -> None:
+    """There is no mount at boot and no line in fstab."""
     assert node.run("lustre_client", "storage_mounts").returncode == 0
     assert (node.asked("mount"), node.fstab()) == ([], [])
     assert node.asked("modprobe"), "the client is there all the same"
@@ -91,8 +91,8 @@ def test_a_node_lets_go_of_it_after_the_last_job_that_uses_it(node: Node) -> Non
 @pytest.mark.parametrize(
     ("answers", "asked"), [(False, ["/fsx", "--force --lazy /fsx"]), (True, ["/fsx", "--lazy /fsx"])]
 )
-def test_by_force_it_is_let_go_of_only_where_it_does_not_answer(node: Node, answers: bool, asked: list[str]) -> None:
-    """Force throws away what has not reached the servers."""
+def test_a_forced_unmount_only_if_the_file_system_does_not_answer(node: Node, answers: bool, asked: list[str]) -> None:
+    """A forced unmount discards data that has not reached the servers."""
     run(node, "job_lustre", "job_lustre_mount")
     node.machine.command("umount", '[ $# -gt 1 ] && rm -f "$ROOT"/mounted/*')
     node.machine.command("df", "true" if answers else "exit 1")

@@ -1,4 +1,4 @@
-"""The local image's stand-ins for Lustre's commands, against a host that answers on a socket."""
+"""The local image's stand-ins for Lustre's commands, with a stand-in for the host's socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSED = {"error": "/nosuchname is not the file system's name"}
 
 
 class Host:
-    """The machine below: keeps what it is asked, and answers what the test says."""
+    """The host: records requests and returns the test's answers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,7 +94,7 @@ def test_a_mount_asks_for_the_file_system_and_notes_it_for_lfs(host: Host) -> No
         ("no such host@tcp:/abcd", "flock", None, 22, "Can't parse NID"),
     ],
 )
-def test_a_mount_fails_as_lustres_own(
+def test_a_failed_mount_prints_lustres_messages(
     host: Host, source: str, options: str, answer: dict[str, Any] | None, status: int, text: str
 ) -> None:
     host.answers = [answer] if answer else []
@@ -104,7 +104,7 @@ def test_a_mount_fails_as_lustres_own(
     assert not (host.folder / "mounts").exists()
 
 
-def test_a_name_that_is_not_there_is_answered_in_the_recorded_words(host: Host) -> None:
+def test_an_unknown_name_prints_the_recorded_message(host: Host) -> None:
     recorded, _, _ = record("lustre/mount-errors.txt").partition("\n\n")
     host.answers = [REFUSED]
     said = host.run("mount.lustre", "127.0.0.1@tcp:/ost1", str(host.folder)).stderr.split("\n", 1)[1]
@@ -112,7 +112,7 @@ def test_a_name_that_is_not_there_is_answered_in_the_recorded_words(host: Host) 
     assert said == f"{words}\n"
 
 
-def test_lfs_tells_a_files_state_and_passes_requests_on(host: Host) -> None:
+def test_lfs_shows_a_files_state_and_passes_requests_on(host: Host) -> None:
     (host.folder / "file").touch()
     path, place = str(host.folder / "file"), host.folder.resolve()
     while not place.is_mount():
@@ -136,7 +136,7 @@ def test_lfs_tells_a_files_state_and_passes_requests_on(host: Host) -> None:
     )
 
 
-def test_lfs_knows_what_is_not_lustre(host: Host) -> None:
+def test_lfs_recognizes_paths_outside_lustre(host: Host) -> None:
     (host.folder / "file").touch()
     for verb, text in (("hsm_state", "can't get hsm state for"), ("getstripe", "localcloud: lfs getstripe:")):
         done = host.run("lfs", verb, str(host.folder / "file"))

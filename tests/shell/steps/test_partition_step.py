@@ -1,4 +1,4 @@
-"""What a node is told because of its partition, as the bundle has it and as its steps read it."""
+"""A partition's settings, as the bundle has them and as its nodes' steps read them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ storage: [{mount: /ram, type: beegfs-ram, partition: train-big, gib_per_node: 8,
         ("image", "ip-10-0-0-1", "of its role's script"),
     ],
 )
-def test_a_node_is_told_what_its_partition_has(tmp_path: Path, role: str, node: str, told: str) -> None:
+def test_a_node_gets_its_partitions_settings(tmp_path: Path, role: str, node: str, told: str) -> None:
     done = told_to(Machine(tmp_path), role, node)
     assert (done.returncode, done.stdout.strip()) == (0, told), done.stderr
 
 
-def test_a_node_of_a_partition_that_is_gone_says_so(tmp_path: Path) -> None:
+def test_a_node_of_a_deleted_partition_reports_it(tmp_path: Path) -> None:
     done = told_to(Machine(tmp_path), "compute", "gone-1")
     assert done.returncode == 1
     assert "the cluster file has no partition gone" in done.stdout

@@ -1,4 +1,4 @@
-"""A new bundle on a head that runs: Slurm's programs name the new bundle's modules before any step that takes long."""
+"""A new bundle on a running head node: Slurm's programs use the new bundle's modules before any slow step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def written(root: Path) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
 
 
-def test_what_an_older_bundle_left_is_replaced(tmp_path: Path) -> None:
+def test_programs_of_an_older_bundle_are_replaced(tmp_path: Path) -> None:
     resume = tmp_path / "opt/gpucluster/bin/resume"
     resume.parent.mkdir(parents=True)
     resume.write_text('exec sudo -n node-program resume "$@"\n')
@@ -36,7 +36,7 @@ def test_what_an_older_bundle_left_is_replaced(tmp_path: Path) -> None:
     assert "etc/slurm/burst_buffer.lua" not in written(tmp_path)
 
 
-def test_stages_of_data_too(tmp_path: Path) -> None:
+def test_data_staging_programs_are_replaced_too(tmp_path: Path) -> None:
     for name in ("opt/gpucluster/bin/resume", "bundle/slurm/burst_buffer.lua", "bundle/slurm/burst_buffer.conf"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("new\n")
@@ -45,11 +45,11 @@ def test_stages_of_data_too(tmp_path: Path) -> None:
     assert "lustre.staging data-in *" in (tmp_path / "etc/sudoers.d/gpucluster-staging").read_text()
 
 
-def test_nothing_at_the_first_boot(tmp_path: Path) -> None:
+def test_nothing_is_replaced_at_the_first_boot(tmp_path: Path) -> None:
     run(tmp_path)
     assert written(tmp_path) == set()
 
 
-def test_no_step_comes_before() -> None:
+def test_programs_are_replaced_before_any_other_step() -> None:
     steps = re.findall(r"^(?:run|try)_step (\w+)", (ROOT / "bootstrap/head.sh.j2").read_text(), re.MULTILINE)
     assert steps[0] == "programs"

@@ -1,4 +1,4 @@
-"""Which disks /scratch is made of, and how: with stand-ins for the commands that would do it."""
+"""Which disks /scratch uses, and how it is made, with stand-ins for the commands."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpucluster_node.scratch import place
 from gpucluster_node.scratch.disks import Unusable
 
 BLKID = 'for disk; do :; done; cat "{root}/labels/$(basename "$disk")" 2>/dev/null'
-"""A file beside the disks holds the label of what lies on each."""
+"""A file beside the disks contains the label of each disk's file system."""
 
 
 class Instance:
-    """A machine with disks by their names, whose commands note how they were called."""
+    """A machine with disks by name, whose commands record their calls."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.bin, self.calls_file = root, root / "bin", root / "calls"
@@ -76,7 +76,7 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
     return made
 
 
-def test_one_disk_is_taken_as_it_is(instance: Instance) -> None:
+def test_one_disk_is_used_without_raid(instance: Instance) -> None:
     instance.disk(1)
     assert scratch_disks.prepare(3800) == instance.root / "scratch"
     assert instance.did(*CHANGES) == [
@@ -107,7 +107,7 @@ def test_ebs_volumes_are_never_touched(instance: Instance) -> None:
     assert not [call for call in instance.did(*CHANGES) if "nvme0" in call or "nvme2" in call]
 
 
-def test_what_is_there_after_a_reboot_is_mounted(instance: Instance) -> None:
+def test_an_existing_file_system_is_mounted_after_a_reboot(instance: Instance) -> None:
     instance.disk(1)
     scratch_disks.prepare(3800)
     (instance.root / "mounted").unlink()
@@ -147,7 +147,7 @@ def test_a_file_system_that_does_not_mount_is_made_anew(instance: Instance) -> N
     ]
 
 
-def test_what_a_deep_learning_ami_makes_is_taken_apart(instance: Instance) -> None:
+def test_the_deep_learning_amis_volume_group_is_removed(instance: Instance) -> None:
     disks = [instance.disk(number) for number in (1, 2)]
     instance.command("systemctl", "case $1 in is-enabled) echo enabled ;; show) echo active ;; esac")
     instance.command("lsblk", f'[ -e "{instance.root}/unmounted" ] || echo /opt/dlami/nvme')
@@ -177,7 +177,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_cannot_be_is_said_and_nothing_is_lost(instance: Instance, name: str) -> None:
+def test_unusable_disks_are_reported_and_no_data_is_lost(instance: Instance, name: str) -> None:
     command, body, says = REFUSALS[name]
     disk = instance.disk(1)
     instance.command(command, body.replace("{disk}", str(disk)))
@@ -209,7 +209,7 @@ def test_jobs_are_not_sent_to_disks_that_failed(
     assert told.read_text() == f"{tmp_path}/var/scratch\n" and (tmp_path / "var/scratch/cache").is_dir()
 
 
-def test_the_place_is_told_and_laid_out_once_for_a_boot(
+def test_the_scratch_folder_is_published_and_prepared_once_per_boot(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told = tmp_path / "etc/scratch"

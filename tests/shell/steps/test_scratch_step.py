@@ -33,7 +33,7 @@ def run(machine: Machine, step: str = "scratch", *, gigabytes: int = 3800, scrat
     header = (
         f"JOB_USER=ubuntu\nreport_failure() {{ :; }}\n"
         f"this_machine() {{ NVME_GB={gigabytes}; }}\nthis_partition() {{ SCRATCH={scratch}; }}\n"
-        'command() { [ "$2" != mdadm ] && builtin command "$@"; }\n'  # whatever this machine has
+        'command() { [ "$2" != mdadm ] && builtin command "$@"; }\n'  # independent of this machine's disks
     )
     done = machine.run(f"{header}run_step {step}", *SOURCES)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -75,7 +75,7 @@ def hook(machine: Machine, name: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_hooks_run_in_order_and_the_first_that_fails_is_told_and_the_rest_run(machine: Machine) -> None:
+def test_hooks_run_in_order_and_the_first_failure_is_reported(machine: Machine) -> None:
     run(machine, "job_hooks")
     folder = machine.root / "opt/gpucluster/prolog.d"
     for name, body in (("20-b", "exit 3"), ("10-a", ""), ("30-c", ""), ("40-text", None)):
@@ -86,7 +86,7 @@ def test_hooks_run_in_order_and_the_first_that_fails_is_told_and_the_rest_run(ma
     assert "20-b of job 7 failed" in (machine.root / "var/log/gpucluster/power.log").read_text()
 
 
-def test_without_hooks_no_job_is_held_up(machine: Machine) -> None:
+def test_without_hooks_no_job_waits(machine: Machine) -> None:
     run(machine, "job_hooks")
     assert [hook(machine, name).returncode for name in ("prolog", "epilog")] == [0, 0]
 

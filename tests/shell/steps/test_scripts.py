@@ -38,13 +38,13 @@ def rendered(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def shellcheck(*arguments: str | Path) -> str:
-    """What it complains of; empty when it does not."""
+    """shellcheck's findings; empty if there are none."""
     done = subprocess.run([SHELLCHECK, "--format=gcc", *map(str, arguments)], capture_output=True, text=True)
     return done.stdout + done.stderr
 
 
 def spelled_out(script: Path) -> Path:
-    """For shellcheck: what the script sources by a name that only bash can tell, by its path."""
+    """Replaces file names that only bash can compute by paths, for shellcheck."""
     text = script.read_text()
     if installs := re.search(r"^readonly INSTALLS=\((.*)\)$", text, re.M):
         named = (f"run_step {name}" for name in installs[1].split())
@@ -66,19 +66,19 @@ def _step(script: Path, name: str) -> str:
 
 
 def test_steps_lint_alone() -> None:
-    """Finds unset lower-case variables, which the pass over whole roles takes for somebody else's."""
+    """Finds unset lower-case variables, which the check of whole roles attributes to other files."""
     assert shellcheck("--shell=bash", "--exclude=SC1091", *SHARED, *STEPS, *BUILDERS) == ""
 
 
 def test_programs_lint() -> None:
-    """What steps install as it is: each says by its first line in which language it is, and no other is passed over."""
+    """Programs that steps install unchanged. The first line of each names its language, and none is skipped."""
     python = [path for path in PROGRAMS if path.read_text().startswith("#!/usr/bin/python3")]
     assert {path.name for path in python} == IN_PYTHON  # ruff knows them by pyproject.toml
     assert shellcheck("-x", "--source-path=SCRIPTDIR", *(path for path in PROGRAMS if path not in python)) == ""
 
 
 def test_no_program_is_written_inside_another(rendered: Path) -> None:
-    """In a here-document shellcheck sees nothing. The user data is one file, so that its Python is there."""
+    """shellcheck cannot check a here-document. Only the user data, which must be one file, contains Python."""
     written = r"<<-?['\"]?(\w+)['\"]?\n(#!.*)\n"
     for path in rendered.rglob("*"):
         if path.is_file() and not path.name.startswith("user-data-"):
@@ -86,7 +86,7 @@ def test_no_program_is_written_inside_another(rendered: Path) -> None:
 
 
 def test_every_program_is_installed_by_a_step() -> None:
-    """And none of another name."""
+    """No step installs a program that does not exist."""
     text = "\n".join(path.read_text() for path in (*SHARED, *STEPS))
     named = {*re.findall(r"^ +put_program (\S+)$", text, re.M), *re.findall(r"/programs/(\w[^\"]*)\"", text)}
     folder = ROOT / "bootstrap/programs"
@@ -94,7 +94,7 @@ def test_every_program_is_installed_by_a_step() -> None:
 
 
 def test_rendered_scripts_lint(rendered: Path) -> None:
-    """Finds a header value that nobody defines."""
+    """Finds an undefined header value."""
     scripts = [spelled_out(script) for script in sorted(rendered.glob("*.sh"))]
     found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", *scripts)
     assert found == ""

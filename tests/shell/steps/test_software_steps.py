@@ -1,4 +1,4 @@
-"""The steps of GPUs and EFA: they verify what an image brings, install what it lacks, and refuse what does not suit."""
+"""The steps of GPUs and EFA: they verify an image's software, install what is missing, and refuse wrong versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLACES = (
 
 
 class Node:
-    """A machine of an instance type. What an image has below `root` is all that the steps find."""
+    """A machine of an instance type. The steps see only the image's files below `root`."""
 
     def __init__(self, folder: Path, type_: str, root: Path) -> None:
         self.machine, self.type = Machine(folder), type_
@@ -54,7 +54,7 @@ class Node:
         self.machine.command("hostname", "echo train-1")
 
     def run(self, *steps: str, path: str = "", header: str = "") -> tuple[int, str]:
-        """Exit status, and all that was said."""
+        """Exit code and all output."""
         lines = [
             f"imds() {{ echo {self.type}; }}",
             f"ROLE=compute LOCALCLOUD_RUN={self.machine.root}; export LOCALCLOUD_RUN",
@@ -87,7 +87,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("type_", SAID)
-def test_an_image_that_suits_is_verified_and_nothing_is_installed(tmp_path: Path, type_: str) -> None:
+def test_a_suitable_image_is_verified_and_nothing_is_installed(tmp_path: Path, type_: str) -> None:
     """The local cloud's own image, whose stand-ins report what a Deep Learning AMI has."""
     node = Node(tmp_path, type_, GUEST_FILES)
     for command in ("apt-get", "curl"):
@@ -112,12 +112,12 @@ FM = "nv-fabricmanager/version.txt"
 
 
 def smi(driver: str, fabric: str) -> str:
-    """nvidia-smi, as fabric manager's step asks it."""
+    """nvidia-smi with the arguments of fabric manager's step."""
     return f'case "$*" in -q) {recorded(f"nvidia-smi/{fabric}")} ;; *) echo {driver} ;; esac'
 
 
 def listed(count: int) -> str:
-    """`nvidia-smi -L` with so many GPUs."""
+    """`nvidia-smi -L` with `count` GPUs."""
     return "; ".join(recorded("nvidia-smi/list-gpus-line.txt", gpu=f"GPU {number}:") for number in range(count))
 
 
@@ -166,7 +166,7 @@ REFUSED = {
         "p5.48xlarge", "fabric_manager",
         {"nvidia-smi": smi("580.95.05", "q-fabric-in-progress-h100.txt"),
          "nv-fabricmanager": recorded(FM, version="580.95.05")},
-        "NVLink's fabric is not ready, nvidia-smi -q says: In Progress N/A",
+        "NVLink's fabric is not ready, nvidia-smi -q shows: In Progress N/A",
     ),
     "DCGM that says nothing": (
         "g5.xlarge", "dcgm", {"dcgmi": "exit 0"}, "DCGM: not found on this image, expected 4.0 or newer",
@@ -175,7 +175,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_suit_fails_and_is_named(tmp_path: Path, case: str) -> None:
+def test_unsuitable_software_fails_the_boot_and_is_named(tmp_path: Path, case: str) -> None:
     type_, step, commands, why = REFUSED[case]
     node = Node(tmp_path, type_, tmp_path / "image")
     for name, body in commands.items():
@@ -194,14 +194,14 @@ def test_what_does_not_suit_fails_and_is_named(tmp_path: Path, case: str) -> Non
         ("g5.12xlarge", "efa-libfabric2.6.txt"),
     ],
 )
-def test_an_interface_counts_once_whatever_libfabric_says_of_it(tmp_path: Path, type_: str, record: str) -> None:
+def test_an_interface_is_counted_once_for_all_versions_of_libfabric(tmp_path: Path, type_: str, record: str) -> None:
     node = Node(tmp_path, type_, GUEST_FILES)
     node.machine.command("fi_info", recorded(f"fi_info/{record}"))
     code, said = node.run("efa")
     assert code == 0 and f"EFA interfaces {INSTANCE_TYPES[type_].efa_interfaces}\n" in said, said
 
 
-def test_missing_interfaces_fail_unless_the_partition_does_without(tmp_path: Path) -> None:
+def test_missing_interfaces_fail_unless_efa_is_off(tmp_path: Path) -> None:
     node = Node(tmp_path, "p4d.24xlarge", GUEST_FILES)
     node.machine.command("fi_info", recorded("fi_info/efa-libfabric2.6.txt"))
     code, said = node.run("efa")
@@ -218,7 +218,7 @@ def test_missing_interfaces_fail_unless_the_partition_does_without(tmp_path: Pat
         ("p4d.24xlarge", "q-fabric-newer-driver.txt"),
     ],
 )
-def test_gpus_that_are_registered_with_their_fabric_are_ready(tmp_path: Path, type_: str, fabric: str) -> None:
+def test_gpus_are_ready_when_registered_with_their_fabric(tmp_path: Path, type_: str, fabric: str) -> None:
     node = Node(tmp_path, type_, tmp_path / "image")
     node.machine.command("nvidia-smi", smi("535.161.08", fabric))
     node.machine.command("nv-fabricmanager", recorded(FM))
@@ -235,7 +235,7 @@ def test_gpus_that_are_registered_with_their_fabric_are_ready(tmp_path: Path, ty
         ("580.95", "madison-nvidia-fabricmanager-580.txt", ""),
     ],
 )
-def test_a_package_is_found_in_the_drivers_version(tmp_path: Path, version: str, madison: str, package: str) -> None:
+def test_a_package_of_the_drivers_version_is_found(tmp_path: Path, version: str, madison: str, package: str) -> None:
     node = Node(tmp_path, "p5.48xlarge", tmp_path / "image")
     node.machine.command("apt-cache", recorded(f"apt-cache/{madison}"))
     done = node.machine.run(f"PATH={node.machine.bin}:$PATH in_version {version} any", "fabric_manager")
@@ -251,7 +251,7 @@ def test_the_version_of_amazons_installer_is_read_from_its_list(tmp_path: Path) 
     assert code == 1 and "EFA installer 1.22.0 does not suit g5.12xlarge" in said
 
 
-def test_a_fabric_is_waited_for(tmp_path: Path) -> None:
+def test_the_step_waits_for_the_fabric(tmp_path: Path) -> None:
     node = Node(tmp_path, "p5.48xlarge", tmp_path / "image")
     ready, waits = (recorded(f"nvidia-smi/q-fabric-{name}-h100.txt") for name in ("completed", "in-progress"))
     later = f"if [ -e {tmp_path}/asked ]; then {ready}; else touch {tmp_path}/asked; {waits}; fi"
@@ -261,7 +261,7 @@ def test_a_fabric_is_waited_for(tmp_path: Path) -> None:
     assert code == 0 and len(node.asked_for("sleep")) == 1, said
 
 
-def test_p6_is_given_its_subnet_manager_and_the_module_of_its_cards(tmp_path: Path) -> None:
+def test_p6_gets_its_subnet_manager_and_the_module_of_its_cards(tmp_path: Path) -> None:
     """Plain Ubuntu keeps mlx5_ib in linux-modules-extra."""
     node = Node(tmp_path, "p6-b300.48xlarge", tmp_path / "image")
     installed = f'case "$*" in *linux-modules-extra*) touch {tmp_path}/mlx5_ib ;; esac'
@@ -344,7 +344,7 @@ chmod +x aws-efa-installer/efa_installer.sh
 
 
 @pytest.mark.parametrize("case", PLAIN)
-def test_a_plain_image_is_given_what_the_matrix_says_once(tmp_path: Path, case: str) -> None:
+def test_a_plain_image_gets_the_matrixs_software_once(tmp_path: Path, case: str) -> None:
     type_, urls, packages = PLAIN[case]
     step = case.partition(",")[0]
     node = Node(tmp_path, type_, tmp_path / "image")
@@ -377,7 +377,7 @@ def test_a_plain_image_is_given_what_the_matrix_says_once(tmp_path: Path, case: 
     assert not [call for call in node.machine.calls()[before:] if call.startswith(("apt-get", "curl", "dpkg", "tar"))]
 
 
-def test_enroot_and_pyxis_are_installed_where_the_cluster_wants_them(tmp_path: Path) -> None:
+def test_enroot_and_pyxis_are_installed_if_the_cluster_enables_containers(tmp_path: Path) -> None:
     node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
     commands = {
         "curl": 'while [ "$1" != -o ]; do shift; done; : >"$2"',
@@ -409,7 +409,7 @@ def test_enroot_and_pyxis_are_installed_where_the_cluster_wants_them(tmp_path: P
     assert not [call for call in node.machine.calls()[before:] if call.startswith(("apt-get", "curl", "tar", "make"))]
 
 
-def test_a_step_that_cannot_fetch_says_from_where(tmp_path: Path) -> None:
+def test_a_failed_download_names_its_url(tmp_path: Path) -> None:
     node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
     node.machine.command("curl", "exit 28")
     code, said = node.run("efa")
@@ -417,7 +417,7 @@ def test_a_step_that_cannot_fetch_says_from_where(tmp_path: Path) -> None:
     assert "cannot fetch https://efa-installer.amazonaws.com/aws-efa-installer-1.47.0.tar.gz" in said
 
 
-def test_ranks_are_told_what_their_type_needs_and_a_jobs_own_value_wins(tmp_path: Path) -> None:
+def test_ranks_get_their_types_variables_and_a_jobs_own_value_wins(tmp_path: Path) -> None:
     node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
     code, said = node.run("job_environment")
     assert code == 0, said

@@ -1,4 +1,4 @@
-"""The head's files for Slurm's burst buffer: there with a Lustre file system, and gone without."""
+"""The head's files for Slurm's burst buffer, which exist only with a Lustre file system."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def kept(root: Path) -> set[str]:
     return {path.relative_to(root / "etc").as_posix() for path in (root / "etc").rglob("*") if path.is_file()}
 
 
-def test_files_come_and_go_with_the_file_system(root: Path) -> None:
+def test_files_exist_only_with_the_file_system(root: Path) -> None:
     bundle(root, LUSTRE)
     run(root)
     drop_in = "systemd/system/slurmctld.service.d/gpucluster-staging.conf"

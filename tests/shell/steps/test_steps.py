@@ -1,4 +1,4 @@
-"""Steps run for real, below a scratch folder and with stand-ins for the commands that change a machine."""
+"""Runs steps below a scratch folder, with stand-ins for the commands that change a machine."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def machine(tmp_path: Path) -> Machine:
 REPORT = 'report_failure() { echo "REPORTED $1"; }'
 
 
-def test_a_step_that_works_is_logged_with_its_time(machine: Machine) -> None:
+def test_a_successful_step_is_logged_with_its_time(machine: Machine) -> None:
     machine.step("greet", "step_greet() { echo hello; }")
     done = machine.run(f"{REPORT}\nrun_step greet", "runner", "greet")
     assert done.returncode == 0
@@ -153,13 +153,13 @@ def test_put_file_writes_only_what_differs(machine: Machine) -> None:
     first = path.stat()
     assert (path.read_text(), first.st_mode & 0o777) == ("one\n", 0o640)
     machine.run(f"{put} <<<one", "files").check_returncode()
-    again = path.stat()  # but for the time of access: it was compared
+    again = path.stat()  # except the access time, because the comparison reads the file
     assert (again.st_ino, again.st_mtime_ns, again.st_ctime_ns) == (first.st_ino, first.st_mtime_ns, first.st_ctime_ns)
     machine.run(f"{put} <<<two", "files").check_returncode()
     assert path.read_text() == "two\n"
 
 
-def test_put_file_mends_the_mode(machine: Machine) -> None:
+def test_put_file_corrects_the_mode(machine: Machine) -> None:
     path = machine.root / "x"
     path.write_text("one\n")
     path.chmod(0o600)
@@ -197,7 +197,7 @@ def test_service_up_starts_what_has_stopped(machine: Machine) -> None:
     assert restarts(machine) == 2
 
 
-def test_a_service_that_does_not_start_says_what_the_program_said(machine: Machine) -> None:
+def test_a_service_that_does_not_start_shows_its_programs_output(machine: Machine) -> None:
     machine.command("systemctl", '[ "$1" != restart ]')
     machine.command(
         "journalctl",
@@ -217,7 +217,7 @@ IMAGE = {
 
 
 @pytest.mark.parametrize("name", IMAGE)
-def test_image_file_leaves_the_image_its_own(machine: Machine, name: str) -> None:
+def test_image_file_does_not_replace_the_images_file(machine: Machine, name: str) -> None:
     before, after = IMAGE[name]
     (machine.root / "bundle/slurm").mkdir()
     (machine.root / "bundle/slurm/image.conf").write_text("# written by GpuCluster: new\n")
@@ -292,7 +292,7 @@ UPDATE = (
 )
 
 
-def test_package_lists_that_somebody_else_updates_are_waited_for(apt: Machine) -> None:
+def test_apt_update_waits_for_another_apt(apt: Machine) -> None:
     hold = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
     argv = [sys.executable, "-c", hold, f"{apt.root}/state/lists/lock"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
@@ -308,7 +308,7 @@ def test_package_lists_that_somebody_else_updates_are_waited_for(apt: Machine) -
 
 
 def test_a_broken_repository_of_the_image_does_not_end_the_boot(apt: Machine) -> None:
-    (apt.root / "broken/Release").write_text("Suite: none\n")  # not signed; an expired key is told in the same way
+    (apt.root / "broken/Release").write_text("Suite: none\n")  # not signed; an expired key is reported in the same way
     with (apt.root / "etc/sources.list").open("a") as sources:
         sources.write(f"deb file:{apt.root}/broken ./\n")
     done = apt.run(UPDATE, "runner", "apt")
@@ -361,13 +361,41 @@ def test_a_machine_that_has_booted_does_not_update_itself(machine: Machine, role
     assert machine.calls() == ["systemctl cat apt-daily.timer", stopped, *([after] if after else [])]
 
 
-def test_slurms_daemons_start_again_and_go_on_trying(machine: Machine) -> None:
+def test_slurms_daemons_are_restarted_without_limit(machine: Machine) -> None:
     """RestartSteps is known since systemd 254, and Ubuntu 24.04 has 255; an older one passes over it."""
     machine.run("put_file() { cat; }\nstarts_again slurmctld >$ROOT/unit", "slurm_files").check_returncode()
     text = (machine.root / "unit").read_text()
     assert {"Restart=on-failure", "RestartSec=2", "StartLimitIntervalSec=0"} <= set(text.splitlines())
     for unit, step in (("slurmctld", "slurm_head"), ("slurmd", "slurm_compute"), ("slurmdbd", "slurmdbd")):
         assert f"    starts_again {unit}\n" in source_of(step).read_text()
+
+
+@pytest.mark.parametrize(
+    ("was", "crashes", "reconfigured", "status"),
+    [("inactive", 0, 0, 0), ("active", 0, 1, 0), ("active", 1, 2, 0), ("active", 2, 2, 1)],
+    ids=["a new head node", "a running one", "slurmctld crashes at it", "and again"],
+)
+def test_nodes_get_new_files_even_if_slurmctld_crashes_meanwhile(
+    machine: Machine, was: str, crashes: int, reconfigured: int, status: int
+) -> None:
+    """Its exit is what scontrol fails with; systemd starts it again a moment later."""
+    machine.command(
+        "scontrol",
+        'case $1 in ping) if [ -e "$ROOT/down" ]; then rm "$ROOT/down"; else echo "Slurmctld is UP"; fi ;;\n'
+        f'*) if [ "$(grep -c reconfigure "$ROOT/calls")" -le {crashes} ]; then touch "$ROOT/down"; exit 1; fi ;; esac',
+    )
+    others = "put_{directory,file,staging,plugstack,cgroup_conf} {slurm_limits,starts_again,needs_home}"
+    stubs = f'for name in {others} image_file power_programs; do eval "$name() {{ :; }}"; done\n'
+    stubs += f"fail() {{ return 1; }}\nsystemctl() {{ echo {was}; }}\nservice_up() {{ RESTARTED=yes; }}\n"
+    (machine.root / "bundle/slurm").mkdir(parents=True)
+    for name in ("slurm", "gres"):
+        (machine.root / f"bundle/slurm/{name}.conf").touch()
+    step = f"source {source_of('slurm_head')}\n{stubs}DATA=/data; step_slurm_head"
+    done = machine.run(step, "controller")
+    assert done.returncode == status, done.stderr
+    asked = [call.split()[1] for call in machine.calls()]
+    assert asked.count("reconfigure") == reconfigured
+    assert asked.count("ping") == reconfigured + max(0, reconfigured - 1), "it waits until slurmctld is there"
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 8), (2, 8), (4, 16), (192, 256)])
@@ -377,6 +405,7 @@ imds_interface() {{ if [ "$1" = vpc-ipv4-cidr-blocks ]; then printf '10.0.0.0/16
 nproc() {{ echo {cores}; }}
 put_file() {{ echo "$1"; cat; }}
 needs_home() {{ :; }}
+starts_again() {{ echo "$1 starts again"; }}
 service_up() {{ echo "$*"; }}
 """
     done = machine.run(f"{stubs}HOME_ON=head-nfs; step_home_export", "home_export")
@@ -387,5 +416,7 @@ service_up() {{ echo "$*"; }}
         "/etc/nfs.conf.d/gpucluster.conf",
         "[nfsd]",
         f"threads={threads}",
-        "nfs-server /etc/exports.d/gpucluster.exports /etc/nfs.conf.d/gpucluster.conf",
+        "nfs-mountd starts again",
+        "nfs-server /etc/exports.d/gpucluster.exports /etc/nfs.conf.d/gpucluster.conf "
+        "/etc/systemd/system/nfs-mountd.service.d/gpucluster-restart.conf",
     ]

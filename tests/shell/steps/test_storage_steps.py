@@ -1,4 +1,4 @@
-"""The steps that mount FSx and EFS, with stand-ins for mount and for all that a kernel would do."""
+"""The steps that mount FSx and EFS, with stand-ins for mount and the kernel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ KERNEL = "6.17.0-1019-aws"
 
 
 class Node:
-    """Mounts are files in `mounted`; what the head found out lies where nodes read it."""
+    """Mounts are files in `mounted`; the head's results are in the folder that nodes read."""
 
     def __init__(self, root: Path, role: str) -> None:
         self.root, self.role, self.machine = root, role, Machine(root)
@@ -106,7 +106,7 @@ class Node:
         return self.machine.run("\n".join(lines), *SOURCES)
 
     def asked(self, command: str) -> list[str]:
-        """How it was called, the scratch folder left out."""
+        """A command's calls, without the scratch folder."""
         calls = [call.replace(str(self.root), "") for call in self.machine.calls()]
         return [call.removeprefix(f"{command} ") for call in calls if call.startswith(f"{command} ")]
 
@@ -177,7 +177,7 @@ def test_the_client_of_the_running_kernel_is_installed_where_it_is_missing(node:
     )
 
 
-def test_an_image_takes_along_what_its_clusters_mount_with(node: Node) -> None:
+def test_an_image_contains_the_clients_of_its_clusters_file_systems(node: Node) -> None:
     node.machine.command("modprobe", '[ -e "$ROOT/installed" ]')
     node.machine.command("apt-get", '[[ $* != *lustre-client-modules* ]] || touch "$ROOT/installed"')
     (node.machine.bin / "stunnel").unlink()
@@ -209,7 +209,7 @@ def test_a_kernel_without_a_client_ends_the_boot_with_the_reason(node: Node, nam
 
 @pytest.mark.parametrize("name", CLIENT_REFUSED)
 def test_a_head_without_a_client_serves_without_lustre_and_says_why(head: Node, name: str) -> None:
-    """Compute nodes learn of the file system all the same: each says for itself whether its kernel has a client."""
+    """Compute nodes still get the file system's address; each reports whether its own kernel has a client."""
     commands, why = CLIENT_REFUSED[name]
     for command, body in commands.items():
         head.machine.command(command, body)
@@ -227,7 +227,7 @@ def test_a_head_without_a_client_serves_without_lustre_and_says_why(head: Node, 
     assert not note.exists() and head.asked("mount")
 
 
-def test_a_mount_is_tried_again_until_it_works(node: Node) -> None:
+def test_a_mount_is_retried_until_it_succeeds(node: Node) -> None:
     node.machine.command(
         "mount", '[ "$(grep -c "^mount -t" "$ROOT/calls")" -ge 3 ] && touch "$ROOT/mounted/$(tr / _ <<<${!#})"'
     )
@@ -278,7 +278,7 @@ def test_efs_is_mounted_through_tls_and_each_has_its_own_tunnel(node: Node) -> N
     assert f"restart {service}" in node.asked("systemctl")
 
 
-def test_the_head_tells_the_nodes_only_what_it_has_mounted(head: Node) -> None:
+def test_the_head_publishes_only_file_systems_that_it_has_mounted(head: Node) -> None:
     told = head.root / "home/gpucluster/storage.json"
     head.has(fsx())
     head.machine.command("mount", "exit 32")
@@ -289,7 +289,7 @@ def test_the_head_tells_the_nodes_only_what_it_has_mounted(head: Node) -> None:
     assert json.loads(told.read_text()) == json.loads((head.root / "found.json").read_text())
 
 
-def test_what_is_taken_out_of_the_cluster_is_let_go(head: Node) -> None:
+def test_file_systems_removed_from_the_cluster_are_unmounted(head: Node) -> None:
     head.has(fsx(), efs("/old"))
     assert head.run("storage_mounts").returncode == 0
     assert list((head.root / "etc/gpucluster/tunnels").iterdir())
@@ -304,7 +304,7 @@ def test_what_is_taken_out_of_the_cluster_is_let_go(head: Node) -> None:
     assert (head.asked("umount"), head.fstab()) == (["/old", "/fsx"], [])
 
 
-def test_what_is_in_use_is_not_let_go_by_force(head: Node) -> None:
+def test_a_file_system_in_use_is_not_unmounted_by_force(head: Node) -> None:
     head.has(fsx())
     head.run("storage_mounts").check_returncode()
     head.has()
@@ -314,7 +314,7 @@ def test_what_is_in_use_is_not_let_go_by_force(head: Node) -> None:
 
 
 @pytest.mark.skipif(OWNER != "root:root", reason="only root's directories are opened")
-def test_everybody_may_write_where_aws_left_it_to_root(head: Node) -> None:
+def test_all_users_may_write_to_folders_that_aws_gave_to_root(head: Node) -> None:
     places = {"": 0o755, "results": 0o755, "theirs": 0o700, "data": 0o755}
     for name, mode in places.items():
         (head.root / "fsx" / name).mkdir()
@@ -325,7 +325,7 @@ def test_everybody_may_write_where_aws_left_it_to_root(head: Node) -> None:
     assert modes == {"": 0o1777, "results": 0o1777, "theirs": 0o700, "data": 0o755}
 
 
-def test_before_a_job_what_was_added_since_or_has_come_loose_is_mounted(node: Node) -> None:
+def test_before_a_job_missing_file_systems_are_mounted(node: Node) -> None:
     node.has(fsx())
     node.run("storage_mounts").check_returncode()
     hook = node.root / "opt/gpucluster/prolog.d/10-storage"
@@ -344,7 +344,7 @@ def test_before_a_job_what_was_added_since_or_has_come_loose_is_mounted(node: No
 NET_WITH_EFA = recorded("lnetctl/net-show.txt")
 
 
-def test_lustre_goes_over_efa_where_machine_and_file_system_have_it(node: Node) -> None:
+def test_lustre_uses_efa_if_machine_and_file_system_support_it(node: Node) -> None:
     node.machine.command("lnetctl", f'if [ -e "$ROOT/efa" ]; then {NET_WITH_EFA}; fi')
     node.machine.command("lustre_rmmod")
     setup = node.root / "opt/aws/configure-efa-fsx-lustre-client/setup.sh"
@@ -366,7 +366,7 @@ EFA_REFUSED = {
 
 
 @pytest.mark.parametrize("name", EFA_REFUSED)
-def test_lustre_does_not_fall_back_to_tcp_without_a_word(node: Node, name: str) -> None:
+def test_lustre_does_not_silently_fall_back_to_tcp(node: Node, name: str) -> None:
     commands, why = EFA_REFUSED[name]
     for command, body in {"lnetctl": "", **commands}.items():
         node.machine.command(command, body)
@@ -380,7 +380,7 @@ def test_lustre_does_not_fall_back_to_tcp_without_a_word(node: Node, name: str) 
 @pytest.mark.parametrize(
     "header", ["this_machine() { LUSTRE_OVER_EFA=no; }", "this_partition() { EFA=no; }"], ids=["machine", "partition"]
 )
-def test_a_node_that_cannot_use_efa_says_so_and_takes_tcp(node: Node, header: str) -> None:
+def test_a_node_without_efa_for_lustre_reports_it_and_uses_tcp(node: Node, header: str) -> None:
     node.machine.command("lnetctl")
     node.has(fsx(efa=True))
     done = node.run("lustre_efa", header=header)
@@ -393,7 +393,7 @@ HOME_ON_EFS = 'HOME_ON=efs; parameter() { echo "$1" >>"$ROOT/asked"; echo fs-1.e
 
 
 def test_home_on_efs_keeps_the_users_of_the_image(head: Node) -> None:
-    """The first mount is aside: the login user's directory is copied there before it would be hidden."""
+    """It is first mounted elsewhere, and the login user's directory is copied there before the mount would hide it."""
     (head.root / "home/ubuntu/.ssh/authorized_keys").write_text("key\n")
     head.machine.command(
         "mount",

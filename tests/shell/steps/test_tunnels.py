@@ -1,4 +1,4 @@
-"""The tunnels that steps open to EFS, held against the local image's stunnel, which refuses what would not be safe."""
+"""The steps' tunnels to EFS, checked by the local image's stunnel, which refuses insecure settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node(tmp_path: Path) -> Node:
 STUNNEL = GUEST_FILES / "usr/bin/stunnel"
 
 
-def test_the_local_images_stunnel_takes_what_the_step_writes(node: Node) -> None:
+def test_the_local_images_stunnel_accepts_the_steps_configuration(node: Node) -> None:
     node.has(efs())
     node.run("storage_mounts").check_returncode()
     (conf,) = (node.root / "etc/gpucluster/tunnels").iterdir()

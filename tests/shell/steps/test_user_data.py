@@ -22,7 +22,7 @@ from gpucluster import config, render
 ROOT = Path(__file__).resolve().parents[3]
 CLUSTER = config.load(ROOT / "cluster.yaml")
 OBJECT = "/cdk-assets-1/0f.zip"
-# All that user data and the steps here start. `aws` is not there.
+# All programs that user data and these steps start. `aws` is not among them.
 COMMANDS = ("awk", "bash", "cat", "curl", "dirname", "ln", "mkdir", "mktemp", "python3", "rm", "sed", "sleep", "tee")
 ANY_KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
 THROTTLED = (400, '{"__type":"ThrottlingException","message":"Rate exceeded"}')
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> str:
     folder.mkdir()
     for name in COMMANDS:
         (folder / name).symlink_to(sys.executable if name == "python3" else str(shutil.which(name)))
-    # No test waits: the random times are spent at once.
+    # No test waits for the random delays.
     (folder / "sitecustomize.py").write_text("import time\ntime.sleep = lambda s: None\n")
     return str(folder)
 
@@ -153,8 +153,8 @@ def test_a_tag_that_comes_late_is_waited_for(machine: Machine, aws: SignedAws) -
     assert len(set(slept[15:19])) > 1, "a thousand nodes must not ask at one moment"
 
 
-def test_a_question_for_the_tag_that_fails_is_asked_again(machine: Machine, aws: SignedAws) -> None:
-    """As a step runs: there a call that fails ends the boot."""
+def test_a_failed_query_for_the_tag_is_repeated(machine: Machine, aws: SignedAws) -> None:
+    """In a step, a failed call ends the boot."""
     aws.tags["gpucluster:node"] = "train-1"
     aws.refusals = [(403, EC2_ERROR.format(code="UnauthorizedOperation", message="not yet"))] * 2
     done = run(machine, "set -E\ntrap 'echo ended' ERR\nsleep() { :; }\nname=$(node_from_tag)\necho $name", "name")
@@ -179,7 +179,7 @@ def test_a_failure_becomes_the_instances_tag(machine: Machine, aws: SignedAws, r
         (502, "<html>"),
     ],
 )
-def test_a_step_outlasts_what_passes(
+def test_a_step_retries_temporary_errors(
     aws: SignedAws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], refusal: tuple[int, str]
 ) -> None:
     for name, value in aws.environment.items():
@@ -193,12 +193,12 @@ def test_a_step_outlasts_what_passes(
     assert capsys.readouterr().out == "{}\n"
     assert len(aws.asked) == aws_api.TRIES
     assert all(wait <= min(aws_api.LONGEST_WAIT_S, 2**number) for number, wait in enumerate(waits, 1))
-    assert len(set(waits)) == aws_api.TRIES - 1  # each node waits for another time
+    assert len(set(waits)) == aws_api.TRIES - 1  # each node waits for a different time
     aws.refusals = [refusal] * aws_api.TRIES
     assert aws_api.main(["parameter", "/x/head"]) == 1
 
 
-def test_a_step_outlasts_answers_that_break_off(
+def test_a_step_retries_after_truncated_answers(
     aws: SignedAws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in aws.environment.items():
@@ -213,7 +213,7 @@ def test_a_step_outlasts_answers_that_break_off(
     assert "AWS call parameter /x/head failed: IncompleteRead" in capsys.readouterr().err
 
 
-def test_what_does_not_pass_is_told_in_awss_words(machine: Machine, aws: SignedAws) -> None:
+def test_a_permanent_error_is_reported_with_awss_message(machine: Machine, aws: SignedAws) -> None:
     denied = "User: arn:aws:sts::1:assumed-role/Node/i-1 is not authorized to perform: ec2:DescribeTags"
     aws.refusals = [(403, EC2_ERROR.format(code="UnauthorizedOperation", message=denied))]
     done = run(machine, "aws_api tag i-1 gpucluster:node")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gpucluster import account
 from gpucluster.cli import main
 from gpucluster.cli.frame import connection
 from gpucluster.following import jobs
 from gpucluster.head.remote import Completed
-from gpucluster.job import script
 from gpucluster.measure import runs
 from gpucluster.submission import submit
 from tests.in_process import InProcessRemote
@@ -25,7 +25,7 @@ partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
 software: {frameworks: [torch, horovod]}
 """
 
-# Runs nothing: leaves the result of a job whose throughput is 100 times its nodes, less 10 % beyond the first.
+# Runs nothing, but writes the result of a job whose throughput is 100 per node, less 10 % beyond the first.
 SBATCH = r"""#!/usr/bin/env python3
 import json, os, pathlib, re, sys
 folder = pathlib.Path(sys.argv[-1]).parent
@@ -65,8 +65,7 @@ def bench(tmp_path, monkeypatch, capsys):
     (work / "train.py").write_text("print()\n")
     monkeypatch.chdir(work)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    for module in (jobs, script):
-        monkeypatch.setattr(module, "JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setattr(account, "home", lambda: str(tmp_path))
     monkeypatch.setattr(submit, "ENVIRONMENTS", str(tmp_path / "envs"), raising=False)
     (tmp_path / "envs" / ".wanted" / "torch").mkdir(parents=True)
     (tmp_path / "envs" / ".wanted" / "torch" / "complete").touch()
@@ -148,7 +147,7 @@ def test_a_job_file_says_what_is_run(bench, tmp_path):
     assert "#SBATCH --nodes=1\n" in text
 
 
-def test_a_failed_run_is_told_and_the_others_go_on(bench):
+def test_a_failed_run_is_reported_and_the_others_continue(bench):
     words = ["--nodes", "1", "--repeats", "2", "--variant", "break=", *METRICS]
     code, out, _ = bench(*words, "--", "python", "train.py")
     assert code == 4
@@ -165,16 +164,16 @@ def test_dry_run_lists_the_runs(bench, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--nodes", "1,9"), "--nodes: the partition train has at most 4, got 9"),
+        (("--nodes", "1,9"), "--nodes: the partition train has at most 4 nodes, got 9"),
         (("--nodes", "0"), "must be node counts such as 1,2,4, got '0'"),
         (("--nodes", "one"), "must be node counts"),
-        (("--launchers", "torchrun,torchrn"), "--launcher: no launcher 'torchrn'"),
+        (("--launchers", "torchrun,torchrn"), "--launcher: there is no launcher 'torchrn'"),
         (("--launchers", ","), "no launcher given"),
         (("--variant", "amp"), "--variant amp: must be NAME=VALUE"),
         (("--variant", "8=x"), "--env.8: must be a variable's name"),
         (("--variant", "amp=on", "--variant", "NCCL-ALGO=Ring"), "--env.NCCL-ALGO: must be a variable's name"),
         (("--variant", "WORLD_SIZE=9"), "--env.WORLD_SIZE: WORLD_SIZE cannot be set"),
-        (("--metrics", "throughput=images"), "--metrics.throughput: must have one group"),
+        (("--metrics", "throughput=images"), "--metrics.throughput: must have exactly one group"),
         (("--plot", "bench.xls"), "--plot bench.xls: must end with"),
         (("--repeats", "0"), "--repeats"),
     ],

@@ -1,4 +1,4 @@
-"""What `up` says of changes, and when it goes no further. What it does on a head node is in the cluster tier."""
+"""How `up` reports changes, and when it stops. The cluster tier tests its effects on a head node."""
 
 from __future__ import annotations
 
@@ -31,15 +31,19 @@ partitions:
 
 @dataclass
 class Deployment:
-    """What AWS says of a cluster."""
+    """AWS's answers about a cluster."""
 
     record: dict[str, Any] | None
     nodes: Sequence[LiveNode] = ()
     head: str = "running"
     told: list[str] = field(default_factory=list)
     lustre: set[str] | None = None
-    """None where nobody is to ask for them."""
+    """None: the test fails if something asks for them."""
     config_file: Path = Path("cluster.yaml")
+    awaited: str = ""
+
+    def replacements(self) -> Mock:
+        return Mock(**{"awaited.return_value": self.awaited})
 
     def file_systems(self) -> set[str]:
         assert self.lustre is not None
@@ -50,6 +54,9 @@ class Deployment:
 
     def live_nodes(self) -> list[LiveNode]:
         return list(self.nodes)
+
+    def lost_heads(self) -> list[str]:
+        return ["i-0head"] if self.head == "terminated" else []
 
     def instances(self, role: str) -> list[dict[str, Any]]:
         return [{"State": {"Name": self.head}}] if role == "head" else []
@@ -82,6 +89,33 @@ def compared(deployment: Deployment, old: str = "", new: str = "") -> Comparison
     return changes.compare(deployment, wanted, deployment.told.append)  # type: ignore[arg-type]
 
 
+def test_a_terminated_head_node_is_reported_without_a_change_of_the_file() -> None:
+    said = "  head replaced  i-0head was terminated: `up` creates another one with the same volume"
+    assert list(compared(deployed(head="terminated")).lines()) == ["changes: no changes", said]
+    assert list(compared(deployed()).lines()) == ["changes: no changes"]
+
+
+def test_a_requested_head_replacement_that_is_not_deployed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = deployed([("train", 1)])
+    deployment.awaited = "gpucluster-head:c"
+    comparison = compared(deployment)
+    (_, line) = comparison.lines()
+    assert line.startswith("  head replaced  gpucluster-head:c in cdk.context.json counts a replacement that is not")
+    assert line.endswith("delete the entry to keep the head node")
+    assert comparison.needs_care
+    with pytest.raises(UsageError, match="while jobs run: 7"):
+        make(comparison, deployment, ["7"], monkeypatch)
+
+
+def test_no_node_is_drained_without_a_head_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = deployed([("train", 1)], head="terminated")
+    comparison = compared(deployment, "g5.12xlarge", "g5.48xlarge")
+    with pytest.raises(UsageError, match="without it no node can be drained") as refused:
+        make(comparison, deployment, [], monkeypatch)
+    assert "run `gpucluster up`, then make them again" in str(refused.value.hint)
+    assert make(compared(deployment, "m6i.large", "m6i.xlarge"), deployment, [], monkeypatch), "nobody is to be asked"
+
+
 def make(comparison: Comparison, deployment: Deployment, jobs: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the change was made, without --drain."""
     monkeypatch.setattr(changes, "_Connection", lambda *_: Connection(*jobs))
@@ -96,7 +130,7 @@ def test_nothing_deployed_has_no_changes() -> None:
     assert list(comparison.lines()) == [] and not comparison.needs_care
 
 
-def test_the_harmless_comes_first() -> None:
+def test_harmless_changes_are_listed_first() -> None:
     comparison = compared(deployed(), "max_nodes: 4", "max_nodes: 5, purchase: spot")
     first, *lines = comparison.lines()
     assert first == "changes: 1 in place, 1 for new nodes only, head node untouched"
@@ -132,7 +166,7 @@ def test_no_file_system_of_the_head_is_left_behind(new: str, there: set[str], re
     assert "cancel the jobs that use /scratch/burst" in caught.value.hint
 
 
-def test_the_clusters_file_systems_are_told_by_their_tags() -> None:
+def test_the_clusters_file_systems_are_found_by_their_tags() -> None:
     def system(**tags: str) -> dict[str, Any]:
         return {"Tags": [{"Key": key.replace("_", ":"), "Value": value} for key, value in tags.items()]}
 
@@ -161,7 +195,7 @@ FEWER = ("max_nodes: 4", "max_nodes: 2")
         (HEAD, [("train", 1)], ["7"], "stopped", None),
     ],
 )
-def test_what_up_does_without_drain(
+def test_up_without_drain(
     change: tuple[str, str],
     nodes: Sequence[LiveNode],
     jobs: Sequence[str],
@@ -179,7 +213,7 @@ def test_what_up_does_without_drain(
     assert "--drain" in str(refusal.value.hint)
 
 
-def test_what_nobody_knows_is_done_while_no_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_with_unknown_effect_need_an_idle_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = Deployment({}, [("train", 1)])
     comparison = compared(deployment)
     assert "the changes cannot be listed" in deployment.told[0] and list(comparison.lines()) == []

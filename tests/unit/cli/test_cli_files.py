@@ -34,13 +34,13 @@ def test_the_configuration_is_printed_and_nothing_of_the_users_is_touched(home: 
     assert not (home / ".ssh" / "config").exists()
 
 
-def test_the_profile_that_the_shell_has_is_written_down(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_the_shells_profile_is_written_to_the_configuration(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("AWS_PROFILE", "two words")
     assert main(["ssh-config"]) == 0
     assert "  ProxyCommand env 'AWS_PROFILE=two words' /" in capsys.readouterr().out
 
 
-def test_it_is_written_and_removed(home: Path, capsys: Captured) -> None:
+def test_the_configuration_is_written_and_removed(home: Path, capsys: Captured) -> None:
     for _ in range(2):
         assert main(["ssh-config", "--write", "--host", "gpu"]) == 0
     file = home / ".ssh" / "gpucluster" / "gpu" / "config"
@@ -56,7 +56,7 @@ def test_it_is_written_and_removed(home: Path, capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("name", ["*", "a b", "a.b", "../x", "GPU", "-x", ""])
-def test_an_alias_that_ssh_would_take_for_something_else(name: str, capsys: Captured) -> None:
+def test_an_alias_that_ssh_would_misread_is_refused(name: str, capsys: Captured) -> None:
     assert main(["ssh-config", "--host", name]) == 2
     assert f"error: {name!r} cannot be an alias" in capsys.readouterr().err
 
@@ -65,17 +65,17 @@ def test_an_alias_that_ssh_would_take_for_something_else(name: str, capsys: Capt
     ("words", "message"),
     [
         (["cp", "cluster.yaml"], "two paths at least"),
-        (["cp", "cluster.yaml", "there"], "one side must be on the cluster, and the other one here"),
-        (["cp", ":a", "train-1:b"], "one side must be on the cluster"),
-        (["cp", "cluster.yaml", ":a", "."], "one side must be on the cluster"),
+        (["cp", "cluster.yaml", "there"], "one path must be on the cluster, and the other one on this machine"),
+        (["cp", ":a", "train-1:b"], "one path must be on the cluster"),
+        (["cp", "cluster.yaml", ":a", "."], "one path must be on the cluster"),
         (["cp", "none", ":"], "none: no such file or folder on this machine"),
-        (["cp", "folder", ":"], "folder is a folder\nhint: copy it with -r"),
-        (["cp", ":a", "none/a"], "none: no such folder on this machine"),
-        (["cp", ":a", ":b", "cluster.yaml"], "cluster.yaml: no such folder on this machine"),
+        (["cp", "folder", ":"], "folder is a folder\nhint: use -r"),
+        (["cp", ":a", "none/a"], "none: there is no such folder on this machine"),
+        (["cp", ":a", ":b", "cluster.yaml"], "cluster.yaml: there is no such folder on this machine"),
         (["sync", "none", ":"], "none: no such file or folder on this machine"),
-        (["sync", ":a", "no/such/folder"], "no/such: no such folder on this machine"),
-        (["forward", "80a"], "'80a' is no port"),
-        (["forward", "8888:70000"], "'8888:70000' is no port"),
+        (["sync", ":a", "no/such/folder"], "no/such: there is no such folder on this machine"),
+        (["forward", "80a"], "'80a' is not a port"),
+        (["forward", "8888:70000"], "'8888:70000' is not a port"),
         (["forward", "8888", "--job", "1", "--node", "train-1"], "--job and --node contradict each other"),
         (
             ["shell", "--node", "train-9"],
@@ -85,17 +85,19 @@ def test_an_alias_that_ssh_would_take_for_something_else(name: str, capsys: Capt
         (["shell", "--partition", "big"], "no partition 'big'"),
         (["shell", "--gpus", "5"], "--gpus 5: the nodes of train have 4"),
         (["fetch", "abc"], "must be a job ID such as"),
-        (["fetch", "1", "state"], "'state' is not one of 'all', 'logs', 'output'"),
+        (["fetch", "1", "stat"], "'stat' is not one of 'all', 'logs', 'output', 'state'"),
     ],
 )
-def test_a_slip_is_found_before_anybody_is_asked(home: Path, words: list[str], message: str, capsys: Captured) -> None:
+def test_wrong_arguments_are_found_before_any_call(
+    home: Path, words: list[str], message: str, capsys: Captured
+) -> None:
     (home / "folder").mkdir()
     assert main(words) == 2
     assert message in capsys.readouterr().err
 
 
 def test_nobody_else_may_write_what_ssh_reads(home: Path, capsys: Captured) -> None:
-    """ssh ends with "Bad owner or permissions" for every host where the group may write a file that it includes."""
+    """If the group may write an included file, ssh fails with "Bad owner or permissions" for every host."""
     before = os.umask(0o002)
     try:
         assert main(["ssh-config", "--write"]) == 0
@@ -122,5 +124,5 @@ def test_a_port_that_is_in_use(capsys: Captured) -> None:
         assert main(["forward", f"{port}:6006"]) == 2
     error, hint = capsys.readouterr().err.splitlines()
     assert error == f"error: port {port} of this machine is in use"
-    free, there = hint.removeprefix("hint: the next free one: gpucluster forward ").split(":")
+    free, there = hint.removeprefix("hint: the next free port: gpucluster forward ").split(":")
     assert int(free) > port and there == "6006"

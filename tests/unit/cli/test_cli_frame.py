@@ -69,7 +69,7 @@ def test_each_error_has_its_exit_code_and_one_message(
     assert "Traceback" not in captured.err
 
 
-def test_what_nobody_expected_is_one_line_and_a_way_to_report_it(
+def test_an_unexpected_error_is_one_line_with_a_way_to_report_it(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     verb_that_raises(monkeypatch, KeyError("nodes"))
@@ -116,19 +116,19 @@ def test_help_lists_every_verb_and_each_verb_has_a_module(capsys: Captured) -> N
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out
     assert all(f"  {verb} " in printed for verb in VERBS)
-    modules = {verb: ROOT / "gpucluster" / "cli" / f"{verb.replace('-', '_')}.py" for verb in (*VERBS, *HIDDEN)}
-    assert [verb for verb, module in modules.items() if not module.exists()] == []
+    modules = {path.stem for path in (ROOT / "gpucluster" / "cli").rglob("*.py")}
+    assert [verb for verb in (*VERBS, *HIDDEN) if verb.replace("-", "_") not in modules] == []
     assert [verb for verb in HIDDEN if f"  {verb} " in printed] == []
 
 
 @pytest.mark.parametrize("verb", [*VERBS, *HIDDEN])
-def test_each_verb_explains_itself(verb: str, capsys: Captured) -> None:
+def test_each_verb_has_a_help_text(verb: str, capsys: Captured) -> None:
     assert main([verb, "--help"]) == 0
     assert f"Usage: gpucluster {verb}" in capsys.readouterr().out
 
 
 def test_help_imports_next_to_nothing() -> None:
-    """The goal is 60 ms of CPU; what it costs is imports, and those can be counted on a busy machine."""
+    """The goal is 60 ms of CPU. Imports cost the most, and they can be counted also on a busy machine."""
     code = "import sys; from gpucluster.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
@@ -184,7 +184,7 @@ def test_validate_counts_parameter_servers_as_a_partition(capsys: Captured) -> N
     assert "train (8 to 8 x p3.16xlarge), ps (0 to 16 x m4.16xlarge); " in capsys.readouterr().out
 
 
-def test_validate_json_holds_the_problems(capsys: Captured) -> None:
+def test_validate_json_contains_the_problems(capsys: Captured) -> None:
     assert main(["validate", "--json", str(BAD)]) == 2
     captured = capsys.readouterr()
     report = json.loads(captured.out)

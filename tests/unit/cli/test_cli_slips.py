@@ -1,4 +1,4 @@
-"""What people type who come from other tools, and machines that are full, interrupted or half set up."""
+"""Commands of people who know other tools, and machines that are full, interrupted or half set up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["data", "verify", "-c", "no.yaml", "s3://a/b", "c"], "extra argument"),
     ],
 )
-def test_a_slip_is_answered_with_what_to_type(folder: Path, words: list[str], told: str, capsys: Captured) -> None:
+def test_a_mistyped_command_is_answered_with_the_right_one(
+    folder: Path, words: list[str], told: str, capsys: Captured
+) -> None:
     assert main(words) == 2
     assert told in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == ["cluster.yaml"]
@@ -54,12 +56,12 @@ def test_a_slip_is_answered_with_what_to_type(folder: Path, words: list[str], to
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_takes_the_cluster_file(verb: str, capsys: Captured) -> None:
-    parts = {"data": ["shard"], "env": ["build"], "image": ["list"]}.get(verb, [])
-    assert main([verb, *parts, "--help"]) == 0
+    parts = {"context": "add", "data": "shard", "env": "build", "head": "replace", "image": "list"}
+    assert main([verb, *filter(None, [parts.get(verb)]), "--help"]) == 0
     assert "-c, --config FILE" in capsys.readouterr().out
 
 
-def test_the_cluster_file_behind_the_verb_wins(folder: Path, capsys: Captured) -> None:
+def test_the_cluster_file_after_the_verb_wins(folder: Path, capsys: Captured) -> None:
     (folder / "big.yaml").write_text(CLUSTER.replace("GpuCluster", "Big"))
     assert main(["-c", "cluster.yaml", "validate", "-c", "big.yaml"]) == 0
     assert capsys.readouterr().out.startswith("big.yaml: ok: Big in")
@@ -83,7 +85,7 @@ def test_validate_reads_stdin() -> None:
     assert (done.returncode, done.stderr.startswith("<stdin>:1:")) == (2, True)
 
 
-def test_a_full_disk_is_nothing_to_report(folder: Path) -> None:
+def test_a_full_disk_is_not_reported_as_a_bug(folder: Path) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "gpucluster.cli", "validate"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, timeout=60)
@@ -92,7 +94,7 @@ def test_a_full_disk_is_nothing_to_report(folder: Path) -> None:
 
 @pytest.mark.parametrize("after_s", [0.02, 0.05, 0.1])
 def test_ctrl_c_while_it_loads_prints_no_traceback(folder: Path, after_s: float) -> None:
-    """Before our first line runs, Python itself would print one: that is waited out."""
+    """Before our first line runs, Python itself would print a traceback, so the test waits for that line."""
     program = "import gpucluster.start as start; print('here', flush=True); raise SystemExit(start.main())"
     command = [sys.executable, "-c", program, "plan"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
@@ -135,7 +137,9 @@ def test_plan_shows_what_needs_no_aws_where_aws_does_not_answer(
 
 
 @pytest.mark.parametrize(("require", "code"), [(None, 0), ("aws", 1), ("local", 0)])
-def test_doctor_can_gate(require: str | None, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_doctors_exit_code_can_gate_a_script(
+    require: str | None, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     from gpucluster.cli import doctor
 
     lacking = doctor.Check("aws credentials", False, "none", "aws configure", "AWS")
@@ -146,7 +150,7 @@ def test_doctor_can_gate(require: str | None, code: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("verb", ["data", "env", "image"])
-def test_a_groups_help_cuts_no_sentence(verb: str, capsys: Captured) -> None:
+def test_a_groups_help_shows_whole_sentences(verb: str, capsys: Captured) -> None:
     assert main([verb, "--help"]) == 0
     assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
 

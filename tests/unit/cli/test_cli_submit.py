@@ -1,4 +1,4 @@
-"""`gpucluster submit` as it is typed, up to where a cluster is needed."""
+"""`gpucluster submit` as users type it, as far as it works without a cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_dry_run_prints_the_script_alone(submit):
     assert subprocess.run(["bash", "-n"], input=out.encode(), check=False).returncode == 0
 
 
-def test_a_file_and_flags(submit, tmp_path):
+def test_flags_override_the_file(submit, tmp_path):
     (tmp_path / "job.yaml").write_text("command: [python, train.py]\nnodes: 4\nenv: {A: b}\n")
     _, out, _ = submit("job.yaml", "--nodes", "2", "--env", "C=d=e", "--no-requeue", "--dry-run")
     assert "#SBATCH --nodes=2\n" in out
@@ -90,8 +90,8 @@ def test_channels(submit, tmp_path, word, channel):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "command: is missing"),
-        (("--nodes", "9", "--", "a"), "--nodes: the partition train has at most 4, got 9"),
+        ((), "command: this key is required"),
+        (("--nodes", "9", "--", "a"), "--nodes: the partition train has at most 4 nodes, got 9"),
         (("--min-nodes", "1", "--", "a"), "--min-nodes: only for horovodrun, got launcher torchrun"),
         (("--env", "A", "--", "a"), "must be NAME=VALUE, got 'A'"),
         (("--servers", "two", "--", "a"), "must be such as 2 or nodes=2,per_node=2, got 'two'"),
@@ -124,7 +124,7 @@ def test_emit_only_writes_the_folder(submit, tmp_path, monkeypatch):
     assert submit("--emit-only", "job", "--", "a")[0] == 2
 
 
-def test_a_secret_that_is_not_set_is_said_before_anything_is_asked(submit, monkeypatch):
+def test_a_missing_secret_is_reported_before_any_call(submit, monkeypatch):
     monkeypatch.delenv("TOKEN", raising=False)
     code, _, err = submit("--secrets", "TOKEN", "--", "a")
     assert (code, "secrets: TOKEN is not set" in err) == (2, True)
@@ -133,8 +133,18 @@ def test_a_secret_that_is_not_set_is_said_before_anything_is_asked(submit, monke
 def test_dry_run_loads_nothing_slow(tmp_path):
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     program = (
-        "import sys; from gpucluster.cli import main; main(['submit', '--dry-run', '--', 'a']); "
-        "print(sorted({'boto3', 'botocore', 'paramiko', 'rich', 'websockets'} & set(sys.modules)), file=sys.stderr)"
+        "import sys; sys.argv[1:] = ['submit', '--dry-run', '--', 'a']; from gpucluster.start import main; main(); "
+        "slow = {'boto3', 'botocore', 'importlib.metadata', 'paramiko', 'rich', 'websockets'}; "
+        "print(sorted(slow & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
+
+
+def test_another_version_of_pydantic_finds_the_rest_of_its_plugin_loader():
+    program = (
+        "from gpucluster import start; start._without_plugins(); "
+        "from pydantic.plugin._loader import PYDANTIC_ENTRY_POINT_GROUP; print(PYDANTIC_ENTRY_POINT_GROUP)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "pydantic"), done.stderr

@@ -1,14 +1,16 @@
-"""What the verbs make of jobs and nodes for people to read."""
+"""How the verbs show jobs and nodes."""
 
 from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
-from gpucluster.cli import cancel, doctor, env, jobs, ssh, status
+from gpucluster.cli import cancel, doctor, env, jobs, status
 from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.reach import ssh
 from gpucluster.following.jobs import Past
 from gpucluster.head import slurm
 from gpucluster.head.remote import Completed
@@ -19,7 +21,7 @@ FAILED = "2|FAILED|train|2|train-[1-2]|0:04|UNLIMITED|x|x|raise|NonZeroExitCode\
 RESULT = {"exit_code": 1, "failed_rank": 3, "failed_node": "train-1", "reason": "RuntimeError: bad gradient"}
 
 
-def test_a_failed_job_says_why_while_slurm_still_knows_it() -> None:
+def test_a_failed_job_shows_its_reason_while_slurm_knows_it() -> None:
     (entry,) = jobs.merged(slurm.parse_jobs(FAILED), [Past("2", "/jobs/raise-1-2-3", RESULT)])
     assert entry["reason"] == "rank 3 on train-1 exited with code 1: RuntimeError: bad gradient"
     assert entry["elapsed"] == "0:04"
@@ -37,7 +39,7 @@ def test_a_job_that_runs_again_does_not_say_how_its_last_run_ended() -> None:
     assert entry["reason"] == ""
 
 
-def test_what_had_ended_is_not_told_as_cancelled(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_ended_jobs_are_not_reported_as_cancelled(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr(cancel, "head", lambda context: nullcontext(None))
     monkeypatch.setattr(cancel.jobs, "require", lambda remote, job_id: None)
     assert cancel.command.main(["8"], standalone_mode=False, obj=CliContext()) == 0
@@ -49,7 +51,7 @@ def partition(sinfo: str) -> str:
     return "\n".join(status._partition({"name": "train", "nodes": nodes}))
 
 
-def test_a_node_that_is_back_is_not_told_as_out_of_service() -> None:
+def test_a_node_in_service_again_is_not_shown_as_drained() -> None:
     text = partition("train-2|train|idle~|2026-11-21T13:39:00|the EC2 instance of this node is gone; next try in 0 s\n")
     told = "  train-2 is back; it was out of service at 2026-11-21T13:39:00: the EC2 instance of this node is gone"
     assert text.splitlines()[1:] == [told]
@@ -60,7 +62,7 @@ def test_a_node_that_is_down_says_why() -> None:
     assert text.splitlines()[1:] == ["  train-2 is down since 2026-11-21T13:39:00: no capacity; next try in 120 s"]
 
 
-def test_one_node_is_one_node() -> None:
+def test_one_node_is_singular() -> None:
     entry = jobs.live(slurm.parse_jobs(FAILED.replace("|2|train", "|1|train"))[0])
     assert "1 node" in status._job(entry)
 
@@ -110,6 +112,14 @@ def test_environments_are_listed_with_what_jobs_brought(monkeypatch: pytest.Monk
     ]
 
 
-def test_one_word_is_a_line_for_the_shell() -> None:
+def test_one_word_prints_an_export_line_for_the_shell() -> None:
     assert ssh.remote_command(["cd /tmp && ls"]) == ["bash", "-c", "cd /tmp && ls"]
     assert ssh.remote_command(["echo", "a b"]) == ["echo", "a b"]
+
+
+def test_a_job_that_continues_after_its_time_limit_shows_the_number_of_its_run() -> None:
+    past = Past("2", "/jobs/raise-1-2-3", None, "run 2 of at most 21")
+    (entry,) = jobs.merged(slurm.parse_jobs(FAILED.replace("FAILED", "RUNNING")), [past])
+    assert (entry["state"], entry["reason"]) == ("RUNNING", "run 2 of at most 21")
+    (entry,) = jobs.merged([], [replace(past, result=RESULT)])
+    assert entry["reason"] == "rank 3 on train-1 exited with code 1: RuntimeError: bad gradient"

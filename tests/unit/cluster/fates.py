@@ -2,7 +2,7 @@
 
 cfn-lint carries the registry's schemas: `createOnlyProperties` make a new resource, `conditionalCreateOnlyProperties`
 may.
-What the schemas leave out and CloudFormation's user guide says is in two tables here, each row with the guide's words.
+Two tables have what the schemas lack, each row with the words of CloudFormation's user guide.
 Nothing is taken from the local cloud.
 """
 
@@ -12,8 +12,6 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
-
-from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 Template = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -32,7 +30,7 @@ GUIDE = {
 
 
 def fates(old: Template, new: Template) -> dict[str, str]:
-    """Logical id -> what becomes of it; those that stay as they are are left out."""
+    """Logical id -> its fate; unchanged resources are left out."""
     before, after = old["Resources"], new["Resources"]
     found = dict.fromkeys(after.keys() - before.keys(), ADDED) | dict.fromkeys(before.keys() - after.keys(), REMOVED)
     both = [name for name in before if name in after]
@@ -42,7 +40,7 @@ def fates(old: Template, new: Template) -> dict[str, str]:
 
 
 def _fate(before: Mapping[str, Any], after: Mapping[str, Any], known: Mapping[str, str]) -> str | None:
-    """With what is known of the others: a value that names a replaced resource is another value afterwards."""
+    """Also considers the other resources' fates: a reference to a replaced resource has a new value."""
     if before["Type"] != after["Type"]:
         return REPLACED
     changed = set(_changed(before.get("Properties", {}), after.get("Properties", {}), known))
@@ -92,6 +90,8 @@ def named(value: Any) -> Iterator[str]:
 @cache
 def replaces(resource_type: str) -> frozenset[Path]:
     """Paths of properties whose change makes, or may make, a new resource."""
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # half a second, and most workers do not need it
+
     schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", resource_type).schema
     names = [*schema.get("createOnlyProperties", ()), *schema.get("conditionalCreateOnlyProperties", ())]
     paths = {tuple(name.split("/")[2:]) for name in names}

@@ -1,4 +1,4 @@
-"""The real ssh on its way to `ssh_head.Head`: what `gpucluster tunnel` does, with that head node instead of AWS."""
+"""Connects the real ssh to `ssh_head.Head`, like `gpucluster tunnel` but without AWS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except GpuClusterError as error:
 
 
 def lead(alias: Alias, head: Head) -> None:
-    """From now on the alias is this head node, as it publishes itself now; it takes the key for a minute."""
+    """Points the alias to this head node with its current host key. The head node accepts the key for a minute."""
     head.push_key(alias.public_key())
     published = " ".join(head.published.split()[:2])
     words = [sys.executable, "-c", _PROXY, str(alias.folder), head.tunnel_url(), published]

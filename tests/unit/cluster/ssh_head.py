@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import paramiko
 from cryptography.hazmat.primitives import serialization
@@ -25,9 +25,14 @@ def new_key() -> paramiko.Ed25519Key:
 
 
 class Head:
-    """A `gpucluster.head.remote.Door` to itself. Pushed keys are good for `key_valid_s`; `cut()` ends every tunnel."""
+    """A `gpucluster.head.remote.Door` to itself. Pushed keys are good for `key_valid_s`; `cut()` ends every tunnel.
+
+    Each connection has `max_sessions` at once at most, by default as sshd's MaxSessions (sshd_config(5)).
+    """
 
     def __init__(self) -> None:
+        self.max_sessions = 10
+        self.most_sessions = self.refused_sessions = 0
         self.key = new_key()
         self.published = f"{self.key.get_name()} {self.key.get_base64()} root@head"
         self.key_valid_s = 60.0
@@ -92,7 +97,7 @@ def _copy(source: socket.socket, websocket: ServerConnection) -> None:
 
 class _Server(paramiko.ServerInterface):
     def __init__(self, head: Head) -> None:
-        self._head = head
+        self._head, self._sessions, self._lock = head, 0, threading.Lock()
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         good = username == "ubuntu" and self._head.takes(key)
@@ -102,14 +107,25 @@ class _Server(paramiko.ServerInterface):
         return "publickey"
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
+        """Like sshd: "open failed", code 2 (server_input_channel_open in OpenSSH's serverloop.c)."""
+        with self._lock:
+            if self._sessions >= self._head.max_sessions:
+                self._head.refused_sessions += 1
+                return paramiko.OPEN_FAILED_CONNECT_FAILED
+            self._sessions += 1
+            self._head.most_sessions = max(self._head.most_sessions, self._sessions)
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        threading.Thread(target=_execute, args=(channel, command), daemon=True).start()
+        threading.Thread(target=_execute, args=(channel, command, self._ended), daemon=True).start()
         return True
 
+    def _ended(self) -> None:
+        with self._lock:
+            self._sessions -= 1
 
-def _execute(channel: paramiko.Channel, command: bytes) -> None:
+
+def _execute(channel: paramiko.Channel, command: bytes, ended: Callable[[], None]) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(["bash", "-c", command.decode()], stdin=pipe, stdout=pipe, stderr=pipe) as process:
         outputs = [
@@ -122,9 +138,20 @@ def _execute(channel: paramiko.Channel, command: bytes) -> None:
         threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True).start()
         for output in outputs:
             output.join()
+        process.wait()
+        _until_answered(channel)
+        ended()  # before the client hears of it, and asks for another session
         with contextlib.suppress(OSError, EOFError):
-            channel.send_exit_status(process.wait())
+            channel.send_exit_status(process.returncode)
         channel.close()
+
+
+def _until_answered(channel: paramiko.Channel) -> None:
+    """paramiko answers the request after it has called us. The channel must not end before: the client has the
+    answer when it sends data, or the end of its data."""
+    until = time.monotonic() + 0.5
+    while not (channel.eof_received or channel.recv_ready() or channel.closed) and time.monotonic() < until:
+        time.sleep(0.005)
 
 
 def _feed(channel: paramiko.Channel, stdin: io.BufferedWriter) -> None:

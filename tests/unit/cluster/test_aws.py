@@ -1,4 +1,4 @@
-"""The stack, the head node and the way in, as AWS's answers give them. No answer may be left pending."""
+"""The stack, the head node and the tunnel, from AWS's answers. Every stubbed answer must be used."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_cluster_that_is_not_ready(cloud):
         cloud.head()
 
 
-def test_a_head_that_is_stopped(cloud):
+def test_a_stopped_head_is_reported(cloud):
     deployed(cloud, "stopped")
     with pytest.raises(CloudError, match="the head node i-0123456789abcdef0 is stopped"):
         cloud.door()
@@ -116,8 +116,8 @@ def test_the_way_to_a_node_leads_through_the_same_endpoint(cloud):
     assert (way.instance_id, way.private_ip, way.endpoint_id) == ("i-9", "10.0.0.9", "eice-1")
 
 
-def test_a_node_that_does_not_run(cloud):
-    with pytest.raises(CloudError, match="no instance of the node train-1 runs"):
+def test_a_node_without_a_running_instance_is_reported(cloud):
+    with pytest.raises(CloudError, match="the node train-1 has no running instance"):
         to_node(cloud, [])
 
 

@@ -1,4 +1,4 @@
-"""Profiles and credentials as people have them half set up: botocore itself reads them, and nothing reaches AWS."""
+"""Incomplete profiles and credentials: botocore itself reads them, and no call reaches AWS."""
 
 from __future__ import annotations
 

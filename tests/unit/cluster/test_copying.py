@@ -1,4 +1,4 @@
-"""scp and rsync: what they are started with, and how their failures are reported."""
+"""The arguments of scp and rsync, and how their failures are reported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_which_side_a_path_is_on(text: str, host: str | None, path: str, word: s
     assert (place, place.word(ALIAS)) == (Place(host, path), word)
 
 
-def test_scp_is_asked_for_what_was_asked() -> None:
+def test_scp_gets_the_given_paths() -> None:
     copy = Copy.parse(["a", "-b", ":c"])
     assert copying.scp_argv(ALIAS, copy, recursive=True) == [
         "scp", "-F", "/t/a b/gpu/config", "-r", "--", "a", "./-b", "gpu:c",
@@ -55,7 +55,7 @@ def test_rsync_keeps_what_a_broken_connection_left() -> None:
 
 
 class Played:
-    """A program that ends as planned; its clock goes on by each end's seconds."""
+    """A program with planned exit codes; its clock advances by the seconds of each run."""
 
     def __init__(self, *ends: tuple[int, float]) -> None:
         self.ends, self.now, self.calls = list(ends), 0.0, 0
@@ -70,15 +70,15 @@ class Played:
         return self.now
 
 
-def test_a_tunnel_that_ended_after_its_hour_is_made_again() -> None:
+def test_a_tunnel_that_ended_after_its_hour_is_reopened() -> None:
     program, told = Played((12, 3600), (255, 3600), (0, 5)), list[str]()
     copying.run_on(["rsync"], "head", told.append, program.call, program.clock)
     assert program.calls == 3
-    assert told == ["the connection broke after 60 min: going on where it was"] * 2
+    assert told == ["the connection broke after 60 min: connecting again and continuing"] * 2
 
 
 @pytest.mark.parametrize("end", [(12, 5), (23, 3600)])
-def test_what_fails_at_once_or_for_another_reason_is_not_tried_again(end: tuple[int, float]) -> None:
+def test_other_failures_are_not_retried(end: tuple[int, float]) -> None:
     program = Played(end, (0, 1))
     with pytest.raises(GpuClusterError):
         copying.run_on(["rsync"], "head", print, program.call, program.clock)
@@ -118,10 +118,10 @@ def test_rsync_copies_there_and_back(alias: Alias, tmp_path: Path) -> None:
 
 
 @with_rsync
-def test_what_is_not_there_is_one_message(alias: Alias, tmp_path: Path) -> None:
+def test_a_missing_file_is_one_message(alias: Alias, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         sync(alias, f":{tmp_path}/none", f"{tmp_path}/back")
-    assert raised.value.message.startswith("not on the head node: rsync: ")
+    assert raised.value.message.startswith("no such file on the head node: rsync: ")
     assert f"{tmp_path}/none" in raised.value.message
 
 
@@ -133,7 +133,7 @@ def test_a_rate_that_rsync_does_not_know(alias: Alias, tmp_path: Path) -> None:
 
 @with_rsync
 def test_a_connection_that_dies_half_way(alias: Alias, head: Head, tmp_path: Path) -> None:
-    """The same command again goes on with what is there; until then the old file stays whole."""
+    """The same command continues the copy; until then the old file is not changed."""
     data = os.urandom(4_000_000)
     here, there = tmp_path / "big", tmp_path / "there" / "big"
     here.write_bytes(data)
@@ -151,7 +151,7 @@ def test_a_connection_that_dies_half_way(alias: Alias, head: Head, tmp_path: Pat
     with pytest.raises(RemoteError) as raised:
         sync(alias, str(here), f":{there.parent}/", "--bwlimit=1000")
     cutter.join()
-    assert raised.value.hint == "run the same command again: it goes on where it stopped"
+    assert raised.value.hint == "run the same command again: it continues where it stopped"
     part = there.parent / ".rsync-partial" / "big"
     wait_for("the part is kept", part.exists, 60, 0.05)
     assert there.read_text() == "old" and 0 < part.stat().st_size < len(data)
@@ -170,5 +170,7 @@ def test_a_head_that_cannot_be_reached(alias: Alias, head: Head, tmp_path: Path)
 @with_rsync
 def test_a_head_that_shows_another_key(alias: Alias, head: Head, tmp_path: Path) -> None:
     head.key = new_key()
-    with pytest.raises(RemoteError, match="the head node does not show the host key that it published: not connecting"):
+    with pytest.raises(
+        RemoteError, match="the host key of the head node is not the one that it published: not connecting"
+    ):
         sync(alias, f":{tmp_path}/none", f"{tmp_path}/back")

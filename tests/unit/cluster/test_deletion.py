@@ -44,7 +44,7 @@ def config(more: str) -> ClusterConfig:
         (FSX_KEPT + OWN_VPC, "its network, "),
     ],
 )
-def test_what_goes_is_named(more: str, named: str) -> None:
+def test_deleted_resources_are_named(more: str, named: str) -> None:
     assert named in goes(more)
 
 
@@ -60,7 +60,7 @@ def test_what_goes_is_named(more: str, named: str) -> None:
         (FSX_KEPT, "its VPC and one subnet"),
     ],
 )
-def test_what_stays_is_named(more: str, named: str) -> None:
+def test_kept_resources_are_named(more: str, named: str) -> None:
     assert named in stays(more)
 
 
@@ -73,7 +73,7 @@ def test_what_stays_is_named(more: str, named: str) -> None:
         ("storage: [{mount: /efs, type: efs}]\n", "/efs"),
     ],
 )
-def test_what_stays_does_not_go(more: str, not_named: str) -> None:
+def test_kept_resources_are_not_listed_as_deleted(more: str, not_named: str) -> None:
     assert not_named not in goes(more)
 
 
@@ -86,5 +86,5 @@ def test_what_stays_does_not_go(more: str, not_named: str) -> None:
         (FSX_KEPT + OWN_VPC, "VPC"),
     ],
 )
-def test_what_goes_does_not_stay(more: str, not_named: str) -> None:
+def test_deleted_resources_are_not_listed_as_kept(more: str, not_named: str) -> None:
     assert not_named not in stays(more)

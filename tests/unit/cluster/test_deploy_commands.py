@@ -45,7 +45,7 @@ def test_without_the_cdk_command_line_it_says_how_to_get_it(monkeypatch: pytest.
     assert "make setup" in str(caught.value.hint)
 
 
-def test_a_local_cluster_is_told_to_programs_without_the_users_own_profile() -> None:
+def test_programs_for_a_local_cluster_do_not_get_the_users_profile() -> None:
     inherited = {"AWS_PROFILE": "work", "AWS_SESSION_TOKEN": "t", "HOME": "/root"}
     found = cdk.environment(local_cloud.environment(RECORD, region="eu-west-1"), inherited)
     assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:5999"
@@ -87,17 +87,17 @@ def test_the_local_cloud_is_started_with_what_was_asked_for() -> None:
     assert argv[1:] == ["-m", "localcloud", "up", "--name", "mine", "--port", "5999", "--wheels", "/w", "--detach"]
 
 
-def test_the_key_of_a_cloud_that_does_not_run_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_cloud_has_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCALCLOUD_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match="no local cloud named 'none' runs"):
         local_cloud.secret_access_key("none")
 
 
-def test_nobody_answers_at_a_port_that_is_free() -> None:
+def test_a_free_port_does_not_answer() -> None:
     assert local_cloud.running_at("http://127.0.0.1:1") is None
 
 
-def test_an_assembly_tells_where_its_stack_goes(tmp_path: Path) -> None:
+def test_the_assembly_contains_the_stacks_account_and_region(tmp_path: Path) -> None:
     assert cdk.region_of(tmp_path, "A") is None
     manifest = {"artifacts": {"A": {"environment": "aws://123456789012/us-west-2"}, "A.assets": {}}}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))

@@ -1,4 +1,4 @@
-"""What a person is told while CDK deploys, and what is told when it fails."""
+"""The messages while CDK deploys, and after a failure."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_an_event_of_a_deletion_is_read() -> None:
     assert event is not None and (event.status, event.construct) == ("DELETE_COMPLETE", "Network/Vpc")
 
 
-def test_done_and_failed_resources_are_told_and_begun_ones_are_not() -> None:
+def test_completed_and_failed_resources_are_shown_and_started_ones_are_not() -> None:
     told = heard(VPC_BEGINS, VPC_DONE, FAILED)
     assert [line.split()[0] for line in told] == ["CREATE_COMPLETE", "CREATE_FAILED"]
     assert "step=slurm line=42" in told[1]
 
 
-def test_the_head_nodes_boot_steps_are_told_once_while_it_is_waited_for() -> None:
+def test_the_head_nodes_boot_steps_are_shown_once_during_the_wait() -> None:
     console = "cloud-init: x\nstep=name status=started\nstep=name status=ok seconds=1\nstep=slurm status=started\n"
     told = heard(None, WAITS, None, None, console=console)
     assert told == [
@@ -65,13 +65,13 @@ def test_the_head_nodes_boot_steps_are_told_once_while_it_is_waited_for() -> Non
     ]
 
 
-def test_the_steps_of_an_earlier_boot_are_not_told_again() -> None:
+def test_the_steps_of_an_earlier_boot_are_not_shown_again() -> None:
     before = "step=name status=ok\n"
     told = heard(WAITS, None, console=before + "step=dns status=ok\n", console_before=before)
     assert told[1:] == ["head node: step=dns status=ok"]
 
 
-def test_the_summary_at_the_end_of_a_failure_is_not_told() -> None:
+def test_the_summary_at_the_end_of_a_failure_is_not_shown() -> None:
     told = heard(FAILED, "Failed resources:", FAILED, "❌  GpuCluster failed to deploy")
     assert len(told) == 1
 
@@ -92,7 +92,7 @@ def test_the_summary_at_the_end_of_a_failure_is_not_told() -> None:
         ("AWS::EC2::VPC", "too many VPCs", "Thing (AWS::EC2::VPC): too many VPCs"),
     ],
 )
-def test_a_failure_in_the_heads_own_words(type_: str, reason: str, wanted: str) -> None:
+def test_a_failure_with_the_head_nodes_reason(type_: str, reason: str, wanted: str) -> None:
     assert describe(stack.StackEvent("1", "Thing", type_, "CREATE_FAILED", reason)) == wanted
 
 
@@ -116,7 +116,7 @@ def test_a_silence_is_noticed_and_no_line_is_lost() -> None:
         ([], "no output"),
     ],
 )
-def test_what_cdk_says_went_wrong(said: list[str], wanted: str) -> None:
+def test_cdks_error_is_shown(said: list[str], wanted: str) -> None:
     assert cdk.failure(said) == wanted
 
 

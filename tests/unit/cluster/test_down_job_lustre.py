@@ -1,4 +1,4 @@
-"""`down` leaves no file system behind that the head node made for jobs: the stack would not delete it."""
+"""`down` also deletes file systems that the head node created for jobs, which are not in the stack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAIN = BURST.replace("lifetime: jobs,", "")
 
 
 class Deployment:
-    """On AWS, as far as `down` looks: what it does is in `did`, in order."""
+    """The parts of AWS that `down` uses; `did` has its actions, in order."""
 
     def __init__(self, config: ClusterConfig, *file_systems: str, protected: bool = False) -> None:
         self.config, self._file_systems, self._protected = config, set(file_systems), protected
@@ -62,7 +62,7 @@ class Head:
 def take_down(
     monkeypatch: pytest.MonkeyPatch, deployment: Deployment, head: Head | None, *, discard: bool = False
 ) -> list[str]:
-    """What was done, in order. Without a head node nobody answers."""
+    """The actions, in order. Without a head node its commands fail."""
 
     def connect(context: object, config: object) -> nullcontext[Head]:
         if head is None:
@@ -98,26 +98,26 @@ def test_they_are_deleted_before_the_stack(
     assert head.timeout_s == job_lustre.TIMEOUT_S >= 3600
 
 
-def test_a_cluster_without_any_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_job_file_systems_makes_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert take_down(monkeypatch, Deployment(loads(PLAIN)), None) == ["kept", "confirmed", "deleted"]
 
 
 @pytest.mark.parametrize("discard", [False, True])
 @pytest.mark.parametrize("answers", [False, True])
-def test_none_is_left_behind(monkeypatch: pytest.MonkeyPatch, answers: bool, discard: bool) -> None:
+def test_no_job_file_system_is_left_behind(monkeypatch: pytest.MonkeyPatch, answers: bool, discard: bool) -> None:
     deployment = Deployment(loads(BURST), "Test-burst", "Test-other", protected=True)
     head = Head(deployment, exit_code=1) if answers else None
-    with pytest.raises(UsageError, match="FSx still has Test-burst, and nothing would delete") as caught:
+    with pytest.raises(UsageError, match="FSx still has Test-burst, which only this cluster deletes") as caught:
         take_down(monkeypatch, deployment, head, discard=discard)
     assert ("1 of 2 files of /burst" if answers else "does not answer") in caught.value.message
     assert not {"unprotected", "deleted"} & set(deployment.did)
 
 
-def test_where_fsx_has_none_a_head_that_is_gone_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_head_does_not_stop_down_if_fsx_has_no_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
     assert take_down(monkeypatch, Deployment(loads(BURST), "Test-other"), None)[-1] == "deleted"
 
 
-def test_what_lies_outside_linked_folders_cannot_be_exported() -> None:
+def test_files_outside_linked_folders_cannot_be_exported() -> None:
     inside, outside = Folder("/burst/out", 2, 1, ("/burst/out/a",)), Folder("/burst", 1, 1, ("/burst/b",))
     assert "first move" not in unexported.refusal([inside], loads(BURST)).hint
     hint = unexported.refusal([inside, outside], loads(BURST)).hint
@@ -125,7 +125,7 @@ def test_what_lies_outside_linked_folders_cannot_be_exported() -> None:
     assert unexported.may_lose(loads(BURST)) and list(unexported.deleted([outside], loads(BURST))) == [outside]
 
 
-def test_it_is_told_before_anybody_says_yes() -> None:
+def test_the_deletion_is_announced_before_the_confirmation() -> None:
     (line,) = [line for line in what_goes(loads(BURST), compute_nodes=0) if "/burst" in line]
     assert line == "/burst, on fsx-lustre, with all files in it, if it exists now (lifetime: jobs)"
     assert not [line for line in what_stays(loads(BURST), volumes="vol-1") if "/burst" in line]

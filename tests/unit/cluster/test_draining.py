@@ -1,4 +1,4 @@
-"""Nodes out of service and back, against a Slurm of a few lines that keeps states and reasons as the real one does."""
+"""Draining nodes and resuming them, with a small stand-in for Slurm that keeps states and reasons like the real one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODES = ["train-1", "train-2", "train-3", "cpu-1"]
 
 
 class PlayedSlurm:
-    """A `Remote` on whose other end nodes have states. Powering down ends a drain, as Slurm 24.11 does."""
+    """A `Remote` to a Slurm with these nodes' states. Powering down ends a drain, as in Slurm 24.11."""
 
     def __init__(self, jobs: Sequence[str] = (), asked_before_end: int = 0) -> None:
         self.states = dict.fromkeys(NODES, "idle")
@@ -75,7 +75,7 @@ def drained(played: PlayedSlurm, told: list[str], nodes: Sequence[str] = ("train
 
 
 def ending(*names: str, asked: int = 2) -> Callable[[], set[str]]:
-    """Instances that are there the first few times that somebody looks."""
+    """Instances that exist at the first few queries."""
     looks = [set(names)] * asked
     return lambda: looks.pop() if looks else set()
 
@@ -129,9 +129,9 @@ def test_a_change_that_fails_is_what_is_reported(told: list[str]) -> None:
     assert told[-1] == "train-[1-3] may still be drained: the head node refuses a session"
 
 
-def test_what_somebody_else_drained_stays_drained(told: list[str]) -> None:
+def test_nodes_drained_by_others_stay_drained(told: list[str]) -> None:
     played = PlayedSlurm()
     played.run(slurm.node_state_argv("train-2", "drain", "bad GPU"))
-    played.reasons["cpu-1"] = REASON  # of an earlier time: it is in service
+    played.reasons["cpu-1"] = REASON  # an old reason: the node is in service
     drained(played, told).end()
     assert played.states["train-2"] == "drained" and told == []

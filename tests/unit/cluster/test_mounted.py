@@ -1,4 +1,4 @@
-"""`gpucluster status` on file systems: what the head has mounted, and what does not answer."""
+"""`gpucluster status` on file systems: those that the head has mounted, and those that do not answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Mounted on 1B-blocks Avail
 """
 
 
-def test_what_is_mounted_and_what_does_not_answer() -> None:
+def test_mounted_file_systems_and_those_that_do_not_answer() -> None:
     found = {each.path: each.words() for each in mounted.parse(TOLD, mounted.expected(CONFIG))}
     assert found == {
         "/home": "25 of 50 GiB free",
@@ -47,7 +47,13 @@ def test_what_is_mounted_and_what_does_not_answer() -> None:
     }
 
 
-def test_why_the_head_has_no_lustre_client_is_told() -> None:
+def test_a_file_system_that_is_nearly_full_has_a_warning() -> None:
+    for free, words in ((5_368_709_121, "5 of 50 GiB free"), (4 * 2**30, "4 of 50 GiB free (WARNING: 92 % full)")):
+        told = TOLD.replace("53687091200 26843545600", f"53687091200 {free}")
+        assert next(mounted.parse(told, mounted.expected(CONFIG))).words() == words
+
+
+def test_the_reason_for_a_missing_lustre_client_is_shown() -> None:
     reason = "step=lustre_client line=14: FSx has no Lustre client for kernel 7.0.0-1014-aws of noble"
     told = TOLD.replace("10.0.0.9@tcp:/abc /fsx lustre rw 0 0\n", "").replace(
         "/fsx 1288490188800 1073741824000", "/ 1 1"
@@ -61,7 +67,7 @@ def test_why_the_head_has_no_lustre_client_is_told() -> None:
 
 
 def test_the_command_answers_on_any_machine() -> None:
-    """A path without a mount of its own is not taken for one."""
+    """A path inside another mount does not count as mounted."""
     told = subprocess.run(mounted.argv(["/", "/proc", "/nowhere"]), capture_output=True, text=True, check=False).stdout
     root, proc, nowhere = mounted.parse(told, {"/": "x", "/proc": "x", "/nowhere": "x"})
     assert root.mounted and (root.size_bytes or 0) >= (root.free_bytes or 0) > 0

@@ -1,4 +1,4 @@
-"""The configuration for plain OpenSSH, read and used by the real `ssh`: its way leads to `ssh_head.Head`."""
+"""The configuration for plain OpenSSH, read and used by the real `ssh`, which connects to `ssh_head.Head`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ssh(alias: Alias, head: Head, *words: str, input: bytes = b"") -> subprocess
 
 
 def effective(alias: Alias, host: str) -> dict[str, str]:
-    """As ssh reads the configuration."""
+    """The settings that ssh reads from the configuration."""
     argv = ["ssh", "-G", "-F", str(alias.config_file), host]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
@@ -53,7 +53,7 @@ def effective(alias: Alias, host: str) -> dict[str, str]:
 
 @with_ssh
 @pytest.mark.parametrize("host", ["gpu", "train-1.gpu"])
-def test_ssh_reads_what_we_mean(alias: Alias, host: str) -> None:
+def test_ssh_reads_the_intended_settings(alias: Alias, host: str) -> None:
     found = effective(alias, host)
     wanted = {"user": "ubuntu", "stricthostkeychecking": "true", "identitiesonly": "yes", "hostname": host}
     assert wanted.items() <= found.items()
@@ -64,7 +64,7 @@ def test_ssh_reads_what_we_mean(alias: Alias, host: str) -> None:
 
 @with_ssh
 @pytest.mark.parametrize("host", ["gpu2", "train-1.gpu2", "gpu-train-1", "github.com"])
-def test_other_hosts_are_none_of_ours(alias: Alias, host: str) -> None:
+def test_other_hosts_are_not_affected(alias: Alias, host: str) -> None:
     assert "proxycommand" not in effective(alias, host)
 
 
@@ -78,7 +78,7 @@ def test_ssh_reaches_the_head_through_the_tunnel(alias: Alias, head: Head) -> No
 @with_ssh
 def test_ssh_refuses_a_head_that_shows_another_key(alias: Alias, head: Head, tmp_path: Path) -> None:
     assert ssh(alias, head, "true").returncode == 0
-    head.key = new_key()  # what it shows; it published another one
+    head.key = new_key()  # the key that it shows; it published another one
     done = ssh(alias, head, f"touch {tmp_path}/was-here")
     assert done.returncode == 255 and b"Host key verification failed" in done.stderr
     assert not (tmp_path / "was-here").exists()
@@ -101,7 +101,7 @@ def test_a_tunnel_that_is_refused_says_why(alias: Alias, head: Head) -> None:
     assert b"error: the tunnel has ended: cannot connect: 10.0.0.4 is not there" in done.stderr
 
 
-def test_the_key_is_kept_and_nobody_elses_to_read(alias: Alias) -> None:
+def test_the_key_is_kept_and_only_its_owner_can_read_it(alias: Alias) -> None:
     key = alias.public_key()
     alias.make()
     assert alias.public_key() == key and key.startswith("ssh-ed25519 AAAA")
@@ -135,7 +135,7 @@ def test_hosts_and_nodes() -> None:
     alias = Alias(Path("/x/gpu"))
     assert [alias.node(alias.host(node)) for node in (None, "train-1")] == [None, "train-1"]
     for host in ("gpu2", "train-1", "a.b.gpu", ".gpu", "../x.gpu", "train-1.gpu.gpu"):
-        with pytest.raises(UsageError, match="is no host of this cluster"):
+        with pytest.raises(UsageError, match="is not a host of this cluster"):
             alias.node(host)
 
 
@@ -161,6 +161,6 @@ def test_a_user_who_has_no_configuration_gets_one(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_a_line_that_the_user_wrote_counts(tmp_path: Path) -> None:
+def test_an_include_line_written_by_the_user_is_recognized(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("include ~/.ssh/work ~/.ssh/gpucluster/*/config\n")
     assert not openssh.include(tmp_path / "config")

@@ -9,7 +9,10 @@ import pytest
 
 from gpucluster import config
 from gpucluster.cli import main
+from gpucluster.cli.frame import money
 from gpucluster.cluster import plan
+from gpucluster.errors import UsageError
+from gpucluster.job import JobSpec
 from gpucluster.layout import expand
 
 CLUSTER = """
@@ -40,10 +43,85 @@ def test_prices_are_those_of_the_dearest_type() -> None:
     assert (train.min_nodes, train.max_nodes, train.gpus) == (1, 8, 64)
 
 
-def test_a_price_that_is_not_known_makes_no_sum() -> None:
+def test_an_unknown_price_gives_no_sum() -> None:
     lines = plan.lines(expand(config.loads(CLUSTER.replace("p4d.24xlarge, p4de.24xlarge", "p5e.48xlarge"))))
     assert lines[1].usd_per_hour_max is None
     assert plan.total([line.usd_per_hour_max for line in lines]) is None
+
+
+def test_a_price_that_is_known_in_another_region_only_says_so() -> None:
+    """eu-west-1 has prices of both types; of its network and of p5 only those in us-east-1 are known."""
+    text = CLUSTER.replace("us-east-1", "eu-west-1")
+    bill = plan.bill(expand(config.loads(text.replace("p4d.24xlarge, p4de.24xlarge", "p4d.24xlarge"))))
+    assert [(line.usd_per_node_hour, line.price_region) for line in bill.lines] == [
+        (0.107, "eu-west-1"), (23.71569, "eu-west-1"),
+    ]  # fmt: skip
+    assert {item.name: item.price_region for item in bill.items}["NAT gateway"] == "us-east-1"
+    assert bill.where_and_when == (
+        "on demand in eu-west-1, 2025-04-04 and 2025-11; "
+        "price in us-east-1: NAT gateway, public address of the NAT gateway"
+    )
+    missing = plan.bill(expand(config.loads(text.replace("p4d.24xlarge, p4de.24xlarge", "p5.48xlarge"))))
+    assert "; price in us-east-1: p5.48xlarge, NAT gateway" in missing.where_and_when
+    assert (missing.lines[1].usd_per_node_hour, missing.lines[1].price_region) == (55.04, "us-east-1")
+
+
+def test_a_region_without_prices_has_those_of_us_east_1_and_says_so() -> None:
+    bill = plan.bill(expand(config.loads(CLUSTER.replace("us-east-1", "mx-central-1"))))
+    assert bill.where_and_when == "on demand in us-east-1, 2026-07-20: the prices in mx-central-1 are not known"
+    assert {line.price_region for line in bill.lines} == {"us-east-1"}
+
+
+def test_a_file_system_costs_by_the_hour_or_is_named_as_not_included() -> None:
+    storage = "storage: [{mount: /fsx, type: fsx-lustre, throughput_mbps_per_tib: %s, capacity_gib: 4800}]"
+    bill = plan.bill(expand(config.loads(CLUSTER + storage % 125)))
+    # https://c3x.dev/resources/aws/aws_fsx_lustre_file_system/: 1.2 TB at 125 MB/s/TiB is about $174 a month
+    assert bill.items[-1].usd_per_hour == pytest.approx(4 * 174 / 730, rel=0.01)
+    dearer = plan.bill(expand(config.loads(CLUSTER + storage % 250)))
+    assert dearer.items[-1].usd_per_hour is None and dearer.not_included.startswith("/fsx: FSx for Lustre")
+
+
+def test_a_file_system_for_jobs_counts_only_in_the_highest_price() -> None:
+    storage = (
+        "storage: [{mount: /fsx, type: fsx-lustre, deployment: scratch-2, lifetime: jobs, data_repositories: [LINK]}]"
+    )
+    storage = storage.replace("LINK", "{path: /results, s3: 's3://bucket/results', export: [new]}")
+    without, with_it = plan.bill(expand(config.loads(CLUSTER))), plan.bill(expand(config.loads(CLUSTER + storage)))
+    assert with_it.usd_per_hour_min == without.usd_per_hour_min
+    assert with_it.usd_per_hour_max == pytest.approx((without.usd_per_hour_max or 0) + 4800 * 0.14 / 730)
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, answer: bool) -> list[str]:
+    """Simulates a terminal; returns the questions."""
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(money.click, "confirm", lambda text, **_: asked.append(text) or answer)
+    return asked
+
+
+def test_up_asks_before_more_money_is_spent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked, new = answered(monkeypatch, False), config.loads(CLUSTER)
+    with pytest.raises(UsageError, match="nothing was started"):
+        money.tell_price(None, new, ask=True)
+    assert asked == ["Start it?"]
+    assert "price: $27.60 an hour while GpuCluster exists, at most $219.73" in capsys.readouterr().err
+    smaller = config.loads(CLUSTER.replace("min_nodes: 1", "min_nodes: 0"))
+    money.tell_price(new, smaller, ask=True)  # cheaper: told, not asked
+    money.tell_price(new, new, ask=True)
+    assert len(asked) == 1 and capsys.readouterr().err.count("price:") == 1
+    money.tell_price(None, new, ask=False)
+    assert len(asked) == 1
+
+
+def test_a_job_has_a_price_by_the_hour_and_an_upper_bound_within_its_time() -> None:
+    spec = JobSpec(command=("true",), partition="train", nodes=2, time="1:30:00")
+    told = money.of_job(config.loads(CLUSTER), spec, 0) or ""
+    assert told.startswith("price: at most $54.89 an hour while it runs, $82.34 within its time limit")
+    block = "purchase: capacity-block, reservation_id: cr-0123456789abcdef0, placement_group: none"
+    paid = CLUSTER.replace("min_nodes: 1", f"min_nodes: 1, {block}")
+    assert money.of_job(config.loads(paid.replace(", p4de.24xlarge", "")), spec, 0) is None
 
 
 def test_plan_without_aws(cluster_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,13 +130,21 @@ def test_plan_without_aws(cluster_file: Path, capsys: pytest.CaptureFixture[str]
     assert (
         "us-east-1d" in shown.out and "27.45 - 219.58" in shown.out and "p4d.24xlarge, else p4de.24xlarge" in shown.out
     )
-    assert "AWS was not asked" in shown.err
+    assert "AWS was not called" in shown.err
 
 
 def test_plan_as_json(cluster_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-c", str(cluster_file), "plan", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["usd_per_hour_max"] == pytest.approx(0.096 + 8 * 27.44705)
+    beside = {item["name"]: item["usd_per_hour"] for item in found["beside_nodes"]}
+    volume = 50 * 0.08 / 730
+    assert beside == {
+        "50 GiB for /home": pytest.approx(volume),
+        "VPC 10.0.0.0/16": 0,
+        "NAT gateway": pytest.approx(0.045),
+        "public address of the NAT gateway": pytest.approx(0.005),
+    }
+    assert found["usd_per_hour_max"] == pytest.approx(0.096 + 8 * 27.44705 + volume + 0.05)
     assert [node["name"] for node in found["nodes"]] == ["head", "train"]
     assert found["cloud"] is None
 

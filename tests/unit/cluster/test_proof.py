@@ -1,4 +1,4 @@
-"""docs/proof.md names tests that there are, and stages that `make test-aws` has."""
+"""docs/proof.md names existing tests, and the stages of `make test-aws`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ def test_every_stage_is_a_cluster_that_validates_and_has_a_price() -> None:
     for number in range(len(stages)):
         cluster = config.loads(cluster_file(stages[: number + 1], place))
         assert expand(cluster).partition(stages[number].partition["name"])
-    assert all(usd > 1 for _, usd in bill(list(STAGES.values()), place).lines)
+    cost = bill(list(STAGES.values()), place)
+    assert all(usd > 0.5 for _, usd in cost.lines)
+    assert cost.where_and_when == "on demand in us-east-1, 2026-07-20"
+    away = bill([STAGES["single"]], Place("eu-west-1"))
+    assert "on demand in eu-west-1, 2025-04-04; price in us-east-1: NAT gateway" in away.where_and_when
+    assert away.usd > bill([STAGES["single"]], place).usd
 
 
 def test_the_cheapest_proof_costs_about_a_dollar() -> None:
@@ -60,8 +65,8 @@ def test_the_report_names_no_account_and_no_secret() -> None:
     assert "10.0.0.7" in scrubbed and "role/x" in scrubbed
 
 
-def test_nobody_who_listens_is_needed() -> None:
-    """`make test-aws | tee log`, and Ctrl-C, which ends tee as well: the cluster must still be deleted."""
+def test_the_proof_continues_when_its_output_is_closed() -> None:
+    """Ctrl-C during `make test-aws | tee log` also ends tee; the cluster must still be deleted."""
     script = "import os, command; os.close(1); command.tell('deleting'); command.tell('deleted')"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "examples" / "proof")}
     assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode in (0, 120)

@@ -1,14 +1,16 @@
-"""Both Remotes against the same expectations, and what only a connection can do: be refused, be spoofed, break."""
+"""The same tests for both Remotes, and tests of connections that are refused, spoofed or broken."""
 
 from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from ssh_head import new_key, running_head
 
 from gpucluster.errors import RemoteError
+from gpucluster.head import remote as remote_module
 from gpucluster.head.remote import Completed, SshRemote
 from tests.in_process import InProcessRemote
 
@@ -47,7 +49,7 @@ def test_exit_code_and_both_outputs(remote):
 
 
 def test_much_output_on_both_streams(remote):
-    """More than SSH's window on each: reading one to its end before the other would never end."""
+    """More than SSH's window on each, so reading one to its end first would hang."""
     command = "head -c 4000000 /dev/zero | tr '\\0' a; head -c 4000000 /dev/zero | tr '\\0' b >&2"
     done = remote.run(["sh", "-c", command])
     assert (len(done.stdout), len(done.stderr), done.exit_code) == (4_000_000, 4_000_000, 0)
@@ -113,9 +115,100 @@ def test_follow_survives_the_end_of_the_tunnel(head, ssh, tmp_path):
     assert head.opened == 3
 
 
+def test_follow_outlasts_a_head_that_does_not_answer_and_finds_the_next_one(head, tmp_path):
+    log, done, told = tmp_path / "log.txt", threading.Event(), []
+    log.write_text("first\n")
+    with running_head() as another:
+        remote = SshRemote(head, find_again=lambda: another if told[2:] else head)
+
+        def outlast(error):
+            told.append(error.message)
+
+        def stop():
+            if not told:
+                head.refuse_tunnel = "the head is away"
+                head.cut()
+            elif another.opened and not done.is_set():
+                with log.open("a") as file:  # `tail -f` would show a file that is written anew from its start
+                    file.write("second\n")
+                done.set()
+                return False
+            return done.is_set()
+
+        assert list(remote.follow(str(log), stop=stop, outlast=outlast)) == ["first", "second"]
+        remote.close()
+    assert told[0] == "no SSH connection to the head node: the head is away"
+
+
+def test_follow_without_patience_ends_with_the_error(head, ssh, tmp_path):
+    head.refuse_tunnel = "the head is away"
+    with pytest.raises(RemoteError, match="the head is away"):
+        list(ssh.follow(str(tmp_path / "log.txt"), stop=lambda: True))
+
+
+def test_follow_waits_for_a_log_that_is_not_there_yet(head, ssh, tmp_path):
+    """A booting head node has no /home at first."""
+    log, seen = tmp_path / "log.txt", []
+
+    def stop():
+        if not log.exists():
+            log.write_text("late\n")
+        return bool(seen)
+
+    for line in ssh.follow(str(log), stop=stop):
+        seen.append(line)
+    assert seen == ["late"]
+
+
 def test_a_connection_serves_many_commands(head, ssh):
     assert [ssh.run(["echo", str(number)]).stdout for number in range(3)] == ["0\n", "1\n", "2\n"]
     assert (head.opened, len(head.pushed)) == (1, 1)
+
+
+def test_more_commands_at_once_than_a_connection_has_sessions(head, ssh):
+    """For example waiting for forty jobs at once."""
+    with ThreadPoolExecutor(40) as pool:
+        done = pool.map(lambda number: ssh.run(["sh", "-c", f"sleep 0.2; echo {number}"]).stdout.strip(), range(40))
+        assert list(done) == [str(number) for number in range(40)]
+    assert (head.opened, head.refused_sessions) == (1, 0)
+    assert head.most_sessions <= 8
+
+
+def test_a_session_that_is_one_too_many_waits_and_ends_no_other(head, ssh, monkeypatch):
+    monkeypatch.setattr(remote_module, "_FULL_PAUSE_S", 0.05)
+    held = [ssh.session() for _ in range(10)]
+    for each in held:
+        each.exec_command("cat")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ssh.run, ["echo", "at last"])
+        wait_for(lambda: head.refused_sessions >= 2)
+        held[0].shutdown_write()
+        assert waiting.result().stdout == "at last\n"
+    for each in held[1:]:
+        each.sendall(b"still here")
+        each.shutdown_write()
+        assert each.recv(100) == b"still here"
+    assert head.opened == 1
+
+
+def test_a_connection_that_stays_full_is_an_error_that_ends_no_session(head, ssh, monkeypatch):
+    monkeypatch.setattr(remote_module, "_FULL_S", 0.0)
+    monkeypatch.setattr(remote_module, "_FULL_PAUSE_S", 0.0)
+    head.max_sessions = 1
+    held = ssh.session()
+    held.exec_command("cat")
+    with pytest.raises(RemoteError, match="refuses a further session"):
+        ssh.run(["true"])
+    held.sendall(b"still here")
+    assert held.recv(100) == b"still here"
+    assert head.opened == 1
+
+
+def wait_for(happened):
+    until = time.monotonic() + 300
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_after_the_tunnel_ended_the_key_is_pushed_again(head, ssh):
@@ -144,7 +237,7 @@ def test_another_host_key_is_refused_before_anything_is_sent(head, ssh):
     ("published", "message"),
     [("pending", "has not booted yet"), ("garbage", "cannot be read"), ("ssh-ed25519 AAAA", "cannot be read")],
 )
-def test_a_host_key_that_is_none(head, ssh, published, message):
+def test_an_invalid_host_key_is_refused(head, ssh, published, message):
     head.published = published
     with pytest.raises(RemoteError, match=message):
         ssh.run(["true"])
@@ -169,8 +262,8 @@ def test_an_endpoint_that_is_not_there(head, ssh):
         ssh.run(["true"])
 
 
-def test_a_head_node_of_another_version_is_named_as_such() -> None:
-    """As Python 3.12 says it where a package of the module's name is not there."""
+def test_a_head_node_of_another_version_is_reported() -> None:
+    """With Python 3.12's message for a missing package."""
     said = (
         "/usr/bin/python3: Error while finding module specification for 'gpucluster_node.jobs.environments' "
         "(ModuleNotFoundError: No module named 'gpucluster_node.jobs')\n"

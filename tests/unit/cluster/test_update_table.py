@@ -1,7 +1,7 @@
-"""What the table of update policies says, held against CloudFormation: each key is changed, both files are synthesized,
-and the schemas say what becomes of each resource.
+"""Compares the table of update policies with CloudFormation: each key is changed, both files are synthesized, and the
+schemas show the fate of each resource.
 
-A row that calls "in place" what replaces a file system, or "refused" what replaces nothing, fails.
+A row fails if it says "in place" and a file system is replaced, or "refused" and nothing is replaced.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ partitions:
 software: {{image: {BAKED}, frameworks: [torch]}}
 accounting: "off"
 """
+ADA = "{name: ada, uid: 2000}"
+KEY_OF_ADA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBfFA3ASR2KHyUUHcTg0ePpNkTdBD9+0ckvAPhhtnng"
 FULL = (
-    SMALL.replace("[g5.12xlarge], max_nodes: 4", "[g5.12xlarge], min_nodes: 1, max_nodes: 4")
+    SMALL.replace("[g5.12xlarge], max_nodes: 4", "[g5.12xlarge], min_nodes: 1, max_nodes: 4").replace(
+        'accounting: "off"', f"users: [{ADA}]"
+    )
     + """
 parameter_servers: {instance_type: m5.4xlarge, max_nodes: 4, placement_group: none}
 storage:
@@ -64,7 +68,7 @@ DATA = (
     "AWS::RDS::DBInstance",
     "AWS::RDS::DBCluster",
 )
-"""What holds what people have made."""
+"""Resources that contain users' data."""
 PLACE = (
     "AWS::EC2::VPC",
     "AWS::EC2::Subnet",
@@ -74,7 +78,7 @@ PLACE = (
     "AWS::IAM::Role",
     "AWS::IAM::InstanceProfile",
 )
-"""What nodes that run stand on: replaced under them, they lose their network, their names or their permissions."""
+"""Resources that running nodes need: if they are replaced, nodes lose their network, names or permissions."""
 LAUNCH = ("AWS::EC2::LaunchTemplate", "AWS::EC2::PlacementGroup")
 
 
@@ -87,7 +91,7 @@ class Row:
     told: str
     """In the plan's line."""
     because: str = ""
-    """Of a refusal that CloudFormation's schemas do not tell: whose it is."""
+    """For a refusal that CloudFormation's schemas do not show: its source."""
     back: bool = False
     """The file is changed from `new` to `old`."""
 
@@ -175,6 +179,9 @@ ROWS: dict[str, Row] = {
     "partitions[].efa": in_small(TRAIN, f"{TRAIN}, efa: off", NEW_NODES, "auto -> off"),
     "partitions[].scratch": in_small(TRAIN, f"{TRAIN}, scratch: off", IN_PLACE, "auto -> off"),
     "partitions[].idle_minutes": in_small(TRAIN, f"{TRAIN}, idle_minutes: 3", IN_PLACE, "10.0 -> 3.0"),
+    "partitions[].max_usd_per_hour": in_small(
+        TRAIN, f"{TRAIN}, max_usd_per_hour: 100", IN_PLACE, "null -> 100.0: applies to the next launch"
+    ),
     "parameter_servers": in_small("software:", "parameter_servers: {}\nsoftware:", IN_PLACE, "added"),
     "parameter_servers.instance_type": in_full("m5.4xlarge", "m5.8xlarge", DRAIN, "m5.4xlarge -> m5.8xlarge"),
     "parameter_servers.min_nodes": in_full("m5.4xlarge", "m5.4xlarge, min_nodes: 1", IN_PLACE, "0 -> 1: ps-1"),
@@ -276,6 +283,17 @@ ROWS: dict[str, Row] = {
         "frameworks: [torch]", "frameworks: [torch], containers: true", IN_PLACE, "false -> true"
     ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
+    "users[]": in_full(ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "users[ben]: added: running nodes get the account"),
+    "users[] removed": in_full(
+        ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "removed: can no longer log in or submit", back=True
+    ),
+    "users[].uid": in_full(ADA, "{name: ada, uid: 2001}", REFUSED, "2000 -> 2001", "files keep the old one"),
+    "users[].public_key": in_full(
+        ADA, f'{ADA[:-1]}, public_key: "{KEY_OF_ADA}"}}', IN_PLACE, "replaces the key on the head node"
+    ),
+    "users[].fair_share": in_full(ADA, f"{ADA[:-1]}, fair_share: 2}}", IN_PLACE, "1 -> 2: applies to pending jobs too"),
+    "users[].max_jobs": in_full(ADA, f"{ADA[:-1]}, max_jobs: 2}}", IN_PLACE, "null -> 2: applies to pending jobs too"),
+    "users[].max_gpus": in_full(ADA, f"{ADA[:-1]}, max_gpus: 8}}", IN_PLACE, "null -> 8: applies to pending jobs too"),
     "accounting": in_small('accounting: "off"', "accounting: local", IN_PLACE, "off -> local"),
     "accounting rds": in_small('accounting: "off"', "accounting: rds", IN_PLACE, "off -> rds"),
     "accounting no rds": in_small(
@@ -308,7 +326,7 @@ def test_every_key_of_the_table_has_its_row() -> None:
 
 
 def complaint(effect: Effect, because: str, old: Template, new: Template) -> str | None:
-    """Why the effect is not what CloudFormation does; None where it is."""
+    """Why the effect differs from CloudFormation's; None if it does not."""
     found = fates(old, new)
     check = {
         Effect.NOTHING: _nothing_happens,
@@ -337,8 +355,8 @@ def _harm(found: Mapping[str, str], old: Template, new: Template, *allowed: str)
 
 
 def _may_go(name: str, fate: str, old: Template, new: Template) -> bool:
-    """What somebody else may still use must stay. What only came with the entry that goes may go; data stays in the
-    account, by the deletion policy of the deployed template."""
+    """Resources that others may still use must stay. Those that belong only to the removed entry may be deleted; the
+    deployed template's deletion policy keeps data in the account."""
     resource = old["Resources"][name]
     kept = resource.get("DeletionPolicy") in ("RetainExceptOnCreate", "Snapshot")
     if resource["Type"] in DATA:
@@ -429,7 +447,7 @@ def test_a_wrong_policy_is_found(row: str, template_of: TemplateOf) -> None:
 
 
 def test_a_group_that_goes_is_drained_of_all_who_launch_into_it(template_of: TemplateOf) -> None:
-    """By the deployed template: whose launch templates name it."""
+    """Partitions whose launch templates in the deployed template name the group."""
     for row in ("partitions[] shared", "partitions[].placement_group"):
         texts = ROWS[row].texts()
         old, new = map(template_of, texts)
@@ -444,7 +462,7 @@ def launch_templates(template: Template) -> list[Template]:
 
 
 def partition_of(launch_template: Template) -> str:
-    """By the tags of what is launched from it."""
+    """The partition, from the tags of its instances."""
     (tags,) = (
         each["Tags"]
         for each in launch_template["LaunchTemplateData"]["TagSpecifications"]
@@ -454,7 +472,7 @@ def partition_of(launch_template: Template) -> str:
 
 
 def test_a_deletion_policy_is_never_the_only_change_of_a_resource(template_of: TemplateOf) -> None:
-    """CloudFormation would pass over it."""
+    """CloudFormation would ignore it."""
     for row in ("head_node.on_delete", "storage[].on_delete"):
         old, new = (template_of(text)["Resources"] for text in ROWS[row].texts())
         told = [name for name in old if old[name].get("DeletionPolicy") != new[name].get("DeletionPolicy")]

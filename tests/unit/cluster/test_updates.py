@@ -1,4 +1,4 @@
-"""What a changed cluster file does to the cluster that runs: the table, the differences, the words."""
+"""Effects of a changed cluster file on a running cluster: the table, the differences, the messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def changed(old: str, new: str, text: str = SMALL) -> tuple[Change, ...]:
 
 
 def keys_of(section: type[Section], prefix: str = "") -> Iterator[str]:
-    """Of every field of the models, as the table writes them; what names an entry is no key of its own."""
+    """Keys of all fields of the models, in the table's form; the field that names an entry is not a key."""
     for name, field in section.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         inner = list(sections(field.annotation))
@@ -79,7 +79,7 @@ def test_nothing_changed_is_no_change() -> None:
     ],
     ids=["defaults", "home", "order"],
 )
-def test_the_same_said_otherwise_is_no_change(old: str, new: str) -> None:
+def test_equivalent_spellings_are_no_change(old: str, new: str) -> None:
     assert changed(old, new) == ()
 
 
@@ -146,7 +146,7 @@ NO_GROUP = "max_nodes: {}, placement_group: none"
 def test_parameter_servers_are_in_the_first_partitions_group(
     old: str, new: str, drained: dict[str, int], moved: str
 ) -> None:
-    """It cannot be deleted while they are in it; where it stays they move as they are replaced."""
+    """The group cannot be deleted while they are in it. If it stays, they move when they are replaced."""
     found = changed(old, new, SHARED)
     assert updates.drains(found, config.loads(SHARED)) == drained
     told = [change for change in found if change.difference.key == "parameter_servers.placement_group"]
@@ -174,7 +174,7 @@ DELETED = SMALL.replace("region:", "head_node: {on_delete: delete}\nregion:")
         (DELETED + "accounting: rds\n", "accounting: rds", "accounting: local", "records of all jobs would be deleted"),
     ],
 )
-def test_what_is_protected_or_would_be_deleted_is_refused(text: str, old: str, new: str, words: str) -> None:
+def test_changes_that_delete_protected_resources_are_refused(text: str, old: str, new: str, words: str) -> None:
     (change,) = updates.compare(_lenient(text), _lenient(text.replace(old, new, 1)))
     assert change.effect is Effect.REFUSED and words in change.line()
 
@@ -203,7 +203,7 @@ def test_which_changes_of_a_budget_bring_launches_back(old: str, new: str, again
     assert all(change.effect is Effect.IN_PLACE for change in found)
 
 
-def test_a_budget_that_never_stopped_launches_brings_none_back() -> None:
+def test_a_budget_without_a_stop_brings_no_launches_back() -> None:
     for old in (SMALL, SMALL + STOPS.replace("stop-launches", "tell")):
         (change,) = changes(old, SMALL + STOPS)
         assert not change.outcome.launches_again
@@ -251,13 +251,13 @@ def test_what_a_change_of_storage_does(case: str) -> None:
 
 
 def _lenient(text: str) -> ClusterConfig:
-    """Without the rules across keys: these are about single ones."""
+    """Leaves out rules across keys, because these cases are about single keys."""
     from gpucluster.config.parse import parse
 
     return ClusterConfig.model_validate(parse(text, "cluster.yaml").data)
 
 
-def test_the_image_that_everything_has_anyway_changes_nothing() -> None:
+def test_setting_the_default_image_changes_nothing() -> None:
     ami = "ami-0123456789abcdef0"
     old = SMALL.replace("region:", f"software: {{image: {ami}}}\nregion:")
     (change,) = changes(old, old.replace("max_nodes: 4", f"max_nodes: 4, image: {ami}"))
@@ -283,13 +283,13 @@ def test_the_summary_counts_each_kind() -> None:
     )
 
 
-def test_a_head_that_is_replaced_takes_all_nodes_along() -> None:
+def test_replacing_the_head_node_ends_all_nodes() -> None:
     found = changed(*CASES["image of all"][:2])
     assert updates.summary(found) == "head node replaced"
     assert updates.drains(found, config.loads(SMALL)) == {"train": 0, "cpu": 0}
 
 
-def test_what_is_deployed_is_read_back_as_it_was() -> None:
+def test_the_deployed_file_is_read_back_unchanged() -> None:
     for text in (SMALL, REFERENCE):
         kept = updates.metadata(config.loads(text), availability_zone="us-east-1a")
         deployed = updates.read(json.loads(json.dumps(kept)))
@@ -306,7 +306,7 @@ def test_naming_the_zone_that_is_used_anyway_is_no_change() -> None:
 
 
 def test_an_image_that_was_looked_up_again_is_another_one() -> None:
-    """Its name in the file is the same: what cdk.context.json pins is not."""
+    """Its name in the file is the same, but the id in cdk.context.json is not."""
     cluster = config.loads(SMALL)
     images = {"dlami-ubuntu-24.04": updates.LookedUp("ssm:x", "ami-1")}
     deployed = updates.read(updates.metadata(cluster, availability_zone="us-east-1a", images=images))
@@ -326,6 +326,6 @@ def test_fifty_partitions_take_a_small_record() -> None:
     "text",
     [None, "{", "{}", '{"config": {"name": "c"}, "availability_zone": "a"}', '{"config": {"colour": 1}}', "[]"],
 )
-def test_a_record_of_another_version_is_said_to_be_unknown(text: str | None) -> None:
+def test_a_record_of_another_version_is_reported_as_unknown(text: str | None) -> None:
     with pytest.raises(updates.UnknownRecord):
         updates.read({} if text is None else {"GpuCluster": text})

@@ -1,4 +1,4 @@
-"""How places in S3 are written, and which lies in which."""
+"""The syntax of S3 addresses, and whether one contains another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_bucket_and_prefix(uri: str, bucket: str, prefix: str, folder: str) -> N
     assert str(found) == uri.rstrip("/")
 
 
-def test_what_lies_in_what() -> None:
+def test_whether_a_place_contains_another() -> None:
     whole, outer, inner, beside = map(S3Uri.of, ("s3://b", "s3://b/a/", "s3://b/a/c", "s3://b/ab"))
     assert whole.holds(outer) and outer.holds(inner) and outer.holds(outer)
     assert not outer.holds(beside) and not inner.holds(outer) and not whole.holds(S3Uri.of("s3://other/a"))
@@ -40,7 +40,7 @@ def test_folders_are_not_in_s3() -> None:
     assert in_s3("s3://b") and not in_s3("/fsx/s3://b") and not in_s3(None)
 
 
-def test_nobody_else_takes_an_address_apart() -> None:
+def test_only_one_module_parses_addresses() -> None:
     for folder in ("gpucluster", "gpucluster_job", "gpucluster_train", "stacks", "bootstrap"):
         for path in (ROOT / folder).rglob("*.py"):
             if str(path.relative_to(ROOT)) not in HOMES:

@@ -1,4 +1,4 @@
-"""Whole cluster files: what is accepted, and every word of what is said about the rest.
+"""Whole cluster files: accepted ones, and the exact messages for the others.
 
 In `tests/data/config/`, `invalid/NAME.yaml` is a user's file and `said/NAME.txt` what `gpucluster validate` prints.
 `GOLDEN=rewrite` writes the latter anew.
@@ -53,7 +53,7 @@ def test_valid_files_load_as_they_are_and_again_from_their_dump(path: Path) -> N
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=name_of)
-def test_shipped_files_say_only_what_is_true_of_them(path: Path) -> None:
+def test_shipped_files_cause_only_expected_warnings(path: Path) -> None:
     config = load(path)
     said = {notice.key.partition("[")[0] for notice in config.warnings()}
     assert said == SAID.get(path.stem, set())
@@ -86,7 +86,7 @@ def test_the_caret_keeps_tabs_so_that_it_lands_under_its_column() -> None:
     assert """  {"name": "a",\t"region": 5}\n               \t          ^""" in caught.value.render()
 
 
-def test_of_a_long_line_only_what_is_around_the_caret_is_shown() -> None:
+def test_a_long_line_is_cut_around_the_caret() -> None:
     with pytest.raises(ConfigError) as caught:
         loads(
             '{"name": "a", "partitions": [' + '"x", ' * 100 + '"y"], "region": 5, "s3_access": [' + '"x", ' * 90 + "]}"

@@ -51,7 +51,7 @@ def test_names_that_the_other_parts_share() -> None:
     assert config.home.type == "head-nfs"
 
 
-def test_home_is_there_even_where_storage_names_other_mounts_only() -> None:
+def test_home_exists_even_if_storage_names_only_other_mounts() -> None:
     config = loads(BASE + "storage: [{mount: /data, type: efs}]\n")
     assert (config.home.mount, config.home.type) == ("/home", "head-nfs")
 

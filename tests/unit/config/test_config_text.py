@@ -1,4 +1,4 @@
-"""Whatever the text is, loading it ends in a config or in a ConfigError."""
+"""Loading any text gives a config or a ConfigError."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_deep_nesting_is_stopped(pair: str, depth: int) -> None:
         (b"\xef\xbb\xbf# a byte order mark\n- 1\n", "must be a section"),
     ],
 )
-def test_files_that_are_no_text(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_binary_files_are_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "cluster.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -134,7 +134,7 @@ def test_places_count_lines_as_editors_do(text: str, place: list[str]) -> None:
 
 
 def test_values_are_those_that_yaml_means() -> None:
-    """Our own walk over the nodes gives what ruamel.yaml's loader gives, for every kind of plain value."""
+    """For every kind of plain value, our own parsing gives the same as ruamel.yaml's loader."""
     text = "a: 1\nb: 0x1f\nc: 0o17\nd: 1.5\ne: 1e3\nf: .inf\ng: true\nh: null\ni: ~\nj: off\n"
     text += "k: 'q'\nl: |\n  x\n  y\nm: [1, {n: 2}]\n"
     assert parse(text, "x").data == YAML(typ="safe", pure=True).load(text)

@@ -1,4 +1,4 @@
-"""What a misspelt word was meant to be, for every kind of name that people type."""
+"""Suggestions for misspelt names of every kind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_nothing_is_near_nonsense() -> None:
     assert did_you_mean("quantum", ["a", "b"], "known: a, b") == "known: a, b"
 
 
-def test_several_that_are_as_near_are_all_named() -> None:
+def test_all_equally_near_words_are_named() -> None:
     assert (
         did_you_mean("g5.12xlrge", ["g5.12xlarge", "g5.2xlarge", "m5.large"])
         == "did you mean 'g5.12xlarge' or 'g5.2xlarge'?"

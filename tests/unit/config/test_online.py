@@ -1,9 +1,8 @@
-"""Every validator that asks AWS: what it says to which answer; what it says where AWS does not answer."""
+"""Every validator that calls AWS: its message for each answer, and for no answer."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +32,7 @@ def test_every_online_validator_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("name", "case"), TABLE, ids=[name for name, _ in TABLE])
-def test_an_answer_that_it_refuses_beside_one_that_it_takes(name: str, case: Online) -> None:
+def test_each_online_validator_accepts_one_answer_and_refuses_another(name: str, case: Online) -> None:
     (finding,) = said(name, case.cluster, case.fails)
     assert (key_of(finding.path), finding.message) == (case.key, case.says)
     assert (finding.level, finding.validator) == (every()[name].level, name)
@@ -41,7 +40,7 @@ def test_an_answer_that_it_refuses_beside_one_that_it_takes(name: str, case: Onl
 
 
 @pytest.mark.parametrize("name", ONLINE)
-def test_what_is_not_answered_is_a_warning(name: str) -> None:
+def test_an_unanswered_question_is_a_warning(name: str) -> None:
     config = loads(json.dumps(CASES[name][0].cluster))
     found = list(findings(every()[name], config, Denied()))
     assert [finding.level for finding in found] == ["warning"] * len(found)
@@ -49,13 +48,13 @@ def test_what_is_not_answered_is_a_warning(name: str) -> None:
     assert all(finding.message.endswith(": AccessDenied") for finding in found)
 
 
-def test_a_bucket_elsewhere_is_refused_only_where_nothing_leads_there() -> None:
+def test_a_bucket_in_another_region_is_refused_only_without_a_route_to_it() -> None:
     for cluster in ({"s3_access": [{"uri": "s3://bucket/a"}]}, {"software": {"cache": "s3://bucket/a"}}):
         keys = {**CASES["bucket-exists"][0].cluster, "storage": [], **cluster}
         assert said("bucket-in-region", keys, {"s3 head_bucket": {"BucketRegion": "eu-west-1"}}) == []
 
 
-def test_a_bucket_that_may_not_be_asked_for_keeps_no_other_from_being_looked_at() -> None:
+def test_a_bucket_without_permission_does_not_stop_the_check_of_others() -> None:
     class Guarded(Scripted):
         def ask(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
             if parameters.get("Bucket") == "theirs":
@@ -86,15 +85,15 @@ def notice(validator: str, level: Any = "error") -> Notice:
     return Notice(level, "cluster.yaml", 1, 1, "a", "b", validator=validator)
 
 
-def test_one_refusal_is_told_once() -> None:
+def test_a_refusal_is_reported_once() -> None:
     refused = "could not be checked: service-quotas GetServiceQuota: AccessDenied"
-    found = [replace(notice(name, "warning"), message=refused) for name in ("quota-vcpus", "quota-vpcs", "quota-vcpus")]
+    found = [notice(name, "warning")._replace(message=refused) for name in ("quota-vcpus", "quota-vpcs", "quota-vcpus")]
     (told, other) = online._told_once([found[0], notice("quota-disks"), *found[1:]])
     assert (told.validator, told.message, told.hint) == ("quota-vcpus", refused, "also not checked: quota-vpcs")
     assert other.validator == "quota-disks"
 
 
-def test_what_the_file_asks_for_in_vain_ends_with_2_and_what_the_account_lacks_with_3() -> None:
+def test_a_wrong_file_exits_with_2_and_a_lacking_account_with_3() -> None:
     online.refuse([notice("image-exists", "warning")])
     with pytest.raises(QuotaError) as lacking:
         online.refuse([notice("quota-vpcs"), notice("quota-disks", "warning")])

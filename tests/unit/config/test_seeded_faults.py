@@ -1,6 +1,6 @@
-"""Eight faults of CloudFormation that cfn-lint and the CDK's own validation let through, but for two.
+"""Eight faults of CloudFormation templates, of which cfn-lint and the CDK's validation find only two.
 
-Here they are as cluster.yaml can say them: each is refused before synthesis, offline, at its line, with a caret.
+Here they are written in cluster.yaml: each is refused before synthesis, offline, at its line, with a caret.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ storage:
     throughput_mbps_per_tib: 250
 """
 
-# What was seeded into a template: the line that says it here, with a caret, and the validator.
+# The fault in the template -> its line in cluster.yaml, with a caret, and the validator.
 FAULTS = [
     (
         "eight EFA interfaces on p4d.24xlarge, which has four",

@@ -1,4 +1,4 @@
-"""What the validators of limits estimate, against what synthesis makes: never less, and not much more."""
+"""Compares the validators' estimates of sizes with synthesis: never less, and not much more."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_parameter_of_a_partition_holds_as_many_types_as_the_validator_says(
 
 
 def lengths(value: Any, schema: Any, definitions: dict[str, Any], path: str) -> Iterator[tuple[str, int, int]]:
-    """Of every plain text in a resource's properties: where, how long it is, how long it may be."""
+    """For every plain text in a resource's properties: its path, its length and its limit."""
     reference = schema.get("$ref", "").rpartition("/")[2]
     schema = definitions.get(reference, schema)
     if isinstance(value, str) and "maxLength" in schema:
@@ -90,7 +90,7 @@ def test_the_longest_names_are_no_longer_than_cloudformation_takes() -> None:
     assert len(found) > 20
 
 
-def test_no_name_that_is_allowed_is_taken_by_the_stack() -> None:
+def test_no_allowed_name_collides_with_the_stacks() -> None:
     names = ["profile", "node-profile", "placement", "partitions"]
     partitions = [{"name": name, "instance_types": ["g5.xlarge"], "max_nodes": 1} for name in names]
     template = synthesize(json.dumps({"name": "a", "region": "us-east-1", "partitions": partitions}))

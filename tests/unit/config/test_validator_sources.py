@@ -1,4 +1,4 @@
-"""What validators cite is there: CloudFormation's schemas have the properties, botocore's models the operations."""
+"""Validators' sources exist: properties in CloudFormation's schemas, operations in botocore's models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPERATIONS = sorted({found for each in every().values() for found in OPERATION.f
 
 
 def names(schema: Any) -> Iterator[str]:
-    """Of all properties, at any depth, and of the definitions that hold them."""
+    """Names of all properties, at any depth, and of the definitions that contain them."""
     if isinstance(schema, dict):
         for key in ("properties", "definitions"):
             yield from schema.get(key, {})

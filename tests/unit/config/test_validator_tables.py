@@ -1,4 +1,4 @@
-"""The tables that validators hold values to, against what CloudFormation's schemas and the service models say today."""
+"""Compares the validators' tables with CloudFormation's schemas and the service models."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_regions_without_a_type_are_those_of_the_schemas(type_: str, table: froz
 
 
 @pytest.mark.parametrize("type_", ["AWS::EFS::FileSystem", "AWS::DLM::LifecyclePolicy", "AWS::RDS::DBInstance"])
-def test_what_no_validator_refuses_by_region_is_in_each(type_: str) -> None:
+def test_types_without_a_region_check_exist_in_every_region(type_: str) -> None:
     assert [region for region in REGIONS if type_ not in types_of(region)] == []
 
 
@@ -68,7 +68,7 @@ def test_days_of_logs_are_those_of_the_schema() -> None:
 def test_an_action_of_a_budget_needs_a_subscriber() -> None:
     found = schema("AWS::Budgets::BudgetsAction")
     assert "Subscribers" in found["required"] and found["properties"]["Subscribers"]["minItems"] == 1
-    assert budget.stop_tells_someone  # which is why
+    assert budget.stop_tells_someone  # the reason for the rule
 
 
 def test_lustre_is_sold_in_the_tiers_and_steps_that_its_api_names() -> None:
@@ -97,7 +97,7 @@ def test_a_volume_keeps_as_many_snapshots_as_the_lifecycle_manager_says() -> Non
 
 
 def test_the_policy_of_jobs_is_as_large_as_it_is_counted(template_of: Any) -> None:
-    """What s3-access-policy-size counts, against the policy that the stack makes of the same entries."""
+    """Compares the estimate of s3-access-policy-size with the stack's policy for the same entries."""
     from gpucluster.config import loads
 
     entries = [

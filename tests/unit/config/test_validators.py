@@ -1,4 +1,4 @@
-"""Every validator: what it lets pass, what it refuses and in which words; and the page that lists them."""
+"""Every validator: what it accepts, what it refuses and with which message; and the page that lists them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLE = [(name, case) for name in sorted(CASES) for case in CASES[name]]
 
 
 def heard(keys: dict[str, Any]) -> list[Notice]:
-    """Errors and warnings of a cluster file, silenced ones not among them."""
+    """Errors and warnings of a cluster file, without silenced ones."""
     try:
         return loads(json.dumps(keys)).warnings()
     except ConfigError as error:
@@ -55,8 +55,8 @@ def test_a_cluster_that_passes_beside_one_that_fails(name: str, case: Case) -> N
 
 
 @pytest.mark.parametrize(("name", "case"), TABLE, ids=[name for name, _ in TABLE])
-def test_what_passes_one_validator_is_a_sound_cluster(name: str, case: Case) -> None:
-    """Else the passing case might pass for another fault that hides the rule."""
+def test_a_passing_case_passes_all_validators(name: str, case: Case) -> None:
+    """Otherwise another fault in the passing case might hide the rule."""
     assert [notice.render() for notice in heard(case.passes) if notice.level == "error"] == []
 
 
@@ -73,7 +73,7 @@ def test_the_page_lists_them_all() -> None:
     assert all(f"| `{name}` |" in page() for name in every())
 
 
-def test_every_validator_says_what_it_requires_and_whence() -> None:
+def test_every_validator_has_a_requirement_and_a_source() -> None:
     for each in every().values():
         assert len(each.requires) > 15, each.name
         assert any(kind in each.source for kind in KINDS_OF_SOURCE), each.name
@@ -95,7 +95,7 @@ def test_a_validator_without_a_source_is_a_mistake_at_import() -> None:
 
 
 OURS_ALONE = {"software.frameworks"}
-"""Choices that neither AWS nor Slurm limits."""
+"""Choices that only GpuCluster limits."""
 
 
 def test_every_choice_and_range_of_the_models_has_a_name() -> None:
@@ -126,7 +126,7 @@ def limits(field: FieldInfo) -> bool:
 
 
 def parts_of(part: Any) -> Iterator[Any]:
-    """Of a field's annotation, whatever is written in it, but for what belongs to a section inside."""
+    """All parts of a field's annotation, except those of a nested section."""
     yield part
     if isinstance(part, FieldInfo):
         inside = [part.annotation, *part.metadata]
@@ -167,12 +167,12 @@ def test_an_error_can_be_silenced() -> None:
     ],
 )
 def test_silence_takes_known_names_only(name: str, level: str, message: str, hint: str) -> None:
-    """One that is not known changes nothing: the file may be older than the rule's end."""
+    """An unknown name has no effect: the file may be older than the removal of the rule."""
     (notice,) = heard(cluster(silence=["region-known", name]))
     assert (notice.key, notice.level, notice.message, notice.hint) == ("silence[1]", level, message, hint)
 
 
-def test_a_malformed_file_is_nobody_s_finding() -> None:
+def test_a_malformed_file_cannot_be_silenced() -> None:
     """A missing key, an unknown one, a value of the wrong type: `silence` cannot name them."""
     notices = heard({"name": "a", "regoin": "us-east-1", "partitions": "none"})
     assert [(notice.key, notice.validator) for notice in notices] == [

@@ -1,4 +1,4 @@
-"""Copies of a channel: the room that they take, what they are known by, and a disk that is full after all."""
+"""Copies of a channel: their size, their identity, and a disk that becomes full."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def channel(root: str, *shards: Shard, unpack: str = "none") -> Channel:
         ("tar", [Shard(f"{number}.tar", 10 * KIB) for number in range(20)], (8 * 10 + 20 * 20) * KIB),
     ],
 )
-def test_the_room_that_a_copy_takes(unpack: str, shards: list[Shard], size: int) -> None:
+def test_the_space_that_a_copy_needs(unpack: str, shards: list[Shard], size: int) -> None:
     assert fetch.room_for(channel("/fsx/a", *shards, unpack=unpack), shards) == size
 
 
@@ -44,8 +44,9 @@ def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(ChannelError) as refused:
         fetch.fill(channel(f"{tmp_path}/set", Shard("a.tar", 2048), unpack="tar"), tmp_path / "copy")
     assert str(refused.value) == (
-        f"{tmp_path}/copy: the disk is full: {tmp_path}/set has 2.0 KiB of shards to unpack, 6.0 KiB were kept free "
-        "for them: take an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
+        f"{tmp_path}/copy: the disk is full: {tmp_path}/set has 2.0 KiB of shards to unpack, "
+        "for which 6.0 KiB were kept free: "
+        "use an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
     )
 
 
@@ -57,7 +58,7 @@ def test_other_errors_of_a_disk_stay_as_they_are(tmp_path: Path) -> None:
 
 
 def test_files_of_two_folders_are_not_taken_for_the_same() -> None:
-    """Of equal names and sizes, written at the same time."""
+    """They have equal names and sizes, and were written at the same time."""
     plain, known = Shard("a.tar", 5), Shard("a.tar", 5, 1, "ab")
     beside = Shard("a.rec", 5, 1, "ab", ("a.idx",))
     versions = {"a.tar": "7", "a.idx": "7"}

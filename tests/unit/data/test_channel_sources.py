@@ -1,4 +1,4 @@
-"""What lies at a channel's source, in a folder and in S3, and reading it as a stream."""
+"""Finding a channel's shards in a folder and in S3, and reading them as a stream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def s3_endpoint():
 
 @pytest.fixture(params=["folder", "s3"])
 def place(request, tmp_path, monkeypatch):
-    """put(name, bytes), and the source that it is at: the same data in a folder and in S3."""
+    """put(name, bytes), and the source to which it writes: a folder or S3."""
     if request.param == "folder":
 
         def put(name, content=b"x"):
@@ -63,7 +63,7 @@ def place(request, tmp_path, monkeypatch):
     )
 
 
-def test_every_file_is_a_shard_but_for_what_is_hidden(place):
+def test_every_file_is_a_shard_except_hidden_ones(place):
     put, source = place
     for name in ("b.tar", "a.tar", "deep/c.tar", ".hidden", "_SUCCESS", "x/.part/d.tar"):
         put(name, name.encode())
@@ -98,7 +98,7 @@ def test_an_object_that_may_be_read_alone_is_one_shard(place, monkeypatch):
         assert found.versions["a.tar"]
 
 
-def test_a_prefix_goes_before_the_empty_object_that_stands_for_it(place):
+def test_a_prefix_wins_over_an_empty_object_of_its_name(place):
     put, source = place
     if source.startswith("s3://"):
         put("a.tar")
@@ -107,7 +107,7 @@ def test_a_prefix_goes_before_the_empty_object_that_stands_for_it(place):
             assert [shard.name for shard in listing(name).shards] == ["a.tar"]
 
 
-def test_an_index_goes_with_its_records(place):
+def test_an_index_belongs_to_its_records(place):
     put, source = place
     for name in ("a.rec", "a.idx", "b.rec", "other.idx"):
         put(name)
@@ -128,7 +128,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
     (big / "back").symlink_to(top)
     (top / "self").symlink_to("self")
     (top / ".lock").symlink_to("nobody@nowhere")
-    with pytest.raises(ChannelError, match=f"{top}/self: cannot be read: .*: put it back, or remove what leads to it"):
+    with pytest.raises(ChannelError, match=f"{top}/self: cannot be read: .*: restore it, or remove the link to it"):
         listing(str(top))
     (top / "self").unlink()
     assert sorted(shard.name for shard in listing(str(top)).shards) == ["a.tar", "c.tar", "part2/b.tar"]
@@ -150,18 +150,18 @@ def test_a_manifest_tells_samples_and_which_files_are_shards(place):
     found = listing(source)
     told = {shard.name: (shard.samples, shard.digest, shard.beside) for shard in found.shards}
     assert told == {"a.tar": (7, "ab", ()), "a.rec": (9, "ab", ("a.idx",))}
-    assert found.notes == (f"1 files of {source} are not in its manifest.json and are left out, first notes.txt",)
+    assert found.notes == (f"1 files of {source} are not in its manifest.json and are ignored, first notes.txt",)
 
 
 @pytest.mark.parametrize(
     ("size", "name", "message"),
     [
-        (9, "a.tar", "/a.tar: has 1 bytes, its manifest.json says 9: it is truncated; copy it again"),
-        (0, "a.tar", "/a.tar: has 1 bytes, its manifest.json says 0: it is another file; copy it again"),
+        (9, "a.tar", "/a.tar: has 1 bytes, but its manifest.json says 9: it is truncated; copy it again"),
+        (0, "a.tar", "/a.tar: has 1 bytes, but its manifest.json says 0: it is another file; copy it again"),
         (
             1,
             "b.tar",
-            ": its manifest.json lists 1 shards, 1 of them are missing, first b.tar: copy or export the data ",
+            ": its manifest.json lists 1 shards, but 1 are missing, first b.tar: copy or export the data ",
         ),
     ],
 )
@@ -174,20 +174,20 @@ def test_a_manifest_that_does_not_fit_is_refused(place, size, name, message):
     assert str(refused.value).startswith(source + message)
 
 
-def test_a_manifest_of_something_else_has_no_say(place):
+def test_a_manifest_of_another_kind_is_ignored(place):
     put, source = place
     put("a.tar")
     put("manifest.json", b'{"shards": 3}')
     found = listing(source)
     assert [(shard.name, shard.samples) for shard in found.shards] == [("a.tar", None)]
-    assert "is none of `gpucluster data shard`" in found.notes[0]
+    assert "is not from `gpucluster data shard`" in found.notes[0]
 
 
 def test_shards_that_are_still_being_made_are_refused(place):
     put, source = place
     put("train/train-000000.tar")
     put("train/.unfinished/plan.json")
-    with pytest.raises(ChannelError, match="is not finished: run its `gpucluster data shard` again"):
+    with pytest.raises(ChannelError, match="is incomplete: run the same `gpucluster data shard` again"):
         listing(source)
 
 
@@ -199,24 +199,24 @@ def test_splits_are_not_mixed(place):
         put(f"{split}/manifest.json", manifest((f"{split}-000000.tar", 1, 1)))
     with pytest.raises(ChannelError) as refused:
         listing(source)
-    assert str(refused.value) == f"{source}: is not one data set: name one of {source}/train, {source}/val"
+    assert str(refused.value) == f"{source}: has several data sets: name one of {source}/train, {source}/val"
     assert [shard.name for shard in listing(f"{source}/val").shards] == ["val-000000.tar"]
 
 
-def test_a_manifest_of_something_else_below_has_no_say(place):
+def test_a_manifest_of_another_kind_in_a_subfolder_is_ignored(place):
     put, source = place
     put("a/a.tar")
     put("a/manifest.json", b"[]")
     assert [shard.name for shard in listing(source).shards] == ["a/a.tar"]
 
 
-def test_what_is_not_there_is_said_with_what_is(place):
+def test_a_missing_source_is_reported_with_the_existing_ones(place):
     put, source = place
     put("a.tar")
-    with pytest.raises(ChannelError, match=r"(no such folder|nothing lies there).*; did you mean set\?"):
+    with pytest.raises(ChannelError, match=r"(no such folder|no object has this prefix).*; did you mean set\?"):
         listing(f"{source.removesuffix('set')}sett")
     put("_SUCCESS")
-    with pytest.raises(ChannelError, match="holds no file that could be a shard"):
+    with pytest.raises(ChannelError, match="has no file that could be a shard"):
         listing(f"{source}/_SUCCESS")
 
 
@@ -224,7 +224,7 @@ def test_a_bucket_that_is_not_there(place):
     _, source = place
     if source.startswith("s3://"):
         with pytest.raises(
-            ChannelError, match="s3://no-such-bucket-1/a: no such bucket: look at its name and its region"
+            ChannelError, match="s3://no-such-bucket-1/a: no such bucket: check its name and its region"
         ):
             S3Source("s3://no-such-bucket-1/a").files()
 
@@ -232,19 +232,19 @@ def test_a_bucket_that_is_not_there(place):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject"), "S3 denies access to it: s3_access in cluster"),
-        (ClientError({"Error": {"Code": "403"}}, "HeadObject"), "S3 denies access to it: s3_access in cluster.yaml"),
+        (ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject"), "S3 denies access: s3_access in cluster"),
+        (ClientError({"Error": {"Code": "403"}}, "HeadObject"), "S3 denies access: s3_access in cluster.yaml"),
         (NoCredentialsError(), "the job has no credentials for S3: name it in s3_access in cluster.yaml"),
-        (ClientError({"Error": {"Code": "SlowDown", "Message": "wait"}}, "GetObject"), "S3 says SlowDown: "),
+        (ClientError({"Error": {"Code": "SlowDown", "Message": "wait"}}, "GetObject"), "S3 answered SlowDown: "),
     ],
 )
-def test_what_s3_refuses_is_said_in_words(error, said):
+def test_s3s_refusals_are_explained(error, said):
     with pytest.raises(ChannelError) as refused, s3_errors("s3://b/a"):
         raise error
     assert str(refused.value).startswith(f"s3://b/a: {said}")
 
 
-def test_errors_that_are_not_s3s_stay_as_they_are():
+def test_other_errors_than_s3s_are_not_changed():
     with pytest.raises(OSError, match="full"), s3_errors("s3://b/a"):
         raise OSError("disk full")
 
@@ -264,7 +264,7 @@ def test_samples_of_a_tar_file(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
-def test_a_tar_file_that_was_cut_off_anywhere_is_never_taken_for_whole(tmp_path, suffix):
+def test_a_truncated_tar_file_is_always_noticed(tmp_path, suffix):
     content = tar_of(SAMPLES)[: 4 * 1024 + 512]
     whole = gzip.compress(content) if suffix == ".tar.gz" else content
     path = tmp_path / f"a{suffix}"
@@ -273,14 +273,14 @@ def test_a_tar_file_that_was_cut_off_anywhere_is_never_taken_for_whole(tmp_path,
     step = 1 if suffix == ".tar.gz" else 128
     for kept in range(0, len(whole) - 7, step):
         path.write_bytes(whole[:kept])
-        with pytest.raises(ChannelError, match="is truncated or no tar file"):
+        with pytest.raises(ChannelError, match="is truncated or not a tar file"):
             list(streams.of_places([str(path)], tars.samples))
 
 
 @pytest.mark.parametrize("name", ["../out.txt", "/etc/out.txt", "a/../../out.txt"])
-def test_nothing_is_unpacked_outside_of_its_folder(tmp_path, name):
+def test_no_member_is_unpacked_outside_its_folder(tmp_path, name):
     (tmp_path / "a.tar").write_bytes(tar_of([name]))
-    with pytest.raises(ChannelError, match="which would be unpacked outside of its folder"):
+    with pytest.raises(ChannelError, match="which would be unpacked outside its folder"):
         tars.unpack(tmp_path / "a.tar", tmp_path / "a", "a.tar")
     assert not (tmp_path / "out.txt").exists()
 
@@ -302,18 +302,18 @@ def test_a_hard_link_is_unpacked_as_the_file_that_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["../out.txt", "0.jpg", "b"])
-def test_a_hard_link_to_what_is_not_in_the_file_is_refused(tmp_path, target):
+def test_a_hard_link_to_a_file_outside_the_archive_is_refused(tmp_path, target):
     (tmp_path / "out.txt").touch()
     linked(tmp_path / "a.tar", tarfile.LNKTYPE, target)
-    with pytest.raises(ChannelError, match="^a.tar: its b/2.jpg is a link to .*, which is no file before it"):
+    with pytest.raises(ChannelError, match="^a.tar: its b/2.jpg is a link to .*, which is not an earlier file"):
         tars.unpack(tmp_path / "a.tar", tmp_path / "a", "a.tar")
 
 
-def test_no_member_is_left_out_in_silence(tmp_path):
+def test_no_member_is_silently_left_out(tmp_path):
     path = tmp_path / "a.tar"
     for kind, said in (
         (tarfile.SYMTYPE, "is a symbolic link to 1.jpg: pack it with tar --dereference"),
-        (tarfile.FIFOTYPE, "is neither a file nor a folder: pack files alone"),
+        (tarfile.FIFOTYPE, "is neither a file nor a folder: pack only files"),
     ):
         linked(path, kind, "1.jpg")
         with pytest.raises(ChannelError, match=f"^a.tar: its b/2.jpg {said}"):
@@ -326,7 +326,7 @@ def test_no_member_is_left_out_in_silence(tmp_path):
 
 
 def aws(tmp_path: Path, monkeypatch, script: str) -> None:
-    """In the place of AWS's command line."""
+    """A stand-in for AWS's command line."""
     program = tmp_path / "bin" / "aws"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -347,7 +347,7 @@ def test_an_object_of_s3_comes_through_a_pipe(tmp_path, monkeypatch):
 def test_a_pipe_that_breaks_says_why(tmp_path, monkeypatch, sent):
     (tmp_path / "a.tar").write_bytes(tar_of(SAMPLES))
     aws(tmp_path, monkeypatch, f"head -c {sent} {tmp_path}/a.tar; echo 'fatal error: Access Denied' >&2; exit 1")
-    with pytest.raises(ChannelError, match=r"s3://b/a.tar: did not arrive whole: fatal error: Access Denied"):
+    with pytest.raises(ChannelError, match=r"s3://b/a.tar: was not read completely: fatal error: Access Denied"):
         list(streams.of_places(["s3://b/a.tar"], tars.samples))
 
 
@@ -376,11 +376,11 @@ def test_fewer_shards_than_sharers():
     check("a", index(4), 4)
 
 
-def test_a_second_run_goes_on_with_the_list_of_the_first():
-    assert again(index(5), index(4)) == (index(4), "1 shards came after the job began and are left out")
+def test_a_second_run_uses_the_list_of_the_first():
+    assert again(index(5), index(4)) == (index(4), "1 shards were added after the job's first run and are ignored")
     assert again(index(4), index(4)) == (index(4), "")
     with pytest.raises(
-        ChannelError, match=r"1 of the 5 shards that the job began with are gone or changed, first 4.tar"
+        ChannelError, match=r"1 of the 5 shards of the job's first run are missing or changed, first 4.tar"
     ):
         again(index(4), index(5))
 
@@ -388,10 +388,10 @@ def test_a_second_run_goes_on_with_the_list_of_the_first():
 def test_an_image_for_each_shard_is_too_many():
     assert remarks(Listing("/fsx/a", (tars_shard(0),) * MANY, {}, ("note",))) == ["note"]
     (said,) = remarks(Listing("/fsx/a", (tars_shard(0),) * (MANY + 1), {}))
-    assert said.endswith("gpucluster data shard packs them")
+    assert said.endswith("pack them with gpucluster data shard")
 
 
-def test_what_the_log_is_told():
+def test_messages_in_the_log():
     assert summary(index(10), 4) == "/fsx/a: 10 shards, 10.0 KiB, 100 samples; 2 or 3 to each rank, mode mount"
     assert summary(index(8, shard="by-node"), 4).endswith("; 4 to each node, mode mount")
     assert summary(index(8, shard="none"), 4).endswith("; all to every rank, mode mount")
@@ -399,13 +399,15 @@ def test_what_the_log_is_told():
 
 
 @pytest.mark.parametrize("place", ["s3"], indirect=True)
-def test_a_key_that_is_no_file_s_name_is_refused_by_its_name(place):
+def test_a_key_that_cannot_be_a_file_name_is_refused_and_named(place):
     put, source = place
     put("a.tar")
     listing(source)
     client, bucket = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]), source.split("/")[2]
     for name in ("../../etc/passwd", "a/./b", "/etc/passwd", "a//b"):
         put(name)
-        with pytest.raises(ChannelError, match=re.escape(f"/a/set/{name}: is no file's name: a part of it is empty")):
+        with pytest.raises(
+            ChannelError, match=re.escape(f"/a/set/{name}: is not a valid file name: a part of it is empty")
+        ):
             listing(source)
         client.delete_object(Bucket=bucket, Key=f"a/set/{name}")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucluster.data import plan
-from gpucluster.data.places import Folder
+from gpucluster.data.locations import Folder
 from gpucluster.data.plan import Plan
 from gpucluster.data.source import Sample
 from gpucluster.errors import UsageError
@@ -83,7 +83,7 @@ def test_another_plan_has_another_id(other: dict[str, int]) -> None:
 
 
 def test_recordio_asks_for_labels() -> None:
-    with pytest.raises(UsageError, match="has a label in each record"):
+    with pytest.raises(UsageError, match="needs a label in each record"):
         make([Sample("a.jpg", None)], 1, format="recordio")
 
 

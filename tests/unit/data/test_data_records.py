@@ -63,7 +63,7 @@ def test_tfrecord_is_what_tensorflow_writes() -> None:
     assert hashlib.sha256(ours).hexdigest() == TENSORFLOW_SHA256
 
 
-def test_a_tar_is_one_for_pythons_reader() -> None:
+def test_pythons_reader_accepts_our_tar_files() -> None:
     records = [Record(0, "a/b.JPEG", 7, b"x" * 513), Record(1, "a/c.d.png", None, b""), Record(2, "noise", 0, b"y")]
     with tarfile.open(fileobj=io.BytesIO(b"".join(map(tar, records)) + FORMATS["tar"].end)) as read:
         found = {member.name: read.extractfile(member).read() for member in read}  # type: ignore[union-attr]
@@ -86,17 +86,17 @@ def test_records_are_counted_and_a_cut_off_shard_is_noticed(format: str, content
             kind.count(io.BytesIO(shard[: len(shard) - len(kind.end) - 1]))
 
 
-def test_what_a_format_cannot_hold_is_refused() -> None:
+def test_samples_that_a_format_cannot_store_are_refused() -> None:
     class Large(bytes):
         def __len__(self) -> int:
             return 8**11
 
-    with pytest.raises(ValueError, match="a member of a tar may have 8 GiB"):
+    with pytest.raises(ValueError, match="a file in a tar has at most 8 GiB"):
         tar(Record(0, "a.jpg", 0, Large()))
 
 
-def test_nothing_of_ours_is_needed_but_errors() -> None:
-    """It travels with jobs, to nodes that have Python alone."""
+def test_the_package_imports_only_python_and_its_own_errors() -> None:
+    """It is shipped with jobs to nodes that have only Python."""
     folder = Path(crc32c.__file__).parent
     imported = {
         line.split()[1]

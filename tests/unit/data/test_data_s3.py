@@ -1,4 +1,4 @@
-"""`gpucluster data shard` and S3, whose answers are played here: a role that may list some prefixes only."""
+"""`gpucluster data shard` with a stand-in for S3 and a role that may list only some prefixes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, IncompleteReadError, ReadTimeoutError
 
-from gpucluster.data.places import place
+from gpucluster.data.locations import location
 from gpucluster.data.run import Options, shard
 from gpucluster.data.stages import stage
 from gpucluster.errors import AwsError, DataError, UsageError
@@ -20,14 +20,14 @@ from gpucluster.errors import AwsError, DataError, UsageError
 
 @dataclass
 class PlayedS3:
-    """As a role sees it that may list what begins with `listed`: asking for an object that is not there gives 403."""
+    """S3 for a role that may list keys that begin with `listed`: a request for a missing object gets 403."""
 
     listed: tuple[str, ...] = ("",)
     secret: tuple[str, ...] = ()
-    """Keys that are there, and not for this role."""
+    """Existing keys that this role may not read."""
     objects: dict[str, bytes] = field(default_factory=dict)
     failing: dict[str, list[Exception]] = field(default_factory=dict)
-    """By key, what goes wrong with the first attempts: before an answer, or while its body is read."""
+    """Key -> errors of the first attempts, before an answer or while its body is read."""
 
     def get_object(self, Bucket: str, Key: str, Range: str = "bytes=0-") -> dict[str, Any]:
         if Key not in self.objects or Key in self.secret:
@@ -91,8 +91,8 @@ def jpeg(number: int) -> bytes:
     return b"\xff\xd8\xff\xda" + b"%d." % number * 40 + b"\xff\xd9"
 
 
-def test_a_role_that_may_list_a_prefix_alone_packs_into_it(s3: PlayedS3) -> None:
-    """S3 answers 403 where nothing is, to whom may not list the whole bucket."""
+def test_a_role_that_may_list_only_a_prefix_can_pack_into_it(s3: PlayedS3) -> None:
+    """S3 answers 403 for a missing object if the caller may not list the whole bucket."""
     s3.listed = ("raw/", "shards/")
     s3.objects |= {f"raw/c{number % 2}/{number}.jpg": jpeg(number) for number in range(8)}
     options = Options("s3://bucket/raw", "s3://bucket/shards", {"": 4}, workers=1)
@@ -102,20 +102,20 @@ def test_a_role_that_may_list_a_prefix_alone_packs_into_it(s3: PlayedS3) -> None
     assert "shards/manifest.json" in s3.objects
 
 
-def test_what_is_there_and_denied_stays_denied(s3: PlayedS3) -> None:
+def test_access_denied_to_an_existing_object_stays_denied(s3: PlayedS3) -> None:
     s3.objects |= {"a/b": b"1", "a/bc": b"2"}
     s3.secret = ("a/b",)
     with pytest.raises(AwsError, match=r"s3://bucket/a/b: access denied \(GetObject\)"):
-        place("s3://bucket/a").read("b")
-    assert place("s3://bucket/a").read("bcd") is None
+        location("s3://bucket/a").read("b")
+    assert location("s3://bucket/a").read("bcd") is None
     del s3.objects["a/b"]
-    assert place("s3://bucket/a").read("b") is None
+    assert location("s3://bucket/a").read("b") is None
 
 
-def test_where_listing_is_denied_too_the_first_denial_is_told(s3: PlayedS3) -> None:
+def test_if_listing_is_denied_too_the_first_denial_is_reported(s3: PlayedS3) -> None:
     s3.listed = ("elsewhere/",)
     with pytest.raises(AwsError, match=r"s3://bucket/a/b: access denied \(GetObject\)"):
-        place("s3://bucket/a").read("b")
+        location("s3://bucket/a").read("b")
 
 
 def failures(count: int) -> list[Exception]:
@@ -133,7 +133,7 @@ def options(s3: PlayedS3, tmp_path: Path) -> Options:
     return Options("s3://bucket/raw", str(tmp_path / "out"), {"": 2}, workers=1)
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(s3: PlayedS3, options: Options) -> None:
+def test_a_truncated_answer_is_requested_again(s3: PlayedS3, options: Options) -> None:
     s3.failing = {"raw/c1/3.jpg": failures(3)}
     assert shard(options, lambda text: None)[0].samples == 8
     assert s3.failing == {"raw/c1/3.jpg": []}
@@ -142,23 +142,23 @@ def test_an_answer_that_breaks_off_is_asked_for_again(s3: PlayedS3, options: Opt
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (failures(4), r"GetObject broke off 4 times: Read timeout on endpoint URL"),
+        (failures(4), r"GetObject was interrupted 4 times: Read timeout on endpoint URL"),
         ([refused("SlowDown", "GetObject")], "GetObject: SlowDown"),
         ([refused("InternalError", "GetObject")], "GetObject: InternalError"),
     ],
     ids=("broken off", "slow down", "internal error"),
 )
-def test_what_is_no_flaw_of_a_file_makes_none_a_bad_one(
+def test_an_error_of_the_connection_does_not_make_a_file_bad(
     s3: PlayedS3, options: Options, wrong: list[Exception], said: str
 ) -> None:
-    """Whoever then leaves it out has lost a good file."""
+    """If a user then excludes it, a good file is lost."""
     s3.failing = {"raw/c1/3.jpg": wrong}
     with pytest.raises(AwsError, match=f"s3://bucket/raw/c1/3.jpg: {said}"):
         shard(options, lambda text: None)
     assert shard(options, lambda text: None)[0].samples == 8
 
 
-def test_denied_files_are_bad_ones(s3: PlayedS3, options: Options) -> None:
+def test_denied_files_count_as_bad(s3: PlayedS3, options: Options) -> None:
     s3.secret = ("raw/c1/3.jpg",)
     with pytest.raises(UsageError, match="1 file cannot be packed:\n  c1/3.jpg: .*: access denied"):
         shard(options, lambda text: None)
@@ -192,8 +192,8 @@ def test_a_full_disk_of_this_machine_is_named(
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_what_is_complete_is_not_written_to(s3: PlayedS3, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may only read it is told that it is complete."""
+def test_a_complete_data_set_is_not_written_to(s3: PlayedS3, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with read permission only gets the message that it is complete."""
     options = replace(options, target="s3://bucket/shards")
     made = shard(options, lambda text: None)
     for name in ("put_object", "delete_object", "upload_fileobj"):

@@ -1,4 +1,4 @@
-"""`gpucluster data shard` and `verify`, as users type them: what comes out, what stops them, what they leave behind."""
+"""`gpucluster data shard` and `verify`, as users type them: results, errors and leftovers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import pytest
 
 from gpucluster.cli import main
 from gpucluster.cli.data import FORMATS as CHOICES
-from gpucluster.data import disk, places, run
-from gpucluster.data.places import UNFINISHED
+from gpucluster.data import disk, locations, run
+from gpucluster.data.locations import UNFINISHED
 from gpucluster.data.records import FORMATS
 from gpucluster.data.run import Options
 from gpucluster.data.stages import stage
@@ -47,7 +47,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def shard(*words: object) -> int:
-    """In this process, unless it is told otherwise: starting others takes longer than the work."""
+    """Runs in this process by default, because starting others takes longer than the work."""
     one = () if "--workers" in words else ("--workers", 1)
     return main(["data", "shard", *map(str, (*words, *one))])
 
@@ -83,7 +83,7 @@ def test_every_sample_is_in_one_shard(images: Path, tmp_path: Path, capsys: Capt
 
 
 def read_tars(folder: Path) -> dict[bytes, int]:
-    """Content -> label; what is there twice would be one too few."""
+    """Content -> label; a duplicate sample would make the number too small."""
     found: dict[bytes, int] = {}
     for path in sorted(folder.glob("*.tar")):
         with tarfile.open(path) as tar:
@@ -127,13 +127,13 @@ def test_too_many_for_equal_shards_can_be_left_out(images: Path, tmp_path: Path,
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert [each["samples"] for each in manifest["shards"]] == [8] * 5
     assert len(manifest["left_out"]) == manifest["remainder"] == 3
-    assert "3 are left out, because they are too many" in capsys.readouterr().err
+    assert "3 are left out, so that all shards are equal" in capsys.readouterr().err
     whole = len(list((images / "train").rglob("*.JPEG")))
     assert len(read_tars(tmp_path / "out")) == whole - 3
 
 
 def test_killed_half_way_and_run_again_it_ends_with_the_same_bytes(images: Path, tmp_path: Path) -> None:
-    """A file that nobody writes into holds the run up, at the same place on every machine."""
+    """A named pipe without a writer stops the run at the same place on every machine."""
     assert shard(images, tmp_path / "undisturbed", "--shards", 6) == 0
     names = [json.loads(line)[0] for line in (tmp_path / "undisturbed/train/samples.jsonl").read_text().splitlines()]
     held_up = images / names[25]  # of shard 3
@@ -182,7 +182,7 @@ def children(process: int) -> list[int]:
     return found
 
 
-def test_complete_is_complete(images: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_a_complete_data_set_is_not_packed_again(images: Path, tmp_path: Path, capsys: Captured) -> None:
     common = (images / "val", tmp_path / "out")
     assert shard(*common, "--shards", 3) == 0
     before = answer(capsys)
@@ -196,7 +196,7 @@ def test_complete_is_complete(images: Path, tmp_path: Path, capsys: Captured) ->
     assert not (tmp_path / "out" / UNFINISHED).exists()
     capsys.readouterr()
     assert shard(*common, "--shards", 2) == 2
-    assert "out: holds another data set: 7 samples in 3 shards" in capsys.readouterr().err
+    assert "out: has another data set: 7 samples in 3 shards" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_unfinished_run_of_another_plan_is_not_mixed(
         stage(options, name, lambda text: None)
     assert shard(source, target, *words) == 2
     captured = capsys.readouterr().err
-    assert f"holds 3 shards of another plan: {said}" in captured
+    assert f"has 3 shards of another plan: {said}" in captured
     assert "--restart" in captured
     assert shard(source, target, *words, "--restart") == 0
     assert verify(target) == 0
@@ -241,7 +241,7 @@ def test_an_unfinished_run_of_another_source_is_not_mixed(
         stage(options, name, lambda text: None)
     assert shard(others / "train", target, "--shards", 5) == 2
     captured = capsys.readouterr().err
-    assert f"holds 3 shards of another plan: its source is {images}/train, now {others}/train" in captured
+    assert f"has 3 shards of another plan: its source is {images}/train, now {others}/train" in captured
     assert shard(others / "train", target, "--shards", 5, "--restart") == 0
     assert set(read_tars(target)) == {path.read_bytes() for path in others.rglob("*.JPEG")}
 
@@ -251,7 +251,7 @@ def test_a_complete_data_set_of_another_source_is_no_success(
 ) -> None:
     assert shard(images / "train", tmp_path / "out", "--shards", 5) == 0
     assert shard(others / "train", tmp_path / "out", "--shards", 5) == 2
-    said = f"out: holds another data set: 43 samples in 5 shards, from {images}/train, now {others}/train"
+    said = f"out: has another data set: 43 samples in 5 shards, from {images}/train, now {others}/train"
     assert said in capsys.readouterr().err
 
 
@@ -261,7 +261,7 @@ def test_a_source_is_the_same_however_it_is_written(
     assert shard(images / "train", tmp_path / "out", "--shards", 5) == 0
     monkeypatch.chdir(images)
     assert shard("./train/", tmp_path / "out", "--shards", 5) == 0
-    assert "is complete already" in capsys.readouterr().err
+    assert "is already complete" in capsys.readouterr().err
 
 
 def test_bad_files_are_all_named_and_nothing_half_written_stays(images: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -296,7 +296,7 @@ def test_bad_files_are_all_named_and_nothing_half_written_stays(images: Path, tm
 def test_a_failing_disk_makes_no_file_a_bad_one(
     number: int, code: int, images: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever then leaves it out has lost a good file."""
+    """If a user then excludes it, a good file is lost."""
     failing = next((images / "val").rglob("*.JPEG"))
 
     def played(path: Any, *words: Any, **named: Any) -> Any:
@@ -304,7 +304,7 @@ def test_a_failing_disk_makes_no_file_a_bad_one(
             raise OSError(number, os.strerror(number))
         return open(path, *words, **named)
 
-    monkeypatch.setattr("gpucluster.data.places.open", played, raising=False)
+    monkeypatch.setattr("gpucluster.data.locations.open", played, raising=False)
     assert shard(images / "val", tmp_path / "out", "--shards", 2) == code
     said = capsys.readouterr().err
     assert ("cannot be packed" in said) == ("--exclude" in said) == (code == 2)
@@ -323,7 +323,7 @@ def test_bad_files_of_every_split_are_named(images: Path, tmp_path: Path, capsys
 
 
 def test_one_list_leaves_out_the_bad_files_of_all_splits(images: Path, tmp_path: Path, capsys: Captured) -> None:
-    """And what was left out before: the list of the next run takes the place of the one before."""
+    """It also contains the files that were excluded before, because the next run's list replaces it."""
     train, val = (sorted((images / split).rglob("*.JPEG")) for split in ("train", "val"))
     target, own = tmp_path / "out", tmp_path / "own.txt"
     own.write_text(f"# blurred\n{train[5].relative_to(images)}\n")
@@ -331,11 +331,11 @@ def test_one_list_leaves_out_the_bad_files_of_all_splits(images: Path, tmp_path:
         path.write_bytes(b"")
     merged = f"{target}/{UNFINISHED}/bad.txt"
     assert shard(images, target, "--shards", 3, "--exclude", own) == 2
-    assert f"mend the 2 bad files and run the same command again: what is there is kept; or leave them out: " \
+    assert f"fix the 2 bad files and run the same command again: finished shards are kept; to skip them, add: " \
            f"--restart --exclude {merged}" in capsys.readouterr().err  # fmt: skip
     train[1].write_bytes(b"")
     assert shard(images, target, "--shards", 3, "--restart", "--exclude", merged) == 2
-    assert "mend the bad file" in capsys.readouterr().err
+    assert "fix the bad file" in capsys.readouterr().err
     assert sorted(Path(merged).read_text().splitlines()) == sorted(
         str(path.relative_to(images)) for path in (train[0], train[1], train[5], val[0])
     )
@@ -358,7 +358,7 @@ def test_parts_name_their_bad_files_in_one_list(images: Path, tmp_path: Path) ->
     with pytest.raises(DataError, match="of 6 shards are missing") as told:
         stage(options, "finish", lambda text: None)
     merged = f"{target}/{UNFINISHED}/bad.txt"
-    assert f"mend the 20 bad files and run the same command again: what is there is kept; or leave them out: " \
+    assert f"fix the 20 bad files and run the same command again: finished shards are kept; to skip them, add: " \
            f"--restart --exclude {merged}" == told.value.hint  # fmt: skip
     options = replace(options, restart=True, exclude_from=(merged,))
     for name in ("plan", "0/2", "1/2"):
@@ -367,7 +367,7 @@ def test_parts_name_their_bad_files_in_one_list(images: Path, tmp_path: Path) ->
     assert not (target / UNFINISHED).exists()
 
 
-def test_mended_files_are_no_longer_listed(images: Path, tmp_path: Path) -> None:
+def test_repaired_files_are_no_longer_listed(images: Path, tmp_path: Path) -> None:
     bad = sorted((images / "val").rglob("*.JPEG"))
     whole, options = bad[0].read_bytes(), Options(str(images / "val"), str(tmp_path / "out"), {"": 2}, workers=1)
     for broken, mended in ((bad[0], bad[1]), (bad[1], bad[0])):
@@ -390,8 +390,8 @@ def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["src/train", "out", "--shards", "44"], "error: out: 43 samples cannot fill 44 shards\nhint: ask for at most"),
-        (["src", "out", "--shards", "train=2"], "error: --shards: says nothing of val"),
+        (["src/train", "out", "--shards", "44"], "error: out: 43 samples cannot fill 44 shards\nhint: use at most"),
+        (["src", "out", "--shards", "train=2"], "error: --shards: no number for val"),
         (["src", "out", "--shards", "1,tset=2"], "error: --shards: src has no split 'tset'"),
         (["src", "out", "--shards", "many"], "error: --shards: must be such as 128"),
         (["src", "out", "--shards", "0"], "error: --shards: must be such as 128"),
@@ -402,7 +402,7 @@ def test_checks_can_be_turned_off(images: Path, tmp_path: Path) -> None:
         (["src", "out", "--shards", "1", "--exclude", "no.txt"], "error: --exclude: cannot read no.txt: no such"),
     ],
 )  # fmt: skip
-def test_slips_are_told_and_leave_nothing(
+def test_wrong_arguments_are_reported_and_leave_nothing(
     words: Sequence[str], said: str, images: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(images.parent)
@@ -436,11 +436,11 @@ def flip(path: Path) -> None:
     [
         (lambda out: (out / "out-000001.tar").unlink(), "out-000001.tar: is missing"),
         (lambda out: cut(out / "out-000001.tar"), " bytes, expected "),
-        (lambda out: flip(out / "out-000001.tar"), "out-000001.tar: its checksum is not the manifest's"),
+        (lambda out: flip(out / "out-000001.tar"), "out-000001.tar: its checksum differs from the manifest's"),
         (lambda out: (out / "stray.tar").write_bytes(b""), "stray.tar: is not in manifest.json"),
         (lambda out: cut(out / "manifest.json"), None),
         (lambda out: (out / "manifest.json").write_text("{"), "manifest.json: cannot be read"),
-        (lambda out: (out / "manifest.json").unlink(), "no manifest.json there"),
+        (lambda out: (out / "manifest.json").unlink(), "has no manifest.json"),
     ],
     ids=range(7),
 )  # fmt: skip
@@ -459,14 +459,14 @@ def test_verify_says_that_a_run_is_unfinished(images: Path, tmp_path: Path, caps
     for name in ("plan", "0/3"):
         stage(options, name, lambda text: None)
     assert verify(tmp_path / "out") == 1
-    assert "train: is not finished: 1 of 3 shards are there" in capsys.readouterr().err
+    assert "train: is incomplete: 1 of 3 shards exist" in capsys.readouterr().err
 
 
-def test_what_killed_processes_left_is_cleared_and_not_what_others_write(tmp_path: Path) -> None:
+def test_leftovers_of_killed_processes_are_removed_and_others_files_kept(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as alive, subprocess.Popen(["true"]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its status is still to be had
         host = socket.gethostname()
-        where = places.place(str(tmp_path))
+        where = locations.location(str(tmp_path))
         left = [where.workshop() / f"a.tar.{host}.{pid}.part" for pid in (alive.pid, ended.pid, 2**22 + 1)]
         elsewhere = where.workshop() / "a.tar.another-machine.1.part"
         for file in (*left, elsewhere):
@@ -477,7 +477,7 @@ def test_what_killed_processes_left_is_cleared_and_not_what_others_write(tmp_pat
 
 
 def test_another_plan_may_follow_one_that_made_no_shard(images: Path, tmp_path: Path, capsys: Captured) -> None:
-    """Every image of the first run is bad, and one is removed: another plan, and nothing packed that could be lost."""
+    """All images of the first run are bad, and one is removed: another plan, but no packed shard can be lost."""
     for path in (images / "val").rglob("*.JPEG"):
         path.write_bytes(b"no image")
     assert shard(images / "val", tmp_path / "out", "--shards", 2) == 2
@@ -494,7 +494,7 @@ def test_the_target_is_not_inside_of_the_source(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert shard("src", target, "--shards", 2) == 2
-    assert f"error: {target}: lies inside of the source src\nhint: name a folder beside it" in capsys.readouterr().err
+    assert f"error: {target}: is inside the source src\nhint: name a folder outside it" in capsys.readouterr().err
     assert not (images / "out").exists()
 
 
@@ -502,17 +502,17 @@ def test_a_broken_manifest_says_what_to_do(images: Path, tmp_path: Path, capsys:
     (tmp_path / "out" / "train").mkdir(parents=True)
     (tmp_path / "out" / "train" / "manifest.json").write_text("{")
     assert shard(images, tmp_path / "out", "--shards", 2) == 1
-    assert "\nhint: remove that file, and pack the data again" in capsys.readouterr().err
+    assert "\nhint: delete that file, and pack the data again" in capsys.readouterr().err
 
 
-def test_one_file_that_is_no_image(images: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_a_single_bad_file_is_reported(images: Path, tmp_path: Path, capsys: Captured) -> None:
     (images / "readme.txt").write_text("x")
     assert shard(images, tmp_path / "out", "--shards", 2) == 0
-    assert "1 file is no image and stays out: readme.txt\n" in capsys.readouterr().err
+    assert "1 file is not an image and is left out: readme.txt\n" in capsys.readouterr().err
 
 
 def test_ctrl_c_reaches_no_worker_that_just_starts() -> None:
-    """It would print a traceback: what a worker does about Ctrl-C it can only say once Python has loaded."""
+    """It would print a traceback, because a worker can handle Ctrl-C only after Python has started."""
     program = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
     with run._interrupts_later():
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

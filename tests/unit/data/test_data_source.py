@@ -1,4 +1,4 @@
-"""What there is to pack: image folders, and file lists."""
+"""Sources of samples: image folders and file lists."""
 
 from __future__ import annotations
 
@@ -37,20 +37,18 @@ def test_classes_without_splits_are_one_data_set(tmp_path: Path) -> None:
 
 def test_a_folder_beside_splits_makes_no_classes_of_them(tmp_path: Path) -> None:
     url = lay(tmp_path, "train/a/1.jpg", "val/a/2.jpg", "docs/logo.png", "notes/readme.md")
-    with pytest.raises(
-        UsageError, match=r"has splits \(train, val\), and images in folders beside them: docs$"
-    ) as told:
+    with pytest.raises(UsageError, match=r"has splits \(train, val\), but also images in other folders: docs$") as told:
         source.read(url)
     assert f"or name one split alone: {url}/train; where all of them are classes" in str(told.value.hint)
     assert set(source.read(url, ["docs/logo.png"]).splits) == {"train", "val"}
 
 
-def test_what_is_excluded_is_not_there(tmp_path: Path) -> None:
+def test_excluded_files_are_left_out(tmp_path: Path) -> None:
     found = source.read(lay(tmp_path, "a/1.jpg", "b/2.jpg"), ["a/1.jpg"])
     assert found.splits == {"": [("b/2.jpg", 0)]}
 
 
-def test_a_link_in_a_circle_ends(tmp_path: Path) -> None:
+def test_a_circular_link_is_followed_once(tmp_path: Path) -> None:
     url = lay(tmp_path / "data", "a/1.jpg")
     (tmp_path / "data" / "a" / "up").symlink_to(tmp_path / "data")
     lay(tmp_path / "elsewhere", "2.jpg")
@@ -85,7 +83,7 @@ def test_file_lists(
 ) -> None:
     (tmp_path / name).write_text(text)
     found = source.read(str(tmp_path / name))
-    assert (found.splits, found.classes, found.place.url) == ({"": samples}, classes, str(tmp_path))
+    assert (found.splits, found.classes, found.location.url) == ({"": samples}, classes, str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -94,12 +92,12 @@ def test_file_lists(
         (["a/1.jpg"], "missing", "missing: no such folder"),
         (["a/1.jpg"], "a/1.jpg", "1.jpg: is not a folder"),
         (["a/1.txt", "b/2.dat"], "", "no images among 2 files"),
-        (["a/1.jpg", "2.jpg"], "", "2.jpg: lies in no class's folder"),
-        (["train/1.jpg", "train/a/2.jpg"], "", "lies in no class's folder"),
+        (["a/1.jpg", "2.jpg"], "", "2.jpg: is not in the folder of a class"),
+        (["train/1.jpg", "train/a/2.jpg"], "", "is not in the folder of a class"),
         (["a/1.jpg"], "list.txt", "list.txt: no such file list"),
     ],
 )
-def test_what_cannot_be_packed_is_refused(tmp_path: Path, names: list[str], url: str, message: str) -> None:
+def test_sources_that_cannot_be_packed_are_refused(tmp_path: Path, names: list[str], url: str, message: str) -> None:
     lay(tmp_path, *names)
     with pytest.raises(UsageError, match=message):
         source.read(f"{tmp_path}/{url}".rstrip("/"))
@@ -113,7 +111,7 @@ def test_what_cannot_be_packed_is_refused(tmp_path: Path, names: list[str], url:
         ("a.csv", "\n# nothing\n", "names no files"),
     ],
 )
-def test_a_list_with_a_slip_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_a_wrong_file_list_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=message):
         source.read(str(tmp_path / name))

@@ -1,4 +1,4 @@
-"""What webdataset makes of our tars: the same samples, by the parts' usual names."""
+"""webdataset reads the same samples from our tar files, under their usual names."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_resnet50_is_that_of_2018(recipes: ModuleType) -> None:
     assert (recipe.momentum, recipe.weight_decay, recipe.power) == (0.9, 0.0001, 2)
 
 
-def test_efficientnet_has_the_papers_rate(recipes: ModuleType) -> None:
+def test_efficientnet_has_the_papers_learning_rate(recipes: ModuleType) -> None:
     assert recipes.EFFICIENTNET_B0.batches(32, None).world == 4096
     assert recipes.EFFICIENTNET_B0.batches(32, None).learning_rate == pytest.approx(0.256)
 
@@ -57,13 +57,13 @@ def test_efficientnet_has_the_papers_rate(recipes: ModuleType) -> None:
         ),
     ],
 )
-def test_what_is_said_on_the_command_line_wins(recipes: ModuleType, words: list[str], expected: dict[str, Any]) -> None:
+def test_options_of_the_command_line_win(recipes: ModuleType, words: list[str], expected: dict[str, Any]) -> None:
     recipe = recipes.options(("resnet50",), ["resnet50", *words]).recipe
     assert {name: getattr(recipe, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("words", [[], ["--data", "/fsx", "--synthetic", "tiny"]])
-def test_images_come_from_one_place(recipes: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_come_from_one_module(recipes: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         recipes.options(("resnet50",), ["resnet50", *words])
     assert "say where the images are" in capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_job_files_fit_their_clusters(job: str, cluster: str, ranks: int) -> Non
     assert SbatchRequest.from_spec(spec, layout, "/home/ubuntu/jobs/x").materialize()
 
 
-def test_every_job_file_is_looked_at() -> None:
+def test_every_job_file_is_checked() -> None:
     assert {path.stem for path in RECIPES.glob("*.yaml")} == {
         "resnet50-ddp", "resnet50-horovod", "resnet50-mxnet", "efficientnet-horovod", "efficientnet-smddp",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which shards are whose: disjoint, complete, balanced, another order each epoch, the same after a restart."""
+"""Assignment of shards to ranks: disjoint, complete, balanced, in a new order each epoch, the same after a restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = st.integers(1, 64)
 SAMPLES = st.one_of(
     st.just([None]), st.integers(0, 10_000).map(lambda number: [number]), st.lists(st.integers(0, 10_000), min_size=1)
 )
-"""Not known, the same for all shards, or any."""
+"""Numbers of samples: unknown, equal for all shards, or any."""
 
 
 def shards_of(count: int, samples: list[int | None]) -> list[Shard]:
@@ -64,7 +64,7 @@ def channel(shards: list[Shard], rank: int, size: int, **given) -> Channel:
 
 @settings(max_examples=50, deadline=None)
 @given(COUNTS, SIZES, SAMPLES, st.sampled_from(["by-rank", "by-node", "none"]), st.sampled_from(["mount", "copy"]))
-def test_what_ranks_read_together_is_the_data_set(count, size, samples, shard, mode):
+def test_ranks_together_read_the_whole_data_set(count, size, samples, shard, mode):
     shards = shards_of(count, samples)
     every = sorted(f"/fsx/train/{each.name}" for each in shards)
     for epoch in range(3):
@@ -90,7 +90,7 @@ def test_epochs_have_different_orders_and_other_shards_for_a_rank():
 
 
 def test_the_order_is_fixed_for_all_releases():
-    """A change of it would give every job that goes on from a checkpoint other shards."""
+    """A change would give other shards to every job that continues from a checkpoint."""
     shards = shards_of(6, [None])
     assert [shard.name[10:12] for shard in shuffled(shards, "0", 0)] == ["02", "01", "00", "04", "03", "05"]
 

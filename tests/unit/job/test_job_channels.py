@@ -40,7 +40,7 @@ def one(**channel):
         (
             one(source="/data/x"),
             {},
-            "--channel.train.source: /data/x is on no storage that all nodes share, which is /fsx, /h",
+            "--channel.train.source: /data/x is not on shared storage (/fsx, /h",
         ),
         (
             one(source="s3://data/sets2"),
@@ -50,21 +50,21 @@ def one(**channel):
         (
             one(source="s3://data/sets", mode="mount"),
             {},
-            "--channel.train.mode: only a folder is mounted, got s3://data/sets",
+            "--channel.train.mode: mount needs a folder, got s3://data/sets",
         ),
-        (one(source="/fsx/x", mode="stream"), {}, "--channel.train.mode: only S3 is streamed, got /fsx/x"),
+        (one(source="/fsx/x", mode="stream"), {}, "--channel.train.mode: stream needs an s3:// source, got /fsx/x"),
         (
             one(source="/fsx/x", unpack="tar"),
             {},
-            "--channel.train.unpack: only what is copied is unpacked, got mode mount",
+            "--channel.train.unpack: unpack needs mode copy, got mode mount",
         ),
         (one(source="/fsx/x", shard="by-file"), {}, "--channel.train.shard: must be by-rank, by-node or none"),
-        ({"Train": {"source": "/fsx/x"}}, {}, "--channel.Train: must be up to 32 small letters"),
+        ({"Train": {"source": "/fsx/x"}}, {}, "--channel.Train: must be up to 32 lower-case letters"),
         (one(source="x"), {}, "--channel.train.source"),
         (
             one(source="/fsx/x", shard="by-node"),
             {"launcher": "horovodrun", "nodes": 2, "min_nodes": 1},
-            "--channel.train.shard: a node that an elastic job loses would take its part of the data along",
+            "--channel.train.shard: an elastic job that loses a node would lose that node's part of the data",
         ),
     ],
 )
@@ -88,11 +88,11 @@ def test_taken(channels):
     assert spec(channels).channels["train"].source
 
 
-def test_a_job_with_keys_of_its_own_may_read_any_bucket():
+def test_a_job_with_its_own_aws_keys_may_read_any_bucket():
     assert spec(one(source="s3://theirs"), secrets=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")).channels
 
 
-def test_an_image_of_ones_own_may_bring_data_along():
+def test_a_users_image_may_contain_data():
     own = expand(
         loads(
             "name: Test\nregion: us-east-1\nsoftware: {image: ami-0123456789abcdef0}\n"
@@ -106,7 +106,7 @@ def files(channels, **flags):
     return SbatchRequest.from_spec(spec(channels, **flags), LAYOUT, "/home/ubuntu/jobs/a").files()
 
 
-def test_what_its_folder_says():
+def test_files_of_channels_in_the_job_folder():
     told = files({"train": {"source": "/fsx/x"}, "val": {"source": "s3://data/sets", "shard": "none"}})
     assert json.loads(told["channels.json"]) == {
         "train": {"source": "/fsx/x", "shard": "by-rank", "mode": "mount", "unpack": "none"},
@@ -118,6 +118,6 @@ def test_a_job_without_channels_has_nothing_of_them():
     assert "channels.json" not in files({})
 
 
-def test_its_container_sees_them():
+def test_containers_mount_the_channels():
     script = files(one(source="/fsx/x/"), container_image="a", container_mounts=("/efs:/efs",))["job.sbatch"]
     assert "CONTAINER_MOUNTS=/efs:/efs,/fsx/x:/fsx/x:ro\n" in script

@@ -53,5 +53,5 @@ def test_horovodrun_itself_runs_in_the_clusters_environment() -> None:
 
 
 def test_mounts_without_an_image_are_refused() -> None:
-    with pytest.raises(JobSpecError, match="mounts.*without a container_image"):
+    with pytest.raises(JobSpecError, match="mounts.*needs a container_image"):
         job(container_mounts=("/fsx:/fsx",))

@@ -1,4 +1,4 @@
-"""What of gpucluster_job needs no process: reading files and lines, who is named, what is put into a launch line."""
+"""Parts of gpucluster_job without processes: reading files and lines, finding the cause, filling in launch lines."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_ranks_write_at_once_fits_a_pipe(monkeypatch: pytest.MonkeyPatch) -
     assert b"".join(written).count(b"\n") == 102
 
 
-def test_whose_a_line_of_the_log_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_rank_printed_a_line_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     written, output = printed(monkeypatch), log.LauncherOutput()
     output.take(
         b"[0]<stdout>:[0 n] a\n[1,3]<stderr>: [3 m] b\n[server-0 p] c\n[x y] d\nsrun: error: Node failure on n\n"
@@ -117,7 +117,7 @@ def test_words_of_the_command_are_never_filled_in(two_nodes: None, monkeypatch: 
     assert launch.argv(line, command) == ["x", "-H", "a:4,b:4", "--id=77", "--cpus=2", *command]
 
 
-def test_a_command_that_looks_like_a_step_is_none() -> None:
+def test_a_command_that_looks_like_a_step_is_not_a_step() -> None:
     command = ["leading", ";", "{COMMAND}", "--"]
     line = ["leashed", "srun", "serve", ";", "leading", "srun", "work", "{COMMAND}", ";"]
     assert steps.steps(line, command) == [(False, ["srun", "serve"]), (True, ["srun", "work", *command])]
@@ -150,13 +150,17 @@ def test_which_processes_stand_beside_ranks(words: list[str], found: bool) -> No
     assert signals.is_rank(words, "/job/lib/gpucluster_job") == found
 
 
+OTHER_PYTHON = ("allreduce.py", "wheels.py")
+"""The first imports torch, and the job's own Python runs it. The second imports boto3, a package of the system's."""
+
+
 def test_every_module_is_python_3_8_and_imports_nothing_that_is_not_pythons_own() -> None:
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(), str(path), feature_version=(3, 8))
         for node in ast.walk(tree):
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for name in (each.partition(".")[0] for each in names if path.name != "allreduce.py"):
+            for name in (each.partition(".")[0] for each in names if path.name not in OTHER_PYTHON):
                 assert name in sys.stdlib_module_names or name == "gpucluster_job", f"{path}: {name}"
 
 

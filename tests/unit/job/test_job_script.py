@@ -61,7 +61,7 @@ JOBS = {
     "everything": {
         "launcher": "torchrun", "partition": "big", "nodes": 8, "efa": "required", "requeue": False, "name": "big-one",
         "signal": "USR1@120", "time": "1-12:00:00", "env": {"NCCL_DEBUG": "INFO", "ODD": "it's \"$HOME\"\nand more"},
-        "secrets": ("WANDB_API_KEY",), "sbatch_args": ("--reservation=mine", "--nice"),
+        "secrets": ("WANDB_API_KEY",), "reservation": "mine", "sbatch_args": ("--nice",),
     },
 }  # fmt: skip
 
@@ -130,7 +130,7 @@ def test_launchers_and_their_files_are_there():
 
 
 @pytest.mark.parametrize("launcher", [*LAUNCHERS.values(), *VARIANTS.values()], ids=lambda each: each.name)
-def test_what_a_launch_line_asks_for_is_known_on_the_first_node(launcher, monkeypatch):
+def test_every_placeholder_of_a_launch_line_is_known(launcher, monkeypatch):
     """Each of its {NAMES}; and it has no `--`, behind which the command comes."""
     told = {
         "GPUCLUSTER_NODES": "train-1 train-2", "RANKS_PER_NODE": "2", "MASTER_ADDR": "127.0.0.1",

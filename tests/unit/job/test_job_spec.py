@@ -101,35 +101,41 @@ def test_time_refused(time):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"metrics": {"loss": "loss (.*"}}, "--metrics.loss: is no regular expression: missing )"),
-        ({"metrics": {"loss": "loss .*"}}, "--metrics.loss: must have one group, which is the value, has 0: 'loss .*'"),
-        ({"metrics": {"lo ss": "(.*)"}}, "--metrics: must be up to 64 letters, digits, and any of _ . : / -"),
-        ({"partition": "trian"}, "--partition: no partition 'trian' in the cluster Test | did you mean 'train'?"),
-        ({"nodes": 5}, "--nodes: the partition train has at most 4, got 5 |"),
+        ({"metrics": {"loss": "loss (.*"}}, "--metrics.loss: must be a regular expression: missing )"),
+        (
+            {"metrics": {"loss": "loss .*"}},
+            "--metrics.loss: must have exactly one group, which captures the value, got 0: 'loss .*'",
+        ),
+        ({"metrics": {"lo ss": "(.*)"}}, "--metrics: must be up to 64 letters, digits and _ . : / -"),
+        ({"partition": "trian"}, "--partition: the cluster Test has no partition 'trian' | did you mean 'train'?"),
+        ({"nodes": 5}, "--nodes: the partition train has at most 4 nodes, got 5 |"),
         ({"nodes": 0}, "--nodes: must be at least 1, got 0"),
-        ({"gpus_per_node": 8}, "--gpus-per-node: a node of train (g5.12xlarge) has 4, got 8"),
-        ({"launcher": "torchrn"}, "--launcher: no launcher 'torchrn' | did you mean 'torchrun'?"),
+        ({"gpus_per_node": 8}, "--gpus-per-node: a node of train (g5.12xlarge) has 4 GPUs, got 8"),
+        ({"launcher": "torchrn"}, "--launcher: there is no launcher 'torchrn' | did you mean 'torchrun'?"),
         ({"launcher": "smddp", "partition": "big"}, "--launcher: smddp needs smddp, which software.frameworks of the"),
         ({"launcher": "horovodrun", "framework": "torch"}, "--framework: horovodrun starts ranks of horovod or tensor"),
         ({"launcher": "mxnet-ps"}, "--launcher: mxnet-ps needs mxnet, which software.frameworks of the cluster Test"),
-        ({"partition": "old", "efa": "required"}, "--efa: required, and g5.xlarge of the partition old has no EFA"),
-        ({"partition": "tcp", "efa": "required"}, "--efa: required, and the partition tcp has `efa: off`"),
+        (
+            {"partition": "old", "efa": "required"},
+            "--efa: EFA is required, but g5.xlarge of the partition old has none",
+        ),
+        ({"partition": "tcp", "efa": "required"}, "--efa: EFA is required, but the partition tcp has `efa: off`"),
         ({"servers": {"nodes": 2}}, "--servers: only for mxnet-ps and tensorflow-ps, got launcher torchrun"),
         ({"controller": "mpi"}, "--controller: only for horovodrun, got launcher torchrun"),
         ({"launcher": "mpirun", "nodes": 2, "min_nodes": 1}, "--min-nodes: only for horovodrun, got launcher mpirun"),
         (
             {"launcher": "horovodrun", "controller": "mpi", "nodes": 2, "min_nodes": 1},
-            "--min-nodes: elastic jobs run over Gloo alone, got controller mpi | leave controller out",
+            "--min-nodes: elastic jobs need Gloo, got controller mpi | remove controller",
         ),
         (
             {"launcher": "horovodrun", "nodes": 2, "min_nodes": 3},
-            "--min-nodes: the job starts with 2 nodes, got 3 | ask for as many nodes, or for fewer at least",
+            "--min-nodes: the job starts with 2 nodes, got 3 | raise nodes, or lower min_nodes",
         ),
         (
             {"container_image": "a"},
-            "--container-image: the nodes of train have no pyxis | write software: {containers: true} in cluster.yaml",
+            "--container-image: the nodes of train cannot run containers: they have no pyxis | set software",
         ),
-        ({"container_mounts": ("/a:/a",)}, "--container-mounts: without a container_image"),
+        ({"container_mounts": ("/a:/a",)}, "--container-mounts: needs a container_image"),
         ({"name": "a b"}, "--name: must be up to 64 letters"),
         ({"name": "-x"}, "--name: must be up to 64 letters"),
         ({"env": {"1A": "x"}}, "--env.1A: must be a variable's name"),
@@ -142,7 +148,7 @@ def test_time_refused(time):
         ({"sbatch_args": ("--a\n#SBATCH --b",)}, "--sbatch-args[0]: must be one option of sbatch"),
         ({"signal": "USR1 120", "time": "1:00:00"}, "--signal: must be USR1 or USR2, and @seconds before the limit"),
         ({"signal": "TERM@9", "time": "1:00:00"}, "--signal: must be USR1 or USR2, and @seconds before the limit"),
-        ({"signal": "USR1@9"}, "--signal: is sent before the time limit, and the job has none | add a time, such as"),
+        ({"signal": "USR1@9"}, "--signal: is sent before the time limit, but the job has none | add a time, such as"),
     ],
 )
 def test_refused(flags, message):
@@ -158,7 +164,8 @@ def test_every_problem_is_said_at_once():
 
 def test_a_command_that_is_missing():
     assert problems(load, LAYOUT, flags={"nodes": 1}) == [
-        "command: is missing: what every rank runs | put it after --, or write `command: [python, train.py]`"
+        "command: this key is required: the command that every rank runs | "
+        "put it after --, or write `command: [python, train.py]`"
     ]
 
 
@@ -185,7 +192,7 @@ def test_a_flag_with_a_name_leaves_the_others_of_the_file(tmp_path):
     assert (list(got.metrics), list(got.channels)) == (["loss", "accuracy"], ["train", "val"])
 
 
-def test_a_wrong_name_is_blamed_on_who_wrote_it(tmp_path):
+def test_a_wrong_name_is_reported_where_it_was_written(tmp_path):
     with pytest.raises(JobSpecError) as caught:
         from_file(tmp_path, "command: [a]\nenv: {RANK: '1'}\n", env={"WORLD_SIZE": "1"})
     told = caught.value.render()
@@ -205,10 +212,10 @@ def test_places_in_the_file(tmp_path):
     assert f"{tmp_path}/job.yaml:4:1: error: nodse: unknown key" in caught.value.render()
 
 
-def test_a_flag_that_is_wrong_is_not_blamed_on_the_file(tmp_path):
+def test_a_wrong_flag_is_not_reported_as_an_error_of_the_file(tmp_path):
     with pytest.raises(JobSpecError) as caught:
         from_file(tmp_path, "command: [a]\nnodes: 1\n", nodes=9)
-    assert "command line: error: --nodes: the partition train has at most 4, got 9" in caught.value.render()
+    assert "command line: error: --nodes: the partition train has at most 4 nodes, got 9" in caught.value.render()
 
 
 @pytest.mark.parametrize(
@@ -236,7 +243,7 @@ def test_a_problem_is_shown_where_the_alias_stands(tmp_path):
 def test_a_key_and_its_alias_together(tmp_path):
     with pytest.raises(JobSpecError) as caught:
         from_file(tmp_path, "command: [a]\nnodes: 1\nnum_nodes: 2\n")
-    assert [notice.message for notice in caught.value.problems] == ["means the same as nodes"]
+    assert [notice.message for notice in caught.value.problems] == ["has the same meaning as nodes"]
 
 
 def test_aliases_lead_to_keys():
@@ -260,10 +267,21 @@ def test_horovodrun_needs_a_cluster_with_horovod():
     without = expand(loads(text + "software: {frameworks: [torch]}\n"))
     flags = {"command": ("python", "train.py"), "launcher": "horovodrun"}
     assert problems(load, without, flags=flags) == [
-        "--launcher: horovodrun needs horovod, which software.frameworks of the cluster T leaves out"
+        "--launcher: horovodrun needs horovod, which software.frameworks of the cluster T does not list"
         " | add it there in cluster.yaml, or choose another launcher"
     ]
     assert load(expand(loads(text)), flags=flags).launcher == "horovodrun"
+
+
+def test_a_cluster_without_frameworks_needs_an_environment_of_the_jobs_own():
+    text = "name: T\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
+    bare = expand(loads(text + "software: {frameworks: []}\n"))
+    flags = {"command": ("python", "train.py"), "launcher": "srun"}
+    assert problems(load, bare, flags=flags) == [
+        "--framework: no environment to run in: software.frameworks of the cluster T is empty"
+        " | add a framework there in cluster.yaml, or give --python or --container-image"
+    ]
+    assert load(bare, flags=flags | {"python": "/fsx/venv"}).launcher == "srun"
 
 
 @pytest.mark.parametrize(
@@ -332,11 +350,11 @@ def test_a_cluster_without_nodes_for_servers_has_them_beside_the_workers_and_say
         ),
         (
             {"servers": {"nodes": 1, "ratio": 1.0}},
-            "--servers: nodes and ratio are two ways to say one thing | keep one",
+            "--servers: nodes and ratio exclude each other | keep one",
         ),
         ({"servers": {"nodes": 0}}, "--servers.nodes: must be at least 1, got 0"),
         ({"servers": {"node": 1}}, "--servers.node: "),
-        ({"env": {"PORT": "80"}}, "--env.PORT: every MXNet process of the job would listen there | give it"),
+        ({"env": {"PORT": "80"}}, "--env.PORT: every MXNet process of the job would listen on this port | use"),
         ({"framework": "tensorflow"}, "--framework: mxnet-ps starts ranks of mxnet, got tensorflow"),
     ],
 )
@@ -361,5 +379,5 @@ software: {frameworks: [torch, smddp]}
     with pytest.raises(JobSpecError) as refused:
         load(layout, flags={"command": ("a",), "launcher": "smddp", "partition": "p5"})
     said = str(refused.value)
-    assert "smddp runs on p3dn.24xlarge, p4d.24xlarge and p4de.24xlarge alone, and the partition p5 has p5.48xl" in said
-    assert "torchrun trains there with NCCL" in said
+    assert "smddp runs only on p3dn.24xlarge, p4d.24xlarge and p4de.24xlarge, but the partition p5 has p5.48xl" in said
+    assert "use torchrun there, with NCCL" in said

@@ -49,7 +49,7 @@ def test_a_job_without_data_has_no_stages():
     assert "#BB_LUA" not in script(channels={"train": channel("s3://bucket-of-mine/data")})
 
 
-def test_lines_are_read_back_by_the_head():
+def test_the_head_node_reads_the_directives_back():
     text = script(
         channels={"train": channel("/fsx/data/a b", mode="copy"), "test": channel("/home/ubuntu/small")},
         exports=("/fsx/results", "/fsx/results/it's"),
@@ -70,8 +70,8 @@ REFUSED = {
     "/fsx/data/../../etc": "must lie on a Lustre file system",
     "/fsx/other": "must lie in a folder that is linked to S3",
     "/fsx/resultsandmore": "must lie in a folder that is linked to S3",
-    "/fsx/results/%j": "'%' in it",
-    "/fsx/results/capacity=1": "'capacity=' in it",
+    "/fsx/results/%j": "contains '%'",
+    "/fsx/results/capacity=1": "contains 'capacity='",
 }
 
 

@@ -75,17 +75,17 @@ NAMED = {
 
 
 @pytest.mark.parametrize("how", NAMED)
-def test_who_names_it_asks_for_it(how: str) -> None:
+def test_a_job_that_names_its_path_uses_it(how: str) -> None:
     assert lines(script(**NAMED[how]))[0] == "use path=/fsx"
     assert lines(script(**NAMED[how]))[-1] == f"folder path={FOLDER}"
 
 
 @pytest.mark.parametrize("how", [how for how in NAMED if "RAM" not in how])
-def test_one_that_stays_is_not_asked_for(how: str) -> None:
+def test_a_permanent_file_system_is_not_requested(how: str) -> None:
     assert lines(script(STAYS, **NAMED[how])) == []
 
 
-def test_it_comes_before_what_is_moved() -> None:
+def test_the_request_comes_before_data_is_moved() -> None:
     text = script(channels={"train": {"source": "/fsx/data/a"}}, exports=("/fsx/results",))
     assert lines(text) == [
         "use path=/fsx",
@@ -97,7 +97,7 @@ def test_it_comes_before_what_is_moved() -> None:
     assert (parsed.use, parsed.stage_in, parsed.stage_out) == (("/fsx",), ("/fsx/data/a",), ("/fsx/results",))
 
 
-def test_what_ram_is_written_back_to_is_there_at_its_end() -> None:
+def test_the_export_target_of_ram_exists_at_the_jobs_end() -> None:
     assert lines(script(BACK, partition="ram")) == ["use path=/fsx", f"folder path={FOLDER}"]
     assert lines(script(BACK, partition="train")) == []
 
@@ -105,7 +105,7 @@ def test_what_ram_is_written_back_to_is_there_at_its_end() -> None:
 @pytest.mark.parametrize(
     "word", ["/fsx2/data", "/home/fsx", "~/fsx", "s3://fsx/data", "a/fsx", "${HOME}/fsx", "/fsx.old", "/fsx-old", "fsx"]
 )
-def test_what_is_only_called_alike_is_another(word: str) -> None:
+def test_a_path_with_a_similar_name_does_not_count(word: str) -> None:
     assert not staging.names(word, "/fsx")
     assert lines(script(command=("cat", word))) == []
 

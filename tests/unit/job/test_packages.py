@@ -77,17 +77,17 @@ def test_a_lock_of_uv_is_read_by_uv(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("requirements.txt", "-e .\n", r"requirements.txt:1: -e \.: nothing is installed as editable"),
-        ("requirements.txt", "a\n--user\n", "requirements.txt:2: the option --user is not taken"),
+        ("requirements.txt", "-e .\n", r"requirements.txt:1: -e \.: editable installs are not supported"),
+        ("requirements.txt", "a\n--user\n", "requirements.txt:2: the option --user is not supported"),
         ("requirements.txt", "-r requirements.txt\n", "includes itself"),
-        ("requirements.txt", "torch vision\n", "requirements.txt:1: 'torch vision' is no requirement"),
+        ("requirements.txt", "torch vision\n", "requirements.txt:1: 'torch vision' is not a requirement"),
         ("requirements.txt", "./missing.whl\n", "requirements.txt:1: no file ./missing.whl in the workdir"),
         ("pyproject.toml", "[tool.poetry]\n", "lists no dependencies under"),
-        ("pyproject.toml", "[project\n", "is no TOML"),
-        ("uv.lock", "version = 'x'\n", "`uv export` does not read"),
+        ("pyproject.toml", "[project\n", "is not valid TOML"),
+        ("uv.lock", "version = 'x'\n", "`uv export` cannot read"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_place(tmp_path, name, text, said):
+def test_an_unreadable_requirement_is_reported_with_its_place(tmp_path, name, text, said):
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=said):
         asked(tmp_path, requirements=name)
@@ -141,7 +141,7 @@ def test_every_lock_names_its_framework():
         assert set(packages.frameworks(name)) & {"torch", "tensorflow", "tensorflow-cpu", "mxnet", "mxnet-cu112"}, name
 
 
-def test_the_key_is_of_all_that_decides(tmp_path):
+def test_the_key_depends_on_everything_that_matters(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "setup.py").write_text("1")
     (tmp_path / "train.py").write_text("1")
@@ -159,7 +159,7 @@ def test_the_key_is_of_all_that_decides(tmp_path):
     assert asked(tmp_path, **job).key != key
 
 
-def test_the_key_is_of_a_folder_of_wheels_too(tmp_path):
+def test_the_key_depends_on_a_folder_of_wheels_too(tmp_path):
     (tmp_path / "wheels").mkdir()
     (tmp_path / "requirements.txt").write_text("--find-links wheels\nmine\n")
     keys = []
@@ -216,7 +216,7 @@ def test_a_container_has_its_own(tmp_path):
     )
 
 
-def test_with_adds_to_those_of_the_file(tmp_path):
+def test_the_flag_with_adds_to_the_files_packages(tmp_path):
     (tmp_path / "job.yaml").write_text("command: [python, train.py]\nrequirements: timm\n")
     spec = load(LAYOUT, tmp_path / "job.yaml", {"with": ("einops",)})
     assert spec.requirements == ("timm", "einops")

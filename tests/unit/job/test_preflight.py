@@ -1,4 +1,4 @@
-"""What the preflight concludes from what nodes, NCCL and nccl-tests say."""
+"""The preflight's conclusions from reports of nodes, NCCL and nccl-tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def judged(*reports: dict[str, Any], nodes: int = 2, **expected: Any) -> Any:
     return judge.judge(EXPECTED | expected, list(reports), [f"train-{number}" for number in range(1, nodes + 1)])
 
 
-def test_healthy_nodes_have_nothing_to_say() -> None:
+def test_healthy_nodes_have_no_findings() -> None:
     verdict = judged(report(1), report(2))
     assert (verdict.errors, verdict.warnings) == ([], [])
     assert verdict.summary == "2 nodes, 8 GPUs each, 4 EFA interfaces each, clocks within 1 ms, they reach each other"
@@ -68,7 +68,7 @@ ALONE = "TimeoutError: 0 of 1 other nodes came in 90 s"
         ({"sum": None, "errors": {"sum": "ValueError: the numbers"}}, {}, "warning", "no sum over the nodes on"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_on_a_node(changed: dict, expected: dict, level: str | None, text: str) -> None:
+def test_findings_on_one_node(changed: dict, expected: dict, level: str | None, text: str) -> None:
     verdict = judged(report(1), report(2, **changed), **expected)
     found = {"error": verdict.errors, "warning": verdict.warnings}
     for name, findings in found.items():
@@ -96,7 +96,7 @@ def test_nodes_that_cannot_reach_each_other() -> None:
         [],
     ],
 )  # fmt: skip
-def test_what_is_not_proven_is_no_error(reports: list) -> None:
+def test_missing_evidence_is_no_error(reports: list) -> None:
     verdict = judged(*reports)
     assert not verdict.errors
     assert verdict.warnings
@@ -107,7 +107,7 @@ def test_a_single_node_needs_no_efa() -> None:
     assert judged(report(1, efa_interfaces=0, sum=None), nodes=1, efa="required").errors
 
 
-def test_lines_that_are_no_report_are_passed_over() -> None:
+def test_other_lines_than_reports_are_ignored() -> None:
     text = f"srun: job 7 queued\n{json.dumps(report(1))}\nTraceback\n" + json.dumps(report(2))[:-5]
     assert [each["node"] for each in judge.read(text)] == ["train-1"]
 
@@ -223,7 +223,7 @@ def test_nccl_tests_table() -> None:
         bandwidth.read_nccl_tests(NCCL_TESTS.replace("76.79      0", "76.79      5"))
 
 
-def test_of_ranks_that_failed_the_likeliest_cause_is_named() -> None:
+def test_the_likeliest_cause_among_failed_ranks_is_named() -> None:
     failed = [Failure(2.0, 1, "3", "train-2", "RuntimeError: boom")]
     assert bandwidth.failure("", 1, failed) == (
         "train-2", "an all-reduce in the job's framework failed on rank 3 (train-2): RuntimeError: boom"
@@ -280,7 +280,7 @@ parameter_servers: {instance_type: m6i.32xlarge}
         ({"nodes": 2, "gpus_per_node": 4}, {"published": None}),
     ],
 )
-def test_what_nodes_should_have(flags: dict, expected: dict) -> None:
+def test_the_expected_hardware_of_nodes(flags: dict, expected: dict) -> None:
     spec = load(LAYOUT, flags={"command": ("a",)} | flags)
     got = preflight.expected(spec, LAYOUT)
     assert {key: got[key] for key in expected} == expected

@@ -1,4 +1,4 @@
-"""Our parsers, fed with what real commands printed."""
+"""Our parsers, tested with recorded output of real commands."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_gpus_that_nvidia_smi_lists(answer: tuple[int, str], count: int) -> None
         ("gpu-lost.txt", 15, "Unable to determine the device handle"),
     ],
 )
-def test_nvidia_smi_that_fails_is_no_node_without_gpus(name: str, code: int, words: str) -> None:
+def test_a_failure_of_nvidia_smi_does_not_mean_that_there_is_no_gpu(name: str, code: int, words: str) -> None:
     with pytest.raises(RuntimeError, match=words):
         probe.gpus((code, record(f"nvidia-smi/{name}")))
 

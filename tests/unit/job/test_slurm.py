@@ -109,7 +109,7 @@ def test_both_tables_of_states_are_slurm_s():
     assert {name for name, phase in phases.items() if phase == "done"} == node_slurm.OVER
 
 
-def test_nothing_else_lists_states_of_jobs():
+def test_only_two_modules_list_states_of_jobs():
     """squeue asked for some of them misses a job with a flag, such as RUNNING and STOPPED."""
     for folder in ("gpucluster", "bootstrap", "gpucluster_job", "templates", "stacks"):
         for path in (ROOT / folder).rglob("*"):
@@ -170,7 +170,7 @@ def test_a_node_that_is_tried_again_needs_nobody():
         ("tar: no space left\n", None),
     ],
 )
-def test_what_slurm_says_against_a_job(text, refusal):
+def test_slurms_reasons_against_a_job(text, refusal):
     assert slurm.refusal(text) == refusal
 
 
@@ -184,6 +184,26 @@ def test_how_far_its_data_is():
     ]
     said = "burst_buffer/lua: slurm_bb_data_in: /fsx/data does not exist"
     assert slurm.pending_reason(f"({said})").endswith("`scontrol release` tries again: /fsx/data does not exist")
+
+
+@pytest.mark.parametrize("reason", ["JobHoldMaxRequeue", "launch failure limit exceeded requeued held"])
+def test_a_job_that_failed_to_start_too_often_says_who_releases_it(reason):
+    """Slurm 23.11 and 24.11, job_mgr.c: _handle_requeue_limit; squeue shows the description if there is one."""
+    line = f"7|REQUEUE_HOLD|train|1||0:00|UNLIMITED|x|N/A|digits|({reason})\n"
+    said = "\n".join(why.waiting(slurm.parse_jobs(line.replace("REQUEUE_HOLD", "PENDING"))[0], []))
+    assert "`gpucluster ssh -- sudo scontrol release JOB` tries again" in said
+    assert "does not know yet when it will start" not in said
+    assert slurm.parse_jobs(line)[0].phase == "waiting"
+    (limit,) = re.findall(
+        r"^MaxBatchRequeue=(\d+)$", (ROOT / "templates/slurm/slurm.conf.j2").read_text(), re.MULTILINE
+    )
+    assert f"{limit} times" in said
+
+
+@pytest.mark.parametrize("reason", ["Priority", "Resources", "BeginTime", "ReqNodeNotAvail, UnavailableNodes:train-1"])
+def test_other_reasons_are_no_hold(reason):
+    assert not slurm.is_held(f"({reason})")
+    assert slurm.is_held("(JobHeldUser)") and slurm.is_held("(launch failed requeued held)")
 
 
 def test_why_it_failed():

@@ -72,7 +72,7 @@ def test_a_repository_in_it_that_is_no_submodule_travels_too(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_our_own_records_stay_at_home(tmp_path: Path, tracked: bool) -> None:
+def test_our_own_records_are_not_uploaded(tmp_path: Path, tracked: bool) -> None:
     folder = repository(tmp_path / "work", train="x") if tracked else tmp_path
     (folder / "train").write_text("x")
     (folder / ".gpucluster").mkdir()
@@ -80,7 +80,9 @@ def test_our_own_records_stay_at_home(tmp_path: Path, tracked: bool) -> None:
     assert taken(folder) == {"train"}
 
 
-def test_a_repository_of_somebody_else_is_no_folder_without_git(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_another_user_is_not_treated_as_a_folder_without_git(
+    workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     with pytest.raises(UsageError, match="dubious ownership") as caught:
         code_files(workdir)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from gpucluster import account
 from gpucluster.config import loads
-from gpucluster.errors import GpuClusterError, JobFailedError, UsageError
+from gpucluster.errors import GpuClusterError, JobFailedError, RemoteError, UsageError
 from gpucluster.following import jobs
 from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
@@ -35,7 +37,7 @@ def cluster(tmp_path, monkeypatch):
     command(bin_folder / "sbatch", 'echo "$@" >"$0.called"; echo 42')
     command(bin_folder / "squeue", 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1')
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
-    monkeypatch.setattr(jobs, "JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setattr(account, "home", lambda: str(tmp_path))
     monkeypatch.setattr(submission, "ENVIRONMENTS", str(tmp_path / "envs"))
     monkeypatch.setattr(jobs, "ENVIRONMENTS", str(tmp_path / "envs"))
     for name in ("torch", "horovod"):
@@ -72,7 +74,7 @@ def submit(cluster, workdir, secret=None, **flags) -> Path:
     return Path(asked.folder)
 
 
-def test_the_folder_has_everything(cluster, workdir):
+def test_the_job_folder_has_every_file(cluster, workdir):
     folder = submit(cluster, workdir, {"TOKEN": "s3cret"}, launcher="horovodrun", env={"A": "b"})
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     own = {
@@ -103,6 +105,21 @@ def test_the_spec_in_the_folder_is_the_job_again(cluster, workdir):
     assert again == request(cluster, nodes=2, env={"A": "it's"}, time="90m").spec
 
 
+def test_a_full_file_system_is_named_with_what_fills_it_and_nothing_stays(cluster, workdir):
+    old = cluster / "jobs" / "old-1"
+    old.mkdir(parents=True)
+    (old / "model.pt").write_bytes(bytes(300_000))
+    said = "tar: digits-1/code/train.py: Cannot write: No space left on device"
+    more = "tar: Exiting with failure status due to previous errors"
+    command(cluster / "bin" / "tar", f"cat >/dev/null; mkdir digits-1; echo '{said}\n{more}' >&2; exit 2")
+    asked = request(cluster)
+    with pytest.raises(RemoteError, match=r"^/\S* on the cluster is full: \S+ of \S+ free; the job was not") as full:
+        submission.submit(InProcessRemote(), asked, b"any")
+    assert "the largest folders of jobs are " in str(full.value.hint)
+    assert re.search(r"/jobs/old-1/ \(\d+K\)", str(full.value.hint))
+    assert sorted(path.name for path in (cluster / "jobs").iterdir()) == ["by-id", "old-1"]
+
+
 def test_a_job_that_slurm_refuses_leaves_nothing(cluster, workdir):
     command(cluster / "bin" / "sbatch", "echo 'sbatch: error: invalid partition specified: train' >&2; exit 1")
     with pytest.raises(UsageError, match="Slurm rejected the job: invalid partition specified: train"):
@@ -128,7 +145,7 @@ def test_a_job_waits_for_the_environment_that_is_being_made(cluster, workdir):
 
 
 def test_an_environment_of_ones_own_that_the_cluster_lacks_is_refused(cluster, workdir):
-    with pytest.raises(UsageError, match="python: there is no program /home/nobody/venv/bin/python on the cluster"):
+    with pytest.raises(UsageError, match="python: the cluster has no program /home/nobody/venv/bin/python"):
         submit(cluster, workdir, python="/home/nobody/venv")
     assert not (cluster / "jobs" / "digits-1").exists()
 
@@ -163,7 +180,7 @@ def test_packages_that_do_not_fit_leave_nothing(cluster, workdir, monkeypatch):
 
 def test_a_dependency_of_its_own_stays_beside_that_on_the_environment(cluster, workdir):
     without_environment(cluster, "echo torch 7 started")
-    asked = request(cluster, sbatch_args=("--dependency=afterok:3",))
+    asked = request(cluster, dependency="afterok:3")
     submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
     options = (cluster / "bin" / "sbatch.called").read_text().split()
     assert options[1] == "--dependency=afterok:7,afterok:3"
@@ -191,9 +208,9 @@ def test_a_job_whose_environment_was_not_made_says_why(cluster, workdir):
     (cluster / "envs" / ".wanted" / "torch").rmdir()
     (cluster / "envs" / ".wanted" / "torch").symlink_to("../torch-0123")
     (cluster / "envs" / ".log").mkdir()
-    said = "pip: no such thing\nerror: the environment torch could not be made on train-1: no such thing\n"
+    said = "pip: no such thing\nerror: the environment torch could not be built on train-1: no such thing\n"
     (cluster / "envs" / ".log" / "torch-0123.txt").write_text(said)
-    with pytest.raises(JobFailedError, match="job 42 .*: the environment torch could not be made on train-1: no such"):
+    with pytest.raises(JobFailedError, match="job 42 .*: the environment torch could not be built on train-1: no such"):
         jobs.ending(InProcessRemote(), "42").check("42")
 
 
@@ -227,7 +244,7 @@ def test_a_workdir_that_is_too_large_names_the_culprit(workdir, monkeypatch):
     monkeypatch.setattr(snapshot, "MAX_BYTES", 2**20)
     (workdir / "model.bin").write_bytes(b"\0" * 2 * 2**20)
     with pytest.raises(
-        UsageError, match=r"holds 2 MiB in 4 files, at most 1 MiB are allowed; largest: model.bin \(2 MiB\)"
+        UsageError, match=r"has 2 MiB in 4 files, at most 1 MiB are allowed; largest: model.bin \(2 MiB\)"
     ):
         snapshot.code_files(workdir)
 
@@ -254,19 +271,30 @@ def test_a_job_that_slurm_has_forgotten_is_known_by_its_result(cluster, workdir)
     assert jobs.latest(remote) == "42"
 
 
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [("COMPLETED", f"job 42 completed: {jobs.NO_RESULT}"), ("CANCELLED", "job 42 was cancelled")],
+)
+def test_a_job_that_completed_and_left_no_result_says_so(cluster, workdir, state, sentence):
+    submit(cluster, workdir)
+    (cluster / "jobs" / "digits-1" / "result.json").touch()
+    command(cluster / "bin" / "squeue", f"echo '42|{state}|train|1|train-1|0:00|1:00|x|N/A|digits|None'")
+    assert jobs.ending(InProcessRemote(), "42").sentence("42") == sentence
+
+
 def test_a_job_that_left_no_result_lost_its_node(cluster, workdir):
     submit(cluster, workdir)
     assert jobs.ending(InProcessRemote(), "42").state == "NODE_FAIL"
 
 
-def test_a_job_that_never_was(cluster):
+def test_an_unknown_job_is_reported(cluster):
     with pytest.raises(UsageError, match="there is no job 7"):
         jobs.require(InProcessRemote(), "7")
-    with pytest.raises(UsageError, match="there is no job yet"):
+    with pytest.raises(UsageError, match="there are no jobs yet"):
         jobs.latest(InProcessRemote())
 
 
-def test_following_tells_what_it_waits_for_and_ends_with_the_job(cluster, workdir, monkeypatch):
+def test_following_shows_the_pending_reason_and_ends_with_the_job(cluster, workdir, monkeypatch):
     submit(cluster, workdir)
     monkeypatch.setattr(jobs, "POLL_S", 0.0)
     line = "42|%s|train|1|%s|0:00|1:00|x|N/A|digits|%s"
@@ -276,9 +304,11 @@ def test_following_tells_what_it_waits_for_and_ends_with_the_job(cluster, workdi
     script += " ".join(f"{number}) echo '{state}';;" for number, state in enumerate(states))
     command(cluster / "bin" / "squeue", script + f" *) echo '{line % ('COMPLETED', 'train-1', 'None')}';; esac")
     (cluster / "jobs" / "digits-1" / "log.txt").write_text("[0 train-1] one\n[0 train-1] two\n")
+    command(cluster / "bin" / "sinfo", "echo 'train-2|train|down#|x|step=mpi line=5: no mpirun; next try in 300 s'")
     told = []
     assert list(jobs.follow(InProcessRemote(), "42", told.append)) == ["[0 train-1] one", "[0 train-1] two"]
     assert told == [
-        "job 42 is pending: it is next in the queue; its nodes are busy or starting",
+        "job 42 is pending: it is next in the queue; its nodes are busy or starting; "
+        "train-2: step=mpi line=5: no mpirun; next try in 300 s",
         "job 42 runs on train-1",
     ]

@@ -34,9 +34,9 @@ def test_scaled_learning_rates(batch: int, rule: str, expected: float) -> None:
     assert scaled(0.1, batch, of=256, rule=rule) == pytest.approx(expected)
 
 
-def test_a_rule_that_does_not_exist_and_a_batch_of_nothing_are_refused() -> None:
+def test_an_unknown_rule_and_an_empty_batch_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"no scaling rule 'cubic'; there are linear, two-thirds, square-root, constant"
+        ValueError, match=r"there is no scaling rule 'cubic'; known: linear, two-thirds, square-root, constant"
     ):
         scaled(0.1, 256, of=256, rule="cubic")
     with pytest.raises(ValueError, match="at least one sample, got 0"):
@@ -55,13 +55,13 @@ def test_a_global_batch_stays_and_so_does_its_learning_rate(ranks: int) -> None:
     assert (found.per_rank, found.world, found.learning_rate) == (512 // ranks, 512, pytest.approx(0.2))
 
 
-def test_batches_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="1000 cannot be shared by 64 ranks evenly; 1024 can"):
+def test_impossible_batches_are_refused() -> None:
+    with pytest.raises(ValueError, match="64 ranks cannot share a batch of 1000 evenly; 1024 is possible"):
         batches(0.1, of=256, world_size=64, in_all=1000)
     for wrong in ({}, {"per_rank": 8, "in_all": 8}):
-        with pytest.raises(ValueError, match="say either per_rank or in_all"):
+        with pytest.raises(ValueError, match="give either per_rank or in_all"):
             batches(0.1, of=256, world_size=1, **wrong)
-    with pytest.raises(ValueError, match="takes 64 samples, got 63"):
+    with pytest.raises(ValueError, match="needs 64 samples, got 63"):
         batches(0.1, of=256, world_size=4, per_rank=16).steps(63)
 
 
@@ -83,7 +83,7 @@ def test_the_schedule_of_2018(epoch: int, expected: float) -> None:
     assert schedule(epoch * 78) == pytest.approx(expected, rel=1e-6)
 
 
-def test_other_falls() -> None:
+def test_other_schedules_of_the_learning_rate() -> None:
     straight = Schedule(peak=1.0, steps=10, power=1)
     assert [straight(step) for step in (0, 1, 5, 10)] == pytest.approx([1.0, 0.9, 0.5, 0.0])
     steep = Schedule(peak=1.0, steps=10, power=0.5, end=0.2)
@@ -107,7 +107,7 @@ def test_the_rate_rises_to_its_peak_and_falls_from_it(
 
 @pytest.mark.parametrize(("steps", "warmup"), [(10, 10), (10, 11), (0, 0), (10, -1)])
 def test_a_warm_up_that_does_not_fit_is_refused(steps: int, warmup: int) -> None:
-    with pytest.raises(ValueError, match=f"a warm-up of {warmup} steps does not fit into {steps}"):
+    with pytest.raises(ValueError, match=f"a warm-up of {warmup} steps is too long: the training has {steps}"):
         Schedule(1.0, steps, warmup)
 
 
@@ -128,7 +128,7 @@ def test_a_warm_up_that_does_not_fit_is_refused(steps: int, warmup: int) -> None
         ({"RANK": "3"}, World()),  # somebody's own variable
     ],
 )
-def test_who_a_process_is(variables: dict[str, str], expected: World) -> None:
+def test_the_rank_of_a_process(variables: dict[str, str], expected: World) -> None:
     assert world(variables) == expected
     assert world(variables).is_first == (expected.rank == 0)
 
@@ -137,8 +137,8 @@ def test_who_a_process_is(variables: dict[str, str], expected: World) -> None:
     ("rank", "size", "local_rank", "message"),
     [
         ("4", "4", "0", "RANK=4, WORLD_SIZE=4, LOCAL_RANK=0"),
-        ("0", "4", "1", "make no sense"),
-        ("-1", "4", "0", "make no sense"),
+        ("0", "4", "1", "inconsistent variables"),
+        ("-1", "4", "0", "inconsistent variables"),
         ("one", "4", "0", "RANK must be a whole number, got 'one'"),
     ],
 )

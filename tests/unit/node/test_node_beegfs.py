@@ -1,4 +1,4 @@
-"""BeeGFS's generations: what the head decides and each node does, from nothing to ready, and after a server is lost."""
+"""BeeGFS's generations: the head's decisions and the nodes' actions, from the start to ready, and after a loss."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def phase(answer: tuple[State, list[Action]]) -> tuple[str, str]:
     return answer[0].generation, answer[0].phase
 
 
-def test_the_first_generation_is_managed_before_anybody_serves() -> None:
+def test_management_of_the_first_generation_starts_before_servers() -> None:
     following, actions = decided(None, {}, [])
     assert (following, actions) == (state("building"), [Action("manage", "1", "new")])
 
@@ -107,7 +107,7 @@ def test_a_lost_server_begins_a_new_generation_and_says_so(loss: str, during: st
     ],
     ids=lambda node: "+".join(sorted(node.states)),
 )
-def test_what_is_no_loss(what: slurm.Node) -> None:
+def test_states_that_are_no_loss(what: slurm.Node) -> None:
     following, actions = decided(state("ready"), reports("1", "1", "1"), [UP[0], what])
     assert (following, actions) == (state("ready"), [])
 
@@ -133,7 +133,7 @@ def test_jobs_that_used_what_was_lost_are_requeued_and_wait() -> None:
     assert (verbs(actions), again.held) == ([], ("7", "8"))
 
 
-def test_jobs_that_had_files_open_there_are_requeued_when_their_node_tells() -> None:
+def test_jobs_with_open_files_are_requeued_when_their_node_reports_them() -> None:
     now = state("building", "2", "train-2 is down", held=("7",))
     _, actions = decided(now, reports(x=Report("train-1", users=("7", "9"))))
     assert verbs(actions) == [("requeue", "9")]
@@ -144,7 +144,7 @@ def test_jobs_that_begin_before_it_is_ready_wait() -> None:
     assert verbs(actions) == [("hold", "8")]
 
 
-def test_when_it_is_ready_jobs_and_nodes_go_on() -> None:
+def test_when_it_is_ready_jobs_and_nodes_continue() -> None:
     drained = [
         node("train-1", "IDLE+CLOUD+DRAIN", "/ram is being filled from s3://b/data, because train-2 is down"),
         node("train-2", "IDLE+CLOUD+DRAIN", "a person's"),
@@ -154,7 +154,7 @@ def test_when_it_is_ready_jobs_and_nodes_go_on() -> None:
     assert following == state("ready", "2", "train-2 is down")
 
 
-def test_why_it_takes_so_long_is_the_nodes_reason() -> None:
+def test_the_reason_for_a_delay_is_the_nodes_reason() -> None:
     said = reports("1", "1", x=Report("train-2", "1", "1", error="cannot list s3://b/data: AccessDenied"))
     _, actions = decided(state("filling"), said)
     reason = "/ram is being filled from s3://b/data: train-2: cannot list s3://b/data: AccessDenied"
@@ -210,7 +210,7 @@ def test_a_job_uses_it_if_it_names_it(tmp_path: Path, script: str, uses: bool) -
     assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch"))) is uses
 
 
-def test_a_copy_that_cannot_be_is_reported_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_copy_is_reported_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beegfs_node, "BUNDLE", Path(beegfs_node.__file__).parents[2])
     monkeypatch.setattr(beegfs_node, "MARKS", {name: tmp_path / name for name in ("server", "client")})
     for mark in ("server", "client"):
@@ -232,12 +232,12 @@ def test_a_server_has_the_number_of_its_place_among_them(tmp_path: Path, monkeyp
         assert (tmp_path / node).read_text() == said
 
 
-def test_the_specification_beside_the_script_counts(tmp_path: Path) -> None:
+def test_the_specification_beside_the_script_is_used(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"channels": {"train": {"source": "/ram/imagenet"}}}')
     assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
 
 
-def test_what_is_no_script_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_a_script_names_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "beegfs.json").write_text('{"mount": "/ram"}')
     monkeypatch.chdir(tmp_path)
     assert not head.names("/ram", slurm.Queued("1", True, "(null)"))
@@ -264,6 +264,7 @@ def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pyte
 
 def test_squeue_is_read_without_jobs_that_somebody_holds() -> None:
     text = "7|RUNNING|None|/home/u/jobs/a/job.sbatch\n8|PENDING|Resources|/b\n9|PENDING|JobHeldUser|/c\n"
+    text += "14|PENDING|JobHoldMaxRequeue|/h\n15|REQUEUE_HOLD|launch failure limit exceeded requeued held|/i\n"
     text += "10|COMPLETING|None|/d\n11|FAILED|None|/e\n12|REQUEUED|None|/f\n13|STOPPED|None|/g\n"
     assert slurm.parse_queued(text) == [
         slurm.Queued("7", True, "/home/u/jobs/a/job.sbatch"),

@@ -1,4 +1,4 @@
-"""What goes into the memory of nodes and what comes out again: shares, copies, and what each failure says."""
+"""Filling the file system in nodes' memory and writing it back: shares, copies, and the message of each failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_shares_are_disjoint_complete_and_alike(found: list[Item], of: int) -> N
 
 @pytest.fixture
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As `job_ram serve` leaves it."""
+    """The state after `job_ram serve`."""
     path = tmp_path / "ram"
     (path / files.OWN).mkdir(parents=True)
     monkeypatch.setattr(os.path, "ismount", lambda each: each == path)
@@ -128,12 +128,12 @@ class Denied:
         yield
 
 
-def test_who_may_not_read_is_told_where_it_is_granted(mount: Path) -> None:
+def test_a_denied_read_names_the_key_that_grants_it(mount: Path) -> None:
     with pytest.raises(Refused, match="s3://data/in: access denied to list it: jobs need it under s3_access"):
         files.fill(mount, Prefix("s3://data/in", Denied()), "s3://data/in")
 
 
-def test_what_does_not_fit_is_refused_before_it_is_copied(mount: Path, tmp_path: Path) -> None:
+def test_data_that_does_not_fit_is_refused_before_copying(mount: Path, tmp_path: Path) -> None:
     put(tmp_path / "source", small="1")
     with (tmp_path / "source" / "huge").open("wb") as file:
         file.truncate(os.statvfs(mount).f_blocks * os.statvfs(mount).f_frsize + 1)
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_refused_before_it_is_copied(mount: Path, tmp_path:
 
 
 @pytest.mark.parametrize("key", ["in/../../etc/passwd", "in/a/./b", "in//etc/passwd", "in/a//b"])
-def test_a_key_that_is_no_file_s_name_is_refused_by_its_name(mount: Path, s3: Any, key: str) -> None:
+def test_a_key_that_cannot_be_a_file_name_is_refused_and_named(mount: Path, s3: Any, key: str) -> None:
     s3.put_object(Bucket="data", Key="in/a", Body=b"x")
     s3.put_object(Bucket="data", Key=key, Body=b"x")
     with pytest.raises(Refused, match=f"s3://data/{key} cannot be copied: an empty part, . or .. in it"):
@@ -166,7 +166,7 @@ def test_for_a_cluster_files_have_an_owner_and_are_copied_once(mount: Path, tmp_
     assert (mount / "top").stat().st_ino == before.st_ino
 
 
-def test_what_a_link_of_the_source_leads_to_is_copied(mount: Path, tmp_path: Path) -> None:
+def test_targets_of_the_sources_links_are_copied(mount: Path, tmp_path: Path) -> None:
     put(tmp_path / "source", a="1")
     (tmp_path / "source" / "link").symlink_to("a")
     (tmp_path / "source" / "dangling").symlink_to("nowhere")
@@ -174,7 +174,7 @@ def test_what_a_link_of_the_source_leads_to_is_copied(mount: Path, tmp_path: Pat
     assert texts(mount) == {"a": "1", "link": "1"}
 
 
-def test_half_a_file_is_not_left(mount: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_partial_file_is_left(mount: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "source", x="x")
 
     def full(source: Path, target: Path) -> None:
@@ -187,13 +187,13 @@ def test_half_a_file_is_not_left(mount: Path, tmp_path: Path, monkeypatch: pytes
     assert texts(mount) == {}
 
 
-def test_what_a_killed_copy_left_is_not_written_back(mount: Path) -> None:
+def test_partial_files_of_a_killed_copy_are_not_written_back(mount: Path) -> None:
     put(mount, a="1")
     (mount / f"b{files.UNFINISHED}").write_text("half")
     assert [item.name for item in files.changed(mount)] == ["a"]
 
 
-def test_nothing_is_filled_or_written_back_where_nothing_is_mounted(tmp_path: Path) -> None:
+def test_without_a_mount_nothing_is_filled_or_written_back(tmp_path: Path) -> None:
     put(tmp_path / "source", a="1")
     folder = Folder(tmp_path / "source")
     with pytest.raises(Refused, match="is not mounted"):
@@ -209,15 +209,15 @@ class Full(Folder):
         super().store(source, name)
 
 
-def test_one_file_that_fails_keeps_no_other_back(mount: Path, tmp_path: Path) -> None:
+def test_a_failed_file_does_not_stop_the_others(mount: Path, tmp_path: Path) -> None:
     put(mount, a="1", b="2", c="3")
     with pytest.raises(Refused, match="1 of 3 files did not reach /results, the first: b: .*No space left"):
         files.export(mount, Full(tmp_path / "results"), "/results")
     assert texts(tmp_path / "results") == {"a": "1", "c": "3"}
 
 
-def test_an_upload_that_s3_refuses_is_told_as_one_that_fails(mount: Path, s3: Any) -> None:
-    """boto3 wraps what upload_file was answered in an error of its own, which is none of botocore's."""
+def test_an_upload_refused_by_s3_is_reported_like_any_failure(mount: Path, s3: Any) -> None:
+    """boto3 wraps an error of upload_file in an exception that is not one of botocore's."""
     put(mount, a="1")
     with pytest.raises(Refused, match=r"1 of 1 files did not reach s3://nobodys/out, the first: a: .*NoSuchBucket"):
         files.export(mount, Prefix("s3://nobodys/out", s3), "s3://nobodys/out")

@@ -1,4 +1,4 @@
-"""What the node programs rely on: a fleet.json that they can read, and nothing but Python and boto3."""
+"""Requirements of the node programs: a fleet.json that they can read, and no more than Python and boto3."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def reads(path: Path) -> Iterator[tuple[str, str]]:
     ids=["Fleet", "Partition"],
 )
 def test_each_field_of_the_fleet_is_read_by_some_program(kind: type, called: set[str]) -> None:
-    """What nobody reads would change the bundle, and make the head node run its steps again, for nothing."""
+    """An unused field would change the bundle and make the head node run its steps again without need."""
     others = [path for path in PROGRAMS if path.name != "fleet.py"]
     read = {field for path in others for of, field in reads(path) if of in called}
     in_fleet = {field for of, field in reads(Path(fleet.__file__)) if of in {"self", "partition", "fleet"}}
     assert {field.name for field in dataclasses.fields(kind)} - read - in_fleet == set()
 
 
-def test_a_new_bundle_is_laid_down_whole(tmp_path: Path) -> None:
+def test_a_new_bundle_is_installed_as_a_whole(tmp_path: Path) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("head.sh", "echo new")
@@ -86,6 +86,6 @@ def test_location_of_an_object() -> None:
     assert places.bucket_and_key("s3://bucket/a/b.zip") == ("bucket", "a/b.zip")
 
 
-def test_jobs_ask_where_nodes_serve() -> None:
+def test_jobs_use_the_address_that_nodes_serve() -> None:
     assert aws.JOB_CREDENTIALS_URL == JOB_CREDENTIALS_URL
     assert (credentials.ADDRESS, credentials.PATH) == (("127.0.0.1", 9911), "/credentials")

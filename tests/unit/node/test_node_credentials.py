@@ -1,4 +1,4 @@
-"""What nodes serve their jobs: the role's credentials, renewed in time, as AWS's own SDK takes them."""
+"""Credentials that nodes serve to jobs: renewed in time, in the form that AWS's SDK accepts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_many_ranks_ask_once(aws: Aws) -> None:
     assert aws.asked == 1
 
 
-def test_what_lasts_still_is_given_while_aws_does_not_answer(aws: Aws) -> None:
+def test_valid_credentials_are_served_while_aws_does_not_answer(aws: Aws) -> None:
     keeper = aws.keeper()
     keeper.get()
     aws.fails = UNREACHABLE
@@ -81,7 +81,7 @@ def test_what_lasts_still_is_given_while_aws_does_not_answer(aws: Aws) -> None:
     assert keeper.get().access_key_id == "ASIA4"
 
 
-def test_renewal_ahead_begins_with_the_first_who_asks(aws: Aws) -> None:
+def test_credentials_are_renewed_in_advance_after_the_first_request(aws: Aws) -> None:
     keeper = aws.keeper()
     keeper.renew()
     assert aws.asked == 0
@@ -91,7 +91,7 @@ def test_renewal_ahead_begins_with_the_first_who_asks(aws: Aws) -> None:
     assert aws.asked == 2
 
 
-def test_a_role_that_is_taken_away_is_gone_and_one_that_comes_is_found(aws: Aws) -> None:
+def test_a_removed_role_is_no_longer_served_and_a_new_one_is_found(aws: Aws) -> None:
     keeper = aws.keeper()
     aws.fails = NoRole("the cluster file has no s3_access")
     assert answer(keeper, PATH) == (404, {"code": "NoRole", "message": "the cluster file has no s3_access"})
@@ -118,14 +118,14 @@ def ask(url: str) -> object:
     return ContainerProvider(environ={"AWS_CONTAINER_CREDENTIALS_FULL_URI": url}).load()
 
 
-def test_the_sdk_takes_them(served: tuple[Aws, str]) -> None:
+def test_the_sdk_accepts_the_credentials(served: tuple[Aws, str]) -> None:
     aws, url = served
     aws.now = datetime.now(UTC)
     found = ask(url).get_frozen_credentials()
     assert (found.access_key, found.secret_key, found.token) == ("ASIA1", "secret", "token")
 
 
-def test_the_sdk_passes_on_why_there_are_none(served: tuple[Aws, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sdk_shows_why_there_are_no_credentials(served: tuple[Aws, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
     aws, url = served
     aws.fails = NoRole("the cluster file has no s3_access")

@@ -1,4 +1,4 @@
-"""What the head says of environments, from folders, logs and Slurm's list of jobs."""
+"""The states of environments on the head, from folders, logs and Slurm's list of jobs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def state(jobs: dict[str, str] | None = None) -> tuple[str, str, str]:
     return found.state, found.job, found.error
 
 
-FAILED = "making torch-01\nerror: the environment torch could not be made on train-1: no space\n"
+FAILED = "making torch-01\nerror: the environment torch could not be built on train-1: no space\n"
 
 
 def test_states(envs: Path) -> None:
     assert state() == ("missing", "", "")
     assert state({"environment-torch": "7", "train": "8"}) == ("being made", "7", "")
     (envs / ".log/torch-01.txt").write_text(FAILED)
-    assert state() == ("failed", "", "the environment torch could not be made on train-1: no space")
+    assert state() == ("failed", "", "the environment torch could not be built on train-1: no space")
     (envs / "torch-01/complete").touch()
     assert state() == ("ready", "", "")
 

@@ -1,4 +1,4 @@
-"""The head's host key is there again after an update of the stack has put the first value back."""
+"""The head publishes its host key again after an update of the stack has reset the parameter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "/gpucluster/c/host-key"
 
 
 @pytest.mark.parametrize(("published", "again"), [("pending", True), ("ssh-ed25519 AAAA", False)])
-def test_the_host_key_is_published_where_it_is_not(tmp_path: Path, published: str, again: bool) -> None:
+def test_the_host_key_is_published_if_it_is_missing(tmp_path: Path, published: str, again: bool) -> None:
     file = tmp_path / "key.pub"
     file.write_text("ssh-ed25519 BBBB root@head\n")
     ssm = boto3.client("ssm", "us-east-1", aws_access_key_id="x", aws_secret_access_key="x")

@@ -1,4 +1,4 @@
-"""A Lustre file system from the first job to the last, with an FSx that is played: what is asked of it, and when."""
+"""A Lustre file system from the first job to the last, with a stand-in for FSx: the calls, and when they are made."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Stage:
     keeper: for_jobs.Keeper
     fsx: PlayedFsx
     left: str = ""
-    """On Lustre alone."""
+    """Files that are only on Lustre."""
     at_look: Callable[[], None] = lambda: None
     in_use: bool = False
     """By somebody on the head."""
@@ -141,12 +141,12 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return made
 
 
-def test_nothing_is_made_until_a_job_asks(stage: Stage) -> None:
+def test_no_file_system_is_created_until_a_job_uses_it(stage: Stage) -> None:
     assert stage.step(5) == State()
     assert stage.fsx.calls == []
 
 
-def test_nothing_is_made_that_the_head_node_cannot_mount(
+def test_no_file_system_is_created_if_the_head_node_cannot_mount_it(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = tmp_path / "lustre.missing"
@@ -161,13 +161,13 @@ def test_nothing_is_made_that_the_head_node_cannot_mount(
     assert "create" in stage.fsx.calls
 
 
-def test_it_is_made_linked_one_by_one_and_mounted(stage: Stage) -> None:
+def test_it_is_created_linked_one_by_one_and_mounted(stage: Stage) -> None:
     stage.until_ready()
     assert stage.fsx.calls == ["create", "link /data", "link /results", "mount /data/fsx", "ready"]
     assert (stage.state.dns_name, stage.state.mount_name) == ("fs-1.aws", "abc")
 
 
-def test_it_goes_after_the_last_job_and_not_before(stage: Stage) -> None:
+def test_it_is_deleted_only_after_the_last_job(stage: Stage) -> None:
     stage.until_ready()
     stage.place.register("8", ["8"])
     stage.place.leave({"7"})
@@ -186,13 +186,13 @@ def test_it_goes_after_the_last_job_and_not_before(stage: Stage) -> None:
     assert stage.state.file_system_id == "fs-2", "the next has a token of its own"
 
 
-def test_what_is_wanted_is_asked_for_each_one_anew(stage: Stage) -> None:
+def test_every_new_file_system_has_the_current_settings(stage: Stage) -> None:
     stage.keeper.wanted = {}
     stage.until_ready()
     assert stage.keeper.wanted["request"] == REQUEST
 
 
-def test_what_is_not_in_s3_keeps_it(stage: Stage) -> None:
+def test_files_that_are_not_in_s3_prevent_its_deletion(stage: Stage) -> None:
     stage.until_ready()
     stage.place.leave({"7"})
     stage.left = "1 of 2 files of /data/fsx are not in S3, such as /data/fsx/x"
@@ -207,7 +207,7 @@ def test_what_is_not_in_s3_keeps_it(stage: Stage) -> None:
     assert stage.fsx.calls[-1] == "delete"
 
 
-def test_what_is_put_there_during_the_export_is_seen_before_the_end(stage: Stage) -> None:
+def test_files_written_during_the_export_are_exported_too(stage: Stage) -> None:
     stage.until_ready()
     stage.place.leave({"7"})
 
@@ -222,7 +222,7 @@ def test_what_is_put_there_during_the_export_is_seen_before_the_end(stage: Stage
     assert stage.fsx.calls[-1] == "mount /data/fsx" and "delete" not in stage.fsx.calls
 
 
-def test_somebody_on_the_head_who_stands_in_it_keeps_it(stage: Stage) -> None:
+def test_a_shell_in_it_on_the_head_prevents_its_deletion(stage: Stage) -> None:
     stage.until_ready()
     stage.place.leave({"7"})
     stage.in_use = True
@@ -231,14 +231,14 @@ def test_somebody_on_the_head_who_stands_in_it_keeps_it(stage: Stage) -> None:
     assert "delete" not in stage.fsx.calls
 
 
-def test_a_head_that_went_down_before_the_last_look_looks_again(stage: Stage) -> None:
+def test_a_head_that_restarted_during_deletion_checks_again(stage: Stage) -> None:
     stage.until_ready()
     stage.place.save(replace(stage.state, phase="leaving"))
     stage.step()
     assert (stage.state.phase, "delete" in stage.fsx.calls) == ("ready", False)
 
 
-def test_a_job_that_asks_during_the_export_keeps_it(stage: Stage) -> None:
+def test_a_job_that_starts_during_the_export_prevents_its_deletion(stage: Stage) -> None:
     stage.until_ready()
     stage.place.leave({"7"})
     stage.at_look = lambda: stage.place.register("8", ["8"])
@@ -246,7 +246,7 @@ def test_a_job_that_asks_during_the_export_keeps_it(stage: Stage) -> None:
     assert (stage.state.phase, stage.fsx.calls[-1]) == ("ready", "export")
 
 
-def test_what_fsx_refuses_is_told_and_tried_again(stage: Stage) -> None:
+def test_a_refusal_by_fsx_is_reported_and_retried(stage: Stage) -> None:
     stage.place.register("7", ["7"])
     stage.fsx.refuse = "ServiceLimitExceeded"
     stage.step(3)
@@ -256,7 +256,7 @@ def test_what_fsx_refuses_is_told_and_tried_again(stage: Stage) -> None:
     assert (stage.state.file_system_id, stage.state.reason) == ("fs-1", "")
 
 
-def test_what_was_refused_is_asked_for_as_it_is_wanted_by_then(stage: Stage) -> None:
+def test_a_retry_uses_the_current_settings(stage: Stage) -> None:
     stage.place.register("7", ["7"])
     stage.fsx.refuse = "BadRequest"
     stage.step(3)
@@ -266,7 +266,7 @@ def test_what_was_refused_is_asked_for_as_it_is_wanted_by_then(stage: Stage) -> 
     assert (stage.state.file_system_id, stage.state.token == first) == ("fs-1", False)
 
 
-def test_what_nobody_waits_for_any_more_is_not_made(stage: Stage) -> None:
+def test_without_waiting_jobs_it_is_not_created(stage: Stage) -> None:
     stage.place.register("7", ["7"])
     stage.fsx.refuse = "ServiceLimitExceeded"
     stage.step(3)
@@ -276,7 +276,7 @@ def test_what_nobody_waits_for_any_more_is_not_made(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("nobody_waits", [True, False])
-def test_one_that_cannot_be_linked_is_told_and_then_deleted(stage: Stage, nobody_waits: bool) -> None:
+def test_a_failed_link_is_reported_and_the_file_system_deleted(stage: Stage, nobody_waits: bool) -> None:
     stage.place.register("7", ["7"])
     for _ in range(4):
         stage.step()
@@ -291,7 +291,7 @@ def test_one_that_cannot_be_linked_is_told_and_then_deleted(stage: Stage, nobody
     assert (stage.state.phase, stage.state.reason, stage.fsx.calls[-1]) == ("deleting", reason, "delete")
 
 
-def test_one_that_is_not_listed_yet_is_not_made_twice(stage: Stage) -> None:
+def test_a_file_system_that_fsx_does_not_list_yet_is_not_created_twice(stage: Stage) -> None:
     stage.place.register("7", ["7"])
     stage.step(2)
     assert stage.state.file_system_id == "fs-1"
@@ -301,14 +301,14 @@ def test_one_that_is_not_listed_yet_is_not_made_twice(stage: Stage) -> None:
     assert list(stage.fsx.tokens.values()) == ["fs-1"]
 
 
-def test_one_that_somebody_deleted_is_made_again(stage: Stage) -> None:
+def test_a_file_system_that_was_deleted_is_created_again(stage: Stage) -> None:
     stage.until_ready()
     stage.fsx.systems.clear()
     stage.step(3)
     assert (stage.state.phase, stage.state.file_system_id) == ("creating", "fs-2")
 
 
-def test_jobs_that_slurm_has_forgotten_leave(stage: Stage) -> None:
+def test_registrations_of_forgotten_jobs_are_removed(stage: Stage) -> None:
     stage.place.register("7", ["7", "8"])
     stage.place.register("9", ["9"])
     text = "7 CANCELLED\n9 RUNNING\n10 COMPLETED\n11 STAGE_OUT\n"
@@ -337,14 +337,16 @@ def test_the_end_of_the_cluster_deletes_it(stage: Stage, monkeypatch: pytest.Mon
     assert for_jobs.end(stage.keeper, discard=False) is None
 
 
-def test_the_end_finds_one_whose_id_nobody_has_noted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_cluster_finds_a_file_system_without_a_recorded_id(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: stage.fsx.systems.clear())
     stage.place.save(State("creating", "a"))
     stage.fsx.systems["fs-lost"] = "AVAILABLE"
     assert for_jobs.end(stage.keeper, discard=False) == "fs-lost"
 
 
-def test_a_job_waits_until_it_is_there_and_its_nodes_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_waits_until_it_exists_and_its_nodes_know_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = stage.place.folder / "job"
     folder.mkdir()
     monkeypatch.setattr(slurm, "parts", lambda _: ["7", "8"])

@@ -1,4 +1,4 @@
-"""One node's part in a job's file system in memory: in which order things happen, and what is done when they do not."""
+"""One node's part in a job's file system in memory: the order of the actions, and failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOTH = "meta 1\nmeta 2\nstorage 1\nstorage 2\n"
 
 
 class Node:
-    """The machine that the program believes to be on: its folders, and what it called."""
+    """A simulated machine for the program: its folders, and the program's calls."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.calls_file, self.registered = root, root / "calls", root / "registered"
@@ -60,7 +60,7 @@ class Node:
         return lines
 
     def program(self, body: str) -> None:
-        """In place of the one that copies as the job's user."""
+        """A stand-in for the program that copies as the job's user."""
         path = self.root / "job-ram"
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
@@ -94,7 +94,7 @@ def test_the_others_only_serve_and_mount(node: Node) -> None:
     assert node.calls() == ["leave management= number=", f"server {told}", f"client {told}"]
 
 
-def test_nobody_goes_on_before_all_serve(node: Node) -> None:
+def test_no_node_continues_before_all_servers_run(node: Node) -> None:
     node.registered.write_text("meta 1\nmeta 2\nstorage 1\n")
     with pytest.raises(Refused, match="all servers of 2 nodes did not start within 0.3 s"):
         node.serve()
@@ -107,7 +107,7 @@ def test_management_that_does_not_answer_yet_is_asked_again(node: Node, monkeypa
     assert [call.split()[0] for call in node.calls()] == ["leave", "management", "server", "list", "list"]
 
 
-def test_where_nothing_is_served_nothing_is_mounted(node: Node) -> None:
+def test_without_servers_nothing_is_mounted(node: Node) -> None:
     with pytest.raises(Refused, match="no file system of this job is here"):
         for_jobs.mount()
 
@@ -120,7 +120,7 @@ def test_a_service_that_fails_leaves_nothing_and_says_why(node: Node, monkeypatc
     assert not for_jobs.STATE.exists()
 
 
-def test_a_machine_that_is_not_of_the_job_is_left_alone(node: Node) -> None:
+def test_a_machine_outside_the_job_is_not_changed(node: Node) -> None:
     with pytest.raises(Refused, match="train-9 is not a node of the job: train-1 train-2"):
         node.serve("train-9")
 
@@ -135,14 +135,14 @@ def test_a_job_that_wrote_everything_back_is_only_ended(node: Node) -> None:
     assert (node.log(), for_jobs.STATE.exists()) == ("", False)
 
 
-def test_a_new_making_forgets_what_an_earlier_one_wrote_back(node: Node) -> None:
+def test_a_new_file_system_forgets_earlier_write_backs(node: Node) -> None:
     (node.folder / "ram/exported").touch()
     (node.folder / "ram/ended").touch()
     node.serve()
     assert list((node.folder / "ram").iterdir()) == []
 
 
-def test_what_a_stopped_job_could_not_write_back_its_epilog_does(node: Node) -> None:
+def test_the_epilog_writes_back_files_of_a_stopped_job(node: Node) -> None:
     node.program('echo "train-1: exported 3 files $*"')
     node.serve()
     for_jobs.release()
@@ -151,14 +151,16 @@ def test_what_a_stopped_job_could_not_write_back_its_epilog_does(node: Node) -> 
     assert node.calls()[-1].startswith("leave")
 
 
-def test_an_export_that_fails_in_the_epilog_is_told(node: Node) -> None:
+def test_a_failed_export_in_the_epilog_is_reported(node: Node) -> None:
     node.program("echo 'error: train-1: no bucket'; exit 1")
     node.serve()
     for_jobs.release()
     assert node.log() == "[ram] error: train-1: no bucket; files that did not get there are lost\n"
 
 
-def test_with_a_server_lost_nothing_goes_over_what_is_safe(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_the_loss_of_a_server_no_exported_file_is_overwritten(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node.program("echo exported")
     node.serve()
     monkeypatch.setattr(for_jobs, "answers", lambda name, port: name != "train-2")
@@ -181,7 +183,7 @@ def test_another_node_waits_for_the_first_to_be_done(node: Node, monkeypatch: py
     assert node.calls() == ["leave management= number="]
 
 
-def test_it_does_not_wait_for_a_first_node_that_is_gone(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_wait_for_a_lost_first_node(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.serve("train-2")
     monkeypatch.setattr(for_jobs, "answers", lambda name, port: False)
     monkeypatch.setattr(time, "sleep", lambda _: None)
@@ -197,7 +199,7 @@ def test_the_epilog_of_another_job_touches_nothing(node: Node) -> None:
     assert (node.calls(), for_jobs.STATE.exists()) == ([], True)
 
 
-def test_memory_that_stays_taken_fails_the_epilog(node: Node) -> None:
+def test_memory_that_is_not_freed_fails_the_epilog(node: Node) -> None:
     node.serve()
     (node.folder / "ram/exported").touch()
     os.environ["FAILS"] = "leave"
@@ -231,7 +233,7 @@ def test_a_lost_part_is_announced_and_the_job_requeued_or_ended(
     assert (killed == [4711], "the job is not requeued but ended: disabled" in said) == (ended, ended)
 
 
-def test_a_server_that_is_late_once_is_not_lost(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_late_answer_does_not_make_a_server_lost(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([False, False, True, False, False, True])
 
     def serves(name: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 import pytest
@@ -15,7 +16,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from gpucluster_node import aws, dns, ec2, fleet, rates, refusals, slurm
 from gpucluster_node.head import release, update
-from gpucluster_node.power import in_flight, launch, resume, suspend
+from gpucluster_node.power import failing, in_flight, launch, resume, shortage, suspend
 
 CLUSTER = fleet.parse(
     {
@@ -68,8 +69,10 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
 
 
 @pytest.fixture(autouse=True)
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+def fast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As if nobody had called before."""
+    monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
+    monkeypatch.setattr(failing, "pauses", lambda now: {})
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))
     monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(100, 100))
 
@@ -129,9 +132,18 @@ def expect_records(stubs: Stubs, action: str, records: dict[str, str]) -> None:
     stubs("route53").add_response("change_resource_record_sets", answer, given)
 
 
-def resumed(group: resume.Group, folder: Path) -> None:
-    launcher = launch.Launcher(CLUSTER, "1", lambda: resume.client("ec2"), sleep=lambda seconds: None)
+def resumed(group: resume.Group, folder: Path, sleep: Callable[[float], None] = lambda seconds: None) -> None:
+    """sleep: seconds pass only there."""
+    now = [0.0]
+
+    def slept(seconds: float) -> None:
+        now[0] += seconds
+        sleep(seconds)
+
     record = in_flight.Record(group.nodes, folder)
+    launcher = launch.Launcher(
+        CLUSTER, "1", lambda: resume.client("ec2"), clock=lambda: now[0], sleep=slept, waits=record.waits
+    )
     resume.Resume(CLUSTER, launcher, record).run([group])
     assert in_flight.nodes(folder) == frozenset()
     record.close()
@@ -150,6 +162,70 @@ def test_resume_launches_names_tells_slurm_and_tags(
     expect_tags(stubs, 2, "train-2")
     resumed(GROUP, tmp_path)
     assert scontrol == [["scontrol", "update", "nodename=train-1,train-2", "nodeaddr=10.0.0.1,10.0.0.2"]]
+
+
+PAUSED = "launches of p4d.24xlarge pause until 07:13:00 UTC, because 3 of its instances failed in a row"
+
+
+def test_a_type_that_pauses_is_not_launched(
+    stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failing, "pauses", lambda now: {"p4d.24xlarge": PAUSED})
+    monkeypatch.setattr(dns, "apply", lambda *given: None)
+    monkeypatch.setattr(ec2, "tag", lambda *given: None)
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    launched = {"Instances": [instance(1), instance(2)]}
+    stubs("ec2").add_response("run_instances", launched, run_instances("lt-2", "1", 2))
+    resumed(GROUP, tmp_path)
+    assert scontrol == [["scontrol", "update", "nodename=train-1,train-2", "nodeaddr=10.0.0.1,10.0.0.2"]]
+
+
+def test_if_all_types_pause_the_launch_waits_and_says_why(
+    stubs: Stubs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused = {each["instance_type"]: PAUSED for each in TYPES}
+    monkeypatch.setattr(failing, "pauses", lambda now: paused)
+    monkeypatch.setattr(dns, "apply", lambda *given: None)
+    monkeypatch.setattr(ec2, "tag", lambda *given: None)
+    asked_for = "NodeName={0} State=ALLOCATED+CLOUD+POWERING_UP\n"
+    monkeypatch.setattr(slurm, "_run", lambda argv: "".join(map(asked_for.format, GROUP.nodes)))
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    launched = {"Instances": [instance(1), instance(2)]}
+    stubs("ec2").add_response("run_instances", launched, run_instances("lt-1", "3", 2))
+    told: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        told.extend(waiting["waits"]["train-2"] for waiting in map(json.loads, _texts(tmp_path)))
+        if len(told) == 2:
+            paused.clear()
+
+    resumed(GROUP, tmp_path, sleep)
+    assert told == [f"{PAUSED}; {PAUSED}"] * 2
+
+
+def test_a_pause_that_outlasts_slurms_patience_sets_the_nodes_down_in_time(
+    stubs: Stubs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Slurm would give up on them without saying why (ResumeTimeout). They are requested two minutes later."""
+    monkeypatch.setattr(failing, "pauses", lambda now: {each["instance_type"]: PAUSED for each in TYPES})
+    asked_for, calls, waited = "NodeName={0} State=ALLOCATED+CLOUD+POWERING_UP\n", list[list[str]](), list[float]()
+
+    def scontrol(argv: list[str]) -> str:
+        calls.append(argv)
+        return "".join(map(asked_for.format, GROUP.nodes))
+
+    monkeypatch.setattr(slurm, "_run", scontrol)
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    resumed(GROUP, tmp_path, waited.append)
+    assert sum(waited) == resume.ASK_S
+    reason = f"reason={PAUSED}; {PAUSED}; next try in 120 s"
+    assert calls[-1] == ["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]
+
+
+def _texts(folder: Path) -> list[str]:
+    return [path.read_text() for path in folder.glob("*.json")]
 
 
 NOT_FOUND = "InvalidInstanceID.NotFound"
@@ -217,7 +293,7 @@ def test_the_next_type_is_tried_where_one_has_no_capacity(stubs: Stubs) -> None:
 SINGLES = resume.Group("train", ("train-1", "train-2", "train-3", "train-4"))
 
 
-def test_single_nodes_take_what_there_is_and_the_rest_another_type(stubs: Stubs) -> None:
+def test_single_nodes_use_the_available_capacity_and_another_type_for_the_rest(stubs: Stubs) -> None:
     stubs("ec2").add_response("run_instances", {"Instances": [instance(1)]}, run_instances("lt-1", "1", 4, least=1))
     stubs("ec2").add_client_error(
         "run_instances", *ICE, http_status_code=500, expected_params=run_instances("lt-1", "1", 3, least=1)
@@ -229,7 +305,7 @@ def test_single_nodes_take_what_there_is_and_the_rest_another_type(stubs: Stubs)
     assert [type(error).__name__ for _, error in found.errors] == ["ClientError"]
 
 
-def test_single_nodes_take_what_a_quota_leaves(stubs: Stubs) -> None:
+def test_single_nodes_use_the_rest_of_a_quota(stubs: Stubs) -> None:
     """EC2 may hold MaxCount against the quota: then fewer are asked for."""
     quota = ("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 192 allows")
     for template in ("lt-1", "lt-2"):
@@ -262,7 +338,7 @@ def test_a_throttled_launch_waits_and_is_no_lack_of_capacity(stubs: Stubs) -> No
     assert 60 < sum(slept) < 150
 
 
-def test_a_launch_throttled_for_too_long_is_given_up_without_asking_for_other_types(stubs: Stubs) -> None:
+def test_a_launch_throttled_for_too_long_fails_without_trying_other_types(stubs: Stubs) -> None:
     now = [0.0]
     for _ in range(2):
         stubs("ec2").add_client_error("run_instances", "RequestLimitExceeded", "Request limit exceeded.")
@@ -277,7 +353,7 @@ def test_a_launch_throttled_for_too_long_is_given_up_without_asking_for_other_ty
     )
 
 
-def test_ec2s_own_faults_are_tried_again_with_the_same_token(stubs: Stubs) -> None:
+def test_ec2s_server_errors_are_retried_with_the_same_token(stubs: Stubs) -> None:
     stubs("ec2").add_client_error("run_instances", "InternalError", "An internal error", http_status_code=500)
     stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]})
     assert len(tried(GROUP).instances) == 2
@@ -298,7 +374,7 @@ def waits(stubs: Stubs, found: launch.Launched, cluster: fleet.Fleet = CLUSTER, 
     return slept
 
 
-def test_full_while_own_instances_end_is_waited_for(stubs: Stubs) -> None:
+def test_a_full_reservation_is_waited_for_while_own_instances_end(stubs: Stubs) -> None:
     full = ("ReservationCapacityExceeded", "The requested reservation does not have sufficient capacity")
     for _ in TYPES:
         stubs("ec2").add_client_error("run_instances", *full)
@@ -314,7 +390,9 @@ def test_full_while_own_instances_end_is_waited_for(stubs: Stubs) -> None:
 @pytest.mark.parametrize(
     ("purchase", "is_full"), [("on-demand", False), ("spot", False), ("reservation", True), ("capacity-block", True)]
 )
-def test_what_is_reserved_is_full_where_ec2_has_no_capacity(stubs: Stubs, purchase: str, is_full: bool) -> None:
+def test_insufficient_capacity_of_a_reservation_means_that_it_is_full(
+    stubs: Stubs, purchase: str, is_full: bool
+) -> None:
     for _ in TYPES:
         stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
     found = tried(GROUP)
@@ -323,7 +401,7 @@ def test_what_is_reserved_is_full_where_ec2_has_no_capacity(stubs: Stubs, purcha
     assert bool(waits(stubs, found, bought(purchase))) is is_full
 
 
-def test_single_nodes_take_what_is_left_of_a_capacity_block(stubs: Stubs) -> None:
+def test_single_nodes_use_the_rest_of_a_capacity_block(stubs: Stubs) -> None:
     template = [fleet.LaunchTemplate("p4d.24xlarge", "lt-1", "1")]
     for count in (4, 2, 1):
         wanted = run_instances("lt-1", "1", count, 1)
@@ -359,7 +437,7 @@ def test_instances_get_their_name_before_more_are_launched(
     ]
 
 
-def test_what_has_its_name_stays_up_when_a_later_launch_breaks_off(
+def test_named_instances_stay_when_a_later_launch_fails(
     stubs: Stubs, scontrol: list[list[str]], tmp_path: Path
 ) -> None:
     parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
@@ -380,11 +458,106 @@ def test_a_refused_launch_sets_the_nodes_down_with_ec2s_code(
     stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, counted: list[tuple[str, str]]
 ) -> None:
     refusing_parameters(stubs)
-    stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    stubs("ec2").add_client_error("run_instances", "Unsupported", "not in your zone", http_status_code=400)
     resumed(GROUP, tmp_path)
-    reason = "reason=InsufficientInstanceCapacity: no p4d left (p4d.24xlarge); next try in 120 s"
+    reason = "reason=Unsupported: not in your zone (p4d.24xlarge); next try in 120 s"
     assert scontrol == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
-    assert counted == [("train", "InsufficientInstanceCapacity")]
+    assert counted == [("train", "Unsupported")]
+
+
+class Waiting:
+    """Slurm and a user, while a launch waits for capacity."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.state, self.slept, self.updates = folder, "ALLOCATED", 0.0, list[list[str]]()
+        self.read: set[str] = set()
+        self.cancelled_after_s = float("inf")
+        monkeypatch.setattr(slurm, "_run", self._scontrol)
+
+    def _scontrol(self, argv: Sequence[str]) -> str:
+        if argv[1] == "update":
+            self.updates.append(list(argv))
+            return ""
+        state = "ALLOCATED" if self.slept < self.cancelled_after_s else "IDLE"
+        return "".join(
+            f"NodeName={name} Arch=x86_64 State={state}+CLOUD+NOT_RESPONDING+POWERING_UP Partitions=train\n"
+            for name in argv[3].split(",")
+        )
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.read |= {
+            why for path in self.folder.glob("*.json") for why in json.loads(path.read_text())["waits"].values()
+        }
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    return Waiting(tmp_path, monkeypatch)
+
+
+def test_capacity_that_comes_back_is_found_within_20_s(
+    stubs: Stubs, waiting: Waiting, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    refusals_in_a_row = 4
+    for _ in range(refusals_in_a_row):
+        for _ in TYPES:
+            stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]})
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1", "train-2.c.internal": "10.0.0.2"})
+    expect_tags(stubs, 1, "train-1")
+    expect_tags(stubs, 2, "train-2")
+    resumed(GROUP, waiting.folder, waiting.sleep)
+    assert refusals_in_a_row * 12 <= waiting.slept <= refusals_in_a_row * 20
+    assert [update[2:] for update in waiting.updates] == [["nodename=train-1,train-2", "nodeaddr=10.0.0.1,10.0.0.2"]]
+    why = "; ".join(f"{ICE[0]}: {ICE[1]} ({each['instance_type']})" for each in TYPES)
+    assert waiting.read == {f"{why}; asked again every 15 s"}
+
+
+def test_capacity_that_does_not_come_back_is_given_up(
+    stubs: Stubs, waiting: Waiting, counted: list[tuple[str, str]]
+) -> None:
+    """Before Slurm gives up, so that a node that is launched late can still boot."""
+    refusing_parameters(stubs)
+    resume.client("ec2").meta.events.register("before-call", lambda **_: None)
+    for _ in range(100):
+        stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    stub = stubs("ec2")
+    resumed(GROUP, waiting.folder, waiting.sleep)
+    asked = 100 - len(stub._queue)
+    stub._queue.clear()
+    assert 900 <= waiting.slept <= 920
+    assert 900 / 18 <= asked <= 900 / 12 + 1
+    reason = "reason=InsufficientInstanceCapacity: no p4d left (p4d.24xlarge); next try in 120 s"
+    assert waiting.updates == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
+
+
+def test_a_cancelled_jobs_launch_is_not_retried(stubs: Stubs, waiting: Waiting, counted: list[tuple[str, str]]) -> None:
+    refusing_parameters(stubs)
+    stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    waiting.cancelled_after_s = 0
+    monkey = patch.object(shortage, "_BETWEEN_S", (16.0, 16.5))
+    with monkey:
+        resumed(GROUP, waiting.folder, waiting.sleep)
+    reason = "reason=no job waits for it any longer; next try in 0 s"
+    assert waiting.updates == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
+
+
+def test_launches_of_a_partition_take_turns() -> None:
+    now = 0.0
+    first, second = (shortage.Turns("train", lambda: now) for _ in range(2))
+    assert second.comes(), "nothing was refused"
+    first.refused()
+    assert not first.comes() and not second.comes()
+    assert shortage.Turns("ps", lambda: now).comes(), "of another partition"
+    now += 17
+    assert second.comes()
+    assert not first.comes(), "while the other one asks"
+    second.served()
+    assert first.comes()
 
 
 def test_a_refused_permission_is_a_reason_that_can_be_read(
@@ -407,7 +580,7 @@ def assigned(stubs: Stubs, **records: str) -> None:
     expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1", "train-2.c.internal": "10.0.0.2"})
 
 
-def test_a_job_of_which_one_instance_cannot_be_named_is_ended(
+def test_if_one_instance_cannot_be_named_all_of_its_job_are_terminated(
     stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
@@ -434,7 +607,7 @@ def test_an_instance_whose_tags_iam_does_not_see_yet_is_ended_later(
     assert scontrol[1][3] == "state=down"
 
 
-def test_of_single_nodes_only_the_one_that_cannot_be_named_is_ended(
+def test_of_single_nodes_only_the_unnamed_instance_is_terminated(
     stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume, "TAGS_AT_ONCE", 1)
@@ -446,7 +619,7 @@ def test_of_single_nodes_only_the_one_that_cannot_be_named_is_ended(
     assert [call[2:4] for call in scontrol[1:]] == [["nodename=train-2", "state=down"]]
 
 
-def test_an_instance_that_ec2_does_not_know_yet_keeps_no_other_from_being_ended(stubs: Stubs) -> None:
+def test_an_instance_that_ec2_does_not_know_yet_does_not_stop_the_termination_of_others(stubs: Stubs) -> None:
     said = "The instance IDs 'i-0a' do not exist"
     stubs("ec2").add_client_error("terminate_instances", NOT_FOUND, said)
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-0b", "i-0c"]})
@@ -517,7 +690,7 @@ def expect_listing(stubs: Stubs, *records: dict[str, Any]) -> None:
     stubs("route53").add_response("list_resource_record_sets", answer, {"HostedZoneId": "Z1"})
 
 
-def test_suspend_ends_only_the_nodes_named_and_forgets_them(stubs: Stubs) -> None:
+def test_suspend_terminates_only_the_named_nodes_and_removes_their_records(stubs: Stubs) -> None:
     expect_describe(stubs, instance(1, **{"gpucluster:node": "train-1"}), nodes=("train-1",))
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
@@ -544,7 +717,7 @@ def test_suspend_of_many_nodes_asks_for_200_at_a_time(stubs: Stubs) -> None:
     suspend.suspend(CLUSTER, nodes, LAUNCHED)
 
 
-def test_suspend_of_no_node_ends_nothing(stubs: Stubs) -> None:
+def test_suspend_of_no_node_terminates_nothing(stubs: Stubs) -> None:
     """Where nobody is named, EC2 would describe every instance."""
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     expect_listing(stubs)
@@ -558,7 +731,7 @@ def test_suspend_of_nodes_without_instances_ends_nothing(stubs: Stubs) -> None:
     suspend.suspend(CLUSTER, ["train-1"], LAUNCHED)
 
 
-def test_release_ends_everything_and_leaves_the_heads_record(stubs: Stubs) -> None:
+def test_release_terminates_all_nodes_and_keeps_the_heads_record(stubs: Stubs) -> None:
     expect_describe(stubs, instance(1), instance(2))
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1", "i-2"]})
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
@@ -567,7 +740,7 @@ def test_release_ends_everything_and_leaves_the_heads_record(stubs: Stubs) -> No
     release.release(CLUSTER)
 
 
-def test_a_record_that_changed_meanwhile_is_left_and_the_others_go(stubs: Stubs) -> None:
+def test_a_record_that_changed_meanwhile_is_kept_and_the_others_are_deleted(stubs: Stubs) -> None:
     """Recorded answer: Tried to delete resource record set ... but it was not found (of a whole batch)."""
     before = [record("ps-1.c.internal.", "10.0.0.1"), record("ps-2.c.internal.", "10.0.0.2")]
     expect_listing(stubs, *before)
@@ -586,7 +759,7 @@ def soa(ttl_s: int, minimum_s: int) -> dict[str, Any]:
     return {**SOA, "TTL": ttl_s, "ResourceRecords": [{"Value": f"{NAME_SERVER} {minimum_s}"}]}
 
 
-def test_that_a_name_is_not_there_is_soon_forgotten(stubs: Stubs) -> None:
+def test_missing_names_are_cached_only_briefly(stubs: Stubs) -> None:
     expect_listing(stubs, record("ps-1.c.internal.", "10.0.0.1"), soa(900, 86400))
     answer = {"ChangeInfo": {"Id": "x", "Status": "PENDING", "SubmittedAt": LAUNCHED}}
     changes = {"Changes": [{"Action": "UPSERT", "ResourceRecordSet": soa(10, 10)}]}
@@ -610,7 +783,24 @@ def test_only_a_power_off_ends_the_fleet(jobs: str, off: bool) -> None:
     assert release.powering_off(jobs) is off
 
 
-def test_dns_changes_go_in_calls_that_route_53_takes(stubs: Stubs) -> None:
+@pytest.mark.parametrize(
+    ("names", "deleted"),
+    [
+        (("head.c.internal.", "train-1.c.internal."), False),
+        (("train-1.c.internal.",), True),
+        (("ahead.c.internal.",), True),
+    ],
+    ids=["only the instance is terminated", "CloudFormation has deleted the head's record", "another name"],
+)
+def test_the_heads_record_shows_whether_the_stack_is_deleted(
+    stubs: Stubs, names: tuple[str, ...], deleted: bool
+) -> None:
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_listing(stubs, *(record(name, "10.0.0.1") for name in names))
+    assert release.stack_is_deleted(CLUSTER) is deleted
+
+
+def test_dns_changes_are_split_into_calls_within_route_53s_limits(stubs: Stubs) -> None:
     addresses = {f"train-{n}": "10.0.0.1" for n in range(501)}
     changes = dns.upsert("c.internal", addresses)
     client = boto3.client("route53", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
@@ -627,7 +817,7 @@ def test_dns_changes_go_in_calls_that_route_53_takes(stubs: Stubs) -> None:
     assert sizes == [500, 1]
 
 
-def test_error_code_is_ec2s_word_or_the_kind_of_fault() -> None:
+def test_error_code_is_ec2s_code_or_the_exceptions_name() -> None:
     from botocore.exceptions import ClientError, ConnectTimeoutError
 
     refused = ClientError({"Error": {"Code": ICE[0], "Message": ICE[1]}}, "RunInstances")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from botocore.session import get_session
@@ -78,7 +80,7 @@ def test_jobs_are_counted_by_partition_and_state() -> None:
     }
 
 
-def test_a_node_in_a_state_that_nobody_knows_is_counted() -> None:
+def test_a_node_in_an_unknown_state_is_counted() -> None:
     nodes = slurm.parse_nodes("NodeName=train-1 CPUs=1 State=UNKNOWN+CLOUD x")
     assert publish.count_nodes(CLUSTER, nodes) == {("train", "other"): 1}
 
@@ -91,11 +93,11 @@ def test_instances_cost_their_list_price() -> None:
     assert publish.prices(running, {"g5.xlarge": 1.006}) == {"train": 2.012, "big-gpu": 0.0}
 
 
-def test_a_heartbeat_and_a_total_are_always_told() -> None:
+def test_a_heartbeat_and_a_total_are_always_sent() -> None:
     assert values(publish.metric_data("Mine", View(), View())) == {"Heartbeat": 1, "LaunchFailures": 0}
 
 
-def test_what_was_and_is_no_more_is_told_once_as_zero() -> None:
+def test_a_metric_that_ends_is_sent_once_as_zero() -> None:
     refused = Counter({("train", "InsufficientInstanceCapacity"): 2})
     before = View(Counter({("train", "idle"): 3}), Counter({("train", "pending"): 1}), refused, {"train": 4.0})
     after = View()
@@ -129,7 +131,7 @@ def test_cloudwatch_takes_it_in_batches() -> None:
         stub.assert_no_pending_responses()
 
 
-def test_refused_launches_are_taken_once(tmp_path: Path) -> None:
+def test_refused_launches_are_counted_once(tmp_path: Path) -> None:
     path = tmp_path / "refusals.jsonl"
     assert refusals.take(path) == {}
     for _ in range(2):
@@ -151,48 +153,121 @@ def test_a_refusal_that_cannot_be_counted_is_only_warned_of(tmp_path: Path, capl
     assert "could not count" in caplog.text
 
 
+OF_ADA = "ada/jobs/by-id"
+
+
 def job(jobs: Path, name: str, *, age_s: float = 0, owner: int = 1000) -> Path:
+    """Of ada, whose uid is 1000."""
     folder = jobs / name
     folder.mkdir(parents=True)
     log = folder / "log.txt"
     log.write_text("hello\n")
     os.utime(log, (time.time() - age_s,) * 2)
     if os.getuid() == 0:
+        os.chown(jobs.parents[1], 1000, 1000)
         os.chown(log, owner, owner)
     return log
 
 
 def test_recent_logs_of_jobs_are_linked(tmp_path: Path) -> None:
-    jobs, links = tmp_path / "jobs", tmp_path / "links"
+    jobs, links = tmp_path / OF_ADA, tmp_path / "links"
     recent, old = job(jobs, "1"), job(jobs, "2", age_s=2 * job_logs.RECENT_S)
     (jobs / "3").mkdir()
-    job_logs.refresh(jobs, links)
-    job_logs.refresh(jobs, links)
-    assert [link.name for link in links.iterdir()] == ["1.txt"]
-    assert (links / "1.txt").resolve() == recent.resolve()
+    job_logs.refresh(tmp_path, links)
+    job_logs.refresh(tmp_path, links)
+    assert [link.name for link in links.iterdir()] == ["ada_1.txt"]
+    assert (links / "ada_1.txt").samefile(recent)
+    assert stat.S_IMODE(links.stat().st_mode) == 0o700
     os.utime(old)
     os.utime(recent, (0, 0))
-    job_logs.refresh(jobs, links)
-    assert [link.name for link in links.iterdir()] == ["2.txt"]
+    job_logs.refresh(tmp_path, links)
+    assert [link.name for link in links.iterdir()] == ["ada_2.txt"]
 
 
 def test_a_jobs_log_that_leads_elsewhere_is_not_linked(tmp_path: Path) -> None:
-    jobs, links = tmp_path / "jobs", tmp_path / "links"
+    jobs, links = tmp_path / OF_ADA, tmp_path / "links"
     log = job(jobs, "1")
     log.unlink()
     log.symlink_to("/etc/shadow")
-    job_logs.refresh(jobs, links)
+    job_logs.refresh(tmp_path, links)
     assert not list(links.iterdir())
 
 
+def test_a_log_that_is_replaced_after_it_was_linked_leads_nowhere_else(tmp_path: Path) -> None:
+    """The agent, which runs as root, opens the link at any time."""
+    jobs, links = tmp_path / OF_ADA, tmp_path / "links"
+    log = job(jobs, "1")
+    (tmp_path / "secret").write_text("root's\n")
+    job_logs.refresh(tmp_path, links)
+    log.unlink()
+    log.symlink_to(tmp_path / "secret")
+    assert (links / "ada_1.txt").read_text() == "hello\n"
+
+
+def test_a_log_that_is_replaced_while_it_is_linked_leads_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, links, checked = tmp_path / OF_ADA, tmp_path / "links", job_logs._is_recent
+    log = job(jobs, "1")
+    (tmp_path / "secret").write_text("root's\n")
+
+    def slowly(*values: Any) -> bool:
+        log.unlink()
+        os.link(tmp_path / "secret", log)
+        return checked(*values)
+
+    log.with_name("kept").hardlink_to(log)
+    monkeypatch.setattr(job_logs, "_is_recent", slowly)
+    job_logs.refresh(tmp_path, links)
+    assert (links / "ada_1.txt").read_text() == "hello\n"
+
+
+def test_a_log_that_its_user_has_written_anew_is_linked_anew(tmp_path: Path) -> None:
+    jobs, links = tmp_path / OF_ADA, tmp_path / "links"
+    job(jobs, "1").rename(tmp_path / "old")
+    job_logs.refresh(tmp_path, links)
+    (jobs / "1").rmdir()
+    job(jobs, "1").write_text("again\n")
+    job_logs.refresh(tmp_path, links)
+    assert (links / "ada_1.txt").read_text() == "again\n"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    jobs, links = tmp_path / OF_ADA, tmp_path / "links"
+    job(jobs, "1").unlink()
+    os.mkfifo(jobs / "1/log.txt")
+    job_logs.refresh(tmp_path, links)
+    assert not list(links.iterdir())
+
+
+@pytest.mark.parametrize("name", ["1", "b_1", "x"])
+def test_nobody_replaces_the_log_of_another_user(tmp_path: Path, name: str) -> None:
+    """Users choose the names in by-id. `a` with `b_1` and `a_b` with `1` would be the same."""
+    links = tmp_path / "links"
+    theirs, own = job(tmp_path / "a_b/jobs/by-id", "1"), job(tmp_path / "a/jobs/by-id", name)
+    theirs.write_text("theirs\n")
+    own.write_text("own\n")
+    job_logs.refresh(tmp_path, links)
+    found = {link.name: link.read_text() for link in links.iterdir()}
+    assert found == {"a_b_1.txt": "theirs\n"} | ({"a_1.txt": "own\n"} if name == "1" else {})
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_a_log_of_roots_is_not_linked(tmp_path: Path) -> None:
+def test_a_log_owned_by_root_is_not_linked(tmp_path: Path) -> None:
     """A hard link to one would have its owner."""
-    job(tmp_path / "jobs", "1", owner=0)
-    job_logs.refresh(tmp_path / "jobs", tmp_path / "links")
+    job(tmp_path / OF_ADA, "1", owner=0)
+    job_logs.refresh(tmp_path, tmp_path / "links")
+    assert not list((tmp_path / "links").iterdir())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_log_of_another_user_is_not_linked(tmp_path: Path) -> None:
+    """Their folder would be a link to that user's."""
+    job(tmp_path / OF_ADA, "1", owner=1001)
+    job_logs.refresh(tmp_path, tmp_path / "links")
     assert not list((tmp_path / "links").iterdir())
 
 
 def test_no_jobs_yet(tmp_path: Path) -> None:
-    job_logs.refresh(tmp_path / "jobs", tmp_path / "links")
+    job_logs.refresh(tmp_path, tmp_path / "links")
     assert not list((tmp_path / "links").iterdir())

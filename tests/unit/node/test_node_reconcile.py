@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from gpucluster_node import ec2, fleet, retry, slurm
-from gpucluster_node.power import outdated
+from gpucluster_node.power import ended, outdated, requeued
 from gpucluster_node.power.reconcile import Action, Seen, decide, explained
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
@@ -63,6 +63,8 @@ REFUSED = retry.reason("InsufficientInstanceCapacity: none left", 120)
         ("on its way down", "DOWN+CLOUD+POWERING_DOWN", REFUSED, 200, False, []),
         ("down and off", "DOWN+CLOUD+POWERED_DOWN", REFUSED, 200, False, ["resume"]),
         ("set down by a person", "DOWN+CLOUD", "bad GPU", 9999, True, []),
+        ("drained by its own check", "ALLOCATED+CLOUD+DRAIN+POWER_DOWN", "health: no GPU", 1, True, []),
+        ("drained by a person", "IDLE+CLOUD+DRAIN", "bad GPU", 9999, True, []),
     ],
 )
 def test_one_node(what: str, states: str, reason: str, age_s: int, has_instance: bool, verbs: list[str]) -> None:
@@ -75,7 +77,7 @@ def test_a_failed_boot_becomes_the_nodes_reason() -> None:
     assert actions == [Action("down", "train-2", f"{FAILED}; next try in {retry.BOOT_FAILED_S} s")]
 
 
-def test_a_node_that_answers_got_over_a_failed_boot() -> None:
+def test_a_responding_node_has_recovered_from_a_failed_boot() -> None:
     assert decided([node("IDLE+CLOUD")], [instance(boot_failure=FAILED)]) == []
 
 
@@ -87,9 +89,14 @@ def test_a_node_that_answers_got_over_a_failed_boot() -> None:
         ("ALLOCATED+CLOUD", 25, ["down"]),
         ("ALLOCATED+CLOUD+POWERING_UP", 25, []),
         ("ALLOCATED+CLOUD+POWERING_UP", 100, ["down"]),
+        ("MIXED+CLOUD+DRAIN+POWER_DOWN", 15, []),
+        ("MIXED+CLOUD+DRAIN+POWER_DOWN", 25, ["down"]),
+        ("IDLE+CLOUD+COMPLETING+DRAIN+POWER_DOWN", 25, ["down"]),
+        ("IDLE+CLOUD+DRAIN+POWER_DOWN", 25, []),
+        ("ALLOCATED+CLOUD+POWERING_DOWN", 25, []),
     ],
 )
-def test_an_instance_that_is_gone(states: str, after_s: int, verbs: list[str]) -> None:
+def test_nodes_whose_instance_has_ended(states: str, after_s: int, verbs: list[str]) -> None:
     assert [action.verb for action in decided([node(states)], [], after_s=after_s)] == verbs
 
 
@@ -110,7 +117,7 @@ NOW_AGAIN = "; next try in 0 s"
         (None, f"the EC2 instance of this node is gone{NOW_AGAIN}"),
     ],
 )
-def test_why_an_instance_is_gone_is_ec2s_to_say(ended_by: str | None, reason: str) -> None:
+def test_ec2s_reason_for_a_terminated_instance_is_used(ended_by: str | None, reason: str) -> None:
     asked: list[list[str]] = []
 
     def ended(names: Sequence[str]) -> list[ec2.Instance]:
@@ -139,14 +146,14 @@ ORPHANS = {
 
 
 @pytest.mark.parametrize("name", ORPHANS)
-def test_orphans_end_once_they_have_lasted(name: str) -> None:
+def test_orphans_are_terminated_after_a_while(name: str) -> None:
     one, instances, ended = ORPHANS[name]
     assert decided([one], instances) == []
     actions = decided([one], instances, after_s=61)
     assert [action.name for action in actions if action.verb == "terminate"] == ended
 
 
-def test_a_condition_that_breaks_off_starts_anew() -> None:
+def test_a_condition_that_was_interrupted_starts_again() -> None:
     seen, key = Seen(), timedelta(seconds=8)
     for second, lasts in ((0, False), (5, False), (10, True)):
         seen.begin(NOW + timedelta(seconds=second))
@@ -181,7 +188,7 @@ def from_template(template: tuple[str, str] | None, states: str, wanted: tuple[s
         ("drained by a person", OLD, "IDLE+CLOUD+DRAIN", False),
     ],
 )
-def test_nodes_of_an_older_template_go_when_their_work_is_done(
+def test_nodes_of_an_older_template_are_replaced_when_idle(
     what: str, template: tuple[str, str] | None, states: str, goes: bool
 ) -> None:
     assert [action.verb for action in from_template(template, states)] == ["power_down_asap"] * goes, what
@@ -205,7 +212,7 @@ class Parameters:
         return {"Parameter": {"Value": json.dumps(value)}}
 
 
-def test_what_is_wanted_is_asked_once_a_minute_and_kept_where_nobody_answers() -> None:
+def test_the_current_template_is_read_once_a_minute_and_kept_after_an_error() -> None:
     ssm, clock = Parameters(1), [0.0]
     wanted = outdated.Wanted(lambda: ssm, lambda: clock[0])
     for _ in range(3):
@@ -226,3 +233,63 @@ def test_ec2_says_which_template_an_instance_is_from() -> None:
     assert outdated.partitions(
         CLUSTER, [instance("train-2"), instance("train-3"), instance(None), instance("x-1")]
     ) == ["train"]
+
+
+SUBMITTED = NOW - timedelta(seconds=7)
+
+
+@pytest.mark.parametrize(
+    ("what", "waits_s", "partition", "down", "starts"),
+    [
+        ("its node was lost", 121, "train", retry.gone(), True),
+        ("its node did not boot", 121, "train", retry.reason(FAILED, retry.BOOT_FAILED_S), True),
+        ("Slurm gave up", 121, "train", "ResumeTimeout reached", True),
+        ("its host broke", 121, "train", retry.gone("Server.InternalError: Internal error while running"), True),
+        ("its instance would end again", 121, "train", retry.gone(KEY), False),
+        ("EC2 refuses to launch", 121, "train", REFUSED, False),
+        ("EC2 refuses to launch others", 121, "ps", REFUSED, True),
+        ("the user's own begin time", 3600, "train", retry.gone(), False),
+    ],
+)
+def test_a_requeued_job_starts_as_soon_as_it_may(
+    what: str, waits_s: int, partition: str, down: str, starts: bool
+) -> None:
+    job = slurm.Requeued("7", frozenset({partition}), SUBMITTED, SUBMITTED + timedelta(seconds=waits_s))
+    nodes = [node("DOWN+CLOUD", reason=down), node("IDLE+CLOUD", "train-1")]
+    assert list(requeued.to_start(CLUSTER, [job], nodes)) == ["7"] * starts, what
+
+
+@pytest.mark.parametrize(
+    ("states", "verbs"),
+    [
+        ("ALLOCATED+CLOUD+DRAIN+POWER_DOWN", ["down"]),
+        ("IDLE+CLOUD+DRAIN+POWER_DOWN", []),
+        ("IDLE+CLOUD+POWERING_DOWN", []),
+    ],
+    ids=["powered down after its job", "powered down next", "ended by Slurm"],
+)
+def test_a_node_can_be_lost_before_it_is_powered_down(states: str, verbs: list[str]) -> None:
+    known, nodes = ended.Known(), [node(states)]
+    known.ended(nodes, [instance()], lambda names: [])
+    found = known.ended(nodes, [], lambda names: [replace(instance(), state="terminated")])
+    assert [action.verb for action in decide(CLUSTER, nodes, [], Seen(), NOW, over=found)] == verbs
+
+
+def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
+    """Not one of which an answer of EC2 says nothing, nor one whose name another instance had before."""
+    asked: list[list[str]] = []
+    over = [replace(instance("train-2", 2), state="terminated"), replace(instance("train-3", 1), state="terminated")]
+
+    def ask(names: Sequence[str]) -> list[ec2.Instance]:
+        asked.append(list(names))
+        return [each for each in over if each.node in names]
+
+    known, nodes = ended.Known(), [node("ALLOCATED+CLOUD"), node("ALLOCATED+CLOUD", "train-3")]
+    assert known.ended(nodes, [instance("train-2", 2), instance("train-3", 4)], ask) == set()
+    assert asked == []
+    found = known.ended(nodes, [], ask)
+    assert (found, asked) == ({"train-2"}, [["train-2", "train-3"]])
+    assert decide(CLUSTER, nodes, [], Seen(), NOW, over=found) == [Action("down", "train-2", retry.gone())]
+    assert known.ended([node("DOWN+CLOUD"), nodes[1]], [instance("train-3", 4)], ask) == set()
+    assert known.ended([node("ALLOCATED+CLOUD+POWERING_UP")], [], ask) == set()
+    assert len(asked) == 1

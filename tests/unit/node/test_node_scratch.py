@@ -1,4 +1,4 @@
-"""A node's scratch space between jobs, and the data sets that stay: on real files, with a disk's size played."""
+"""A node's scratch space between jobs, and cached data sets: real files, with a simulated disk size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the disk of this machine has."""
+    """Independent of this machine's disk."""
     free(monkeypatch, 10**9)
 
 
@@ -72,8 +72,8 @@ def test_its_files_are_not_written_again(cache: Cache) -> None:
     assert Path("/tmp").stat().st_mode & 0o222
 
 
-def test_what_can_only_be_read_still_makes_room() -> None:
-    """Also for the jobs' user, whom the modes of files bind."""
+def test_read_only_data_sets_can_be_removed() -> None:
+    """Also for the jobs' user, to whom file modes apply."""
     with tempfile.TemporaryDirectory() as top:
         place = Path(top, "cache")
         place.mkdir()
@@ -105,7 +105,7 @@ def test_nothing_is_kept_of_a_command_that_fails(cache: Cache, place: Path, prog
     assert [path.name for path in (place / "cache").iterdir()] == [".state"]
 
 
-def test_what_a_killed_program_left_is_no_data_set(cache: Cache, place: Path) -> None:
+def test_files_of_a_killed_program_are_no_data_set(cache: Cache, place: Path) -> None:
     (place / "cache" / f".{A}.new").mkdir()
     (place / "cache" / f".{A}.new" / "half").touch()
     assert cache.get(A) is None
@@ -127,7 +127,7 @@ def test_ranks_that_ask_together_wait_for_the_one_that_makes_it(place: Path, tmp
     assert found == [(place / "cache" / A, 0)] * 8
 
 
-def test_the_longest_unused_makes_room(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_data_set_is_removed_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 10 * MB)
     cache = Cache(place / "cache")
     for number, name in enumerate((A, B, C)):
@@ -138,7 +138,7 @@ def test_the_longest_unused_makes_room(place: Path, monkeypatch: pytest.MonkeyPa
     assert [cache.get(name) is not None for name in (A, B, C, "d" * 16)] == [True, False, True, True]
 
 
-def test_what_a_job_uses_stays_and_nothing_goes_in_vain(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_sets_in_use_stay_and_none_is_removed_in_vain(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 10 * MB)
     Cache(place / "cache").fill(A, 3 * MB, writing("x", 3 * MB))
     Cache(place / "cache", "7").fill(B, 6 * MB, writing("x", 6 * MB))
@@ -151,7 +151,7 @@ def test_what_a_job_uses_stays_and_nothing_goes_in_vain(place: Path, monkeypatch
     assert other.fill(C, 5 * MB, writing("x"))[1] == 0
 
 
-def test_what_another_is_still_to_come_to_is_not_given_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_space_promised_to_another_fill_is_not_given_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 10 * MB)
     slow = threading.Thread(
         target=Cache(place / "cache").fill, args=(A, 8 * MB, (*PYTHON, "import time; time.sleep(1)"))
@@ -167,7 +167,7 @@ def test_what_another_is_still_to_come_to_is_not_given_away(place: Path, monkeyp
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_fill_that_failed_has_no_promise_left(place: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
+def test_a_failed_fill_no_longer_reserves_space(place: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
     free(monkeypatch, 15 * MB)
     if killed:  # with no time to say so
         (place / "cache/.state").mkdir()
@@ -193,7 +193,7 @@ def test_a_jobs_end_leaves_the_data_sets_and_nothing_else(place: Path, cache: Ca
     assert Path("/etc").is_dir()
 
 
-def test_a_job_that_shares_the_node_keeps_what_is_its(place: Path, cache: Cache) -> None:
+def test_a_job_that_shares_the_node_keeps_its_files(place: Path, cache: Cache) -> None:
     for job in ("7", "8"):
         jobs.begin(place, job, os.getuid())
     (place / "loose").touch()
@@ -221,7 +221,7 @@ def test_a_job_that_begins_while_another_ends_loses_nothing(place: Path, monkeyp
     assert (place / "jobs/8").is_dir() and (place / "loose/of-8").exists()
 
 
-def test_what_is_being_filled_is_not_discarded(place: Path) -> None:
+def test_a_data_set_being_filled_is_not_removed(place: Path) -> None:
     (place / "cache/.state").mkdir()
     for name in (A, B, C):
         (place / "cache" / f".{name}.new").mkdir()
@@ -232,7 +232,7 @@ def test_what_is_being_filled_is_not_discarded(place: Path) -> None:
     assert [path.name for path in (place / "cache").glob(".*.new")] == [f".{B}.new"]
 
 
-def test_a_job_begins_when_it_is_decided_what_goes(place: Path) -> None:
+def test_a_job_starts_after_the_cleanup_has_decided(place: Path) -> None:
     beginning = threading.Thread(target=jobs.begin, args=(place, "8", os.getuid()))
     with (place / "jobs/.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -243,7 +243,9 @@ def test_a_job_begins_when_it_is_decided_what_goes(place: Path) -> None:
     assert (place / "jobs/8").is_dir()
 
 
-def test_what_an_end_could_not_remove_the_next_one_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_could_not_be_removed_are_removed_after_the_next_job(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for job in ("7", "8"):
         jobs.begin(place, job, os.getuid())
     (place / "loose").touch()
@@ -259,7 +261,7 @@ def test_what_an_end_could_not_remove_the_next_one_does(place: Path, monkeypatch
     assert not any((place / "jobs").glob("[!.]*")) and not any((place / "jobs").glob(".over-*"))
 
 
-def test_a_job_has_a_folder_that_is_its_own(place: Path) -> None:
+def test_a_job_has_its_own_folder(place: Path) -> None:
     jobs.begin(place, "7", os.getuid())
     jobs.begin(place, "7", os.getuid())  # requeued
     status = (place / "jobs/7").stat()
@@ -267,7 +269,7 @@ def test_a_job_has_a_folder_that_is_its_own(place: Path) -> None:
     assert place.stat().st_mode & 0o7777 == 0o1777
 
 
-def test_no_job_outlives_its_machine(place: Path, cache: Cache) -> None:
+def test_after_a_reboot_no_job_is_running(place: Path, cache: Cache) -> None:
     jobs.begin(place, "7", os.getuid())
     (place / "loose").touch()
     kept, _ = cache.fill(A, 1, writing("x"))
@@ -277,7 +279,7 @@ def test_no_job_outlives_its_machine(place: Path, cache: Cache) -> None:
     assert kept.exists() and cache.entries()[0].jobs == () and not (place / "cache" / f".{B}.new").exists()
 
 
-def test_what_cannot_be_removed_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_removed_are_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "stuck").mkdir()
     monkeypatch.setattr(scratch_place.shutil, "rmtree", lambda *_, **__: None)
     assert scratch_place.empty(place) == ["stuck"]
@@ -314,7 +316,7 @@ def command(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subpr
 
 
 @pytest.mark.parametrize(("words", "status", "said"), USAGES)
-def test_the_command_says_what_is_wrong(
+def test_the_command_reports_errors(
     command: Callable[..., object], words: tuple[str, ...], status: int, said: str
 ) -> None:
     done = command(*words)

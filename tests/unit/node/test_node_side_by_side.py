@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import os
 import subprocess
@@ -18,8 +19,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import aws, dns, ec2, fleet, rates, refusals, slurm
-from gpucluster_node.power import in_flight, launch, reconcile, resume
+from gpucluster_node import aws, dns, ec2, fleet, rates, refusals, slurm, states
+from gpucluster_node.power import in_flight, launch, reconcile, resume, shortage
 
 BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
@@ -118,6 +119,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     made = World(tmp_path)
     monkeypatch.setattr(resume, "client", lambda service, attempts=0: made)
     monkeypatch.setattr(slurm, "_run", made.scontrol)
+    monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
     monkeypatch.setattr(refusals, "record", lambda partition, code: None)
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(1000, 1000))
     monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(1000, 1000))
@@ -190,7 +192,7 @@ def test_addresses_that_come_while_a_call_is_made_go_with_the_next() -> None:
     assert written == [{"a": "1"}, {"b": "2", "c": "2", "d": "2"}]
 
 
-def test_whoever_waits_for_an_address_hears_that_it_could_not_be_written() -> None:
+def test_every_waiting_thread_gets_the_error_of_a_dns_change() -> None:
     def write(addresses: Mapping[str, str]) -> None:
         raise KeyError("hosted_zone_id")
 
@@ -206,9 +208,9 @@ def test_types_without_capacity_cost_one_call_each(world: World) -> None:
     assert world.calls["RunInstances"] == 3
 
 
-def test_nodes_that_no_type_has_room_for_are_down_and_nothing_is_left(world: World) -> None:
+def test_nodes_without_capacity_are_down_and_no_instance_is_left(world: World) -> None:
     world.refused = ("lt-a", "lt-b", "lt-c")
-    run(world, {1: "train-[1-4]", 2: "small-1", 3: "small-2"})
+    run_left(world, {1: "train-[1-4]", 2: "small-1", 3: "small-2"}, itertools.count(0.0, 1000.0).__next__)
     assert sorted(world.down) == ["small-1", "small-2", "train-1", "train-2", "train-3", "train-4"]
     assert not world.launched
 
@@ -218,7 +220,7 @@ def powering_up(nodes: list[str]) -> list[slurm.Node]:
     return [slurm.Node(name, states) for name in nodes]
 
 
-def test_one_node_that_slurm_does_not_take_ends_no_other(world: World) -> None:
+def test_a_node_refused_by_slurm_does_not_affect_others(world: World) -> None:
     """As one that the new slurm.conf lacks."""
 
     def refuse(argv: list[str]) -> str:
@@ -233,7 +235,7 @@ def test_one_node_that_slurm_does_not_take_ends_no_other(world: World) -> None:
     assert sorted(world.tags.values()) == ["train-1", "train-3", "train-4"]
 
 
-def test_addresses_that_a_second_call_takes_end_nothing(world: World) -> None:
+def test_dns_changes_that_succeed_at_the_second_call_terminate_nothing(world: World) -> None:
     failures = [slurm.SlurmError("`scontrol update` did not answer within 30 s")]
 
     def once(argv: list[str]) -> str:
@@ -247,7 +249,7 @@ def test_addresses_that_a_second_call_takes_end_nothing(world: World) -> None:
     assert world.down == {} and len(world.tags) == 5
 
 
-def test_many_nodes_that_cannot_be_told_are_given_up_before_their_boots_give_up(
+def test_many_nodes_without_an_answer_of_slurm_are_given_up_before_their_boots(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call of scontrol that is not answered takes 30 s."""
@@ -265,7 +267,7 @@ def test_many_nodes_that_cannot_be_told_are_given_up_before_their_boots_give_up(
     assert now[0] == 120
 
 
-def test_what_waits_for_room_ends_when_slurm_powers_the_node_down(
+def test_a_launch_that_waits_for_capacity_ends_when_slurm_powers_the_node_down(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slurm may ask for the node anew, which another program then launches."""
@@ -288,7 +290,7 @@ def test_what_waits_for_room_ends_when_slurm_powers_the_node_down(
 
 
 @pytest.mark.parametrize("jobs", [16, 64])
-def test_reconcile_leaves_alone_what_resume_is_at_work_on(world: World, jobs: int) -> None:
+def test_reconcile_ignores_nodes_that_resume_is_launching(world: World, jobs: int) -> None:
     """However long it takes: every look is five minutes after the one before."""
     nodes = [f"train-{number}" for number in range(1, 2 * jobs + 1)]
     seen, looks, lock = reconcile.Seen(), [START], threading.Lock()
@@ -308,7 +310,7 @@ def test_reconcile_leaves_alone_what_resume_is_at_work_on(world: World, jobs: in
     assert done == []
 
 
-def test_what_a_killed_resume_was_at_work_on_is_taken_up(tmp_path: Path) -> None:
+def test_nodes_of_a_killed_resume_are_handled_by_reconcile(tmp_path: Path) -> None:
     code = (
         "import sys, time, pathlib; from gpucluster_node.power import in_flight;"
         "record = in_flight.Record(['train-1', 'train-2', 'train-3'], pathlib.Path(sys.argv[1]));"
@@ -326,11 +328,11 @@ def test_what_a_killed_resume_was_at_work_on_is_taken_up(tmp_path: Path) -> None
 
     seen, nodes = reconcile.Seen(), powering_up(["train-1"])
     assert reconcile.decide(CLUSTER, nodes, [], seen, START) == []
-    (action,) = reconcile.decide(CLUSTER, nodes, [], seen, START + reconcile.LAUNCH_GRACE)
+    (action,) = reconcile.decide(CLUSTER, nodes, [], seen, START + states.LAUNCH_GRACE)
     assert (action.verb, action.name) == ("down", "train-1")
 
 
-def test_several_programs_are_told_apart_and_one_ends(tmp_path: Path) -> None:
+def test_marks_of_several_programs_are_separate(tmp_path: Path) -> None:
     assert in_flight.nodes(tmp_path / "none") == frozenset()
     record = in_flight.Record(["train-1", "train-2"], tmp_path)
     (tmp_path / "1.json").write_text('["train-9"]')
@@ -341,7 +343,7 @@ def test_several_programs_are_told_apart_and_one_ends(tmp_path: Path) -> None:
     assert in_flight.nodes(tmp_path) == frozenset()
 
 
-def test_instances_without_a_name_are_ended_only_where_nobody_launches() -> None:
+def test_unnamed_instances_are_terminated_only_while_no_resume_runs() -> None:
     unnamed = [ec2.Instance("i-1", "pending", None, START.replace(tzinfo=UTC), None, None)]
     for launching, ended in (({"train-7"}, []), (set(), ["i-1"])):
         seen = reconcile.Seen()
@@ -350,7 +352,7 @@ def test_instances_without_a_name_are_ended_only_where_nobody_launches() -> None
         assert [action.name for action in later] == ended
 
 
-def test_an_instance_that_is_older_than_every_resume_is_ended_while_one_runs(tmp_path: Path) -> None:
+def test_an_unnamed_instance_older_than_every_resume_is_terminated(tmp_path: Path) -> None:
     """Programs follow one another on a busy cluster: one of them may always run."""
     assert in_flight.since(tmp_path) is None
     (tmp_path / "1.json").write_text("stale")

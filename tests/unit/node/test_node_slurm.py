@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from gpucluster_node import retry, slurm
@@ -61,15 +61,31 @@ def at(reason: str, seconds_ago: int) -> tuple[slurm.Node, datetime]:
         ("Not responding", 59, False),
     ],
 )
-def test_a_failed_node_is_due_when_its_reason_says_so(reason: str, seconds_ago: int, due: bool) -> None:
+def test_a_failed_node_is_retried_at_the_time_in_its_reason(reason: str, seconds_ago: int, due: bool) -> None:
     node, now = at(reason, seconds_ago)
     assert retry.is_due(node, now) is due
 
 
-def test_slurms_own_reasons_are_due_in_the_end() -> None:
+def test_nodes_with_slurms_own_reasons_are_retried_eventually() -> None:
     node = slurm.Node("train-1", frozenset({"DOWN"}), "ResumeTimeout reached", datetime(2026, 1, 1))
     assert retry.is_due(node, datetime(2026, 1, 1, 1))
 
 
 def test_a_reason_is_one_line_without_quotes() -> None:
     assert retry.reason('no "x"\nhere', 5) == "no 'x' here; next try in 5 s"
+
+
+# `squeue --Format` of slurm._REQUEUED, Slurm 24.11.
+REQUEUED = """\
+12          |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+13          |0   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+14          |2   |Resources           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+15          |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-23T10:00:00 |small,train   |
+16          |1   |BeginTime           |2026-11-22T10:19:11 |N/A                 |small         |
+"""
+
+
+def test_jobs_that_slurm_requeued_and_that_wait_for_their_begin_time() -> None:
+    found = slurm.parse_requeued(REQUEUED)
+    assert [(job.job_id, sorted(job.partitions)) for job in found] == [("12", ["small"]), ("15", ["small", "train"])]
+    assert found[0].begins - found[0].submitted == timedelta(seconds=121)

@@ -24,7 +24,7 @@ class PlayedLfs:
     broken: dict[str, str] = field(default_factory=dict)
     """Path -> `refuse`: lfs does not take the request; `drop`: Lustre gives it up each time; `hang`: it never ends."""
     polls: int = 1
-    """How often one must ask until a request is done."""
+    """How many queries a request takes until it is done."""
     pending: dict[str, int] = field(default_factory=dict)
     calls: list[tuple[str, int]] = field(default_factory=list)
     most_in_flight: int = 0
@@ -126,7 +126,7 @@ def test_many_files_go_a_thousand_at_a_time() -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told) and len(told) > 2
 
 
-def test_one_that_lustre_gives_up_is_tried_again_and_then_named() -> None:
+def test_an_export_that_lustre_abandons_is_retried_and_then_named() -> None:
     lfs = PlayedLfs({"/fsx/a": NEW, "/fsx/b": NEW, "/fsx/c": NEW}, {"/fsx/b": "drop", "/fsx/c": "refuse"})
     outcome, _ = move(lfs, "hsm_archive")
     assert outcome.moved == 1
@@ -136,7 +136,7 @@ def test_one_that_lustre_gives_up_is_tried_again_and_then_named() -> None:
     }
 
 
-def test_what_does_not_move_is_not_waited_for_for_ever() -> None:
+def test_a_transfer_without_progress_ends_the_wait() -> None:
     lfs = PlayedLfs({"/fsx/a": NEW, "/fsx/b": NEW}, {"/fsx/b": "hang"})
     outcome, _ = move(lfs, "hsm_archive")
     assert outcome.failed == {"/fsx/b": "nothing moved within 30 minutes"}
@@ -148,7 +148,7 @@ def test_a_large_file_may_take_longer() -> None:
     assert (outcome.moved, outcome.failed) == (1, {})
 
 
-def test_lfs_that_is_not_there_is_said() -> None:
+def test_a_missing_lfs_is_reported() -> None:
     with pytest.raises(FileNotFoundError, match="no-such-lfs"):
         hsm.states(["/fsx/a"], lambda argv: hsm.run(["no-such-lfs", *argv[1:]]))
 
@@ -216,7 +216,7 @@ def test_a_job_whose_exports_failed_has_failed(folder: Path) -> None:
     assert f"[exports] error: {said}" in (folder / "log.txt").read_text()
 
 
-def test_what_failed_first_stays_the_reason(folder: Path) -> None:
+def test_the_first_failure_stays_the_reason(folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps({"exit_code": 3, "reason": "KeyError: 1"}))
     verdict.write(folder, "7", [verdict.Export("/fsx/out", Outcome(), "/fsx/out does not exist")])
     assert result(folder) == (3, "KeyError: 1; /fsx/out does not exist")
@@ -286,7 +286,7 @@ def test_data_is_loaded_or_the_job_waits_with_the_reason(folder: Path, monkeypat
 
 
 def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its files would be taken for exported, and deleted."""
+    """Otherwise its files would count as exported and be deleted."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out/a").touch()
 
@@ -312,12 +312,12 @@ def test_a_jobs_processes_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(slept) == 2
 
 
-def test_blank_lines_are_no_end_of_the_directives() -> None:
+def test_directives_may_follow_blank_lines() -> None:
     script = "#!/bin/bash\n#SBATCH --nodes=2\n\n#BB_LUA use path=/fsx \r\n\necho\n#BB_LUA use path=/late\n"
     assert directives.parse(script).use == ("/fsx",)
 
 
-def test_a_file_system_that_is_none_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_file_system_is_reported(tmp_path: Path) -> None:
     job = staging.Job("7", directives.parse("#BB_LUA use path=/fxs\n"), 1, 1)
     assert staging.unknown(job, ["/fsx"]) == "/fxs is not on a Lustre file system of this cluster, which has /fsx"
     assert staging.unknown(job, ["/fxs"]) == ""

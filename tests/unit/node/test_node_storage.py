@@ -1,4 +1,4 @@
-"""What nodes are told to mount: the bundle's storage.json, what Parameter Store adds, and the table that steps read."""
+"""The nodes' mounts: the bundle's storage.json, values from Parameter Store, and the table that steps read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mounts(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_bundle_names_what_aws_keeps_and_the_parameter_that_knows_where() -> None:
+def test_the_bundle_names_file_systems_and_the_parameters_with_their_addresses() -> None:
     assert [(each["mount"], each["type"], each["parameter"]) for each in mounts(BASE + STORAGE)] == [
         ("/data/fsx", "fsx-lustre", "storage/data-fsx"),
         ("/home", "efs", "storage/home"),
@@ -50,12 +50,12 @@ def test_the_bundle_names_what_aws_keeps_and_the_parameter_that_knows_where() ->
     assert mounts(BASE) == []
 
 
-def test_what_is_only_read_in_from_s3_is_not_opened_to_everybody() -> None:
+def test_import_only_folders_are_not_writable_for_all_users() -> None:
     assert mounts(BASE + STORAGE)[0]["for_everybody"] == ["/", "/out", "/both", "/neither"]
 
 
 def test_the_table_has_a_word_in_each_column() -> None:
-    """bash takes several tabs for one."""
+    """bash treats several tabs as one."""
     found = storage.resolve(mounts(BASE + STORAGE), ANSWERS.__getitem__)
     assert list(storage.table(found)) == [
         "/data/fsx\tfsx-lustre\ta.fsx\tabc\t-\t2.15\t/,/out,/both,/neither",
@@ -67,7 +67,7 @@ def test_the_table_has_a_word_in_each_column() -> None:
     ("", "/home", "/home/gpucluster"),
     ("storage: [{mount: /home, type: efs}]", "/srv/gpucluster", "/srv/gpucluster"),
 ])  # fmt: skip
-def test_slurms_state_lies_on_the_heads_own_volume_wherever_home_is(home: str, volume: str, state: str) -> None:
+def test_slurms_state_is_on_the_heads_volume(home: str, volume: str, state: str) -> None:
     files = render.bundle(config.loads(f"{BASE}{home}\n"))
     assert f"readonly VOLUME={volume}\nreadonly DATA={state}\n" in files["head.sh"]
     assert f"StateSaveLocation={state}/slurm-state\n" in files["slurm/slurm.conf"]

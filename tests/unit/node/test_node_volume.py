@@ -1,4 +1,4 @@
-"""The data volume's way from one head node to the next."""
+"""Moving the data volume from one head node to the next."""
 
 from __future__ import annotations
 
@@ -45,28 +45,35 @@ def test_each_step_of_the_takeover(
     [(other(cluster="Another"), True), (other(role="compute"), True), (other(), False)],
     ids=["another cluster's", "a compute node", "this head is not the one that the stack wants"],
 )
-def test_nobody_else_is_stopped(holder: heads.Head, wanted: bool) -> None:
+def test_only_the_old_head_node_is_stopped(holder: heads.Head, wanted: bool) -> None:
     with pytest.raises(volume.NotOurs, match="i-old has the data volume"):
         volume.next_move(attachment("i-old"), holder, ME, wanted=wanted)
 
 
-@pytest.fixture
-def released(monkeypatch: pytest.MonkeyPatch) -> list[fleet.Fleet]:
-    calls: list[fleet.Fleet] = []
-    monkeypatch.setattr(volume, "release", calls.append)
-    monkeypatch.setattr(volume.imds, "instance_id", lambda: "i-new")
-    return calls
-
-
-@pytest.mark.parametrize(("before", "ends"), [(None, 0), ("i-new", 0), ("i-old", 1)])
-def test_only_a_new_head_ends_the_compute_nodes(
-    tmp_path: Path, released: list[fleet.Fleet], before: str | None, ends: int
+@pytest.mark.parametrize(("before", "again"), [(None, False), ("i-new", False), ("i-old", True)])
+def test_only_a_new_head_applies_the_bundle_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None, again: bool
 ) -> None:
+    """The compute nodes stay: their jobs go on."""
+    monkeypatch.setattr(volume.imds, "instance_id", lambda: "i-new")
     owner = tmp_path / "head-instance"
     if before:
         owner.write_text(f"{before}\n")
     cluster = fleet.Fleet("GpuCluster", "gpucluster.internal", "/gpucluster/GpuCluster/", (), str(tmp_path))
     volume.inherit(cluster, tmp_path / "again")
-    assert len(released) == ends
-    assert (tmp_path / "again").exists() is bool(ends), "the bundle is to be applied again"
+    assert (tmp_path / "again").exists() is again
     assert owner.read_text() == "i-new\n"
+
+
+@pytest.mark.parametrize(("scope", "ends"), [("cluster", 1), ("job", 0)])
+def test_nodes_whose_beegfs_was_lost_with_the_head_are_terminated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str, ends: int
+) -> None:
+    released: list[fleet.Fleet] = []
+    monkeypatch.setattr(volume, "release", released.append)
+    monkeypatch.setattr(volume.imds, "instance_id", lambda: "i-new")
+    (tmp_path / "head-instance").write_text("i-old\n")
+    (tmp_path / "beegfs.json").write_text(f'{{"scope": "{scope}"}}')
+    cluster = fleet.Fleet("GpuCluster", "gpucluster.internal", "/gpucluster/GpuCluster/", (), str(tmp_path))
+    volume.inherit(cluster, tmp_path / "again", tmp_path)
+    assert len(released) == ends

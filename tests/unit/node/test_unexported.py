@@ -1,4 +1,4 @@
-"""`down` does not delete what is on Lustre alone, unless it is told to."""
+"""`down` does not delete files that are only on Lustre, except on request."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def keep(monkeypatch: pytest.MonkeyPatch, head: PlayedHead, deployed: ClusterCon
     down._keeper(CliContext(), **{"export": False, "discard": False, **flags})(deployed)
 
 
-def test_what_is_on_lustre_alone_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_only_on_lustre_are_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "2 of 5 files of /fsx/results are not in S3, such as /fsx/results/a"
     with pytest.raises(UsageError, match=said) as caught:
         keep(monkeypatch, PlayedHead(LOST), DELETED)
@@ -61,7 +61,7 @@ def test_what_is_on_lustre_alone_is_not_deleted(monkeypatch: pytest.MonkeyPatch)
     keep(monkeypatch, PlayedHead(LOST[:1]), DELETED)
 
 
-def test_it_may_be_exported_first_or_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_can_be_exported_first_or_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     head = PlayedHead(LOST[:1])
     keep(monkeypatch, head, DELETED, export=True)
     assert head.asked[0][-2:] == ["lustre.linked", "--export"]
@@ -70,7 +70,7 @@ def test_it_may_be_exported_first_or_given_up(monkeypatch: pytest.MonkeyPatch) -
     assert head.asked == []
 
 
-def test_nothing_is_deleted_where_nobody_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_deleted_if_the_state_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="cannot find out which files exist only on Lustre: .*the program said this"):
         keep(monkeypatch, PlayedHead([], 1), DELETED)
     with pytest.raises(RemoteError, match="cannot list the files"):
@@ -80,13 +80,13 @@ def test_nothing_is_deleted_where_nobody_can_tell(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "storage", [(), (FSX % ("/fsx", "retain", LINKS),), (FSX % ("/fsx", "delete", "data_repositories: []"),)]
 )
-def test_who_loses_nothing_is_not_asked(monkeypatch: pytest.MonkeyPatch, storage: tuple[str, ...]) -> None:
+def test_without_a_loss_there_is_no_question(monkeypatch: pytest.MonkeyPatch, storage: tuple[str, ...]) -> None:
     head = PlayedHead(LOST)
     keep(monkeypatch, head, config(*storage))
     assert head.asked == []
 
 
-def test_what_stays_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_file_systems_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     other = LINKS.replace("bucket-of-mine", "another-bucket")
     both = config(FSX % ("/fsx", "delete", LINKS), FSX % ("/old", "retain", other))
     keep(monkeypatch, PlayedHead([folder("/old/data", 3)]), both)
@@ -124,7 +124,7 @@ def test_the_head_looks_at_every_linked_folder(mount: Path) -> None:
     assert (results["not_exported"], lfs.flags[first]) == (0, EXPORTED)
 
 
-def test_what_a_program_deletes_has_nothing_outside_its_linked_folders(mount: Path) -> None:
+def test_file_systems_for_jobs_have_no_files_outside_linked_folders(mount: Path) -> None:
     *_, outside = report(mount, lfs_of(mount), lifetime="jobs")
     files = [f"{mount}/results-of-old", f"{mount}/x"]
     assert outside == {"path": str(mount), "files": 2, "not_exported": 2, "first": files}
@@ -133,7 +133,7 @@ def test_what_a_program_deletes_has_nothing_outside_its_linked_folders(mount: Pa
     assert outside["first"] == [files[0], f"{mount}/results/latest", files[1]], "a link cannot be archived"
 
 
-def test_one_that_is_not_there_loses_nothing(mount: Path) -> None:
+def test_a_missing_file_system_loses_nothing(mount: Path) -> None:
     assert report(mount, lfs_of(mount), lifetime="jobs", mounted=False) == []
     with pytest.raises(staging.StagingError, match="is not mounted on the head node"):
         report(mount, lfs_of(mount), lifetime="jobs", mounted=False, there=True)

@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "local-cloud.md"
 MACHINES = ROOT / "localcloud" / "machines"
 DOCUMENTS = [
     *(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if path.exists()),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "bench").glob("*.md")),
     ROOT / "localcloud/README.md",
 ]
@@ -33,11 +33,14 @@ ELSEWHERE = {
     "fleet.json",
     "head.sh",
     "job.yaml",
+    "log-29.txt",
     "log.txt",
     "manifest.json",
+    "parameters.json",
     "result.json",
     "proof-report.md",
     "setup.sh",
+    "spending.json",
     "train.py",
     "uv.lock",
 }
@@ -68,7 +71,7 @@ def test_every_fault_is_listed() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_what_a_document_names_exists(document: Path) -> None:
+def test_paths_in_documents_exist(document: Path) -> None:
     text = document.read_text()
     named = {path for path in _PATH.findall(text) if path not in ELSEWHERE}
     linked = set(_LINK.findall(text))

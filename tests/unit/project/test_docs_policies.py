@@ -56,19 +56,19 @@ def test_the_code_makes_calls() -> None:
     assert {"ec2:DescribeInstances", "servicequotas:GetServiceQuota", "s3:ListBucket"} <= actions()
 
 
-def test_who_deploys_may_make_every_call() -> None:
+def test_the_deployers_policy_allows_every_call() -> None:
     allowed = granted("deployer.json")
     assert {action for action in actions() if not any(fnmatchcase(action, pattern) for pattern in allowed)} == set()
 
 
 @pytest.mark.parametrize("policy", ["deployer.json", "jobs.json"])
-def test_no_policy_names_an_action_that_nobody_calls(policy: str) -> None:
+def test_no_policy_has_an_action_without_a_call(policy: str) -> None:
     # CDK assumes roles; the tunnel is opened by a signed URL; an image is tagged as it is made; waiters ask for states.
     others = {"sts:AssumeRole", "ec2-instance-connect:OpenTunnel", "ec2:CreateTags", "budgets:DescribeBudgetAction"}
     idle = {pattern for pattern in granted(policy) if not any(fnmatchcase(action, pattern) for action in actions())}
     assert idle <= others
 
 
-def test_who_submits_may_find_and_reach_the_head() -> None:
+def test_the_submitters_policy_allows_reaching_the_head() -> None:
     reach = {"ec2-instance-connect:OpenTunnel", "ec2-instance-connect:SendSSHPublicKey", "ssm:GetParameter"}
     assert reach | {"cloudformation:DescribeStacks", "ec2:DescribeInstances"} <= granted("jobs.json")

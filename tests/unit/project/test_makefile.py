@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("name", ["CHECKS", "GOLDEN_TESTS"])
-def test_files_that_are_named_are_there(name: str) -> None:
+def test_files_in_the_makefile_exist(name: str) -> None:
     found = re.search(rf"^{name} := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert found and len(found[1].split()) >= 3
     assert [file for file in found[1].split() if not (ROOT / file).is_file()] == []

@@ -9,7 +9,7 @@ import pytest
 
 from gpucluster.cluster import plan
 from gpucluster.config import load
-from gpucluster.hardware.instances import PRICES_AS_OF
+from gpucluster.hardware import prices
 from gpucluster.layout import expand
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,18 +19,15 @@ PRICES = re.findall(r"^\| \[[^]]+\]\(([^)]+\.yaml)\) \|[^|]*\| ([0-9.]+) \| ([0-
 
 @pytest.mark.parametrize(("file", "always", "at_most"), PRICES)
 def test_an_hour_of_an_example_costs_what_readme_says(file: str, always: str, at_most: str) -> None:
-    lines = plan.lines(expand(load(ROOT / file)))
-    low, high = (
-        plan.total([line.usd_per_hour_min for line in lines]),
-        plan.total([line.usd_per_hour_max for line in lines]),
-    )
-    assert (f"{low:.2f}", f"{high:.2f}") == (always, at_most)
+    bill = plan.bill(expand(load(ROOT / file)))
+    assert (f"{bill.usd_per_hour_min:.2f}", f"{bill.usd_per_hour_max:.2f}") == (always, at_most)
 
 
 def test_every_example_but_the_reference_has_its_price() -> None:
     files = {"cluster.yaml", *(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.yaml"))}
     assert {file for file, *_ in PRICES} == files - {"examples/reference.yaml"}
-    assert PRICES_AS_OF in TEXT
+    price = prices.of("p5.48xlarge", "us-east-1")
+    assert price and price.as_of in TEXT
 
 
 def test_every_file_that_readme_points_at_is_there() -> None:
@@ -44,3 +41,10 @@ def test_the_first_job_is_shown_whole(file: str) -> None:
         f"```{file.rpartition('.')[2].replace('py', 'python')}\n{(ROOT / 'examples/hello' / file).read_text()}```"
         in TEXT
     )
+
+
+@pytest.mark.parametrize("page", ["asks.md", "proof.md"])
+def test_every_test_that_a_page_names_exists(page: str) -> None:
+    known = {path.name for folder in ("tests", "localcloud/tests") for path in (ROOT / folder).rglob("test_*.py")}
+    named = set(re.findall(r"test_[a-z0-9_]+\.py", (ROOT / "docs" / page).read_text()))
+    assert named and named <= known

@@ -50,7 +50,7 @@ def test_a_hint_names_what_was_installed_from(
     assert shipped.how_to_install_local_cloud() == f"pip install '{local}'"
 
 
-def test_in_a_checkout_it_is_make() -> None:
+def test_in_a_checkout_the_hint_is_make() -> None:
     assert shipped.how_to_install("cdk") == f"make setup in {ROOT}"
 
 
@@ -58,7 +58,7 @@ def test_no_hint_names_a_package_that_may_be_somebody_elses() -> None:
     words = ("pip install gpucluster", "pip install 'gpucluster", 'pip install "gpucluster')
     texts = [
         *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("gpucluster/**/*.py"),
         *ROOT.glob("localcloud/**/*.py"),
     ]
@@ -67,11 +67,11 @@ def test_no_hint_names_a_package_that_may_be_somebody_elses() -> None:
 
 
 def test_one_module_computes_where_the_checkout_is() -> None:
-    found = [path.name for path in ROOT.glob("gpucluster/**/*.py") if "parents[" in path.read_text()]
+    found = [path.name for path in ROOT.glob("gpucluster/**/*.py") if ".parents[" in path.read_text()]
     assert found == []
 
 
-def test_an_installation_keeps_what_cdk_looks_up_beside_the_cluster_file(
+def test_an_installation_keeps_cdks_context_beside_the_cluster_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert cdk.context_file(tmp_path / "cluster.yaml") == ROOT / "cdk.context.json"
@@ -103,7 +103,7 @@ def test_the_command_line_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert [path.name for path in (tmp_path / "cache" / "cdk").iterdir()] == ["2.1148.1"]
 
 
-def test_what_npm_says_is_passed_on_and_nothing_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_npms_error_is_shown_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     installed(monkeypatch, tmp_path)
     monkeypatch.setattr(cdk, "_npm", lambda: [sys.executable, "-c", "raise SystemExit('npm error network')"])
     with pytest.raises(UsageError, match="npm error network"):

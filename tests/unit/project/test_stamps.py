@@ -1,4 +1,4 @@
-"""The nightly tier: a file is left out only where nothing that it proves has changed since it passed."""
+"""The nightly tier: a file is skipped only if none of its subjects has changed since it passed."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_subject_under_another_name_is_a_change(project: Project) -> None:
     assert project.why().endswith(": locks/*.txt")
 
 
-def test_a_subject_that_is_gone_is_a_change(project: Project) -> None:
+def test_a_deleted_subject_is_a_change(project: Project) -> None:
     (project.stamped().root / "locks/b.txt").unlink()
     assert project.why().endswith(": locks/*.txt")
 
@@ -119,7 +119,7 @@ def test_a_stamp_of_more_subjects_than_the_file_names_does_not_fit(project: Proj
     assert project.why() == "no longer among its subjects: more"
 
 
-def test_what_git_ignores_is_no_subject(project: Project) -> None:
+def test_ignored_files_are_no_subjects(project: Project) -> None:
     project.test_file.write_text(TESTS.replace("locks/*.txt", "locks/*"))
     (project.stamped().root / "locks/x.log").write_text("noise")
     assert not stamps.verdict(project.root, project.test_file).stale
@@ -143,7 +143,7 @@ def test_a_file_that_does_not_say_what_it_proves_is_run_and_not_stamped(project:
     assert re.search(said, refused.stderr.str())
 
 
-def test_runs_take_the_files_that_they_should(project: Project) -> None:
+def test_each_option_selects_its_files(project: Project) -> None:
     for words, passed in [((), 1), (("--nightly=stale",), 3), (("--nightly=all",), 3), (("tests/nightly",), 2),
                           (("tests/nightly/test_slow.py::test_one",), 1)]:  # fmt: skip
         project.run(*words).assert_outcomes(passed=passed)
@@ -152,7 +152,7 @@ def test_runs_take_the_files_that_they_should(project: Project) -> None:
         project.run(*words).assert_outcomes(passed=passed)
 
 
-def test_a_run_tells_what_it_leaves_out_and_why(project: Project) -> None:
+def test_a_run_lists_skipped_files_with_reasons(project: Project) -> None:
     project.run().stdout.fnmatch_lines(["nightly tier: 1 of 1 files left out: make test-all runs them"])
     lines = ["nightly tier: run: test_slow.py: it has no stamp", "run: test_slow.py: it has no stamp", "*3 passed*"]
     project.run("--nightly=stale").stdout.fnmatch_lines(lines)
@@ -164,6 +164,15 @@ def test_workers_take_the_same_files_and_their_passes_are_stamped(project: Proje
     project.run("--nightly=stale", "--stamp", "-p", "xdist", "--numprocesses=2").assert_outcomes(passed=3)
     assert not stamps.verdict(project.root, project.test_file).stale
     project.run("--nightly=stale", "-p", "xdist", "--numprocesses=2").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "--numprocesses=2")])
+def test_a_file_is_stamped_while_other_tests_still_run(project: Project, workers: tuple[str, ...]) -> None:
+    """A run that is interrupted later keeps the stamp."""
+    stamp = stamps.stamp_file(project.test_file)
+    waits = f"import pathlib, time\ndef test():\n while not pathlib.Path({str(stamp)!r}).exists(): time.sleep(0.05)"
+    (project.root / "tests/unit/test_quick.py").write_text(waits)
+    project.run("--stamp", *workers, "tests/nightly", "tests/unit").assert_outcomes(passed=3)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is baked, where the image is pinned, and who boots from it."""
+"""The contents of baked images, the pin of an image, and the nodes that boot from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def baking(**changes: str) -> pins.Baking:
     return pins.Baking(**({"account": ACCOUNT, "region": REGION, "base": AMI, "recipe": recipe.recipe()} | changes))
 
 
-def test_a_recipe_is_no_clusters_and_changes_with_its_base_in_nothing() -> None:
+def test_a_recipe_depends_neither_on_the_cluster_nor_on_the_base() -> None:
     one = recipe.bundle("ami-1", INSTANCE_TYPES["m6i.large"])
     two = recipe.bundle("ami-2", INSTANCE_TYPES["m6i.large"])
     assert [name for name in one if one[name] != two[name]] == ["image.sh"]
@@ -46,7 +46,7 @@ def test_a_recipe_is_no_clusters_and_changes_with_its_base_in_nothing() -> None:
         ("p4d.24xlarge", "open-efa-nvswitch-gdrcopy"),
     ],
 )
-def test_what_a_builder_has_is_a_word(machine: str, parts: str) -> None:
+def test_what_a_builder_installs_is_one_word(machine: str, parts: str) -> None:
     assert recipe.parts(INSTANCE_TYPES[machine]) == parts
 
 
@@ -58,14 +58,14 @@ def test_every_step_that_is_baked_is_in_the_bundle_and_defined() -> None:
     assert steps == {*recipe.INSTALLS, "seal"}
 
 
-def test_containers_are_another_recipe_and_baked_where_they_are_wanted() -> None:
+def test_containers_change_the_recipe_and_are_baked_if_enabled() -> None:
     wanted = recipe.Extras(containers=True)
     with_ = recipe.bundle(AMI, INSTANCE_TYPES["m6i.large"], wanted)
     assert recipe.recipe(wanted) != recipe.recipe()
     assert "container_runtime)" in with_["image.sh"] and "steps/jobs/container_runtime.sh" in with_
 
 
-def test_what_mounts_a_clusters_file_systems_is_baked() -> None:
+def test_clients_of_the_clusters_file_systems_are_baked() -> None:
     storage = """storage:
   - {mount: /fsx, type: fsx-lustre, efa: true, throughput_mbps_per_tib: 500, capacity_gib: 9600}
   - {mount: /more, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}
@@ -79,7 +79,7 @@ def test_what_mounts_a_clusters_file_systems_is_baked() -> None:
     assert recipe.Extras.of(config.loads(TEXT)) == recipe.NO_EXTRAS
 
 
-def test_a_pin_takes_the_place_of_older_ones_of_its_base_and_of_nothing_else(tmp_path: Path) -> None:
+def test_a_pin_replaces_only_older_ones_of_its_base(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     kept = {
         baking(recipe="0", base="ami-2").key: "ami-a",
@@ -101,7 +101,7 @@ def test_a_pin_takes_the_place_of_older_ones_of_its_base_and_of_nothing_else(tmp
 @pytest.mark.parametrize(
     ("image", "expected"), [("ami-1", "ami-1"), ("dlami-ubuntu-24.04", AMI)], ids=["its id", "what CDK has pinned"]
 )
-def test_the_base_is_what_cdk_takes(image: str, expected: str) -> None:
+def test_the_base_is_the_image_that_cdk_uses(image: str, expected: str) -> None:
     assert pins.looked_up(lookups(REGION), image, account=ACCOUNT, region=REGION) == expected
     if image != expected:
         assert pins.looked_up({}, image, account=ACCOUNT, region=REGION) is None
@@ -150,7 +150,7 @@ def test_an_image_of_other_steps_is_not_booted(tmp_path: Path) -> None:
     assert nodes == [AMI, "ami-0fedcba9876543210"]
 
 
-def test_the_builder_lets_nobody_in_and_may_read_its_bundle_only(tmp_path: Path) -> None:
+def test_the_builder_has_no_ingress_and_may_read_only_its_bundle(tmp_path: Path) -> None:
     template = template_of(tmp_path, bake=True)
     assert [each for each in of_type(template, "AWS::EC2::SecurityGroup") if each.get("SecurityGroupIngress")] == []
     assert of_type(template, "AWS::EC2::SecurityGroupIngress") == []

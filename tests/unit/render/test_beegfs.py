@@ -74,7 +74,7 @@ def node_memory(files: dict[str, str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("scope", ["cluster", "job"])
-def test_jobs_have_what_the_file_system_leaves(tmp_path: Path, scope: str) -> None:
+def test_jobs_get_the_remaining_memory(tmp_path: Path, scope: str) -> None:
     found = node_memory(bundle(tmp_path, gib=150, scope=scope))
     assert found["cpu"] - found["train"] == memory_gib(150) * 1024 == (150 + 4) * 1024
 
@@ -88,7 +88,7 @@ def test_each_version_gets_its_own_files(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["7.4", "8"])
-def test_what_servers_and_clients_read(tmp_path: Path, version: str) -> None:
+def test_settings_of_servers_and_clients(tmp_path: Path, version: str) -> None:
     files = bundle(tmp_path, version=version)
     meta, storage, client = (pairs(files[f"beegfs/beegfs-{name}.conf"]) for name in ("meta", "storage", "client"))
     for each in (meta, storage, client):
@@ -101,7 +101,7 @@ def test_what_servers_and_clients_read(tmp_path: Path, version: str) -> None:
     assert client.get("connHelperdPortTCP") == {"7.4": "8006", "8": None}[version]
 
 
-def test_a_cluster_without_it_carries_nothing_of_it(tmp_path: Path) -> None:
+def test_a_cluster_without_beegfs_has_no_trace_of_it(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(CLUSTER.partition("storage:")[0].format())
     files = render.bundle(config.load(path))
@@ -113,9 +113,7 @@ def test_a_cluster_without_it_carries_nothing_of_it(tmp_path: Path) -> None:
     ("scope", "head", "roles"),
     [("cluster", "management", {"train": "server", "cpu": "client"}), ("job", "none", {"train": "job", "cpu": "none"})],
 )
-def test_each_machine_is_told_what_it_is_to_beegfs(
-    tmp_path: Path, scope: str, head: str, roles: dict[str, str]
-) -> None:
+def test_each_machine_gets_its_beegfs_role(tmp_path: Path, scope: str, head: str, roles: dict[str, str]) -> None:
     files = bundle(tmp_path, scope=scope)
     assert f"readonly BEEGFS_ROLE={head}\n" in files["head.sh"]
     found = {name: re.findall(r"^BEEGFS_ROLE=(\w+)", files[f"partitions/{name}.sh"], re.MULTILINE) for name in roles}

@@ -39,14 +39,14 @@ def test_every_environment_has_a_lock() -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
-def test_what_is_asked_for_is_locked(lock: Path) -> None:
+def test_requested_packages_are_locked(lock: Path) -> None:
     locked, wanted = pins(lock), asked(lock)
     assert wanted
     assert [str(each) for each in wanted if each.name not in locked or locked[each.name] not in each.specifier] == []
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
-def test_a_lock_has_pins_alone_each_once_and_in_order(lock: Path) -> None:
+def test_a_lock_contains_only_sorted_unique_pins(lock: Path) -> None:
     lines = [line for line in lock.read_text().splitlines() if not line.startswith(("#", "--"))]
     assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines)
     assert lines == sorted(lines) and len(pins(lock)) == len(lines)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from moto.utilities.utils import load_resource
 
+from gpucluster.hardware import prices
 from gpucluster.hardware.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout
 from localcloud.ec2.errors import Ec2Error
 from localcloud.ec2.networks import interfaces
@@ -71,7 +73,6 @@ def test_the_table_says_what_ec2_says(type_: InstanceType) -> None:
         efa_interfaces=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
         cards=tuple(card["MaximumNetworkInterfaces"] for card in network["NetworkCards"]),
         nvme_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
-        price_usd_per_hour=type_.price_usd_per_hour,
     )
 
 
@@ -98,7 +99,7 @@ def test_the_layout_uses_every_efa_interface_once(type_: InstanceType, mode: Efa
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=by_name)
-def test_off_is_one_ordinary_interface(type_: InstanceType) -> None:
+def test_efa_off_gives_one_ordinary_interface(type_: InstanceType) -> None:
     assert [interface.interface_type for interface in efa_layout(type_, "off")] == ["interface"]
 
 
@@ -122,7 +123,7 @@ def test_p5_is_launched_as_the_guide_launches_it() -> None:
 
 @pytest.mark.parametrize("type_", DESCRIBED, ids=by_name)
 @pytest.mark.parametrize("mode", ["efa-only", "combined", "off"])
-def test_the_local_cloud_takes_every_layout(type_: InstanceType, mode: EfaMode) -> None:
+def test_the_local_cloud_accepts_every_layout(type_: InstanceType, mode: EfaMode) -> None:
     interfaces.check(
         type_.name, nics(*((i.network_card_index, i.device_index, i.interface_type) for i in efa_layout(type_, mode)))
     )
@@ -181,7 +182,7 @@ def test_a_single_card_holds_both() -> None:
 
 
 def test_a_card_with_room_for_one_interface_makes_the_primary_one_efa() -> None:
-    narrow = InstanceType("x1.large", 2, 8, 1, "h100", 1024, 2, (1, 1), 0, None)
+    narrow = InstanceType("x1.large", 2, 8, 1, "h100", 1024, 2, (1, 1), 0)
     kinds = [(i.network_card_index, i.device_index, i.interface_type) for i in efa_layout(narrow)]
     assert kinds == [(0, 0, "efa"), (1, 0, "efa-only")]
 
@@ -193,9 +194,35 @@ def test_gpu_models_are_names_that_slurm_takes() -> None:
 
 def test_a_larger_size_never_costs_less_per_family_of_cpus() -> None:
     """Would catch a slipped column or decimal point."""
-    for family in ("m4", "m5", "m6i", "r5", "r6i", "p3"):
+    for family in ("m4", "m5", "m6i", "m7i", "r5", "r6i", "p3"):
         sizes = sorted((t for t in TYPES if t.name.startswith(f"{family}.")), key=lambda t: t.vcpus)
         for small, large in pairwise(sizes):
-            assert small.price_usd_per_hour is not None and large.price_usd_per_hour is not None
-            per_cpu = small.price_usd_per_hour / small.vcpus, large.price_usd_per_hour / large.vcpus
-            assert per_cpu[0] == pytest.approx(per_cpu[1], rel=0.01)
+            prices_of = [prices.usd(each.name, "us-east-1") for each in (small, large)]
+            assert prices_of[0] and prices_of[1]
+            assert prices_of[0] / small.vcpus == pytest.approx(prices_of[1] / large.vcpus, rel=0.01)
+
+
+WITHOUT_PRICE = {"p5e.48xlarge"}
+"""Sold in Capacity Blocks only."""
+REGIONS = Path(prices.__file__).with_name("prices.csv").read_text().splitlines()[0].split(",")[3:]
+
+
+def test_every_type_has_a_price_in_us_east_1() -> None:
+    assert {type_.name for type_ in TYPES if prices.of(type_.name, "us-east-1") is None} == WITHOUT_PRICE
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_region_is_a_little_dearer_than_us_east_1(region: str) -> None:
+    """Would catch a slipped column or decimal point. eu-north-1 and ap-south-1 have sizes that cost less."""
+    known = [price for type_ in TYPES if (price := prices.of(type_.name, region)) and price.region == region]
+    assert known and all(price.as_of >= "2025" for price in known)
+    names = {type_.name: prices.of(type_.name, region) for type_ in TYPES}
+    for name, price in names.items():
+        reference = prices.usd(name, "us-east-1")
+        if price and reference:
+            assert 0.85 < price.usd / reference < 2.1, (name, price)
+
+
+def test_a_price_that_no_region_has() -> None:
+    assert prices.of("p5e.48xlarge", "eu-west-1") is None
+    assert prices.told("eu-west-1", {}) == "on demand in eu-west-1"

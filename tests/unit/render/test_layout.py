@@ -1,4 +1,4 @@
-"""The cluster with everything decided."""
+"""The layout: the cluster with all defaults and derived values."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_the_memory_of_a_file_system_is_its_partitions() -> None:
     assert [each.ram_gib for each in found.partitions] == [66, 0]  # metadata: a thirty-second part
 
 
-def test_what_was_refused_of_the_servers_is_refused_of_their_partition() -> None:
-    """Else a check across keys would compare a default that nobody wrote."""
+def test_wrong_keys_of_parameter_servers_are_wrong_in_their_partition() -> None:
+    """Otherwise a check across keys would compare a default that is not in the file."""
     text = HEAD + TRAIN + "parameter_servers: {min_nodes: -1, max_nodes: 70000, instance_type: m5.nothing}\n"
     with pytest.raises(ConfigError) as caught:
         loads(text)

@@ -1,4 +1,4 @@
-"""What plays BeeGFS in the local image: it takes what our templates say, and refuses what BeeGFS would refuse."""
+"""The local image's stand-in for BeeGFS: it accepts our templates' files, and refuses what BeeGFS would refuse."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def configure(folder: Path, version: str) -> None:
 
 @pytest.mark.parametrize("version", beegfs.RELEASES)
 @pytest.mark.parametrize("service", ["meta", "storage", "client"])
-def test_our_files_are_taken(played: ModuleType, tmp_path: Path, version: str, service: str) -> None:
+def test_our_files_are_accepted(played: ModuleType, tmp_path: Path, version: str, service: str) -> None:
     configure(tmp_path, version)
     assert played.configuration(service)["sysMgmtdHost"] == "head.c.internal"
 
@@ -90,7 +90,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("what", SPOILT)
-def test_what_a_service_does_not_start_with(played: ModuleType, tmp_path: Path, what: str) -> None:
+def test_files_with_which_a_service_does_not_start(played: ModuleType, tmp_path: Path, what: str) -> None:
     spoil, says = SPOILT[what]
     configure(tmp_path, "8")
     spoil(tmp_path)
@@ -108,7 +108,9 @@ def test_what_a_service_does_not_start_with(played: ModuleType, tmp_path: Path, 
         ("meta", ["-p", "NEW", "-C", "-i", "1"], "Invalid argument -i"),
     ],
 )
-def test_what_is_not_set_up(played: ModuleType, tmp_path: Path, service: str, arguments: list[str], says: str) -> None:
+def test_services_that_are_not_set_up(
+    played: ModuleType, tmp_path: Path, service: str, arguments: list[str], says: str
+) -> None:
     (tmp_path / "FULL").mkdir()
     (tmp_path / "FULL/file").touch()
     with pytest.raises(played.Refused, match=says):

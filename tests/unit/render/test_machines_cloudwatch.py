@@ -1,4 +1,4 @@
-"""The CloudWatch agent's stand-in: what it sends of a file, and under which dimensions."""
+"""The CloudWatch agent's stand-in: the lines that it sends, and their dimensions."""
 
 from __future__ import annotations
 

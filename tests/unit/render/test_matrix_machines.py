@@ -1,4 +1,4 @@
-"""The versions below the frameworks: every GPU type has a row, and what a row installs it accepts."""
+"""The matrix of drivers and libraries: every GPU type has a row, and each row accepts what it installs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_is_installed_is_accepted(row: software.Machine, component: str) ->
     assert not versions.below or installed < parts(versions.below)
 
 
-def test_v100_is_a_row_apart() -> None:
+def test_v100_has_its_own_row() -> None:
     """No driver after 580 and no CUDA after 12 knows it, and NVIDIA's open modules never did."""
     volta = software.machine(INSTANCE_TYPES["p3dn.24xlarge"])
     modern = software.machine(INSTANCE_TYPES["p5.48xlarge"])
@@ -67,7 +67,7 @@ OBSOLETE = {"FI_PROVIDER", "FI_EFA_USE_DEVICE_RDMA", "FI_EFA_FORK_SAFE", "RDMAV_
 
 
 @pytest.mark.parametrize("type_", INSTANCE_TYPES.values(), ids=lambda each: each.name)
-def test_jobs_are_told_little(type_: InstanceType) -> None:
+def test_jobs_get_few_variables(type_: InstanceType) -> None:
     told = software.job_environment(type_)
     assert not told.keys() & OBSOLETE
     assert bool(told) == bool(type_.gpus)

@@ -99,7 +99,7 @@ def test_everything_that_roles_name_is_in_the_bundle() -> None:
     assert named and named <= set(files)
 
 
-def test_nodes_have_the_least_of_their_types() -> None:
+def test_nodes_have_the_minimum_of_their_types() -> None:
     conf = bundle("  - {name: train, instance_types: [g5.48xlarge, p4d.24xlarge], max_nodes: 3}")["slurm/slurm.conf"]
     assert lines(conf, "NodeName=") == ["NodeName=train-[1-3] CPUs=96 RealMemory=747110 Gres=gpu:8 State=CLOUD"]
 
@@ -143,7 +143,7 @@ def test_partitions_idle_times_and_always_on_nodes() -> None:
         ("m6i.32xlarge, m6i.metal", "ResumeTimeout=2700 State=UP"),
     ],
 )
-def test_how_long_nodes_take_to_come_and_to_go(types: str, times: str) -> None:
+def test_slurms_time_outs_for_power_up_and_down(types: str, times: str) -> None:
     files = bundle(f"  - {{name: train, instance_types: [{types}], max_nodes: 2}}")
     (line,) = lines(files["slurm/slurm.conf"], "PartitionName=")
     assert line.endswith(f"SuspendTime=600 {times}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpucluster_node.watch import agent_config, job_logs, publish
 
-from gpucluster import config, render
+from gpucluster import account, config, render
 from gpucluster.render import watching
 
 TEXT = """
@@ -38,16 +38,16 @@ def shipped(role: watching.Role, text: str = TEXT) -> dict[str, str]:
     }
 
 
-def test_what_the_head_ships() -> None:
+def test_logs_of_the_head_node() -> None:
     assert shipped("head") == {
         "/gpucluster/Mine/boot": "/var/log/gpucluster/boot.log",
         "/gpucluster/Mine/power": "/var/log/gpucluster/power.log",
         "/gpucluster/Mine/slurmctld": "/var/log/slurm/slurmctld.log",
-        "/gpucluster/Mine/jobs": "/var/log/gpucluster/jobs/*.txt",
+        "/gpucluster/Mine/jobs": "/home/gpucluster/job-logs/*.txt",
     }
 
 
-def test_what_a_compute_node_ships() -> None:
+def test_logs_of_a_compute_node() -> None:
     assert shipped("compute") == {
         "/gpucluster/Mine/boot": "/var/log/gpucluster/boot.log",
         "/gpucluster/Mine/slurmd": "/var/log/slurm/slurmd.log",
@@ -71,7 +71,7 @@ def test_files_that_a_pattern_names_are_all_followed(role: watching.Role) -> Non
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_is_dropped_for_its_aggregate_is_measured(role: watching.Role) -> None:
+def test_metrics_replaced_by_an_aggregate_are_measured(role: watching.Role) -> None:
     for each in agent(role)["metrics"]["metrics_collected"].values():
         assert set(each.get("drop_original_metrics", [])) <= set(each["measurement"])
 
@@ -112,7 +112,7 @@ def test_the_nodes_programs_and_the_bundle_agree() -> None:
     assert publish.NAMESPACE == watching.NAMESPACE
     assert str(job_logs.LINKS) == watching.JOB_LOGS
     assert agent_config.NODE == watching.NODE
-    assert str(job_logs.JOBS).startswith(f"/home/{render.JOB_USER}/")
+    assert account.jobs() == f"{job_logs.HOMES}/{account.ADMINISTRATOR}/jobs"
 
 
 def test_prices_come_with_the_bundle() -> None:

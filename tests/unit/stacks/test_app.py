@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_mistakes_in_the_file_are_told_without_a_traceback(tmp_path: Path) -> None:
+def test_mistakes_in_the_file_are_reported_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text("name: a\nregion: us-east-1\npartitions: []\n")
     environment = {**os.environ, "GPUCLUSTER_CONFIG": str(file)}

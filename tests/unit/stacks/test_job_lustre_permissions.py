@@ -66,14 +66,14 @@ def denied(statements: Statements, asked: Iterator[Call]) -> set[str]:
 
 
 def ours(template: Template) -> Iterator[Grant]:
-    """Of the head, what only a file system that lives with jobs needs."""
+    """The head's permissions that only file systems for jobs need."""
     for grant in grants(template):
         of_links = grant.action.startswith(("fsx:", "iam:")) or "my-bucket" in grant.resources
         if grant.role == "HeadRole" and grant.action != "iam:PassRole" and of_links:
             yield grant
 
 
-def test_the_head_may_do_what_its_program_asks_for(made: Template) -> None:
+def test_the_heads_role_allows_its_programs_calls(made: Template) -> None:
     assert denied(of_nodes(made)["HeadRole"], calls()) == set()
 
 
@@ -88,7 +88,7 @@ def test_no_action_could_be_taken_from_it(made: Template) -> None:
 
 
 @pytest.mark.parametrize("tags", [{"gpucluster:cluster": "Other"}, {"Name": "Mine-fsx"}, {"more": "x"}])
-def test_others_are_not_its_own(made: Template, tags: dict[str, str]) -> None:
+def test_other_file_systems_are_not_allowed(made: Template, tags: dict[str, str]) -> None:
     refused = denied(of_nodes(made)["HeadRole"], calls(**tags))
     made_so = {"CreateFileSystem", "CreateDataRepositoryAssociation"}
     assert refused == (made_so if "more" in tags else made_so | {"DeleteFileSystem"})

@@ -1,4 +1,4 @@
-"""What stands in a template for what CDK would look up, where nobody is logged in."""
+"""Placeholders in a template for values that CDK looks up, if there are no credentials."""
 
 from __future__ import annotations
 

@@ -93,6 +93,6 @@ def test_subnets_of_the_database_meet_no_other(cidr: str) -> None:
         assert not one.overlaps(other)
 
 
-def test_on_the_head_it_is_nothing_of_awss(template_of: TemplateOf) -> None:
+def test_accounting_on_the_head_creates_no_database(template_of: TemplateOf) -> None:
     template = template_of(ON_RDS.replace("ON_DELETE", "snapshot").replace("accounting: rds", "accounting: local"))
     assert not [found for found in template["Resources"].values() if found["Type"].startswith("AWS::RDS")]

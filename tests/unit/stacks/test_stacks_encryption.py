@@ -62,7 +62,7 @@ def _disks(properties: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield mapping["Ebs"]
 
 
-def test_everything_that_takes_a_key_takes_the_customers(secured: Template) -> None:
+def test_everything_that_accepts_a_key_uses_the_customers(secured: Template) -> None:
     found = list(keys(secured))
     assert [each for each in found if each[2] not in (KEY, {"Fn::Select": [1, KEY]})] == [
         each

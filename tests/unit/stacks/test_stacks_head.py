@@ -97,7 +97,7 @@ def generation(template: Template) -> str:
     return str(tags["gpucluster:generation"])
 
 
-def test_another_image_is_another_head_that_somebody_waits_for(template_of: TemplateOf) -> None:
+def test_another_image_replaces_the_head_and_waits_for_it(template_of: TemplateOf) -> None:
     before, after = template_of(cluster()), template_of(cluster(", image: ami-0fedcba9876543210"))
     assert only(after, "AWS::EC2::Instance")["Properties"]["ImageId"] == "ami-0fedcba9876543210"
     assert generation(before) != generation(after)

@@ -113,7 +113,7 @@ def test_nodes_are_told_how_long_it_lives_and_not_where_it_is(template_of: Templ
 
 
 @pytest.mark.parametrize("deployment", ["persistent-2", "persistent-2 with EFA"])
-def test_all_is_there_but_what_costs(template_of: TemplateOf, deployment: str) -> None:
+def test_everything_except_the_file_system_is_created(template_of: TemplateOf, deployment: str) -> None:
     """The same security group with the same rules, and the same log group."""
     ours, theirs = template_of(text(deployment)), template_of(that_stays(deployment))
     assert not list(of_type(ours, *FSX))
@@ -136,7 +136,7 @@ def test_the_check_knows_how_long_the_parameter_is(template_of: TemplateOf) -> N
     assert len(json.dumps(value, separators=(",", ":"))) == fsx_jobs._length(storage, config)
 
 
-def test_it_has_no_place_in_the_dashboard(template_of: TemplateOf) -> None:
+def test_the_dashboard_does_not_show_it(template_of: TemplateOf) -> None:
     def shown(cluster: str) -> list[str]:
         return [flat(each["DashboardBody"]) for each in of_type(template_of(cluster), "AWS::CloudWatch::Dashboard")]
 
@@ -149,7 +149,7 @@ def policy(template: Template) -> dict[str, Any]:
     return found
 
 
-def test_the_head_alone_may_and_has_it_from_its_boot_to_its_end(template_of: TemplateOf) -> None:
+def test_only_the_head_has_the_permission_from_boot_to_end(template_of: TemplateOf) -> None:
     template = template_of(text("scratch-2"))
     (role,) = policy(template)["Roles"]
     assert role["Ref"].startswith("HeadRole")
@@ -188,7 +188,7 @@ def test_it_fits_into_one_managed_policy(template_of: TemplateOf) -> None:
     assert 2000 < len(document) < 6144
 
 
-def test_a_spent_budget_makes_none(template_of: TemplateOf) -> None:
+def test_a_spent_budget_prevents_new_file_systems(template_of: TemplateOf) -> None:
     """A job that waits for nodes would keep it, and no node comes."""
     budget = "budget: {monthly_usd: 900000, email: a@example.com, at_limit: stop-launches}\n"
     policies = of_type(template_of(text("scratch-2") + budget), "AWS::IAM::ManagedPolicy")

@@ -51,7 +51,7 @@ def log_groups(template: Template) -> dict[str, dict[str, Any]]:
     return {each["Properties"]["LogGroupName"]: each for each in found}
 
 
-def test_every_shipped_log_has_a_group_that_forgets_and_goes(template_of: TemplateOf) -> None:
+def test_every_log_group_has_a_retention_and_is_deleted_with_the_stack(template_of: TemplateOf) -> None:
     groups = log_groups(template_of(FULL))
     for log in ("boot", "power", "slurmctld", "slurmdbd", "slurmd", "jobs"):
         group = groups[watching.log_group("Mine", log)]
@@ -60,7 +60,7 @@ def test_every_shipped_log_has_a_group_that_forgets_and_goes(template_of: Templa
         assert "KmsKeyId" not in group["Properties"]
 
 
-def test_log_groups_are_there_before_the_head_ships(template_of: TemplateOf) -> None:
+def test_log_groups_are_created_before_the_head_node(template_of: TemplateOf) -> None:
     template = template_of(FULL)
     ours = {name for name in of_type(template, "AWS::Logs::LogGroup") if name.startswith("MonitoringLogs")}
     (head,) = of_type(template, "AWS::EC2::Instance").values()
@@ -92,14 +92,14 @@ def test_nodes_write_to_their_own_logs_and_namespaces(
     assert put["Condition"] == {"StringEquals": {"cloudwatch:namespace": namespaces}}
 
 
-def test_a_log_that_the_file_takes_away_may_be_written_until_the_head_knows(template_of: TemplateOf) -> None:
+def test_a_removed_log_may_be_written_until_the_head_knows(template_of: TemplateOf) -> None:
     template = template_of(PLAIN + "\naccounting: off\n")
     (ship,) = allowing(template, "HeadRole", "logs:PutLogEvents")
     assert any("/gpucluster/Mine/slurmdbd:" in each for each in resources(ship))
     assert not [each for each in log_groups(template) if "slurmdbd" in each.lower()]
 
 
-def test_the_topic_admits_this_accounts_alarms_over_tls(template_of: TemplateOf) -> None:
+def test_the_topic_accepts_this_accounts_alarms_over_tls(template_of: TemplateOf) -> None:
     template = template_of(FULL)
     deny, admit = only(template, "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
     assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
@@ -135,7 +135,7 @@ def test_alarms_watch_what_the_agent_of_the_head_sends(template_of: TemplateOf) 
         assert dimensions == {"Node": "head", "path": path}
 
 
-def test_alarms_wait_until_the_cluster_lives(template_of: TemplateOf) -> None:
+def test_alarms_are_created_after_the_head_node(template_of: TemplateOf) -> None:
     template = template_of(FULL)
     live = set(of_type(template, "AWS::CloudFormation::WaitCondition"))
     for each in of_type(template, "AWS::CloudWatch::Alarm").values():
@@ -143,7 +143,7 @@ def test_alarms_wait_until_the_cluster_lives(template_of: TemplateOf) -> None:
             assert live <= set(each["DependsOn"])
 
 
-def test_the_heads_own_alarms_tell_it_too(template_of: TemplateOf) -> None:
+def test_the_heads_recovery_alarms_notify_too(template_of: TemplateOf) -> None:
     template = template_of(FULL)
     topic = {"Ref": next(iter(of_type(template, "AWS::SNS::Topic")))}
     remedies = [
@@ -155,7 +155,7 @@ def test_the_heads_own_alarms_tell_it_too(template_of: TemplateOf) -> None:
     assert all(len(each) == 2 and topic in each for each in remedies)
 
 
-def test_nobody_is_told_without_an_address(template_of: TemplateOf) -> None:
+def test_without_an_address_there_is_no_notification(template_of: TemplateOf) -> None:
     template = template_of(WITHOUT)
     assert alarms(template) and all("AlarmActions" not in each for each in alarms(template).values())
     assert not of_type(template, "AWS::SNS::Topic")
@@ -230,7 +230,7 @@ def test_a_budget_counts_the_clusters_tag(template_of: TemplateOf) -> None:
     assert told == [("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)]
 
 
-def test_a_budget_that_tells_others_has_another_name(template_of: TemplateOf) -> None:
+def test_a_budget_with_other_subscribers_has_another_name(template_of: TemplateOf) -> None:
     """CloudFormation replaces it, and makes the new one before it removes the old one."""
     names = [
         only(template_of(text), "AWS::Budgets::Budget")["Budget"]["BudgetName"]
@@ -273,7 +273,7 @@ def test_aws_budgets_may_attach_that_policy_to_the_head_alone(template_of: Templ
     assert may["Condition"] == {"ArnEquals": {"iam:PolicyARN": {"Ref": policy}}}
 
 
-def test_a_budget_that_only_tells_attaches_nothing(template_of: TemplateOf) -> None:
+def test_a_budget_that_only_notifies_attaches_nothing(template_of: TemplateOf) -> None:
     template = template_of(WITHOUT)
     assert "NotificationsWithSubscribers" not in only(template, "AWS::Budgets::Budget")
     assert not of_type(template, "AWS::Budgets::BudgetsAction")

@@ -50,7 +50,7 @@ def test_no_acknowledgment_is_left_over(findings: Findings) -> None:
         assert found and acknowledged - found == set()
 
 
-def test_every_reason_is_one() -> None:
+def test_every_reason_is_a_sentence() -> None:
     from stacks.acknowledged import BUILDER_ROWS, ROWS
 
     assert [row for row in ROWS + BUILDER_ROWS if len(row.reason.split()) < 5 or "*" in row.path] == []

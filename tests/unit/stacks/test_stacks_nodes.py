@@ -72,7 +72,7 @@ def test_every_efa_interface_is_at_its_card(
     assert "SecurityGroupIds" not in launch_data(template_of(cluster(instance_type)))
 
 
-def test_efa_off_leaves_one_interface(template_of: Callable[[str], Template]) -> None:
+def test_efa_off_gives_one_interface(template_of: Callable[[str], Template]) -> None:
     interfaces = launch_data(template_of(cluster(efa="'off'")))["NetworkInterfaces"]
     assert [found["InterfaceType"] for found in interfaces] == ["interface"]
 
@@ -142,7 +142,7 @@ def test_the_head_is_tagged_as_the_head(template: Template) -> None:
     assert tags == {"gpucluster:cluster": "GpuCluster", "gpucluster:role": "head", "Name": "GpuCluster-head"}
 
 
-def test_the_head_ends_before_anything_that_its_shutdown_needs(template: Template) -> None:
+def test_the_head_is_deleted_before_resources_that_its_shutdown_needs(template: Template) -> None:
     needed = (
         "AWS::IAM::Policy",
         "AWS::Route53::HostedZone",
@@ -159,7 +159,7 @@ def test_the_head_ends_before_anything_that_its_shutdown_needs(template: Templat
             assert logical_id in after, f"the head does not depend on {logical_id}"
 
 
-def test_a_bundle_is_announced_when_all_that_it_uses_is_there(template: Template) -> None:
+def test_a_bundle_is_announced_after_the_resources_that_it_uses(template: Template) -> None:
     """In an update the head applies it at once: a database or a partition that it names must not come after it."""
     (bundle,) = (key for key, found in template["Resources"].items() if key.startswith("ParametersBundle"))
     before = set(template["Resources"][bundle]["DependsOn"])
@@ -170,7 +170,7 @@ def of_a_node(policy: dict[str, Any]) -> bool:
     return bool(policy["Roles"][0]["Ref"].startswith(("HeadRole", "ComputeRole")))
 
 
-def test_creation_ends_when_the_head_says_so(template: Template) -> None:
+def test_creation_waits_for_the_heads_signal(template: Template) -> None:
     condition = only(template, "AWS::CloudFormation::WaitCondition")
     assert condition["Properties"]["Timeout"] == "1800"
     kinds = {template["Resources"][logical_id]["Type"] for logical_id in condition["DependsOn"]}

@@ -74,7 +74,7 @@ def launch_template_shape(*members: str) -> Any:
     return shape
 
 
-def test_ec2_knows_the_words(template_of: Callable[[str], Template]) -> None:
+def test_ec2_accepts_the_values(template_of: Callable[[str], Template]) -> None:
     market = launch_template_shape("InstanceMarketOptions")
     for text in (SPOT, BLOCK):
         options = launch_data(template_of(text))["InstanceMarketOptions"]
@@ -92,7 +92,7 @@ def test_a_reservation_places_its_instances_itself(template_of: Callable[[str], 
     assert "AWS::EC2::PlacementGroup" not in {found["Type"] for found in template["Resources"].values()}
 
 
-def test_what_was_reserved_in_a_group_is_launched_into_it(template_of: Callable[[str], Template]) -> None:
+def test_a_reservation_of_a_placement_group_is_launched_into_with_it(template_of: Callable[[str], Template]) -> None:
     template = template_of(RESERVED_IN_GROUP)
     assert launch_data(template)["Placement"] == {"GroupName": "mine"}
     assert "AWS::EC2::PlacementGroup" not in {found["Type"] for found in template["Resources"].values()}

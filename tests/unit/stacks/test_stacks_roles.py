@@ -113,7 +113,7 @@ def test_the_head_launches_from_our_templates_alone(template: Template) -> None:
 
 
 @pytest.mark.parametrize("kind", ["AWS::EC2::LaunchTemplate", "AWS::EC2::PlacementGroup"])
-def test_what_the_head_may_use_by_its_tag_has_it(template: Template, kind: str) -> None:
+def test_resources_allowed_by_tag_have_the_tag(template: Template, kind: str) -> None:
     found = [each["Properties"] for each in template["Resources"].values() if each["Type"] == kind]
     assert found
     for properties in found:
@@ -122,7 +122,7 @@ def test_what_the_head_may_use_by_its_tag_has_it(template: Template, kind: str) 
         assert specifications[0].get("ResourceType", "launch-template") == "launch-template"
 
 
-def test_the_head_passes_the_compute_role_alone(template: Template) -> None:
+def test_the_head_may_pass_only_the_compute_role(template: Template) -> None:
     statement = one(template, "HeadRole", "iam:PassRole")
     (passed,) = resources(statement)
     assert passed.startswith("${ComputeRole") and passed.endswith(".Arn}")
@@ -137,7 +137,7 @@ def test_in_china_ec2_has_two_names(template_of: Callable[[str], Template]) -> N
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": names}}
 
 
-def test_the_head_ends_the_clusters_compute_nodes_alone(template: Template) -> None:
+def test_the_head_may_terminate_only_the_clusters_compute_nodes(template: Template) -> None:
     statement = one(template, "HeadRole", "ec2:TerminateInstances")
     assert statement["Condition"] == {"StringEquals": OURS}
     assert [each.rpartition(":")[2] for each in resources(statement)] == [INSTANCES]

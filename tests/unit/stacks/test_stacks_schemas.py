@@ -79,12 +79,12 @@ SEEDED = [
 
 
 @pytest.mark.parametrize("resource", [LAUNCH, FSX, ASSOCIATION, PLACEMENT, LOGS], ids=lambda each: each["Type"])
-def test_what_is_seeded_below_is_right_before(resource: dict[str, Any]) -> None:
+def test_the_template_without_seeded_faults_is_correct(resource: dict[str, Any]) -> None:
     assert list(aws_models.faults({"Resources": {"It": resource}})) == []
 
 
 @pytest.mark.parametrize(("resource", "path", "value", "fault"), SEEDED)
-def test_a_wrong_one_of_each_kind_is_caught(resource: dict[str, Any], path: str, value: Any, fault: str) -> None:
+def test_each_kind_of_seeded_fault_is_found(resource: dict[str, Any], path: str, value: Any, fault: str) -> None:
     wrong = copy.deepcopy(resource)
     node: Any = wrong["Properties"]
     *way, last = path.split(".")

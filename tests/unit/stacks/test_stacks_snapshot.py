@@ -65,7 +65,7 @@ def test_no_hash_is_left_in_a_snapshot(template_of: Callable[[str], dict[str, An
     assert not re.search(r"[0-9a-f]{16}", text.replace("0123456789abcdef0", ""))
 
 
-def test_every_value_of_a_template_counts() -> None:
+def test_every_value_of_a_template_is_in_its_snapshot() -> None:
     """Whatever is changed, taken away or added in the template of an example, its snapshot is another one."""
     golden = snapshots.template(GOLDEN, EXAMPLES[0].stem)
     seen = {snapshots.compact(golden)}

@@ -159,7 +159,7 @@ ALL = {("-1", None, None)}
         ),
     ],
 )
-def test_each_deployment_type_has_what_it_takes(
+def test_each_deployment_type_has_its_properties(
     lustre: Template, mount: str, configuration: dict[str, Any], capacity_gib: int
 ) -> None:
     properties = lustre_at(lustre, mount)["Properties"]
@@ -198,7 +198,7 @@ def test_fsx_checks_the_rules_so_they_come_first(lustre: Template) -> None:
     assert made and made <= before
 
 
-def test_what_stays_takes_its_network_along(lustre: Template, stored: Template) -> None:
+def test_kept_file_systems_keep_their_network(lustre: Template, stored: Template) -> None:
     kept = {id_ for id_, each in lustre["Resources"].items() if each.get("DeletionPolicy") == "RetainExceptOnCreate"}
     kinds = sorted(lustre["Resources"][id_]["Type"].removeprefix("AWS::") for id_ in kept if "Fast" in id_)
     assert kinds == ["EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress", "FSx::FileSystem"]
@@ -208,7 +208,7 @@ def test_what_stays_takes_its_network_along(lustre: Template, stored: Template) 
     assert not [id_ for id_, each in stored["Resources"].items() if "Vpc" in id_ and each.get("DeletionPolicy")]
 
 
-def test_nothing_that_stays_names_what_goes(lustre: Template) -> None:
+def test_no_kept_resource_refers_to_a_deleted_one(lustre: Template) -> None:
     """A group whose rules name another group keeps that one from being deleted."""
     resources_ = lustre["Resources"]
     kept = {id_ for id_, each in resources_.items() if each.get("DeletionPolicy") == "RetainExceptOnCreate"}
@@ -246,7 +246,7 @@ def test_links_are_made_one_after_another(stored: Template) -> None:
     assert after["DependsOn"] == [first]
 
 
-def test_what_goes_wrong_with_s3_is_logged(stored: Template, lustre: Template) -> None:
+def test_fsx_logs_errors_with_s3(stored: Template, lustre: Template) -> None:
     configuration = lustre_at(stored, "Fsx")["Properties"]["LustreConfiguration"]
     group = one(stored, "AWS::Logs::LogGroup", "StorageFsx")["Properties"]
     assert group["LogGroupName"] == "/aws/fsx/Stored/fsx"
@@ -299,7 +299,7 @@ def test_servers_read_what_beegfs_is_filled_from(template_of: Callable[[str], Te
     assert not [s for s in statements(template, "HeadRole") if "my-bucket" in str(resources(s))]
 
 
-def test_a_jobs_own_beegfs_is_its_nodes_affair(template_of: Callable[[str], Template]) -> None:
+def test_beegfs_of_jobs_needs_nothing_on_the_head(template_of: Callable[[str], Template]) -> None:
     template = template_of(OF_A_JOB)
     opened = rules(template, "Ingress", "NetworkHead", "NetworkCompute")
     assert not [rule for rule in opened if rule[1] and 8000 <= rule[1] <= 8010]
@@ -414,7 +414,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("more", TWINS.values(), ids=TWINS)
-def test_what_would_have_one_id_twice_is_refused_before(template_of: Callable[[str], Template], more: str) -> None:
+def test_mounts_with_the_same_logical_id_are_refused(template_of: Callable[[str], Template], more: str) -> None:
     rules = ["mounts-have-own-names", "fsx-links-have-own-names"]
     with pytest.raises(ConfigError) as refused:
         loads(CLUSTER + more)
@@ -424,7 +424,7 @@ def test_what_would_have_one_id_twice_is_refused_before(template_of: Callable[[s
         template_of(f"{CLUSTER}{more}\nsilence: {json.dumps(rules)}")
 
 
-def test_mounts_called_as_cdk_calls_its_own(template_of: Callable[[str], Template]) -> None:
+def test_mounts_with_names_of_cdks_constructs(template_of: Callable[[str], Template]) -> None:
     mounts = ("/default", "/group", "/jobs", "/home-disk")
     template = template_of(CLUSTER + f"storage: {json.dumps([{'mount': each, 'type': 'efs'} for each in mounts])}")
     assert len(list(of_type(template, "AWS::EFS::FileSystem"))) == len(mounts)

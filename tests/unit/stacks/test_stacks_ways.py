@@ -1,4 +1,4 @@
-"""The ways in and out: a VPC that exists, no internet, networks that may come in by SSH."""
+"""Network variants: an existing VPC, no internet, SSH from named networks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_subnet_of_another_account_may_be_used(template_of: Callable[[str], Te
 # No internet
 
 
-def test_nothing_leads_to_the_internet(template_of: Callable[[str], Template]) -> None:
+def test_there_is_no_route_to_the_internet(template_of: Callable[[str], Template]) -> None:
     template = template_of(ISOLATED)
     assert not kinds(template) & {f"AWS::EC2::{kind}" for kind in ("InternetGateway", "NatGateway", "EIP", "Route")}
     (subnet,) = of_type(template, "AWS::EC2::Subnet")
@@ -163,7 +163,7 @@ def test_route_53_is_reached_across_regions(
     assert route53.get("ServiceRegion") == service_region
 
 
-def test_the_head_ends_before_its_endpoints_do(template_of: Callable[[str], Template]) -> None:
+def test_the_head_is_deleted_before_its_endpoints(template_of: Callable[[str], Template]) -> None:
     template = template_of(ISOLATED)
     after = only(template, "AWS::EC2::Instance")["DependsOn"]
     made = {key for key, found in template["Resources"].items() if found["Type"] == "AWS::EC2::VPCEndpoint"}
@@ -175,7 +175,7 @@ def test_the_head_ends_before_its_endpoints_do(template_of: Callable[[str], Temp
 
 def test_only_the_networks_named_reach_the_load_balancer(template_of: Callable[[str], Template]) -> None:
     template = template_of(OPEN)
-    group = group_of(template, "GpuCluster way in by SSH")
+    group = group_of(template, "GpuCluster load balancer for SSH")
     properties = template["Resources"][group["Fn::GetAtt"][0]]["Properties"]
     rules = properties["SecurityGroupIngress"]
     assert [(rule["CidrIp"], rule["FromPort"], rule["ToPort"]) for rule in rules] == [
@@ -187,11 +187,11 @@ def test_only_the_networks_named_reach_the_load_balancer(template_of: Callable[[
     assert (balancer["Type"], balancer["Scheme"], balancer.get("Name")) == ("network", "internet-facing", None)
 
 
-def test_no_other_group_takes_anything_from_outside(template_of: Callable[[str], Template]) -> None:
+def test_no_other_group_accepts_traffic_from_outside(template_of: Callable[[str], Template]) -> None:
     template = template_of(OPEN)
-    way_in = group_of(template, "GpuCluster way in by SSH")["Fn::GetAtt"][0]
+    balancer = group_of(template, "GpuCluster load balancer for SSH")["Fn::GetAtt"][0]
     for logical_id, found in template["Resources"].items():
-        if found["Type"] == "AWS::EC2::SecurityGroup" and logical_id != way_in:
+        if found["Type"] == "AWS::EC2::SecurityGroup" and logical_id != balancer:
             assert "SecurityGroupIngress" not in found["Properties"]
     for rule in of_type(template, "AWS::EC2::SecurityGroupIngress"):
         assert "SourceSecurityGroupId" in rule and "CidrIp" not in rule
@@ -199,7 +199,7 @@ def test_no_other_group_takes_anything_from_outside(template_of: Callable[[str],
 
 def test_the_load_balancer_leads_to_the_heads_port_22(template_of: Callable[[str], Template]) -> None:
     template = template_of(OPEN)
-    group, head = group_of(template, "GpuCluster way in by SSH"), group_of(template, "GpuCluster head node")
+    group, head = group_of(template, "GpuCluster load balancer for SSH"), group_of(template, "GpuCluster head node")
     (instance,) = (key for key, found in template["Resources"].items() if found["Type"] == "AWS::EC2::Instance")
     (target,) = of_type(template, "AWS::ElasticLoadBalancingV2::TargetGroup")
     assert target["Targets"] == [{"Id": {"Ref": instance}, "Port": 22}]
@@ -229,7 +229,7 @@ def test_the_load_balancer_is_public_and_the_head_is_not(template_of: Callable[[
 LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
 
 
-def test_the_way_in_is_told(template_of: Callable[[str], Template]) -> None:
+def test_the_load_balancers_host_is_an_output(template_of: Callable[[str], Template]) -> None:
     assert template_of(OPEN)["Outputs"]["SshHost"]["Value"]["Fn::GetAtt"][1] == "DNSName"
     without = template_of(ISOLATED)
     assert "SshHost" not in without["Outputs"] and LOAD_BALANCER not in kinds(without)

@@ -1,1 +1,1 @@
-"""Validators that ask AWS. They import neither boto3 nor botocore: what they ask, an `Account` answers."""
+"""Validators that call AWS. They import neither boto3 nor botocore: they call an `Account`."""

@@ -1,4 +1,4 @@
-"""What online validators may ask, and answers that several of them want."""
+"""The requests of online validators, and results that several of them need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Answer = dict[str, Any]
 
 
 class Refused(Unanswered):
-    """AWS answered with an error. Unless the validator makes something of its code, it could not be checked."""
+    """AWS answered with an error. Unless the validator handles the error code, the rule could not be checked."""
 
     def __init__(self, operation: str, code: str, message: str) -> None:
         super().__init__(f"{operation}: {code}" + (f": {message}" if message else ""))
@@ -21,12 +21,12 @@ class Refused(Unanswered):
 
 class Account(Protocol):
     def ask(self, service: str, operation: str, /, **parameters: Any) -> Answer:
-        """The whole answer, of all pages. The same question is asked once. Raises Refused."""
+        """The whole response, with all pages. Equal requests are sent once. Raises Refused."""
         ...
 
 
 def deployed(account: Account, config: ClusterConfig) -> bool:
-    """Whether the cluster's stack is there: what it takes, it has already."""
+    """Whether the cluster's stack exists: it then already has its resources."""
     try:
         stacks = account.ask("cloudformation", "describe_stacks", StackName=config.name)["Stacks"]
     except Refused as refusal:
@@ -37,7 +37,7 @@ def deployed(account: Account, config: ClusterConfig) -> bool:
 
 
 def zones(account: Account, *, local: bool = False) -> list[str]:
-    """Names of the region's availability zones that can be used, in their order; and `local` ones, if opted in to."""
+    """Names of the region's available zones, in order; `local` adds the Local Zones that the account opted in to."""
     found = account.ask("ec2", "describe_availability_zones")["AvailabilityZones"]
     usable = (zone for zone in found if zone.get("State", "available") == "available")
     kinds = ("availability-zone", "local-zone", "wavelength-zone") if local else ("availability-zone",)
@@ -45,5 +45,5 @@ def zones(account: Account, *, local: bool = False) -> list[str]:
 
 
 def zone(account: Account, config: ClusterConfig) -> str | None:
-    """The cluster's. None where the region has none."""
+    """The cluster's zone. None if the region has none."""
     return config.availability_zone or next(iter(zones(account)), None)

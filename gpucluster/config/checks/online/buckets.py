@@ -1,4 +1,4 @@
-"""The buckets that the file names: are they where they can be used?"""
+"""Checks the region of the buckets that the file names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bucket_in_region(config: ClusterConfig, account: Account) -> Findings:
 
 
 def _needed(config: ClusterConfig, path: Path) -> tuple[str, str] | None:
-    """Why the bucket that is named there must be in the cluster's region, and what to do where it is not."""
+    """Why this bucket must be in the cluster's region, and what to do if it is not."""
     here = config.region
     if "data_repositories" in path:
         repository = next(each for where, each in entries(config, DataRepository) if where == path[:-1])
@@ -52,7 +52,7 @@ def _needed(config: ClusterConfig, path: Path) -> tuple[str, str] | None:
 
 
 def uris(config: ClusterConfig) -> Iterator[tuple[Path, S3Uri]]:
-    """Whatever in S3 the file names."""
+    """All S3 addresses in the file."""
     named: list[tuple[Path, str | None]] = [
         *((("s3_access", index, "uri"), access.uri) for index, access in enumerate(config.s3_access)),
         (("software", "cache"), config.software.cache),
@@ -64,7 +64,7 @@ def uris(config: ClusterConfig) -> Iterator[tuple[Path, S3Uri]]:
 
 
 def region_of(account: Account, bucket: str) -> str | None:
-    """None where there is no such bucket. Raises Refused where it is somebody else's."""
+    """None if the bucket does not exist. Raises Refused if another account owns it."""
     try:
         answer = account.ask("s3", "head_bucket", Bucket=bucket)
     except Refused as refusal:

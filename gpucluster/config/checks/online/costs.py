@@ -1,4 +1,4 @@
-"""Can a budget count what the cluster costs?"""
+"""Checks whether a budget can count the cluster's costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the accounting database's instance class offered where the stack makes it?"""
+"""Checks whether the cluster's zone offers the accounting database's instance class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Accounting database (asks AWS)", needs="aws")
 ENGINE, ENGINE_VERSION, INSTANCE_CLASS = "mariadb", "10.11", "db.t4g.small"
-"""What stacks/accounting.py makes."""
+"""As created by stacks/accounting.py."""
 
 
 @validator(
@@ -32,7 +32,7 @@ def accounting_class_in_zone(config: ClusterConfig, account: Account) -> Finding
 
 
 def _offered(account: Account) -> set[str]:
-    """The zones that have it."""
+    """The zones that offer it."""
     answer = account.ask("rds", "describe_orderable_db_instance_options", Engine=ENGINE, DBInstanceClass=INSTANCE_CLASS)
     options = answer["OrderableDBInstanceOptions"]
     fitting = [each for each in options if each["EngineVersion"].startswith(ENGINE_VERSION)]

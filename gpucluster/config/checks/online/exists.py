@@ -1,4 +1,4 @@
-"""Is what the file names there? One rule, a row for each kind of thing."""
+"""Checks whether the resources that the file names exist. One rule, with a row for each kind of resource."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Kind:
     source: str
     named: Callable[[ClusterConfig], Named]
     there: Callable[[Account, str], object]
-    """Something true where it is."""
+    """Returns a true value if it exists."""
     says: str
-    """`{name}` and `{region}` stand for what the file has."""
+    """`{name}` and `{region}` are replaced by the file's values."""
     hint: str = ""
 
     def rule(self, config: ClusterConfig, account: Account) -> Findings:
-        """Raises Refused when all have been asked for."""
+        """Raises Refused after all have been checked."""
         refused: Refused | None = None
         for path, name in self.named(config):
             try:
@@ -61,7 +61,7 @@ def _reserved(config: ClusterConfig) -> Iterator[tuple[Path, str | None]]:
 
 
 def _buckets(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
-    """Each once, at the first place that names it."""
+    """Each bucket once, at the first key that names it."""
     seen: dict[str, Path] = {}
     for path, uri in uris(config):
         seen.setdefault(uri.bucket, path)

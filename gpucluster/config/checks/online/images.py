@@ -1,4 +1,4 @@
-"""Are the machine images there, and can they be booted as the launch templates boot them?"""
+"""Checks whether the machine images can be booted by the launch templates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DESCRIBE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeI
 PUBLIC_PARAMETERS = {
     "dlami-ubuntu-24.04": "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
 }
-"""Where AWS publishes the id of the newest image of a kind, in each region that has it."""
+"""The SSM parameters in which AWS publishes the id of the newest image, in each region that has it."""
 
 ROOT_DEVICE = "/dev/sda1"
 ROOT_VOLUME_GIB = 100
-"""What launch templates name and ask for."""
+"""The device name and disk size in launch templates."""
 
 
 @validator(
@@ -60,7 +60,7 @@ def _faults(image: Answer) -> Iterator[str]:
 
 
 def images_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
-    """Each once, at the first place that names it."""
+    """Each image once, at the first key that names it."""
     seen: dict[str, Path] = {config.software.image: ("software", "image")}
     if config.head_node.image:
         seen.setdefault(config.head_node.image, ("head_node", "image"))

@@ -1,4 +1,4 @@
-"""Does AWS publish a Lustre client for the kernel that the images boot?"""
+"""Checks whether AWS publishes a Lustre client for the images' kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpucluster.config.validators import Findings, Validators
 validator = Validators("Kernels (asks AWS)", needs="aws")
 
 RELEASES = (("00000000", "6.8"), ("20251201", "6.14"), ("20260401", "6.17"), ("20260911", "7.0"))
-"""From which date in its name on the Deep Learning AMI of Ubuntu 24.04 has which kernel.
+"""The kernel of the Deep Learning AMI of Ubuntu 24.04, from the date in the AMI's name on.
 
 Read in the release notes (docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html) on 2026-11-22:
 6.14.0-1017 in December 2025, 6.17.0-1012 to 6.17.0-1019 from April to July 2026, 7.0.0-1012 in the middle of September.
@@ -47,9 +47,9 @@ def lustre_client_kernel(config: ClusterConfig, account: Account) -> Findings:
 
 
 def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, str, str]]:
-    """Where the file names it, the image's name at AWS, its kernel's series. Images of other names are left out.
+    """Path in the file, AWS's name of the image, its kernel series. Images with other names are skipped.
 
-    So is the newest one where the cluster is there already: nodes boot the one that was pinned then.
+    So is the newest image if the cluster is already deployed: its nodes boot the image that was pinned then.
     """
     if not config.lustre:
         return
@@ -65,8 +65,8 @@ def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, st
 
 
 def _published(account: Account) -> frozenset[str]:
-    """Series of kernels, such as 6.17. Raises Refused where the list cannot be read."""
+    """Kernel series, such as 6.17. Raises Refused if the list cannot be read."""
     answer = account.ask("s3", "get_object", **INDEX)
     if not isinstance(answer["Body"], bytes):
-        answer["Body"] = answer["Body"].read()  # a stream: the answer is kept, and read again
+        answer["Body"] = answer["Body"].read()  # a stream can be read only once, but the response is reused
     return frozenset(_MODULES.findall(answer["Body"].decode()))

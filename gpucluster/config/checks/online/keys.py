@@ -1,4 +1,4 @@
-"""The customer's key and the boundary of the roles: are they there, and do they let the cluster work?"""
+"""Checks whether the customer's KMS key and the permissions boundary let the cluster work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METADATA = "https://docs.aws.amazon.com/kms/latest/APIReference/API_KeyMetadata.
 LOGS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html: key policy"
 
 AWS_EBS_KEY = "alias/aws/ebs"
-"""What GetEbsDefaultKmsKeyId answers where nobody has changed the default; the ARN of a key otherwise."""
+"""The response of GetEbsDefaultKmsKeyId for an unchanged default; otherwise it is a key's ARN."""
 
 
 @validator(
@@ -74,7 +74,7 @@ def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, a
 def ebs_default_key(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """Without kms_key_arn, the account's default EBS key is AWS's own: the head node's role can use no other.
 
-    Templates encrypt disks and name no key then. EC2 takes the account's default, and an instance that was launched by
+    Templates then encrypt disks without naming a key. EC2 uses the account's default, and an instance launched by
     a role without rights on that key terminates as it starts. (A warning: the key's own policy may admit everybody in
     the account who goes through EC2.)
     """
@@ -122,7 +122,7 @@ def _not_admitted(security: Security, path: Path, account: Account, *services: s
 
 
 def _services(policy: dict[str, Any]) -> list[str]:
-    """Principals that are services, of the statements that allow; `*` for everybody."""
+    """The services among the principals of statements that allow; `*` for everybody."""
     statements = policy.get("Statement", [])
     found: list[str] = []
     for statement in statements if isinstance(statements, list) else [statements]:

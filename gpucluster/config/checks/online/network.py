@@ -1,4 +1,4 @@
-"""An existing VPC and subnet: can nodes live there?"""
+"""Checks whether nodes can run in the existing VPC and subnet."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
 def endpoint_services_in_zone(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """With internet: none, AWS offers the endpoints that the stack makes in the cluster's zone.
 
-    Route 53's service is in us-east-1, whatever the cluster's region: that one is not asked about.
+    Route 53's service is always in us-east-1, so it is not checked.
     """
     place = zone(account, config)
     if network.internet != "none" or network.vpc_id or not place:
@@ -178,7 +178,7 @@ def endpoint_services_in_zone(network: Network, path: Path, config: ClusterConfi
 
 
 def needed_services(config: ClusterConfig) -> list[str]:
-    """What stacks/endpoints.py makes in a new VPC."""
+    """The services of the endpoints that stacks/endpoints.py creates in a new VPC."""
     names = [
         *NEEDED_ENDPOINTS,
         *(["sts"] if config.s3_access else []),
@@ -204,7 +204,7 @@ def _nodes(config: ClusterConfig, *, always: bool) -> int:
 
 
 def _routes(account: Account, network: Network) -> list[Answer]:
-    """Of the subnet's own route table, or else of the VPC's main one."""
+    """The routes of the subnet's route table, or else of the VPC's main one."""
     tables: list[Answer] = account.ask("ec2", "describe_route_tables")["RouteTables"]
     by_subnet = [table for table in tables if _associated(table, "SubnetId", network.subnet_id)]
     main = [table for table in tables if table["VpcId"] == network.vpc_id and _associated(table, "Main", True)]

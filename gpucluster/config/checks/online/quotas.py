@@ -1,4 +1,4 @@
-"""What the account may have against what the file asks for. Beyond a quota nothing launches, whatever it costs."""
+"""Compares the account's quotas with what the file requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpucluster.hardware.instances import INSTANCE_TYPES
 
 QUOTAS = "Quotas (asks AWS)"
 validator = Validators(QUOTAS, needs="aws")
-"""What stops `up` under this heading is no fault of the file: it ends with the exit code of capacity."""
+"""Errors under this heading are not mistakes in the file: `up` exits with the code for capacity."""
 
 VCPUS = (
     "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html; error VcpuLimitExceeded; "
@@ -24,7 +24,7 @@ VCPUS = (
 )
 VPC_PAGE = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
 
-# Families by what their names begin with, up to the generation; p5 has a spot quota of its own, p6's is not documented.
+# Families by the prefix of their names, up to the generation. p5 has its own spot quota; p6's is not documented.
 _ON_DEMAND = (("p", "L-417A185B"), ("g|gr|vt", "L-DB2E81BA"), ("[acdhimrtz]", "L-1216C47A"))
 _SPOT = (("p[2-4]", "L-7212CCBC"), ("p5", "L-C4BD4855"), ("g|gr|vt", "L-3819A6DF"), ("[acdhimrtz]", "L-34B43A08"))
 
@@ -138,7 +138,7 @@ def _too_few(config: ClusterConfig, account: Account, needed: Callable[[Nodes], 
 
 
 def _by_quota(config: ClusterConfig) -> dict[str, list[Nodes]]:
-    """Spot instances count against quotas of their own."""
+    """Spot instances count against separate quotas."""
     found: dict[str, list[Nodes]] = {}
     for nodes in _all_nodes(config):
         if code := quota_code(nodes.instance_type, spot=nodes.spot):
@@ -147,7 +147,7 @@ def _by_quota(config: ClusterConfig) -> dict[str, list[Nodes]]:
 
 
 def quota_code(instance_type: str, *, spot: bool) -> str | None:
-    """None where it is not documented which quota the type counts against."""
+    """None if the type's quota is not documented."""
     family = re.match(r"([a-z]+)(\d)", instance_type)
     if not family:
         return None
@@ -160,7 +160,7 @@ def _matches(pattern: str, names: tuple[str, ...]) -> bool:
 
 
 def _all_nodes(config: ClusterConfig) -> Iterator[Nodes]:
-    """By the type that is tried first. A reservation has its vCPUs already; a Capacity Block counts against none."""
+    """By the type that is tried first. A reservation already counts its vCPUs; a Capacity Block counts nowhere."""
     yield Nodes(("head_node", "instance_type"), config.head_node.instance_type, False, 1, 1)
     for path, partition in config.partitions_by_path():
         if partition.purchase in ("on-demand", "spot"):

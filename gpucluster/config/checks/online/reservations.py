@@ -1,4 +1,4 @@
-"""What was reserved, bought or grouped beforehand: is it there, and is it what the partition asks for?"""
+"""Checks whether capacity reservations, Capacity Blocks and placement groups fit the partition."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def placement_group_available(config: ClusterConfig, account: Account) -> Findin
 
 
 def _group_of(reservation: Answer) -> str | None:
-    """The name of the placement group that it was made in."""
+    """The name of the placement group that the reservation was made in."""
     return str(reservation.get("PlacementGroupArn", "")).partition(":placement-group/")[2] or None
 
 

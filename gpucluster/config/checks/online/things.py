@@ -1,4 +1,4 @@
-"""What the file may name that is in the account already: how AWS is asked for it, and what it says otherwise."""
+"""Existing resources that the file may name: the AWS call that finds each, and the error codes if it does not exist."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Thing:
     service: str
     operation: str
     parameter: str
-    """Takes the name, or a list of names where it is in the plural."""
+    """The parameter for the name, or for a list of names."""
     answer: str
     gone: tuple[str, ...]
-    """How the codes begin that say that it is not there."""
+    """Prefixes of the error codes for a resource that does not exist."""
 
     def look_up(self, account: Account, name: str | None) -> Answer | None:
-        """None where it is not there, or not named. Raises Refused where AWS does not say."""
+        """None if it does not exist or is not named. Raises Refused if AWS refuses to answer."""
         if name is None:
             return None
         named = [name] if self.parameter.endswith("s") else name

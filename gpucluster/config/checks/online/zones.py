@@ -1,4 +1,4 @@
-"""Does the zone have what the cluster launches?"""
+"""Checks whether the zone offers the cluster's instance types."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _offered(account: Account, config: ClusterConfig) -> set[str]:
 
 
 def _offers(account: Account, config: ClusterConfig) -> dict[str, set[str]]:
-    """Of the types that the file names, by zone."""
+    """The offered types among those that the file names, by zone."""
     names = {name for _, types in _named(config) for name in types}
     answer = account.ask(
         "ec2",

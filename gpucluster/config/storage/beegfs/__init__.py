@@ -1,25 +1,18 @@
 """BeeGFS in the memory of nodes: the cluster's, served by nodes that are always on, or each job's own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gpucluster.config.fields import Count, ExportTarget, FillSource
 from gpucluster.config.limits import Limit
-from gpucluster.config.outcome import Drain, Outcome, drain, in_place
-from gpucluster.config.storage.mount import TYPE, Mount
-
-if TYPE_CHECKING:
-    from gpucluster.layout import Layout
-    from gpucluster.updates.difference import Difference
-    from gpucluster.updates.rules import Step
+from gpucluster.config.outcome import Difference, Drain, Outcome, drain, in_place
+from gpucluster.config.storage.mount import TYPE, Cluster, Mount, Step
 
 
 def made_anew(difference: Difference, step: Step) -> Outcome:
-    """Its servers are set up when a node boots: all of them, together."""
+    """Its servers are set up when nodes boot, all of them together."""
     mount = difference.entries[0]
-    entries = [each for layout in (step.old, step.new) for each in layout.config.storage_of(BeegfsRam)]
-    partitions = dict.fromkeys(each.partition for each in entries if each.mount == mount)
+    entries = [each for cluster in (step.old, step.new) for each in cluster.mounts if each.mount == mount]
+    partitions = dict.fromkeys(each.partition for each in entries if isinstance(each, BeegfsRam))
     return drain(f"{mount} is created again, empty", *(Drain(name) for name in partitions if name in step.old.names))
 
 
@@ -48,13 +41,16 @@ class BeegfsRam(Mount):
     def summary(self) -> str:
         return f"{self.mount}: BeeGFS, {self.gib_per_node} GiB of memory of each node of {self.partition}"
 
+    def usd_per_hour(self) -> float | None:
+        return 0.0  # it is in the memory of nodes, which are paid for anyway
+
     def added(self) -> Outcome:
         if self.scope == "job":
             return in_place("applies to jobs that start from now on")
         return drain("nodes of the partition join it when they boot", Drain(self.partition))
 
-    def removed(self, old: Layout) -> Outcome:
+    def removed(self, old: Cluster) -> Outcome:
         return drain(f"the files of {self.mount}, in the nodes' memory, are lost", Drain(self.partition))
 
-    def replaced(self, old: Layout) -> Outcome:
+    def replaced(self, old: Cluster) -> Outcome:
         return drain(f"the files of {self.mount}, in the nodes' memory, are lost", *map(Drain, old.names))

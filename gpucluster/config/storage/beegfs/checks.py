@@ -17,13 +17,13 @@ DOC = "https://doc.beegfs.io/latest"
 
 
 def _serving(config: ClusterConfig, storage: BeegfsRam) -> Partition | None:
-    """None where there is no such partition."""
+    """None if the partition does not exist."""
     named = (each for each in config.every_partition if each.__dict__.get("name") == storage.partition)
     return next(named, None)
 
 
 def _types(config: ClusterConfig, storage: BeegfsRam) -> list[InstanceType]:
-    """Of the nodes that serve it."""
+    """The instance types of its nodes."""
     partition = _serving(config, storage)
     return [type_ for _, type_ in known_types(partition)] if partition else []
 

@@ -1,4 +1,4 @@
-"""Rules about a parallel file system in the memory of one job's nodes: what goes into it, what comes out."""
+"""Rules about a parallel file system in the memory of one job's nodes: its source and its export."""
 
 from __future__ import annotations
 

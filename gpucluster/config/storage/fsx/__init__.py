@@ -1,8 +1,6 @@
-"""FSx for Lustre: a file system for the cluster, or one that lives from the first job that uses it to the last."""
+"""FSx for Lustre: a file system for the cluster's lifetime, or one that exists while jobs use it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,10 +9,8 @@ from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Outcome, in_place, refused
 from gpucluster.config.section import Section
 from gpucluster.config.storage.fsx.updates import UPDATES
-from gpucluster.config.storage.mount import TYPE, Mount, OnDelete
-
-if TYPE_CHECKING:
-    from gpucluster.layout import Layout
+from gpucluster.config.storage.mount import TYPE, Cluster, Mount, OnDelete
+from gpucluster.hardware import prices
 
 Events = Annotated[
     tuple[Literal["new", "changed", "deleted"], ...],
@@ -63,7 +59,7 @@ class FsxLustre(Mount):
 
     @property
     def with_jobs(self) -> bool:
-        """The head node makes it when a job needs it, and deletes it when none does."""
+        """Whether the head node creates it when a job needs it, and deletes it when no job does."""
         return self.lifetime == "jobs"
 
     @property
@@ -73,16 +69,26 @@ class FsxLustre(Mount):
     def tagged_name(self, cluster: str) -> str:
         return cluster + self.mount.replace("/", "-")
 
-    def told(self) -> dict[str, Any]:
-        """What is only read in from S3 stays root's."""
+    def for_nodes(self) -> dict[str, Any]:
+        """Folders that are only imported from S3 belong to root."""
         own = [each.path for each in self.data_repositories if each.export or not each.import_]
-        found = super().told() | {"efa": self.efa, "linked": [each.path for each in self.data_repositories]}
+        found = super().for_nodes() | {"efa": self.efa, "linked": [each.path for each in self.data_repositories]}
         found["for_everybody"] += own
         return found | ({"lifetime": "jobs", "idle_s": int(self.idle_minutes * 60)} if self.with_jobs else {})
 
     def summary(self) -> str:
         lives = " while jobs use it" if self.with_jobs else ""
         return f"{self.mount}: FSx for Lustre {self.deployment}, {self.capacity_gib} GiB{lives}"
+
+    def price(self, region: str) -> prices.Price | None:
+        from gpucluster.config.storage.fsx.lustre import throughput_mbps_per_tib
+
+        price = prices.of(prices.lustre(self.deployment, throughput_mbps_per_tib(self)), region)
+        return price and price.hourly(self.capacity_gib)
+
+    @property
+    def paid_always(self) -> bool:
+        return not self.with_jobs
 
     def goes(self) -> str:
         if not self.with_jobs:
@@ -92,17 +98,17 @@ class FsxLustre(Mount):
     def added(self) -> Outcome:
         return in_place("created when the first job needs it") if self.with_jobs else super().added()
 
-    def removed(self, old: Layout) -> Outcome:
+    def removed(self, old: Cluster) -> Outcome:
         return self.orphaned(old) if self.with_jobs else super().removed(old)
 
-    def replaced(self, old: Layout) -> Outcome:
+    def replaced(self, old: Cluster) -> Outcome:
         return self.orphaned(old) if self.with_jobs else super().replaced(old)
 
-    def orphaned(self, old: Layout) -> Outcome:
-        """The head node deletes one that lives with jobs only as long as it knows of it."""
+    def orphaned(self, old: Cluster) -> Outcome:
+        """The head node deletes a file system with `lifetime: jobs` only as long as the file names it."""
         wait = f"cancel the jobs that use {self.mount}, or wait for them"
         return refused(
             f"{self.mount} has a file system now, and nothing would delete it afterwards",
             f"{wait}; the head node deletes it when it is idle and exported to S3; then run `up`",
-            while_there=self.tagged_name(old.config.name),
+            while_there=self.tagged_name(old.name),
         )

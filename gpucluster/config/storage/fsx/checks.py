@@ -1,4 +1,4 @@
-"""What FSx for Lustre refuses beyond its steps and tiers: EFA, metadata, backups, keys, regions."""
+"""Rules about FSx for Lustre besides its steps and tiers: EFA, metadata, backups, keys, regions."""
 
 from __future__ import annotations
 

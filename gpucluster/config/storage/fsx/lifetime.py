@@ -1,4 +1,4 @@
-"""What FSx for Lustre refuses, or would take by surprise, where a file system lives from first job to last."""
+"""Rules about FSx for Lustre with `lifetime: jobs`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def jobs_fits_parameter(storage: FsxLustre, path: Path, config: ClusterConfig) -
 
 
 def _length(storage: FsxLustre, config: ClusterConfig) -> int:
-    """With stand-ins, as long as they can be, for what a deployment knows."""
+    """Its length, with the longest possible values for those that only a deployment knows."""
     arn = f"arn:{partition_of(config.region)}:logs:{config.region}:{'0' * 12}:log-group"
     places = requests.Places(
         subnet_id="subnet-" + "0" * 17,

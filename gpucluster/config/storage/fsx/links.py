@@ -43,7 +43,7 @@ def fsx_links_apart(storage: FsxLustre, path: Path, config: ClusterConfig) -> Fi
 @validator("fsx-links-have-own-names", f"{LOGICAL_IDS}: logical ids are alphanumeric and unique")
 def links_have_own_names(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
     """Linked paths differ in more than . / - and the case of first letters: IDs in the template lack these."""
-    if storage.lifetime == "jobs":  # the head node links them, and the template does not name them
+    if storage.lifetime == "jobs":  # the head node creates these links, so the template has no ids for them
         return
     first: dict[str, str] = {}
     for index, repository in enumerate(storage.data_repositories):

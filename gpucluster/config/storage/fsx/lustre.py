@@ -1,4 +1,4 @@
-"""What FSx for Lustre sells: tiers of throughput, and the steps in which capacity comes."""
+"""FSx for Lustre's tiers of throughput and steps of capacity."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from gpucluster.config.storage.fsx import DataRepository, FsxLustre
 from gpucluster.hardware.instances import InstanceType
 
 VERSION = "2.15"
-"""The newest. Directories can be linked to S3 from 2.12 on."""
+"""The newest version. Directories can be linked to S3 from 2.12 on."""
 
 LOG_LEVEL = "WARN_ERROR"
-"""Of what goes wrong between Lustre and S3, which is all that it logs."""
+"""The log of errors between Lustre and S3. FSx logs nothing else."""
 
 
 def deployment_type(storage: FsxLustre) -> str:
@@ -30,14 +30,14 @@ TIERS_MBPS_PER_TIB = {
     "scratch-1": (),
     "scratch-2": (),
 }
-"""For SSD, the cheapest first. Scratch file systems have no tier to choose."""
+"""Tiers for SSD, the cheapest first. Scratch file systems have no tiers."""
 
 EFA_STEP_GIB = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
 """By tier: with EFA, capacity comes in multiples of this (FSx user guide, storage capacity of EFA-enabled systems)."""
 
 
 def throughput_mbps_per_tib(storage: FsxLustre) -> int | None:
-    """What was asked for, or else the cheapest tier that the capacity allows; None for scratch, which has none."""
+    """The requested tier, or else the cheapest one that the capacity allows; None for scratch, which has no tiers."""
     tiers = TIERS_MBPS_PER_TIB[storage.deployment]
     if storage.throughput_mbps_per_tib is not None or not tiers:
         return storage.throughput_mbps_per_tib
@@ -53,5 +53,5 @@ clients; EC2 instance types guide, Nitro System)."""
 
 
 def over_efa(type_: InstanceType) -> bool:
-    """Whether such a machine can reach an EFA-enabled file system over EFA; otherwise it does over TCP."""
+    """Whether this type reaches an EFA-enabled file system over EFA; other types use TCP."""
     return type_.efa_interfaces > 0 and type_.name.partition(".")[0] not in NITRO_3

@@ -1,6 +1,6 @@
-"""What the head node asks FSx for, where a file system lives from the first job that uses it to the last.
+"""The requests with which the head node creates a file system with `lifetime: jobs`.
 
-As boto3 takes it. It lies in the file system's parameter, beside what a deployment alone knows.
+In boto3's form. They are in the file system's SSM parameter, beside values that only a deployment knows.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ Request = dict[str, Any]
 
 @dataclass(frozen=True)
 class Places:
-    """What a deployment knows."""
+    """The values that only a deployment knows."""
 
     subnet_id: str
     group_id: str
     log_group_arn: str
     key_arn: str | None
-    """The customer's; None where FSx's own key encrypts."""
+    """The customer's key; None if FSx's own key encrypts."""
 
 
 def parameter(storage: FsxLustre, cluster: str, places: Places) -> Request:
-    """`request`: of CreateFileSystem; `links`: of CreateDataRepositoryAssociation, one after another. Both without what
-    only the call knows: a token, and the file system's id."""
+    """`request`: for CreateFileSystem; `links`: for CreateDataRepositoryAssociation, in order. The caller adds a token
+    and the file system's id."""
     tags = _tags(storage, cluster)
     return {
         "lifetime": storage.lifetime,
@@ -39,7 +39,7 @@ def parameter(storage: FsxLustre, cluster: str, places: Places) -> Request:
 
 
 def _request(storage: FsxLustre, places: Places) -> Request:
-    # FSx's own key encrypts scratch.
+    # FSx encrypts scratch file systems with its own key
     key = {"KmsKeyId": places.key_arn} if places.key_arn and lustre.persistent(storage) else {}
     return {
         "FileSystemType": "LUSTRE",
@@ -89,6 +89,6 @@ def _link(repository: DataRepository) -> Request:
 
 
 def _tags(storage: FsxLustre, cluster: str) -> list[Mapping[str, str]]:
-    """As everything that the cluster makes has them; the head node's role goes by both."""
+    """The tags of all resources of the cluster. The head node's role depends on both."""
     values = {"Name": storage.tagged_name(cluster), "gpucluster:cluster": cluster}
     return [{"Key": key, "Value": value} for key, value in values.items()]

@@ -1,4 +1,4 @@
-"""Capacity and throughput of FSx for Lustre: the steps and tiers that its API takes."""
+"""Rules about the capacity and throughput of FSx for Lustre: its API's steps and tiers."""
 
 from __future__ import annotations
 

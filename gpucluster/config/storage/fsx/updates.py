@@ -1,17 +1,15 @@
-"""What a change of each key does to a file system on FSx for Lustre that is there."""
+"""The effect of each key's change on an existing file system on FSx for Lustre."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpucluster.config.outcome import Outcome, Rule, added_or_removed, by_rule, in_place, nothing, refused
-from gpucluster.config.storage.mount import ON_DELETE
+from gpucluster.config.outcome import Difference, Outcome, Rule, added_or_removed, by_rule, in_place, nothing, refused
+from gpucluster.config.storage.mount import ON_DELETE, Step
 
 if TYPE_CHECKING:
     from gpucluster.config.storage.fsx import FsxLustre
-    from gpucluster.updates.difference import Difference
-    from gpucluster.updates.rules import Step
 
 NEW_MOUNT = "add a second entry under another mount, and copy the files"
 _EMPTY = refused("FSx would create a new, empty file system", NEW_MOUNT)
@@ -21,8 +19,11 @@ _RELINK = "remove the entry and run `up`; then add it with the new address, and 
 
 
 def _deployed(difference: Difference, step: Step) -> FsxLustre | None:
-    """None where the mount was of another kind."""
-    return next((each for each in step.old.config.lustre if each.mount == difference.entries[0]), None)
+    """None if the mount had another kind of storage."""
+    from gpucluster.config.storage.fsx import FsxLustre
+
+    named = (each for each in step.old.mounts if each.mount == difference.entries[0])
+    return next((each for each in named if isinstance(each, FsxLustre)), None)
 
 
 def _with_jobs(difference: Difference, step: Step) -> bool:
@@ -30,8 +31,8 @@ def _with_jobs(difference: Difference, step: Step) -> bool:
     return storage is not None and storage.with_jobs
 
 
-def _counts_for_next(otherwise: Outcome | Rule, next_: Outcome | Rule = _NEXT) -> Rule:
-    """Of a file system that lives with jobs the head node makes the next one so."""
+def _counts_for_next(otherwise: Outcome | Rule[Step], next_: Outcome | Rule[Step] = _NEXT) -> Rule[Step]:
+    """With `lifetime: jobs`, the change applies when the head node creates the next file system."""
     return lambda difference, step: by_rule(difference, step, next_ if _with_jobs(difference, step) else otherwise)
 
 
@@ -63,12 +64,12 @@ def _metadata_iops(difference: Difference, step: Step) -> Outcome:
     return in_place("clients wait for some minutes while FSx replaces the metadata servers")
 
 
-UPDATES: Mapping[str, Outcome | Rule] = {
+UPDATES: Mapping[str, Outcome | Rule[Step]] = {
     "deployment": _counts_for_next(_EMPTY),
     "capacity_gib": _counts_for_next(_capacity),
     "throughput_mbps_per_tib": _counts_for_next(in_place("clients wait some minutes while FSx replaces servers")),
     "compression": _counts_for_next(in_place("applies to files written from now on")),
-    # Of one that lives with jobs too: its security group would change under the one that is there.
+    # also with lifetime: jobs, because the security group of the current file system would change
     "efa": _counts_for_next(_EMPTY, refused("nodes and ports must be set up for EFA beforehand", NEW_MOUNT)),
     "metadata_iops": _counts_for_next(_metadata_iops),
     "backup_days": in_place("applies from the next daily backup"),
@@ -79,7 +80,7 @@ UPDATES: Mapping[str, Outcome | Rule] = {
         _counts_for_next(in_place("linked to S3 now")),
         _counts_for_next(in_place("no longer linked to S3; the files already imported stay"), _UNLINKED),
     ),
-    # CloudFormation makes the new link before it deletes the old one, and FSx takes one for a directory.
+    # CloudFormation creates the new link before it deletes the old one, and FSx allows one for a directory
     "data_repositories[].s3": _counts_for_next(refused("FSx links a directory to one S3 prefix only", _RELINK)),
     "data_repositories[].import": _counts_for_next(in_place("applies to changes in S3 from now on")),
     "data_repositories[].export": _counts_for_next(in_place("applies to files that change from now on")),

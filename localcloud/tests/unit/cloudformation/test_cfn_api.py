@@ -108,7 +108,7 @@ def _events(client: Any, name: str) -> list[dict[str, Any]]:
     return events
 
 
-def test_what_is_missing_or_refused_is_said_as_aws_says_it(client: Any) -> None:
+def test_errors_have_awss_messages(client: Any) -> None:
     assert _refusal(client.describe_stacks, StackName="No") == (
         "ValidationError",
         "Stack with id No does not exist",
@@ -127,7 +127,7 @@ def test_what_is_missing_or_refused_is_said_as_aws_says_it(client: Any) -> None:
     client.delete_stack(StackName="No")
 
 
-def test_a_name_is_used_once(client: Any) -> None:
+def test_a_stack_name_can_be_used_only_once(client: Any) -> None:
     client.create_stack(StackName="S", TemplateBody=json.dumps(METADATA))
     _wait(client, "S", "CREATE_COMPLETE")
     code, message = _refusal(client.create_stack, StackName="S", TemplateBody=json.dumps(METADATA))
@@ -178,7 +178,7 @@ def test_a_failure_signal_fails_the_stack_with_its_reason(client: Any) -> None:
         ("GET", "", 405),
     ],
 )
-def test_what_is_no_signal_is_refused(method: str, body: str, status: int) -> None:
+def test_invalid_signals_are_refused(method: str, body: str, status: int) -> None:
     assert _put(f"{waits.BASE_URL}unknown", body, method) == status
 
 

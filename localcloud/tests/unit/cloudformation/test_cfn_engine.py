@@ -25,7 +25,7 @@ Deploy = Callable[..., Stack]
 
 
 class Thing(Handler):
-    """`Size` changes in place, `Kind` replaces; `Refuse` makes whatever is asked fail."""
+    """`Size` changes in place, `Kind` replaces; `Refuse` makes every operation fail."""
 
     resource_type = "Test::Thing"
     updatable = frozenset({"Size", "Refuse", "Links"})
@@ -136,7 +136,7 @@ def test_create_and_delete_in_dependency_order(service: Service, things: type[Th
     assert service.find(REGION, "S") is None
 
 
-def test_failed_creation_removes_what_was_made(things: type[Thing], deploy: Deploy) -> None:
+def test_a_failed_creation_deletes_the_created_resources(things: type[Thing], deploy: Deploy) -> None:
     stack = deploy(
         {"A": _thing(), "B": _thing(Refuse="late", Links=[{"Ref": "A"}]), "C": {**_thing(), "DependsOn": "B"}}
     )
@@ -170,7 +170,7 @@ def test_deletion_keeps_what_is_to_be_retained(
     assert [name.split("-")[0] for name in things.alive] == ["a"]
 
 
-def test_without_rollback_the_failure_stays_and_can_be_mended(things: type[Thing], deploy: Deploy) -> None:
+def test_without_rollback_a_failed_update_can_be_repaired_by_another(things: type[Thing], deploy: Deploy) -> None:
     stack = deploy({"A": _thing(), "B": _thing(Refuse="late", Links=[{"Ref": "A"}])}, DisableRollback=True)
     assert stack.status == "CREATE_FAILED"
     mended = deploy({"A": _thing(), "B": _thing(Links=[{"Ref": "A"}])})
@@ -192,7 +192,7 @@ def test_update_in_place_replacement_addition_and_removal(things: type[Thing], d
     assert things.log.index("-B") > things.log.index("~D")
 
 
-def test_a_failed_update_restores_what_was(things: type[Thing], deploy: Deploy) -> None:
+def test_a_failed_update_restores_the_old_state(things: type[Thing], deploy: Deploy) -> None:
     old = {"A": _thing(Size="1"), "B": _thing(Kind="x"), "Old": _thing()}
     ids = {name: resource.physical_id for name, resource in deploy(old).resources.items()}
     failing = _thing(Refuse="create", Links=[{"Ref": "A"}, {"Ref": "B"}])
@@ -220,7 +220,9 @@ def test_a_refused_update_is_not_undone(things: type[Thing], deploy: Deploy) -> 
     assert things.log == []
 
 
-def test_what_cannot_be_undone_is_skipped_where_asked(service: Service, things: type[Thing], deploy: Deploy) -> None:
+def test_resources_that_cannot_be_rolled_back_can_be_skipped(
+    service: Service, things: type[Thing], deploy: Deploy
+) -> None:
     deploy({"A": _thing(Size="1", Grows="yes"), "B": _thing(Size="1")})
     failing = {"B": _thing(Size="2"), "C": _thing(Refuse="create", Links=[{"Ref": "A"}, {"Ref": "B"}])}
     stack = deploy({"A": _thing(Size="2", Grows="yes"), **failing})
@@ -233,9 +235,7 @@ def test_what_cannot_be_undone_is_skipped_where_asked(service: Service, things: 
     assert deploy({"A": _thing(Size="3", Grows="yes"), "B": _thing(Size="1")}).status == "UPDATE_COMPLETE"
 
 
-def test_what_cannot_be_deleted_fails_the_deletion_by_name(
-    service: Service, things: type[Thing], deploy: Deploy
-) -> None:
+def test_a_failed_deletion_names_the_resource(service: Service, things: type[Thing], deploy: Deploy) -> None:
     deploy({"A": _thing(), "B": _thing(Refuse="delete", Links=[{"Ref": "A"}]), "C": _thing()})
     stack = _delete(service)
     assert stack.status == "DELETE_FAILED"
@@ -244,13 +244,13 @@ def test_what_cannot_be_deleted_fails_the_deletion_by_name(
     assert [name.split("-")[0] for name in things.alive] == ["a", "b"]
 
 
-def test_what_is_gone_already_counts_as_deleted(service: Service, things: type[Thing], deploy: Deploy) -> None:
+def test_a_missing_resource_counts_as_deleted(service: Service, things: type[Thing], deploy: Deploy) -> None:
     deploy({"A": _thing()})
     things.alive.clear()
     assert _delete(service).status == "DELETE_COMPLETE"
 
 
-def test_types_that_nobody_makes_are_named_before_anything_is_made(service: Service, deploy: Deploy) -> None:
+def test_unsupported_types_are_named_before_any_resource_is_created(service: Service, deploy: Deploy) -> None:
     with pytest.raises(ValidationError, match=r"Unrecognized resource types: \[AWS::Quantum::Computer\]"):
         deploy({"A": {"Type": "AWS::Quantum::Computer"}, "B": _thing()})
     foreign = {"A": {"Type": "AWS::Lambda::Function"}, "B": {"Type": "Custom::Own"}, "C": _thing()}
@@ -309,7 +309,7 @@ def test_termination_protection(service: Service, deploy: Deploy) -> None:
         _delete(service)
 
 
-def test_an_export_in_use_holds_its_stack(service: Service, deploy: Deploy) -> None:
+def test_a_stack_whose_export_is_used_cannot_be_deleted(service: Service, deploy: Deploy) -> None:
     deploy({"A": _thing()}, {"Outputs": {"O": {"Value": "v", "Export": {"Name": "shared"}}}})
     user = {"StackName": "T", "TemplateBody": _body({"B": _thing(Size={"Fn::ImportValue": "shared"})})}
     stack_actions.create_stack(service, REGION, user)
@@ -326,7 +326,7 @@ def _changes(service: Service, resources: dict[str, Any], kind: str = "UPDATE") 
     return found
 
 
-def test_change_sets_tell_in_place_from_replacement(service: Service, deploy: Deploy) -> None:
+def test_change_sets_distinguish_updates_in_place_from_replacements(service: Service, deploy: Deploy) -> None:
     old = {
         "A": _thing(Size="1"),
         "B": _thing(Kind="x"),
@@ -354,14 +354,16 @@ def test_change_sets_tell_in_place_from_replacement(service: Service, deploy: De
     ]
 
 
-def test_a_change_set_without_changes_fails_in_the_words_that_clients_know(service: Service, deploy: Deploy) -> None:
+def test_a_change_set_without_changes_fails_with_the_message_that_clients_expect(
+    service: Service, deploy: Deploy
+) -> None:
     deploy({"A": _thing(Size="1")})
     found = _changes(service, {"A": _thing(Size="1")})
     assert (found["Status"], found["ExecutionStatus"]) == ("FAILED", "UNAVAILABLE")
     assert found["StatusReason"].startswith("The submitted information didn't contain changes.")
 
 
-def test_a_stack_that_only_a_change_set_made_holds_nothing(service: Service, things: type[Thing]) -> None:
+def test_a_stack_created_by_a_change_set_is_empty(service: Service, things: type[Thing]) -> None:
     found = _changes(service, {"A": _thing()}, kind="CREATE")
     assert found["Status"] == "CREATE_COMPLETE"
     assert service.get(REGION, "S").status == "REVIEW_IN_PROGRESS"
@@ -369,7 +371,7 @@ def test_a_stack_that_only_a_change_set_made_holds_nothing(service: Service, thi
     assert things.alive == {}
 
 
-def test_pages_of_events_hold_while_events_arrive(service: Service, deploy: Deploy) -> None:
+def test_pages_of_events_stay_valid_while_events_arrive(service: Service, deploy: Deploy) -> None:
     stack = deploy({f"T{number}": _thing() for number in range(60)})
     first = inspect_actions.describe_stack_events(service, REGION, {"StackName": "S"})
     stack.record("Late", "", "Test::Thing", "CREATE_IN_PROGRESS", None)

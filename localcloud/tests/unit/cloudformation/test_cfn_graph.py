@@ -56,7 +56,7 @@ def _ignore(value: object) -> None:
     """A statement as an expression."""
 
 
-def test_the_first_failure_starts_nothing_more_when_asked() -> None:
+def test_with_on_failure_the_first_failure_stops_new_work() -> None:
     ran: list[str] = []
 
     def work(name: str) -> None:
@@ -71,7 +71,7 @@ def test_the_first_failure_starts_nothing_more_when_asked() -> None:
     assert stopped.is_set()
 
 
-def test_without_that_only_what_depends_on_the_failure_is_left_out() -> None:
+def test_without_on_failure_only_dependents_of_the_failure_are_skipped() -> None:
     ran: set[str] = set()
 
     def work(name: str) -> None:

@@ -35,9 +35,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("resource_type", "given", "said"), WRONG)
-def test_what_the_schema_forbids_is_told_in_the_validators_words(
-    resource_type: str, given: dict[str, Any], said: str
-) -> None:
+def test_schema_violations_have_the_validators_messages(resource_type: str, given: dict[str, Any], said: str) -> None:
     assert any(said in each for each in properties.violations(resource_type, "us-east-1", given))
 
 
@@ -55,7 +53,7 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("resource_type", "given"), RIGHT)
-def test_what_it_allows_passes_as_text_too_or_unknown(resource_type: str, given: dict[str, Any]) -> None:
+def test_valid_values_pass_also_as_text_or_unknown(resource_type: str, given: dict[str, Any]) -> None:
     assert properties.violations(resource_type, "us-east-1", given) == []
 
 

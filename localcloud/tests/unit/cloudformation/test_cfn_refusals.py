@@ -1,4 +1,4 @@
-"""What CloudFormation refuses before anything is made, with the words that AWS documents."""
+"""Requests that CloudFormation refuses before it creates a resource, with AWS's documented messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONE = {"P": {"Type": PARAMETER, "Properties": {"Type": "String", "Value": "x"}}}
 
 
 class Kept(Handler):
-    """Plays the handler of a type, and makes nothing."""
+    """A handler of a type that creates nothing."""
 
     made: list[str] = []
 
@@ -144,14 +144,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_it_is_refused_and_leaves_nothing(service: Service, create: Act, what: str) -> None:
+def test_a_refused_request_creates_nothing(service: Service, create: Act, what: str) -> None:
     asked, words = REFUSED[what]
     with pytest.raises(CloudFormationError, match=words):
         create(**asked)
     assert service.stacks(REGION) == []
 
 
-def test_a_change_sets_name_is_held_to_its_pattern(service: Service) -> None:
+def test_a_change_sets_name_must_match_its_pattern(service: Service) -> None:
     given = {"StackName": "S", "ChangeSetName": "my_set", "TemplateBody": json.dumps({"Resources": ONE})}
     with pytest.raises(ValidationError, match="at 'changeSetName'"):
         change_set_actions.create_change_set(service, REGION, {**given, "ChangeSetType": "CREATE"})
@@ -184,7 +184,7 @@ def test_a_property_that_the_schema_forbids_fails_the_stack_before_anything_is_m
     assert sorted(reason.splitlines()) == sorted(EXPLAINED.splitlines())
 
 
-def test_and_fails_the_change_set(service: Service) -> None:
+def test_a_property_that_the_schema_forbids_fails_the_change_set(service: Service) -> None:
     body = json.dumps({"Resources": {**ONE, **WRONG}})
     given = {"StackName": "S", "ChangeSetName": "c", "TemplateBody": body}
     change_set_actions.create_change_set(service, REGION, {**given, "ChangeSetType": "CREATE"})
@@ -193,7 +193,7 @@ def test_and_fails_the_change_set(service: Service) -> None:
     assert "extraneous key [Colour] is not permitted" in found["StatusReason"]
 
 
-def test_and_fails_an_update_that_then_touches_nothing(create: Act, update: Act) -> None:
+def test_a_property_that_the_schema_forbids_fails_an_update_that_changes_nothing(create: Act, update: Act) -> None:
     create()
     Kept.made.clear()
     stack = update({"P": {**ONE["P"], "Properties": {"Type": "String", "Value": "y"}}, **WRONG})
@@ -202,13 +202,13 @@ def test_and_fails_an_update_that_then_touches_nothing(create: Act, update: Act)
     assert set(stack.resources) == {"P"}
 
 
-def test_the_type_of_a_resource_stays(create: Act, update: Act) -> None:
+def test_the_type_of_a_resource_cannot_change(create: Act, update: Act) -> None:
     create()
     with pytest.raises(ValidationError, match=r"Update of resource type is not permitted\. .* \[P\]"):
         update({"P": {"Type": "AWS::EC2::SecurityGroup", "Properties": {"GroupDescription": "x"}}})
 
 
-def test_what_has_a_name_of_its_own_is_not_replaced(create: Act, update: Act) -> None:
+def test_a_resource_with_a_custom_name_cannot_be_replaced(create: Act, update: Act) -> None:
     named = {"Type": "String", "Value": "x", "Name": "mine"}
     create({"P": {"Type": PARAMETER, "Properties": named}})
     stack = update({"P": {"Type": PARAMETER, "Properties": {**named, "Type": "StringList"}}})
@@ -244,7 +244,7 @@ def exported(value: str, name: str = "shared") -> dict[str, Any]:
     return {"O": {"Value": value, "Export": {"Name": name}}}
 
 
-def test_exports_are_one_stacks_and_stay_while_another_imports_them(create: Act, update: Act) -> None:
+def test_an_exports_name_is_unique_and_an_imported_export_cannot_be_deleted(create: Act, update: Act) -> None:
     create(Outputs=exported("1"))
     second = create(name="T", Outputs=exported("2"))
     assert second.status == "ROLLBACK_COMPLETE"

@@ -1,4 +1,4 @@
-"""Properties fitted to API inputs by botocore's models, and the requests that handlers make of them."""
+"""Properties converted to API inputs by botocore's models, and the handlers' requests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_fitting(service: str, method: str, given: dict[str, Any], expected: dic
         ({"TagSpecifications": [{"Tags": [{"Kee": "a"}]}]}, "/TagSpecifications/0/Tags/0/Kee extraneous"),
     ],
 )
-def test_what_does_not_fit_is_named(given: dict[str, Any], message: str) -> None:
+def test_properties_that_do_not_fit_are_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ResourceError, match=message):
         shapes.fit(_client("ec2"), "create_volume", given)
 
@@ -123,7 +123,7 @@ def test_security_group_rules(rule: dict[str, Any], expected: dict[str, Any]) ->
     assert permission(rule) == expected
 
 
-def test_generated_names_tell_stack_and_resource_and_fit() -> None:
+def test_generated_names_contain_stack_and_resource_and_fit_the_limit() -> None:
     names = {_call().name(longest) for longest in (32, 64, 128)}
     assert all(name.startswith("Stack-Server-") for name in names)
     assert len(_call().name(20)) <= 20
@@ -145,7 +145,7 @@ def test_which_changes_replace(resource_type: str, changed: set[str], replaces: 
     assert handler_for(resource_type).replaces(changed) is replaces
 
 
-def test_every_type_of_a_gpu_cluster_and_of_the_cdk_bootstrap_is_there() -> None:
+def test_every_type_of_a_gpu_cluster_and_of_cdk_bootstrap_is_supported() -> None:
     bootstrap = {"S3::Bucket", "S3::BucketPolicy", "ECR::Repository", "IAM::Role", "IAM::Policy", "SSM::Parameter"}
     cluster = {"EC2::Instance", "EC2::LaunchTemplate", "EC2::PlacementGroup", "EC2::InstanceConnectEndpoint"}
     storage = {"FSx::FileSystem", "FSx::DataRepositoryAssociation", "EFS::FileSystem", "EC2::Volume"}

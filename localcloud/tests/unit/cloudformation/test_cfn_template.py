@@ -76,7 +76,7 @@ def test_intrinsic_functions(value: Any, expected: Any) -> None:
         {"a": [{"b": {"Fn::Split": [",", {"Ref": "Later"}]}}]},
     ],
 )
-def test_what_depends_on_an_unknown_value_is_unknown(value: Any) -> None:
+def test_values_that_depend_on_an_unknown_value_are_unknown(value: Any) -> None:
     assert contains_unknown(resolve(value, _scope()))
 
 

@@ -1,4 +1,4 @@
-"""What decides about the image, and the commands that stand in for hardware, run as the scripts they are."""
+"""The parts of the image's fingerprint, and the stand-ins for hardware commands, run as scripts."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def test_mirror_is_the_hosts_main_archive() -> None:
     assert image.debian_mirror(TARGETS) == "http://mirror.example/debian"
 
 
-def test_mirror_can_be_named_and_must_be_where_apt_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_can_be_set_and_is_required_if_apt_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(image.ImageError, match="LOCALCLOUD_DEBIAN_MIRROR"):
         image.debian_mirror("http://mirror.example/ubuntu/")
     monkeypatch.setenv("LOCALCLOUD_DEBIAN_MIRROR", "http://other.example/debian/")
     assert image.debian_mirror(TARGETS) == "http://other.example/debian"
 
 
-def test_apt_options_are_those_that_reach_the_mirror() -> None:
+def test_apt_options_for_the_mirror_are_copied() -> None:
     assert image.apt_options(DUMP) == (
         'Acquire::Check-Valid-Until "false";',
         'Acquire::http::Proxy "http://proxy.example:3128";',
     )
 
 
-def test_fingerprint_changes_with_whatever_goes_in(tmp_path: Path) -> None:
+def test_fingerprint_changes_with_every_part_of_the_image(tmp_path: Path) -> None:
     certificate = tmp_path / "own.crt"
     certificate.write_text("one")
     plain = image.Host(mirror="http://mirror.example/debian")
@@ -70,7 +70,7 @@ def test_package_list_has_words_only() -> None:
     assert {"slurmd", "openmpi-bin"} <= set(image.packages(image.SOFTWARE_LIST.read_text()))
 
 
-def test_a_plain_image_is_another_one_and_keeps_its_software_for_its_nodes() -> None:
+def test_a_plain_image_differs_and_has_the_software_as_packages() -> None:
     host = image.Host(mirror="http://m")
     assert image.fingerprint(host) != image.fingerprint(host, plain=True)
     ordinary, plain = (image.mmdebstrap_argv(Path("/t"), host, Path("/f"), plain=plain) for plain in (False, True))

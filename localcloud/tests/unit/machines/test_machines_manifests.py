@@ -1,4 +1,4 @@
-"""What the AMIs have and lack (localcloud/machines/ami), and what the local images are made of."""
+"""The manifests of the AMIs (localcloud/machines/ami), compared with the local images' packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from localcloud.machines import ami, image
 
-# Debian's packages whose names are not those of a command that they bring.
+# Debian's packages whose name differs from their command's.
 COMMANDS_OF = {
     "awscli": "aws",
     "build-essential": "gcc",
@@ -32,7 +32,7 @@ def test_each_line_has_its_source_and_date(manifest: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", ami.MANIFESTS)
-def test_no_package_of_every_image_is_one_that_the_ami_lacks(manifest: Path) -> None:
+def test_no_package_of_all_images_is_missing_on_the_ami(manifest: Path) -> None:
     names = image.packages(image.PACKAGE_LIST.read_text())
     assert not {COMMANDS_OF.get(name, name) for name in names} & ami.lacking(manifest)
 

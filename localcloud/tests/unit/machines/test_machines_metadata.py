@@ -120,7 +120,7 @@ def test_no_user_data_is_404() -> None:
 
 
 @pytest.mark.parametrize("life_cycle", ["on-demand", "spot", "capacity-block"])
-def test_how_an_instance_was_bought_is_told(life_cycle: str) -> None:
+def test_the_metadata_show_how_an_instance_was_bought(life_cycle: str) -> None:
     spec = dataclasses.replace(SPEC, life_cycle=life_cycle)
     assert imds.read(spec, Stub(), "/latest/meta-data/instance-life-cycle") == (200, life_cycle)
 
@@ -132,7 +132,7 @@ def test_spot_interruption_shows_when_it_is_pending() -> None:
     assert json.loads(text) == {"action": "terminate", "time": "2030-01-01T00:00:00Z"}
 
 
-def test_pushed_keys_are_a_line_each_and_only_the_users() -> None:
+def test_pushed_keys_are_listed_by_user_one_per_line() -> None:
     stub = Stub()
     stub.keys = ("ssh-ed25519 A", "ssh-ed25519 B")
     path = "/latest/meta-data/managed-ssh-keys/active-keys/"

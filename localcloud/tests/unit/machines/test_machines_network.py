@@ -23,7 +23,7 @@ def test_each_cloud_has_its_own_uplink(cloud_id: str, pair: addressing.Pair) -> 
     assert addressing.uplink_pair(cloud_id) == pair
 
 
-def test_uplink_avoids_what_the_host_routes_already() -> None:
+def test_uplink_avoids_networks_that_the_host_routes() -> None:
     assert addressing.uplink_pair("0000", ["192.0.2.0/24", "100.64.0.0/14"]) == ("100.68.0.1", "100.68.0.2")
 
 
@@ -54,7 +54,7 @@ def test_gateway_and_resolver_are_where_ec2_has_them() -> None:
     assert addressing.vpc_resolver("10.0.0.0/16") == "10.0.0.2"
 
 
-def test_rules_of_a_vpc_drop_what_no_subnet_may_send_out() -> None:
+def test_rules_of_a_vpc_drop_traffic_without_a_route() -> None:
     rules = firewall.vpc_rules()
     last = [line.strip() for line in rules.splitlines() if "oifname" in line][-1]
     assert last == 'oifname "uplink" drop'
@@ -89,7 +89,7 @@ def test_guests_card_is_called_as_on_ec2() -> None:
     assert up == "link set v56789abcdef0 master br0 up"
 
 
-def test_an_address_that_is_given_out_again_is_free() -> None:
+def test_a_reused_address_has_no_old_lease() -> None:
     leases = "0 02:aa 10.0.1.2 ip-10-0-1-2 ff:01\n0 02:bb 10.0.1.3 ip-10-0-1-3 ff:02\n"
     assert dhcp.without_lease_of_others(leases, "02:cc", "10.0.1.2") == "0 02:bb 10.0.1.3 ip-10-0-1-3 ff:02\n"
     assert dhcp.without_lease_of_others(leases, "02:aa", "10.0.1.2") == leases
@@ -97,14 +97,14 @@ def test_an_address_that_is_given_out_again_is_free() -> None:
 
 
 class Sleeper(dhcp.DhcpServer):
-    """With a process in dnsmasq's place that needs no namespace and ends only when it is ended."""
+    """A DHCP server whose process needs no namespace and runs until it is killed."""
 
     def _start(self) -> None:
         self._process = subprocess.Popen(["sleep", "300"])
 
 
-def test_guests_that_boot_together_with_others_addresses_all_get_theirs(tmp_path: Path) -> None:
-    """Each of them has the server started anew. A thread that waited for another's server waited for ever."""
+def test_guests_that_boot_together_and_reuse_addresses_all_get_a_lease(tmp_path: Path) -> None:
+    """Each guest restarts the server. Once, a thread waited forever for another thread's server."""
     leases = "".join(f"0 02:00:00:00:00:{n:02x} 10.0.1.{n} * *\n" for n in range(1, 21))
     server = Sleeper(tmp_path, "none", "ec2.internal", [])
     (tmp_path / "leases").write_text(leases)

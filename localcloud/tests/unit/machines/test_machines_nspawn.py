@@ -114,7 +114,7 @@ def test_an_agent_understands_a_mount() -> None:
     assert shares.MountRequest.parse(asked) == shares.MountRequest("nfs", "10.0.1.2", "/home", "/home", ("ro",))
 
 
-def test_an_agent_answers_what_it_does_not_understand(tmp_path: Path) -> None:
+def test_an_agent_answers_requests_that_it_does_not_understand(tmp_path: Path) -> None:
     asked = agent.Agent(tmp_path, lambda request, peer: {"op": request["op"]})
     try:
         assert _ask(tmp_path, b'{"op": "x"}') == {"ok": True, "op": "x"}
@@ -132,7 +132,7 @@ def _ask(folder: Path, line: bytes) -> dict[str, object]:
         return answer
 
 
-def test_mounts_are_taken_off_from_the_deepest_up() -> None:
+def test_mounts_are_removed_deepest_first() -> None:
     mountinfo = (
         "1 0 8:1 / / rw - ext4 x rw\n"
         "2 1 0:1 / /state/a rw - overlay x rw\n"

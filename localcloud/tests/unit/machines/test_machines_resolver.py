@@ -63,7 +63,7 @@ def test_large_answer_is_cut_over_udp_and_whole_over_tcp() -> None:
 
 
 @pytest.mark.parametrize("wire", [b"", b"\0", b"\0" * 12])
-def test_what_is_no_query_gets_no_answer(wire: bytes) -> None:
+def test_other_messages_than_queries_get_no_answer(wire: bytes) -> None:
     assert resolver.answer(wire, resolve, lambda asked, _: asked) is None
 
 

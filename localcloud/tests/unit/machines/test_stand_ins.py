@@ -1,6 +1,6 @@
-"""A stand-in speaks recorded words, or says that the local cloud speaks. What does neither is in a closed list here.
+"""Stand-ins print recorded lines, or lines marked as the local cloud's own. A list here has all exceptions.
 
-Our belief of what a real command prints cannot confirm itself then: a new line needs a record with its source.
+So a guess about a real command cannot confirm itself: a new line needs a record with its source.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_a_stand_in_prints_what_was_recorded(name: str) -> None:
     assert said == set(listed), f"{name}: add a record to {RECORDS.relative_to(GUEST_FILES)}, with its source"
 
 
-def test_the_list_of_what_is_not_recorded_is_closed() -> None:
+def test_the_list_of_unrecorded_texts_is_complete() -> None:
     for name, texts in UNRECORDED.items():
         for text, reason in texts.items():
             print(f"not recorded: {name}: {text}: {reason}")
@@ -53,7 +53,7 @@ TYPES = ("p5.48xlarge", "p3dn.24xlarge", "g4dn.xlarge", "m5.large")
 
 
 def patterns(command: str) -> list[re.Pattern[str]]:
-    """Of every recorded line of a command, with any word in its fields."""
+    """Patterns of all recorded lines of a command; their fields match any word."""
     found = []
     for path in (RECORDS / command).glob("*.txt"):
         header, _, body = path.read_text().partition("# output:\n")
@@ -83,7 +83,7 @@ def test_every_line_that_a_stand_in_prints_is_one_of_a_record(tmp_path: Path, co
             assert not strange, (type_, arguments)
 
 
-def test_a_line_of_ones_own_is_found() -> None:
+def test_an_unrecorded_line_is_found() -> None:
     """The checks above can fail."""
     assert list(said_by_python('print(f"GPU {n}: made up")')) == ["f'GPU {n}: made up'"]
     assert not list(

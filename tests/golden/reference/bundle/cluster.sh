@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034
-# What every machine of GpuCluster is told. Role scripts source it, and programs that run after the boot.
+# Settings of every machine of GpuCluster. Role scripts source it, and programs that run after the boot.
 readonly CLUSTER=GpuCluster
 readonly REGION=us-east-1
 readonly ZONE=gpucluster.internal

@@ -28,7 +28,7 @@ report_failure() { tag_failure "$1"; }
 one_at_a_time
 # `compute.sh storage`: mounts file systems that the head node has found since this machine booted. Slurm's prolog calls it.
 if [ "${1:-}" = storage ]; then
-    report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
+    report_failure() { scontrol update nodename="$(hostname)" state=power_down_asap reason="health: $1"; }
     for storage_step in lustre_client lustre_efa storage_mounts; do run_step "$storage_step"; done
     exit
 fi
@@ -55,6 +55,8 @@ run_step dcgm
 run_step limits
 run_step job_environment
 run_step home_mount
+run_step users
+run_step follow_head
 run_step munge
 run_step ssh_trust
 run_step mpi
@@ -68,5 +70,7 @@ run_step scratch
 run_step container_runtime
 run_step job_lustre
 run_step job_hooks
+run_step health
 run_step slurm_compute
+run_step spot_notice
 run_step cloudwatch_agent

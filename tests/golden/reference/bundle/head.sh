@@ -50,6 +50,7 @@ run_step limits
 run_step volume
 run_step home_mount
 run_step home_export
+run_step users
 run_step munge
 run_step mariadb
 run_step slurmdbd
@@ -63,6 +64,7 @@ run_step job_credentials
 run_step python_env
 run_step accounting
 run_step slurm_head
+run_step user_limits
 run_step reconcile
 run_step job_lustre
 run_step beegfs

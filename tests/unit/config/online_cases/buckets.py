@@ -13,7 +13,7 @@ CLOSED = {"network": {"internet": "none"}, "software": {"image": "ami-0123456789
 
 
 def in_memory(**keys: str) -> dict[str, Any]:
-    """What jobs read and write must be in s3_access, too, unless that is silenced."""
+    """The jobs' buckets must also be in s3_access, unless that check is silenced."""
     silence = ["beegfs-jobs-may-copy"]
     return {**storage("beegfs-ram", partition="train", gib_per_node=150, scope="job", **keys), "silence": silence}
 

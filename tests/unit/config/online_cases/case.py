@@ -1,4 +1,4 @@
-"""One case, and the account that answers from its table. Questions and answers are held to the services' models."""
+"""One case, and an account that answers from its table. Calls and answers are checked against the services' models."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Scripted:
 
 
 class Denied:
-    """Whoever may ask nothing."""
+    """A caller without any permission."""
 
     def ask(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
         raise Refused(f"{service} {operation}", "AccessDenied", "")

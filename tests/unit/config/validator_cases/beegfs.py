@@ -7,7 +7,7 @@ FSX: Keys = {"mount": "/fsx", "type": "fsx-lustre"}
 
 
 def ram(min_nodes: int = 2, purchase: str = "on-demand", parameter_servers: Keys | None = None, **keys: object) -> Keys:
-    """Sound but for these keys: in the memory of the nodes of `train`, which are always on."""
+    """A valid cluster except for these keys: BeeGFS in the memory of the always-on nodes of `train`."""
     entry = {"mount": "/ram", "type": "beegfs-ram", "partition": "train", "gib_per_node": 150, **keys}
     partition = {**PARTITION, "min_nodes": min_nodes, "purchase": purchase}
     return cluster(storage=[entry], partitions=[partition], parameter_servers=parameter_servers)

@@ -1,4 +1,4 @@
-"""One case of a validator, and the shorthands that its clusters are written in."""
+"""One case of a validator, and shorthands for its clusters."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Case:
     says: str
     """The finding's message, whole."""
     key: str
-    """Where: as the finding names it."""
+    """The key in the finding."""
     passes: Keys
     times: int = 1
-    """How often the validator speaks of the cluster that fails. `says` and `key` are of the first time."""
+    """Number of findings for the failing cluster. `says` and `key` belong to the first."""
 
 
 def cluster(**keys: Any) -> Keys:
-    """A sound one, with these keys instead of its own."""
+    """A valid cluster, with these keys instead of its own."""
     return {"name": "GpuCluster", "region": "us-east-1", "partitions": [PARTITION], **keys}
 
 

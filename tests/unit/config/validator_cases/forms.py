@@ -1,4 +1,4 @@
-"""Of values alone: their form, in gpucluster/config/fields.py."""
+"""Forms of single values, in gpucluster/config/fields.py."""
 
 from __future__ import annotations
 

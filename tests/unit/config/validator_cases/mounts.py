@@ -50,19 +50,19 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails={**efs("/jobs"), **ACCESS},
             key="storage[0].mount",
-            says="/jobs would have the same name as the role of jobs is, which s3_access makes",
+            says="/jobs would have the same name as the role of jobs, which s3_access creates",
             passes=efs("/jobs"),
         ),
         Case(
             fails=storage("fsx-lustre", mount="/root-disk"),
             key="storage[0].mount",
-            says="/root-disk would have the same name as the head node's disk is, of which there is an alarm",
+            says="/root-disk would have the same name as the head node's disk, which has an alarm",
             passes=storage("efs", mount="/root-disk"),
         ),
         Case(
             fails=efs("/resource", "/default"),
             key="storage[0].mount",
-            says="/resource would have the same name as /default is to CDK: it takes one of these names",
+            says="/resource would have the same name as /default: CDK accepts only one of these two names",
             passes=efs("/resource"),
         ),
         Case(

@@ -54,7 +54,7 @@ CASES = {
     "capacity-block-types": Case(
         fails=partition(**BLOCK, instance_types=["g5.48xlarge"]),
         key="partitions[0].instance_types[0]",
-        says="there are no capacity blocks of g5.48xlarge",
+        says="AWS sells no capacity blocks of g5.48xlarge",
         passes=partition(**BLOCK, instance_types=["p5.48xlarge"]),
     ),
     "capacity-block-size": Case(

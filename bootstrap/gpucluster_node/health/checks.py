@@ -1,0 +1,179 @@
+"""The checks: what each asks, and what its answer proves about the node. Pure: takes what commands printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+
+from gpucluster_node.health import xid
+from gpucluster_node.health.facts import Facts
+
+LIMIT_S = 60.0
+"""Of all checks together. Without persistence mode nvidia-smi takes more than ten seconds on eight GPUs."""
+DIAGNOSTICS_S = 900.0
+"""DCGM's second level takes minutes."""
+EVENTS = "meta-data/events/maintenance/scheduled"
+PLANNED = "EC2 plans"
+SOON = timedelta(hours=24)
+"""EC2 announces most events days or weeks before. A node is used until then."""
+STORAGE = "storage: "
+"""Says nothing about the node's hardware."""
+LOCK = "/run/gpucluster.lock"
+"""Of everything that mounts and unmounts here (bootstrap/lib/runner.sh): one_at_a_time."""
+_ROW = re.compile(r"\d+, ")
+_REMAPPED = re.compile(r"^([0-9A-Fa-f:.]+), *(\w+)", re.MULTILINE)
+_LINK = re.compile(r"^\s*Link (\d+): <inactive>", re.MULTILINE)
+_DOMAIN = re.compile(r"^ *domain: (.*)-(?:rdm|dgrm)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int | None
+    """None: no answer within the limit."""
+    text: str = ""
+    errors: str = ""
+
+    @property
+    def all(self) -> str:
+        return f"{self.text}\n{self.errors}"
+
+    @property
+    def first_line(self) -> str:
+        return next((line.strip() for line in self.all.splitlines() if line.strip()), "it printed nothing")
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    argv: tuple[str, ...]
+    applies: Callable[[Facts], bool]
+    judge: Callable[[Answer, Facts], Iterator[str]]
+    """Yields what is proven to be wrong. What cannot be read proves nothing."""
+
+
+def gpus(answer: Answer, facts: Facts) -> Iterator[str]:
+    """A lost GPU has no row, or [GPU is lost] in each column (tests/data has both, with their sources)."""
+    if answer.code is None:
+        yield f"nvidia-smi did not answer within {LIMIT_S:.0f} s"
+        return
+    rows = [line for line in answer.text.splitlines() if _ROW.match(line) and "lost" not in line]
+    if answer.code and not rows and "No devices" not in answer.all:
+        yield f"nvidia-smi failed: {answer.first_line}"
+    elif len(rows) < facts.gpus:
+        yield f"nvidia-smi lists {len(rows)} of {facts.gpus} GPUs"
+
+
+def memory(answer: Answer, facts: Facts) -> Iterator[str]:
+    """A count of uncorrectable errors proves nothing: the driver may have contained them, and the GPU is usable then.
+    One that could not replace a broken row of its memory is to be returned (row-remapping failure flag, in
+    docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). Drivers print No or Yes, or 0 or 1; GPUs before Ampere have no such
+    value."""
+    for gpu, failed in _REMAPPED.findall(answer.text if answer.code == 0 else ""):
+        if failed in ("Yes", "1"):
+            yield f"GPU {gpu} could not replace a broken row of its memory"
+
+
+def kernel_log(answer: Answer, facts: Facts) -> Iterator[str]:
+    """journalctl exits with code 1 if no line matches."""
+    return xid.broken(answer.text)
+
+
+def nvlink(answer: Answer, facts: Facts) -> Iterator[str]:
+    """nvidia-smi lists the links of each GPU below a line `GPU 0: …`."""
+    if answer.code == 0:
+        for block in re.split(r"^(?=GPU \d+:)", answer.text, flags=re.MULTILINE):
+            if links := _LINK.findall(block):
+                yield f"{block.partition(':')[0]}: NVLink {', '.join(links)} is inactive"
+
+
+def efa(answer: Answer, facts: Facts) -> Iterator[str]:
+    """libfabric lists an interface once for each fabric and endpoint type."""
+    found = len(set(_DOMAIN.findall(answer.text)))
+    if answer.code is not None and found < facts.efa_interfaces:
+        yield f"fi_info lists {found} of {facts.efa_interfaces} EFA interfaces"
+
+
+def mounts(answer: Answer, facts: Facts) -> Iterator[str]:
+    """Of the kernel's list: access to a mount may hang while its server does not answer."""
+    there = {words[4] for line in answer.text.splitlines() if len(words := line.split()) > 4}
+    yield from (f"{STORAGE}nothing is mounted on {mount}" for mount in facts.mounts if there and mount not in there)
+
+
+def dcgm(answer: Answer, facts: Facts) -> Iterator[str]:
+    """dcgmi prints a table. Names stand in the first column, once for several rows; a row says Pass or Fail."""
+    name = ""
+    for line in answer.text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 2:
+            name = cells[0] or name
+            if "Fail" in cells[1]:
+                yield f"dcgmi diag: {name}: {cells[1]}"
+
+
+def events(answer: Answer, facts: Facts, now: datetime | None = None) -> Iterator[str]:
+    """EC2's guide, monitoring-instances-status-check_sched: [{"NotBefore": "21 Jan 2019 09:00:43 GMT", "Code":
+    "system-reboot", "Description": "scheduled reboot", "State": "active", …}]. Without an event there is no such
+    document, or an empty list. system-maintenance counts too: the instance loses its network for a while, or is
+    rebooted, and the code does not say which (schedevents_actions_maintenance)."""
+    if answer.code == 0:
+        for event in json.loads(answer.text or "[]"):
+            begins = parsedate_to_datetime(event["NotBefore"])
+            if event.get("State", "active") == "active" and begins - (now or datetime.now(timezone.utc)) < SOON:
+                yield f"{PLANNED} {event['Code']} at {event['NotBefore']}"
+
+
+_MOUNTS = """
+if [ -e "$0" ]; then exec flock --timeout 30 "$0" cat /proc/self/mountinfo; fi
+exec cat /proc/self/mountinfo
+"""
+"""Not while a file system is mounted anew. It prints nothing if that takes longer, which proves nothing."""
+
+
+def _has_gpus(facts: Facts) -> bool:
+    return facts.gpus > 0
+
+
+QUICK: Sequence[Check] = (
+    Check(
+        "GPUs",
+        (
+            "nvidia-smi",
+            "--query-gpu=index,ecc.errors.uncorrected.volatile.total",
+            "--format=csv,noheader,nounits",
+        ),
+        _has_gpus,
+        gpus,
+    ),
+    Check(
+        "GPU memory",
+        ("nvidia-smi", "--query-remapped-rows=gpu_bus_id,remapped_rows.failure", "--format=csv,noheader"),
+        _has_gpus,
+        memory,
+    ),
+    Check(
+        "kernel log",
+        ("journalctl", "--dmesg", "--boot", "--output=cat", "--no-pager", "--grep=NVRM: Xid"),
+        _has_gpus,
+        kernel_log,
+    ),
+    Check("NVLink", ("nvidia-smi", "nvlink", "--status"), lambda facts: facts.nvlink, nvlink),
+    Check("EFA", ("fi_info", "-p", "efa", "-t", "FI_EP_RDM"), lambda facts: facts.efa_interfaces > 0, efa),
+    Check("EC2's events", (sys.executable, "-m", "gpucluster_node.imds", EVENTS), lambda facts: True, events),
+    Check("mounts", ("sh", "-c", _MOUNTS, LOCK), lambda facts: bool(facts.mounts), mounts),
+)
+_DIAG = """
+systemctl --quiet is-active nvidia-dcgm || { systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }
+dcgmi diag -r 2
+"""
+DIAGNOSTICS = Check("DCGM", ("sh", "-c", _DIAG), _has_gpus, dcgm)
+"""It uses the GPUs, so no job may run meanwhile. dcgmi needs its service, which images do not start."""
+
+
+def diagnosed(answer: Answer) -> bool:
+    """Whether dcgmi has run its tests, whatever they found."""
+    return "Successfully ran diagnostic" in answer.text

@@ -1,0 +1,129 @@
+"""Runs the checks on this node. usage: look --drain | --diagnose
+
+With --drain, as Slurm's prolog calls it: a node that fails is drained with the reason, powered down when its job has
+left, and exit code 1 lets Slurm requeue the job (slurm.conf(5): Prolog, nohold_on_prolog_fail). With --diagnose, as
+`gpucluster doctor --node` calls it, prints one JSON object; DCGM's diagnostics run too if no job runs here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from gpucluster_node import slurm
+from gpucluster_node.health import checks, facts
+from gpucluster_node.health.checks import Answer, Check
+
+LONGEST_REASON = 250
+Started = subprocess.Popen[str] | OSError
+
+
+def look(node: facts.Facts) -> dict[str, list[str]]:
+    """Check -> what is wrong."""
+    answers = ask(node, checks.QUICK, checks.LIMIT_S)
+    return {check.name: judged(check, answer, node) for check, answer in answers}
+
+
+def judged(check: Check, answer: Answer, node: facts.Facts) -> list[str]:
+    """What is proven before an answer becomes unreadable counts."""
+    found: list[str] = []
+    try:
+        found.extend(check.judge(answer, node))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        print(f"{check.name}: not readable: {error!r}: {answer.first_line}", file=sys.stderr)
+    return found
+
+
+def ask(node: facts.Facts, wanted: Sequence[Check], limit_s: float) -> list[tuple[Check, Answer]]:
+    """All at once."""
+    until = time.monotonic() + limit_s
+    started = [(check, _start(check.argv)) for check in wanted if check.applies(node)]
+    return [(check, _answer(process, until)) for check, process in started]
+
+
+def _start(argv: Sequence[str]) -> Started:
+    environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/opt/amazon/efa/bin", "LC_ALL": "C"}
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
+        )
+    except OSError as error:
+        return error
+
+
+def _answer(process: Started, until: float) -> Answer:
+    """A process that waits for a broken driver cannot even be killed, and is left behind."""
+    if isinstance(process, OSError):
+        return Answer(127, str(process))
+    try:
+        text, errors = process.communicate(timeout=max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=1)
+        return Answer(None)
+    return Answer(process.returncode, text, errors)
+
+
+def diagnose(node: facts.Facts) -> dict[str, object]:
+    """What `gpucluster doctor --node` shows."""
+    found, skipped = look(node), ""
+    if jobs := slurm.running_on(own_name()):
+        skipped = f"job {jobs[0].job_id} runs on it"
+    else:
+        for check, answer in ask(node, [checks.DIAGNOSTICS], checks.DIAGNOSTICS_S):
+            if checks.diagnosed(answer):
+                found[check.name] = judged(check, answer, node)
+            else:
+                skipped = answer.first_line
+    return {"ok": not any(found.values()), "checks": found, "skipped": skipped}
+
+
+def drain(why: str) -> None:
+    """No other job starts here, and the node is powered down when the last has left."""
+    slurm.update([own_name()], state="power_down_asap", reason=why)
+
+
+def own_name() -> str:
+    return socket.gethostname().partition(".")[0]
+
+
+def reason(wrong: Sequence[str]) -> str:
+    """Quotes and newlines would end scontrol's argument in its listing."""
+    text = " ".join("; ".join(wrong).replace('"', "'").split())
+    return f"health: {text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + '…'}"
+
+
+def main() -> int:
+    if "--diagnose" in sys.argv[1:]:
+        print(json.dumps(diagnose(facts.load())))
+        return 0
+    found = look(facts.load())
+    wrong = [each for texts in found.values() for each in texts]
+    if not wrong:
+        return 0
+    print(reason(wrong), flush=True)
+    try:
+        drain(reason(wrong))
+    except slurm.SlurmError as error:
+        print(f"Slurm drains this node without the reason: {error}", flush=True)
+    return 1
+
+
+if __name__ == "__main__":
+    # Not sys.exit: it would wait for commands that hang.
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,1 @@
+"""EC2's notices to a node that it will be terminated."""

@@ -1,0 +1,137 @@
+"""What this cluster's compute nodes have cost this month: seconds of each instance, from its launch time in EC2, times
+its price on demand. In a file on the data volume, which outlives head nodes. Capacity Blocks cost nothing more.
+
+The file has each instance's launch and when it was last seen, so counting again what was counted changes nothing, and a
+pause of the head node loses at most the last seconds of instances that ended meanwhile. Months are UTC's, as in AWS
+Budgets, whose own count comes up to a day late.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from gpucluster_node import ec2, fleet
+
+log = logging.getLogger("spending")
+EVERY = timedelta(seconds=60)
+WARN_AT = 0.8
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
+Use = tuple[str, str, str]
+"""Instance type, launch, last seen."""
+
+
+def path(cluster: fleet.Fleet) -> Path:
+    return Path(cluster.state) / "spending.json"
+
+
+def prices(bundle: Path = fleet.BUNDLE) -> dict[str, float]:
+    """Instance type -> USD per hour on demand, of the types with a known price."""
+    found: dict[str, float] = json.loads((bundle / "prices.json").read_text())
+    return found
+
+
+@dataclass(frozen=True)
+class Spent:
+    usd: float
+    unpriced: tuple[str, ...] = ()
+    """Types that were used and whose price is not known."""
+
+
+class Ledger:
+    """Of reconcile. `update` is called often, and writes once a minute."""
+
+    def __init__(self, cluster: fleet.Fleet, usd_per_hour: Mapping[str, float]) -> None:
+        self._path, self._prices, self._limit = path(cluster), usd_per_hour, cluster.monthly_usd
+        self._cluster = cluster
+        self._written = datetime.min.replace(tzinfo=timezone.utc)
+        self._warned = ""
+
+    def update(self, instances: Sequence[ec2.Instance], now: datetime) -> None:
+        """now: with its time zone. A full disk must not end the caller."""
+        if now - self._written < EVERY:
+            return
+        try:
+            known = self._known(now)
+            uses = _since(month(now), known) | {
+                each.instance_id: _use(each, now) for each in instances if self._costs(each)
+            }
+            found = spent(uses, self._prices, now)
+            _write(self._path, uses, found, now)
+        except (OSError, ValueError) as error:
+            log.error("%s: %s", self._path, error)
+            return
+        self._written = now
+        self._warn(found.usd, now)
+
+    def _known(self, now: datetime) -> dict[str, Use]:
+        """A file that cannot be read would hold back every launch: it is kept aside, and the count begins anew with the
+        instances that run."""
+        try:
+            return _read(self._path)
+        except UNREADABLE as error:
+            aside = self._path.with_suffix(f".unreadable-{now:%Y-%m-%dT%H%M%SZ}")
+            self._path.replace(aside)
+            log.error("%s is not readable: %s; it is kept as %s, and the sum begins anew", self._path, error, aside)
+            return {}
+
+    def _costs(self, instance: ec2.Instance) -> bool:
+        partition = self._cluster.partition_of(instance.node or "")
+        return partition is None or not partition.paid_in_advance
+
+    def _warn(self, usd: float, now: datetime) -> None:
+        this_month = f"{now:%Y-%m}"
+        if self._limit and usd >= WARN_AT * self._limit and self._warned != this_month:
+            log.warning("the nodes have cost %.2f of the budget's %.2f USD this month", usd, self._limit)
+            self._warned = this_month
+
+
+def month(now: datetime) -> datetime:
+    return now.astimezone(timezone.utc).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def spent(uses: Mapping[str, Use], usd_per_hour: Mapping[str, float], now: datetime) -> Spent:
+    begin = month(now)
+    usd = sum(_hours(launched, seen, begin) * usd_per_hour.get(kind, 0.0) for kind, launched, seen in uses.values())
+    return Spent(usd, tuple(sorted({kind for kind, _, _ in uses.values() if kind not in usd_per_hour})))
+
+
+def this_month(cluster: fleet.Fleet, usd_per_hour: Mapping[str, float], now: datetime) -> Spent:
+    """Nothing is spent if there is no file. One that cannot be read raises, until the ledger has begun a new one."""
+    return spent(_read(path(cluster)), usd_per_hour, now)
+
+
+def _hours(launched: str, seen: str, begin: datetime) -> float:
+    seconds = (datetime.fromisoformat(seen) - max(datetime.fromisoformat(launched), begin)).total_seconds()
+    return max(0.0, seconds) / 3600
+
+
+def _use(instance: ec2.Instance, now: datetime) -> Use:
+    return instance.instance_type, instance.launch_time.isoformat(), now.isoformat()
+
+
+def _since(begin: datetime, uses: Mapping[str, Use]) -> dict[str, Use]:
+    return {each: use for each, use in uses.items() if datetime.fromisoformat(use[2]) >= begin}
+
+
+def _read(file: Path) -> dict[str, Use]:
+    if not file.exists():
+        return {}
+    return {each: _checked(*use) for each, use in json.loads(file.read_text())["instances"].items()}
+
+
+def _checked(kind: str, launched: str, seen: str) -> Use:
+    if not all(datetime.fromisoformat(time).tzinfo for time in (launched, seen)):
+        raise ValueError(f"times without a zone: {launched}, {seen}")
+    return str(kind), launched, seen
+
+
+def _write(file: Path, uses: Mapping[str, Use], found: Spent, now: datetime) -> None:
+    value = {"month": f"{now:%Y-%m}", "usd": round(found.usd, 2), "unpriced": found.unpriced, "instances": uses}
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(value))
+    new.replace(file)

@@ -1,0 +1,99 @@
+"""The words of `states` for a node and for an instance, from what Slurm and EC2 say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpucluster_node import ec2, fleet, retry, slurm, states
+from gpucluster_node.power import outdated
+
+CLOCKS_DIFFER = timedelta(seconds=60)
+"""Difference between EC2's clock, which gives an instance's launch time, and the head node's."""
+_BUSY = ("ALLOCATED", "MIXED", "COMPLETING")
+"""Slurm powers such a node down only after its jobs. Until then it is POWER_DOWN, from the moment of power_down_asap
+(node_mgr.c: update_node), and can be lost like any other (power_save.c: _do_power_work)."""
+_WAKING = ("POWERING_UP", "POWER_UP")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known at one moment. wanted: partition -> its current templates. launching: nodes that ResumePrograms are
+    working on; since: when the oldest of the programs began. over: nodes whose instance EC2 says has ended."""
+
+    cluster: fleet.Fleet
+    nodes: Mapping[str, slurm.Node]
+    newest: Mapping[str, ec2.Instance]
+    now: datetime
+    wanted: Mapping[str, Collection[outdated.Template]]
+    launching: Collection[str]
+    since: datetime | None
+    over: Collection[str]
+
+    def of_node(self, node: slurm.Node) -> states.Words:
+        return of_slurm(node), self._of_ec2(node), self._of_node(node)
+
+    def _of_ec2(self, node: slurm.Node) -> str:
+        instance = self.newest.get(node.name)
+        if instance is None:
+            return states.ENDED if node.name in self.over else states.NONE
+        if instance.boot_failure:
+            return states.BOOT_FAILED
+        partition = self.cluster.partition_of(node.name)
+        old = partition is not None and outdated.is_outdated(instance, partition.name, self.wanted)
+        return states.OUTDATED if old else states.LIVE
+
+    def _of_node(self, node: slurm.Node) -> str:
+        if node.name in self.launching:
+            return states.LAUNCHING
+        if node.has("DOWN") and retry.is_due(node, self.now):
+            return states.DUE
+        always_on = node.name in self.cluster.always_on() and not node.has("DRAIN")
+        return states.ALWAYS_ON if always_on else states.ELSE
+
+    def of_instance(self, instance: ec2.Instance) -> states.Words:
+        node = self.nodes.get(instance.node or "")
+        return self._place(instance), of_slurm(node) if node else states.NO_NODE, self._of_launch(instance)
+
+    def _place(self, instance: ec2.Instance) -> str:
+        if instance.node is None:
+            return states.UNNAMED
+        if instance.node not in self.nodes:
+            return states.STRANGE
+        return states.NEWEST if self.newest[instance.node] is instance else states.OLDER
+
+    def _of_launch(self, instance: ec2.Instance) -> str:
+        if not self.launching:
+            return states.SETTLED
+        before = self.since is not None and instance.launch_time < self.since - CLOCKS_DIFFER
+        if instance.node is None:
+            return states.SETTLED if before else states.BY_PROGRAM
+        if instance.node not in self.launching:
+            return states.SETTLED
+        return states.FROM_BEFORE if before else states.BY_PROGRAM
+
+
+def of_slurm(node: slurm.Node) -> str:
+    ending = node.has("POWERING_DOWN") or (node.has("POWER_DOWN") and not node.has(*_BUSY))
+    if node.has("DOWN"):
+        if node.has("POWERING_DOWN", "POWER_DOWN"):
+            return states.DOWN_ENDING
+        return states.DOWN_OFF if node.has("POWERED_DOWN") else states.DOWN
+    if ending:
+        return states.ENDING
+    if node.has("POWERED_DOWN"):
+        return states.ASKED if node.has(*_WAKING) else states.OFF
+    return states.BOOTING if node.has(*_WAKING) else _in_service(node)
+
+
+def _in_service(node: slurm.Node) -> str:
+    if node.has("NOT_RESPONDING"):
+        return states.SILENT
+    if node.has("POWER_DOWN"):
+        return states.LAST_JOB
+    return states.DRAINED if node.has("DRAIN") else states.UP
+
+
+def newest(instances: Sequence[ec2.Instance]) -> dict[str, ec2.Instance]:
+    return {each.node: each for each in sorted(instances, key=lambda each: each.launch_time) if each.node}

@@ -1,0 +1,20 @@
+# Lets a running node, and its jobs, go on with another head node.
+step_follow_head() {
+    local unit=/etc/systemd/system/gpucluster-follow-head.service program=/opt/gpucluster/bin/follow-head
+    put_program bin/follow-head
+    put_file "$unit" 0644 root:root <<EOF
+[Unit]
+Description=Redirect connections to another head node
+After=network-online.target home.mount
+Wants=network-online.target
+
+[Service]
+ExecStart=$program head.$ZONE
+Restart=always
+RestartSec=5
+
+[Install]
+WantedBy=multi-user.target
+EOF
+    service_up gpucluster-follow-head "$unit" "$program"
+}

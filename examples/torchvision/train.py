@@ -1,0 +1,162 @@
+"""ImageNet with torchvision's models and transforms, as PyTorch's own example trains it: DDP, SGD, a folder of images.
+
+torchrun --nproc-per-node 2 examples/torchvision/train.py --state /tmp/torchvision    # without a cluster
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import numpy
+import torch
+import torch.distributed as dist
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+if not torch.version.cuda:
+    # PyPI's torchvision has operators compiled for CUDA. Where torch lacks CUDA they do not load, and torchvision does
+    # not import unless those that it describes while it is imported are known. Classifiers use none of them.
+    _OPERATORS = torch.library.Library("torchvision", "DEF")
+    for _name in ("nms", "qnms"):
+        _OPERATORS.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+from torchvision import datasets, models, transforms  # noqa: E402
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Train a model of torchvision on a folder of images.")
+    parser.add_argument("--data", type=Path, help="train/CLASS/* and val/CLASS/*; default: 480 images are made up")
+    parser.add_argument("--model", default="resnet18", help="of torchvision.models")
+    parser.add_argument("--size", type=int, default=64, help="pixels; ImageNet: 224")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--batch", type=int, default=32, help="images of a step, of all ranks together")
+    parser.add_argument("--learning-rate", type=float, default=0.02)
+    parser.add_argument("--workers", type=int, default=0, help="processes that read images, for each rank")
+    parser.add_argument("--state", type=Path, default=Path(os.environ.get("GPUCLUSTER_STATE", "state")))
+    return parser.parse_args()
+
+
+def make_images(folder: Path, classes: int = 4) -> None:
+    """JPEGs in ImageNet's layout: noise over one coarse picture for each class."""
+    draw = numpy.random.default_rng(0)
+    coarse = draw.integers(0, 256, (classes, 4, 4, 3))
+    for part, count in (("train", 96), ("val", 24)):
+        for number in range(classes * count):
+            kind = number % classes
+            pixels = coarse[kind].repeat(20, axis=0).repeat(20, axis=1) + draw.normal(0, 40, (80, 80, 3))
+            (folder / part / f"class-{kind}").mkdir(parents=True, exist_ok=True)
+            image = Image.fromarray(pixels.clip(0, 255).astype(numpy.uint8))
+            image.save(folder / part / f"class-{kind}" / f"{number}.jpeg")
+
+
+def loaders(options: argparse.Namespace, folder: Path) -> tuple[DataLoader, DataLoader, int]:
+    """To train on, to validate with, and the number of classes."""
+    last = [transforms.ToTensor(), transforms.Normalize(MEAN, DEVIATION)]
+    random = transforms.Compose([transforms.RandomResizedCrop(options.size), transforms.RandomHorizontalFlip(), *last])
+    centre = transforms.Compose([transforms.Resize(options.size * 8 // 7), transforms.CenterCrop(options.size), *last])
+    train, val = datasets.ImageFolder(folder / "train", random), datasets.ImageFolder(folder / "val", centre)
+    share = {"batch_size": options.batch // dist.get_world_size(), "num_workers": options.workers}
+    return (
+        DataLoader(train, sampler=DistributedSampler(train, drop_last=True), drop_last=True, **share),
+        DataLoader(val, sampler=DistributedSampler(val, shuffle=False), **share),
+        len(train.classes),
+    )
+
+
+class Training:
+    def __init__(self, options: argparse.Namespace, classes: int, device: torch.device) -> None:
+        torch.manual_seed(0)
+        self.device, self.file = device, options.state / "checkpoint.pt"
+        self.net = models.get_model(options.model, num_classes=classes).to(device)
+        self.model = DistributedDataParallel(self.net)
+        rate = options.learning_rate
+        self.optimizer = torch.optim.SGD(self.net.parameters(), rate, momentum=0.9, weight_decay=1e-4)
+
+    def epoch(self, loader: DataLoader) -> float:
+        """The mean loss over all ranks."""
+        self.model.train()
+        total = torch.zeros((), device=self.device)
+        for images, labels in loader:
+            loss = nn.functional.cross_entropy(self.model(images.to(self.device)), labels.to(self.device))
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            total += loss.detach()
+        dist.all_reduce(total)
+        return total.item() / len(loader) / dist.get_world_size()
+
+    @torch.no_grad()
+    def measured(self, loader: DataLoader) -> dict[str, float]:
+        """Loss and top-1 accuracy. Where the ranks' shares are not equal, some images count twice."""
+        self.model.eval()
+        seen: Tensor = torch.zeros(3, device=self.device)
+        for images, labels in loader:
+            outputs, labels = self.net(images.to(self.device)), labels.to(self.device)
+            loss = nn.functional.cross_entropy(outputs, labels, reduction="sum")
+            hits = (outputs.argmax(dim=1) == labels).sum()
+            seen += torch.stack([loss, hits, torch.tensor(len(labels), device=self.device)])
+        dist.all_reduce(seen)
+        mean_loss, accuracy = (seen[:2] / seen[2]).tolist()
+        return {"loss": round(mean_loss, 4), "accuracy": round(accuracy, 4)}
+
+    def save(self, epochs: int) -> None:
+        if dist.get_rank() == 0:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            saved = {"epochs": epochs, "net": self.net.state_dict(), "optimizer": self.optimizer.state_dict()}
+            torch.save(saved, f"{self.file}.tmp")
+            os.replace(f"{self.file}.tmp", self.file)
+        dist.barrier()
+
+    def load(self) -> int:
+        """Epochs done before."""
+        if not self.file.exists():
+            return 0
+        saved = torch.load(self.file, map_location=self.device)
+        self.net.load_state_dict(saved["net"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        return int(saved["epochs"])
+
+
+def train(options: argparse.Namespace, device: torch.device) -> None:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    folder = options.data or options.state / "images"
+    if not options.data and rank == 0 and not folder.exists():
+        make_images(folder)
+    dist.barrier()
+    train_set, val_set, classes = loaders(options, folder)
+    training = Training(options, classes, device)
+    resumed_from = training.load()
+    for epoch in range(resumed_from, options.epochs):
+        train_set.sampler.set_epoch(epoch)
+        torch.manual_seed(epoch * ranks + rank)  # of the transforms, alike after a restart
+        loss = training.epoch(train_set)
+        training.save(epoch + 1)
+        if rank == 0:
+            print(f"epoch {epoch + 1}: loss {loss:.4f}", flush=True)
+    measured = training.measured(val_set)
+    if rank == 0:
+        done = {**measured, "epochs": options.epochs, "resumed_from": resumed_from, "world_size": ranks}
+        print(json.dumps(done), flush=True)
+
+
+def main() -> None:
+    options = arguments()
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    train(options, device)  # all that uses the process group is gone when it returns
+    dist.barrier()  # a thread of Gloo that still has tensors when Python ends would abort the process
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Hugging Face Trainer: a language model fine-tuned on text, with checkpoints from which it resumes.
+
+Model, tokenizer and text are made on the spot, so that nothing is downloaded. With --model it starts from the Hub.
+
+torchrun --nproc-per-node 2 examples/transformers/train.py --state /tmp/transformers  # without a cluster
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DataCollatorForLanguageModeling,
+    GPT2Config,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+NODES = ("head", "gpu", "login", "storage")
+STATES = {"busy": "waits for its jobs", "idle": "stops soon", "down": "is replaced"}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Fine-tune a language model with the Trainer.")
+    parser.add_argument(
+        "--model", default="", metavar="NAME", help="of the Hub, or a folder; default: a tiny one, untrained"
+    )
+    parser.add_argument("--text", type=Path, help="a file, one document a line; default: sentences made up")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--save-every", type=int, default=20, metavar="STEPS")
+    parser.add_argument("--batch", type=int, default=32, help="documents of a step, of all ranks together")
+    parser.add_argument("--length", type=int, default=32, help="tokens of a document")
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--state", type=Path, default=Path(os.environ.get("GPUCLUSTER_STATE", "state")))
+    return parser.parse_args()
+
+
+def documents(file: Path | None) -> list[str]:
+    if file:
+        return file.read_text(encoding="utf-8").splitlines()
+    draw = random.Random(0)
+    chosen = [(draw.choice(NODES), draw.randrange(32), draw.choice(list(STATES))) for _ in range(2048)]
+    return [f"node {kind} {number} is {state} and {STATES[state]}" for kind, number, state in chosen]
+
+
+def tokenizer_of(name: str, text: list[str]) -> PreTrainedTokenizerBase:
+    if name:
+        found = AutoTokenizer.from_pretrained(name)
+        found.pad_token = found.pad_token or found.eos_token
+        return found
+    words = Tokenizer(models.WordLevel(unk_token="<unknown>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.train_from_iterator(
+        text, trainers.WordLevelTrainer(special_tokens=["<unknown>", "<end>"], show_progress=False)
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unknown>", eos_token="<end>", pad_token="<end>")
+
+
+def model_of(name: str, tokenizer: PreTrainedTokenizerBase, length: int) -> torch.nn.Module:
+    if name:
+        return AutoModelForCausalLM.from_pretrained(name)
+    sizes = {"n_positions": length, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    end = tokenizer.eos_token_id
+    config = GPT2Config(vocab_size=len(tokenizer), bos_token_id=end, eos_token_id=end, **sizes, **none)
+    return AutoModelForCausalLM.from_config(config)
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """Of those that are complete: trainer_state.json is written last."""
+    complete = {int(each.parent.name.partition("-")[2]): each.parent for each in folder.glob("*-*/trainer_state.json")}
+    return complete[max(complete)] if complete else None
+
+
+def main() -> None:
+    options = arguments()
+    ranks, cuda = int(os.environ.get("WORLD_SIZE", "1")), torch.cuda.is_available()
+    set_seed(0)
+    text = documents(options.text)
+    tokenizer = tokenizer_of(options.model, text)
+    model = model_of(options.model, tokenizer, options.length)
+    tokens = [tokenizer(f"{line} {tokenizer.eos_token}", truncation=True, max_length=options.length) for line in text]
+    settings = TrainingArguments(
+        output_dir=str(options.state),
+        max_steps=options.steps,
+        per_device_train_batch_size=options.batch // ranks,
+        learning_rate=options.learning_rate,
+        lr_scheduler_type="constant",  # one that falls to 0 at the last step would differ when there are more steps
+        bf16=cuda,
+        use_cpu=not cuda,  # without GPUs it must be told: each rank would train alone
+        save_steps=options.save_every,
+        save_total_limit=2,
+        logging_steps=options.save_every,
+        disable_tqdm=True,
+        report_to="none",
+        seed=0,
+    )
+    trainer = Trainer(
+        model=model,
+        args=settings,
+        train_dataset=tokens,
+        eval_dataset=tokens[:256],
+        data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
+    )
+    checkpoint = newest_checkpoint(options.state)
+    resumed_from = int(checkpoint.name.partition("-")[2]) if checkpoint else 0
+    before = trainer.evaluate()["eval_loss"]
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    done = {"loss": round(trainer.evaluate()["eval_loss"], 4), "untrained": round(before, 4)}
+    done |= {"steps": trainer.state.global_step, "resumed_from": resumed_from, "world_size": ranks}
+    if trainer.is_world_process_zero():
+        print(json.dumps(done), flush=True)
+    # A thread of Gloo that still has tensors when Python ends would abort the process.
+    settings.distributed_state.wait_for_everyone()
+
+
+if __name__ == "__main__":
+    main()

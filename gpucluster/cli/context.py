@@ -1,0 +1,123 @@
+"""`gpucluster context`: Slurm clusters that GpuCluster did not build."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from gpucluster.cli.frame.columns import columns
+
+if TYPE_CHECKING:
+    from gpucluster.contexts.store import Context
+
+LOCAL = ("ext2/ext3", "xfs", "btrfs", "zfs", "tmpfs", "overlayfs")
+"""As `stat -f -c %T` names file systems of one machine's own disks."""
+
+
+@click.group()
+def command() -> None:
+    """Use a Slurm cluster that GpuCluster did not build: you need nothing there but an account and ssh.
+
+    submit, jobs, logs, why, cancel, results, resubmit, status, ssh, shell, cp, sync, fetch and forward take --context
+    NAME, or GPUCLUSTER_CONTEXT, or the context that `use` chose.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.argument("address", metavar="ssh://[USER@]LOGIN[:PORT]")
+@click.option("--folder", metavar="PATH", help="Folder there for jobs, on shared storage.  [default: ~/gpucluster]")
+def add(name: str, address: str, folder: str | None) -> int:
+    """Look at the cluster behind the login node LOGIN and store it as the context NAME.
+
+    The connection is that of your own ssh: with your ~/.ssh/config, keys, agent and jump hosts. To look again, for
+    example after the cluster was extended, add the context again.
+    """
+    from gpucluster.contexts import add as adding
+    from gpucluster.contexts import store
+
+    contexts = store.read()
+    found = adding.look(store.check_name(name), address, folder)
+    contexts.add(found)
+    contexts.save()
+    for line in described(found):
+        click.echo(line, err=True)
+    click.echo(json.dumps({"context": name, "address": address, "folder": found.folder}))
+    return 0
+
+
+def described(context: Context) -> Iterator[str]:
+    facts = context.facts
+    yield f"context {context.name}: Slurm {facts.version} at {context.address}, as {facts.user}"
+    rows = [["partition", "nodes", "CPUs", "GiB", "GPUs"]]
+    for each in facts.partitions:
+        for kind in each.kinds:
+            gpus = f"{kind.gpus} {kind.gpu_model}".strip() if kind.gpus else "none"
+            rows.append([each.name, f"{kind.nodes}", f"{kind.cpus}", f"{kind.memory_mib / 1024:.0f}", gpus])
+    yield from columns(rows)
+    yield f"jobs are in {context.folder}; Python {facts.python}"
+    if not facts.accounting:
+        yield "no accounting: after a few minutes only its own folder tells how a job ended"
+    if not facts.pyxis:
+        yield "no pyxis: jobs name a venv or conda environment there with --python"
+    if facts.home_type in LOCAL:
+        yield f"warning: {facts.home} is on {facts.home_type}: if other nodes do not mount it, add --folder"
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+def listed(as_json: bool) -> int:
+    """List the contexts; the one in use has a star."""
+    from gpucluster.contexts import store
+
+    contexts = store.read()
+    if as_json:
+        click.echo(json.dumps({"current": contexts.current, "contexts": [asdict(e) for e in contexts.known.values()]}))
+        return 0
+    if not contexts.known:
+        click.echo("no contexts; `gpucluster context add NAME ssh://LOGIN` makes one", err=True)
+        return 0
+    rows = [["", "name", "address", "Slurm", "partitions"]]
+    for each in contexts.known.values():
+        names = ", ".join(partition.name for partition in each.facts.partitions)
+        rows.append(["*" * (each.name == contexts.current), each.name, each.address, each.facts.version, names])
+    for line in columns(rows):
+        click.echo(line)
+    return 0
+
+
+@command.command()
+@click.argument("name", required=False)
+@click.option("--none", "nothing", is_flag=True, help="Use the cluster of the cluster file again.")
+def use(name: str | None, nothing: bool) -> int:
+    """Make NAME the context of verbs that name none."""
+    from gpucluster.contexts import store
+
+    if (name is None) != nothing:
+        raise click.UsageError("NAME or --none")
+    contexts = store.read()
+    contexts.current = contexts.get(name).name if name else ""
+    contexts.save()
+    click.echo(json.dumps({"current": contexts.current}))
+    return 0
+
+
+@command.command()
+@click.argument("name")
+def remove(name: str) -> int:
+    """Forget NAME. Its jobs and their folders stay on the cluster."""
+    from contextlib import closing
+
+    from gpucluster.contexts import store
+
+    contexts = store.read()
+    found = contexts.remove(name)
+    with closing(found.remote()) as remote:
+        remote.end()
+    contexts.save()
+    click.echo(f"removed {name}; its jobs stay in {found.folder} of {found.address}", err=True)
+    return 0

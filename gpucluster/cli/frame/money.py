@@ -1,0 +1,55 @@
+"""The price that `up` and `submit` show before they start something, and `up`'s question about it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpucluster.cluster.plan import Bill, bill, lines, where_and_when
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.errors import UsageError
+from gpucluster.job.spec import JobSpec, seconds_of
+from gpucluster.layout import expand
+
+
+def tell_price(old: ClusterConfig | None, new: ClusterConfig, *, ask: bool) -> None:
+    """Shows the price of a new cluster, or of one whose price changes. Asks if the minimum price increases.
+
+    It does not ask in a script, where nobody can answer. Raises UsageError if the answer is no.
+    """
+    before = bill(expand(old)) if old else None
+    after = bill(expand(new))
+    if before and _range(before) == _range(after):
+        return
+    click.echo(sentence(new, after), err=True)
+    rises = before is None or (after.usd_per_hour_min or 0.0) > (before.usd_per_hour_min or 0.0)
+    if ask and rises and sys.stdin.isatty() and not click.confirm("Start it?", err=True):
+        raise UsageError("nothing was started", "answer y, or give --yes")
+
+
+def sentence(config: ClusterConfig, bill: Bill) -> str:
+    prices = f"{bill.where_and_when}; not included: {bill.not_included}"
+    if bill.usd_per_hour_min is None or bill.usd_per_hour_max is None:
+        return f"price: not known for every instance type of {config.name} ({prices})"
+    return (
+        f"price: ${bill.usd_per_hour_min:.2f} an hour while {config.name} exists, "
+        f"at most ${bill.usd_per_hour_max:.2f} an hour with all nodes ({prices})"
+    )
+
+
+def of_job(config: ClusterConfig, spec: JobSpec, server_nodes: int) -> str | None:
+    """The on-demand price of its nodes; None if a price is unknown or the nodes are already paid for."""
+    by_name = {line.name: line for line in lines(expand(config))}
+    line, servers = by_name.get(spec.partition or ""), by_name.get(PARAMETER_SERVERS)
+    if line is None or not line.usd_per_node_hour:
+        return None
+    an_hour = line.usd_per_node_hour * spec.nodes
+    an_hour += (servers.usd_per_node_hour or 0.0) * server_nodes if servers else 0.0
+    whole = f", ${an_hour * seconds_of(spec.time) / 3600:.2f} within its time limit" if spec.time else ""
+    types = [*line.instance_types, *(servers.instance_types if servers and server_nodes else ())]
+    return f"price: at most ${an_hour:.2f} an hour while it runs{whole} ({where_and_when(config.region, types)})"
+
+
+def _range(bill: Bill) -> tuple[float | None, float | None]:
+    return bill.usd_per_hour_min, bill.usd_per_hour_max

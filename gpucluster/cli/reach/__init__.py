@@ -1,0 +1,1 @@
+"""Verbs that reach the head node and compute nodes: shells, files, ports."""

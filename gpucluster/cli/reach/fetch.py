@@ -1,0 +1,68 @@
+"""`gpucluster fetch`: a job's folder on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gpucluster.cli.frame import connection
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
+from gpucluster.cli.frame.job_id import job_id as job_number
+from gpucluster.following import jobs
+
+PARTS = {
+    "all": ("--exclude=/lib/", "--exclude=/bin/"),
+    "logs": ("--include=/log.txt", "--include=/result.json", "--exclude=*"),
+    "output": ("--include=/code/***", "--exclude=*"),
+    "state": (),
+}
+"""lib and bin: GpuCluster's programs, shipped with every job. code: the ranks' working directory."""
+
+WITHOUT_LINKS = ("--no-links", "--info=nonreg0")
+"""An element of an array has links to files that all elements share."""
+
+
+@click.command()
+@click.argument("job_id", type=job_number)
+@click.argument("part", type=click.Choice(list(PARTS)), default="all")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder to copy to. Default: the job's name.",
+)
+@click.pass_obj
+def command(context: CliContext, job_id: str, part: str, folder: Path | None) -> int:
+    """Copy the folder of JOB_ID to this machine with rsync.
+
+    PART: logs for log.txt and result.json; output for the working directory with the job's files;
+    state for its task's files in $GPUCLUSTER_STATE; all, the default, for logs, output, and the job's script and
+    specification.
+    Fetch again to get what is new. The last line of stdout is the folder.
+    """
+    from gpucluster.head import copying
+    from gpucluster.head.arrays import array_of
+
+    copying.require("ssh")
+    copying.require("rsync")
+    with head(context) as remote:
+        job = jobs.require(remote, job_id)
+        name = source = jobs.real_folder(remote, job_id)
+        if part == "state":
+            source = jobs.state_folder(remote, job_id)
+    if job and job.phase != "done":
+        tell(f"{jobs.describe(job)}: fetch again after its end to get the rest")
+    index = array_of(job_id)[1]
+    folder = folder or Path(Path(name).name if index is None else f"{Path(name).parent.name}-{index}")
+    folder.mkdir(parents=True, exist_ok=True)
+    copy = copying.Copy([copying.Place(copying.HEAD, f"{source}/")], copying.Place(None, str(folder)))
+    options = [*PARTS[part], *([] if index is None else WITHOUT_LINKS), *[copying.PROGRESS] * sys.stderr.isatty()]
+    with connection.alias(context) as alias:
+        copying.run_on(copying.rsync_argv(alias, copy, options), copying.HEAD, tell)
+    click.echo(folder)
+    return 0

@@ -1,0 +1,48 @@
+"""`gpucluster forward`: a port of the cluster on this machine, for notebooks, TensorBoard and debuggers."""
+
+from __future__ import annotations
+
+import click
+
+from gpucluster.cli.frame import connection
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
+from gpucluster.cli.frame.job_id import job_id as job_number
+from gpucluster.following import jobs
+
+
+@click.command()
+@click.argument("ports", metavar="PORT[:REMOTE]")
+@click.option("--job", type=job_number, metavar="JOB_ID", help="On the first node of this job.")
+@click.option("--node", metavar="NAME", help="On this node, such as train-1.  [default: the head node]")
+@click.pass_obj
+def command(context: CliContext, ports: str, job: str | None, node: str | None) -> int:
+    """Make a port of the cluster reachable at the same port of this machine, until Ctrl-C.
+
+    gpucluster forward 6006 --job 12 reaches a TensorBoard of job 12; 6007:6006 uses port 6007 here. Only programs
+    on this machine can connect. On the node, the program may listen on localhost only.
+    """
+    from gpucluster.head import copying, forwarding
+
+    if job and node:
+        raise click.UsageError("--job and --node contradict each other")
+    wanted = forwarding.Ports.parse(ports)
+    wanted.check()
+    copying.require("ssh")
+    if job:
+        with head(context) as remote:
+            node = jobs.first_node(remote, job)
+    where = node or copying.HEAD
+    with connection.alias(context) as alias:
+        try:
+            forwarding.forward(
+                forwarding.ssh_argv(alias, wanted, node), where, wanted, lambda: _connected(wanted.here), tell
+            )
+        except KeyboardInterrupt:
+            tell("\nended")
+    return 0
+
+
+def _connected(port: int) -> None:
+    click.echo(f"http://localhost:{port}")

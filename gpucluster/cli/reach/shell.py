@@ -1,0 +1,57 @@
+"""`gpucluster shell`: opens a terminal on a compute node, as a separate job."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.following import tell
+from gpucluster.errors import UsageError
+from gpucluster.head.login import LoginRemote
+from gpucluster.layout import Layout, Partition
+
+
+@click.command()
+@click.option("--node", metavar="NAME", help="This node, such as train-1.  [default: any]")
+@click.option("-p", "--partition", metavar="NAME", help="Any node of this partition.  [default: the first one]")
+@click.option("--gpus", type=click.IntRange(min=0), default=0, show_default=True, help="GPUs that the shell sees.")
+@click.option("--time", metavar="TIME", help="Time limit, such as 2:00:00.  [default: none]")
+@click.pass_obj
+def command(context: CliContext, node: str | None, partition: str | None, gpus: int, time: str | None) -> int:
+    """Open a shell on a compute node, with GPUs of its own. Leaving it ends its job.
+
+    A node that is powered off is started first, which takes minutes. Other jobs may use the rest of the node.
+    AWS ends a connection after one hour, and the shell and its job end with it.
+    """
+    from gpucluster.head import slurm, terminal
+
+    if node and partition:
+        raise click.UsageError("--node and --partition contradict each other")
+    layout = context.layout()
+    where = _partition(layout, node, partition)
+    if gpus > where.gpus_per_node:
+        raise UsageError(f"--gpus {gpus}: the nodes of {where.name} have {where.gpus_per_node}")
+    pty = sys.stdin.isatty() and sys.stdout.isatty()
+    kind = where.types[0]
+    cpus = kind.vcpus * gpus // kind.gpus if gpus else 1
+    with head(context, layout.config) as remote:
+        tell(f"asking for {node or f'a node of {where.name}'}; Ctrl-C gives up")
+        argv = slurm.shell_argv(where.name, node, gpus=gpus, cpus=cpus, time=time, pty=pty)
+        if isinstance(remote, LoginRemote):
+            return remote.attach(argv)
+        return terminal.shell(remote.session(), argv)
+
+
+def _partition(layout: Layout, node: str | None, partition: str | None) -> Partition:
+    """Raises UsageError."""
+    if node is None:
+        return layout.partition(partition) if partition else layout.partitions[0]
+    name, _, number = node.rpartition("-")
+    found = layout.partition(name) if name in layout.names else None
+    if found is None or not number.isdigit() or not 1 <= int(number) <= found.max_nodes:
+        nodes = ", ".join(f"{each}-1 to {each}-{size}" for each, size in layout.sizes.items())
+        raise UsageError(f"no node {node!r} in the cluster {layout.config.name}", f"its nodes: {nodes}")
+    return found

@@ -1,0 +1,48 @@
+"""`gpucluster resubmit`: runs elements of a sweep or an array again, in their folders."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from gpucluster.cli.frame.connection import head
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.job_id import job_id as job_number
+from gpucluster.errors import UsageError
+
+
+@click.command()
+@click.argument("job_id", type=job_number)
+@click.option("--failed", is_flag=True, help="All elements that ended without success: failed, cancelled, or lost.")
+@click.option("-f", "--follow", is_flag=True, help="Follow until the elements end; fail if one fails.")
+@click.pass_obj
+def command(context: CliContext, job_id: str, failed: bool, follow: bool) -> int:
+    """Run elements of an array again, as one new array: `resubmit 29 --failed`, or one of them: `resubmit 29_3`.
+
+    They run the same code, each in its folder; the log and the result of the last run are kept there as log-29.txt and
+    result-29.json. The last line is JSON.
+    """
+    from gpucluster.cli.frame import following
+    from gpucluster.following import arrays
+    from gpucluster.head.arrays import array_of
+    from gpucluster.submission import again
+
+    array, index = array_of(job_id)
+    if (index is None) != failed:
+        raise UsageError("name one element, or --failed for all that failed", "`gpucluster resubmit 29 --failed`")
+    with head(context) as remote:
+        arrays.require(remote, array)
+        found = arrays.elements(remote, array)
+        indexes = again.chosen(array, found, index)
+        if not indexes:
+            following.tell(f"no element of job {array} has failed")
+            click.echo(json.dumps({"job_id": None, "elements": []}))
+            return 0
+        submitted = again.submit(remote, context.layout(), array, indexes, os.environ)
+        what = f"{len(indexes)} element{'s' * (len(indexes) > 1)} of job {array}"
+        following.tell(f"job {submitted.job_id} submitted: {what} again")
+        line = {"job_id": submitted.job_id, "folder": submitted.folder, "elements": list(indexes)}
+        following.finish(remote, submitted.job_id, line, to_end=follow)
+    return 0

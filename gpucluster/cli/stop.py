@@ -1,0 +1,35 @@
+"""`gpucluster stop`: stops the head node; the queue, accounts and data stay."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.errors import UsageError
+
+
+@click.command()
+@click.pass_obj
+def command(context: CliContext) -> int:
+    """Stop the head node, for example overnight. `gpucluster start` starts it; pending jobs, accounts and /home stay.
+
+    It is refused while compute nodes run: nothing would terminate them when they are idle. Disks, file systems, the
+    NAT gateway and endpoints still cost. Only `gpucluster down` deletes those.
+    """
+    from gpucluster.cluster import aws, head_power
+
+    config = context.load()
+    cloud = aws.connect(config, context.config_path)
+    nodes = head_power.running_nodes(cloud)
+    if nodes:
+        raise UsageError(
+            f"compute nodes of {config.name} still run: {', '.join(nodes)}; the head node was not stopped",
+            "wait for their jobs, or cancel them; idle nodes are terminated after idle_minutes, min_nodes are not",
+        )
+    click.echo(f"stopping the head node of {config.name} …", err=True)
+    ran = head_power.stop(cloud)
+    click.echo("it is stopped" if ran else "it was already stopped", err=True)
+    click.echo(json.dumps({"name": config.name, "head": "stopped", "changed": ran}))
+    return 0

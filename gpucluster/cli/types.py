@@ -1,0 +1,103 @@
+"""`gpucluster types`: lists the supported instance types, with their hardware and prices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from gpucluster.cli.frame.columns import columns
+from gpucluster.cli.frame.context import CliContext
+from gpucluster.errors import UsageError
+from gpucluster.hardware import prices
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.meant import did_you_mean
+
+HEADING = ["type", "vCPUs", "GiB", "GPUs", "GPU GiB", "EFA", "NVMe GB", "$/hour"]
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[TYPE|FAMILY]...")
+@click.option("--gpus", type=click.IntRange(min=0), help="Only types with exactly this many GPUs.")
+@click.option("--efa", is_flag=True, help="Only types with EFA.")
+@click.option(
+    "--region", help="Show prices in this region, and ask AWS which of its zones offer each type; needs credentials."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+@click.pass_obj
+def command(
+    context: CliContext, names: tuple[str, ...], gpus: int | None, efa: bool, region: str | None, as_json: bool
+) -> int:
+    """List instance types with vCPUs, memory, GPUs, EFA interfaces, disks and price: `types`, or `types p5 g6e`."""
+    found = _chosen(names, gpus, efa)
+    zones = _zones(region, [each.name for each in found]) if region else None
+    if as_json:
+        click.echo(json.dumps(_json(found, zones, region or prices.REFERENCE)))
+        return 0
+    for line in columns(_rows(found, zones, region or prices.REFERENCE)):
+        click.echo(line)
+    click.echo(f"prices: {_prices(found, region or prices.REFERENCE)}; -: not known", err=True)
+    return 0
+
+
+def _prices(found: list[InstanceType], region: str) -> str:
+    return prices.told(region, {each.name: price for each in found if (price := prices.of(each.name, region))})
+
+
+def _chosen(names: tuple[str, ...], gpus: int | None, efa: bool) -> list[InstanceType]:
+    """Raises UsageError for a name that is neither a type nor a family."""
+    families = sorted({name.partition(".")[0] for name in INSTANCE_TYPES})
+    for name in names:
+        if name not in INSTANCE_TYPES and name not in families:
+            hint = did_you_mean(name, [*families, *INSTANCE_TYPES], "`gpucluster types` lists all")
+            raise UsageError(f"{name!r} is not a known instance type or family", hint)
+    return [
+        each
+        for each in INSTANCE_TYPES.values()
+        if (not names or each.name in names or each.name.partition(".")[0] in names)
+        and (gpus is None or each.gpus == gpus)
+        and (each.efa_interfaces or not efa)
+    ]
+
+
+def _zones(region: str, names: list[str]) -> dict[str, list[str]]:
+    """Type -> zones of the region that offer it."""
+    import boto3
+
+    from gpucluster.cluster import aws, plan
+
+    with aws.aws_errors():
+        return plan.zones_of(boto3.client("ec2", region_name=region), names)
+
+
+def _json(found: list[InstanceType], zones: dict[str, list[str]] | None, region: str) -> dict[str, Any]:
+    types = [
+        each._asdict()
+        | _price_json(prices.of(each.name, region))
+        | ({"zones": zones.get(each.name, [])} if zones is not None else {})
+        for each in found
+    ]
+    return {"types": types, "prices": _prices(found, region)}
+
+
+def _price_json(price: prices.Price | None) -> dict[str, Any]:
+    return {"price_usd_per_hour": price and price.usd, "price_region": price and price.region}
+
+
+def _rows(found: list[InstanceType], zones: dict[str, list[str]] | None, region: str) -> list[list[str]]:
+    rows = [HEADING + ([] if zones is None else ["zones"])]
+    for each in found:
+        gpus = f"{each.gpus} {each.gpu_model}" if each.gpus else ""
+        gpu_gib = f"{each.gpu_memory_mib / 1024:.0f}" if each.gpus else ""
+        price = _price(prices.of(each.name, region), region)
+        row = [each.name, f"{each.vcpus}", f"{each.memory_gib}", gpus, gpu_gib]
+        row += [f"{each.efa_interfaces or ''}", f"{each.nvme_gb or ''}", price]
+        rows.append(row + ([] if zones is None else [" ".join(zones.get(each.name, [])) or "none"]))
+    return rows
+
+
+def _price(price: prices.Price | None, region: str) -> str:
+    if price is None:
+        return "-"
+    return f"{price.usd:.2f}" if price.region == region else f"{price.usd:.2f} in {price.region}"

@@ -1,0 +1,37 @@
+"""The file of contexts. Quick to import: each verb looks whether a context is in use."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from gpucluster.errors import UsageError
+
+
+def path() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "gpucluster" / "contexts.json"
+
+
+def load() -> dict[str, Any]:
+    """Empty where there is none. Raises UsageError."""
+    if not path().exists():
+        return {}
+    try:
+        data = json.loads(path().read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise unreadable(error) from None
+    if not isinstance(data, dict):
+        raise unreadable(TypeError("not an object"))
+    return data
+
+
+def unreadable(error: Exception) -> UsageError:
+    problem = f"{path()} cannot be read: {type(error).__name__}: {error}"
+    return UsageError(problem, "delete it, and add the contexts again")
+
+
+def current() -> str:
+    """The context that `context use` chose; empty where a cluster file decides. Raises UsageError."""
+    return str(load().get("current") or "")

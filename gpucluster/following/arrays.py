@@ -1,0 +1,86 @@
+"""The state of each element of an array, as rows of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpucluster.errors import UsageError
+from gpucluster.following import jobs
+from gpucluster.head import arrays, slurm
+from gpucluster.head.remote import Remote
+
+
+@dataclass(frozen=True)
+class Element:
+    index: int
+    job_id: str
+    """The job ID of its newest run."""
+    parameters: dict[str, str]
+    state: str
+    """One of head/arrays.KINDS."""
+    result: dict[str, Any]
+    """result.json without the history of its metrics. Empty if there is none."""
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The last value of each metric."""
+        return {name: found["last"] for name, found in (self.result.get("metrics") or {}).items()}
+
+    @property
+    def reason(self) -> str:
+        return jobs.Ending("FAILED", self.result).reason if self.state == "failed" else ""
+
+
+def require(remote: Remote, job_id: str) -> None:
+    """Raises UsageError."""
+    jobs.require(remote, job_id)
+    if not jobs.is_array(remote, job_id):
+        raise UsageError(f"job {job_id} is not an array or a sweep", "`gpucluster why` and `logs` show one job")
+
+
+def elements(remote: Remote, array_id: str) -> list[Element]:
+    """In the order of their indexes. Slurm's state of an element overrides the one in its folder."""
+    done = remote.run(jobs.elements_argv(array_id)).check(f"cannot list the elements of job {array_id}")
+    found = json.loads(done.stdout)
+    again = {arrays.array_of(each["job_id"])[0] for each in found} | {array_id}
+    live = {each.job_id: each for number in sorted(again) for each in _known(remote, number)}
+    return [_element(each, live.get(each["job_id"])) for each in found]
+
+
+def _known(remote: Remote, array_id: str) -> Sequence[slurm.Job]:
+    job = jobs.find(remote, array_id)
+    return job.elements if job else ()
+
+
+def _element(found: dict[str, Any], live: slurm.Job | None) -> Element:
+    result = found["result"] or {}
+    state = "without result"
+    if live and (arrays.kind_of(live) != "completed" or not result):
+        state = arrays.kind_of(live)
+    elif result:
+        state = "completed" if result["exit_code"] == 0 else "failed"
+    return Element(found["index"], found["job_id"], found["parameters"], state, result)
+
+
+def failed(found: Sequence[Element]) -> list[int]:
+    """The indexes of all elements that ended without success."""
+    return [each.index for each in found if each.state not in ("running", "pending", "completed")]
+
+
+def table(found: Sequence[Element]) -> list[list[str]]:
+    """The heading, and a row for each element: its values, its state, its metrics, and why it failed."""
+    names = list(dict.fromkeys(name for each in found for name in each.parameters))
+    metrics = list(dict.fromkeys(name for each in found for name in each.metrics))
+    rows = [["element", *names, "state", *metrics, "reason"]]
+    for each in found:
+        values = [each.parameters.get(name, "") for name in names]
+        measured = [_text(each.metrics.get(name)) for name in metrics]
+        rows.append([each.job_id, *values, each.state, *measured, each.reason])
+    return rows
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:g}"

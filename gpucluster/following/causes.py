@@ -1,0 +1,137 @@
+"""Why a job does not get its nodes: launches and boots as the head node's programs record them, and why Slurm does not
+use a node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gpucluster.head import slurm
+from gpucluster.head.remote import Remote
+from gpucluster.head.slurm import Job, Node
+
+SLOW_BOOT = timedelta(minutes=5)
+QUIET = timedelta(minutes=5)
+RECENT = timedelta(minutes=15)
+_FOR_NODES = ("BeginTime", "ReqNodeNotAvail", "Nodes required", "NodeDown", "Resources")
+
+# A line with the nodes of each job; then the files that the head node's programs wrote, one per line.
+_READ = """
+for nodes in "$@"; do scontrol show hostnames "$nodes" | tr '\\n' ' '; echo; done
+for file in /run/gpucluster/launching/*.json /run/gpucluster/booting.json /run/gpucluster/failures.json; do
+  [ ! -e "$file" ] || { cat "$file"; echo; }
+done
+"""
+
+
+@dataclass(frozen=True)
+class Launches:
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """Node -> why EC2 has not launched it."""
+    booting: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Node -> its instance and launch time."""
+    failures: Sequence[Mapping[str, str]] = ()
+    """Of nodes that failed a check or their boot: node, at, why."""
+
+
+def of(remote: Remote, job: Job) -> list[str]:
+    return of_all(remote, [job]).get(job.job_id, [])
+
+
+def of_all(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
+    """Job id -> causes, for jobs that wait for nodes in vain. Calls the head node only if there are such jobs."""
+    start = [job for job in jobs if slurm.job_state(job.state).starts]
+    wait = [
+        job
+        for job in jobs
+        if slurm.base_state(job.state) == "PENDING" and job.reason.strip("()").startswith(_FOR_NODES)
+    ]
+    return _of_starting(remote, start) | _of_pending(remote, wait)
+
+
+def _of_starting(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
+    if not jobs:
+        return {}
+    lines = remote.run(["sh", "-c", _READ, "sh", *(job.node_list for job in jobs)]).stdout.splitlines()
+    launches, now = parse(lines[len(jobs) :]), datetime.now(UTC)
+    return {
+        job.job_id: list(starting(nodes.split(), launches, now))
+        for job, nodes in zip(jobs, lines[: len(jobs)], strict=False)
+    }
+
+
+def _of_pending(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
+    if not jobs:
+        return {}
+    nodes = slurm.parse_nodes(remote.run(slurm.sinfo_argv()).stdout)
+    return {
+        job.job_id: list(out_of_service([node for node in nodes if node.partition in job.partition.split(",")]))
+        for job in jobs
+    }
+
+
+def quiet(remote: Remote, job: Job, log: str) -> list[str]:
+    """For a running job: how long its log has not grown. A program that hangs keeps running."""
+    if job.phase != "running":
+        return []
+    done = remote.run(["sh", "-c", 'expr "$(date +%s)" - "$(stat -c %Y "$1")"', "sh", log])
+    silent_s = int(done.stdout) if done.stdout.strip().isdigit() else 0
+    if silent_s < QUIET.total_seconds():
+        return []
+    look = f"`gpucluster ssh -- ssh NODE top -b -n 1` shows whether it works, `gpucluster cancel {job.job_id}` ends it"
+    return [f"its log has not grown for {silent_s // 60} minutes: {look}"]
+
+
+def parse(files: Sequence[str]) -> Launches:
+    waits: dict[str, str] = {}
+    booting: dict[str, Any] = {}
+    failures: list[Mapping[str, str]] = []
+    for found in filter(None, map(_json, files)):
+        if "began" in found:
+            waits |= found.get("waits", {})
+        elif "failures" in found:
+            failures += found["failures"]
+        else:
+            booting |= found
+    return Launches(waits, booting, failures)
+
+
+def starting(nodes: Sequence[str], launches: Launches, now: datetime) -> Iterator[str]:
+    """`nodes`: the job's."""
+    yield from _failed({node.rpartition("-")[0] for node in nodes}, launches, now)
+    waiting = {node: launches.waits[node] for node in nodes if node in launches.waits}
+    for why in dict.fromkeys(waiting.values()):
+        names = ", ".join(node for node in waiting if waiting[node] == why)
+        yield f"EC2 has not launched {names} yet: {why}"
+    for node in nodes:
+        if boot := launches.booting.get(node):
+            launched = datetime.fromisoformat(boot["launched"])
+            if now - launched >= SLOW_BOOT:
+                yield f"{node} has not joined: its instance {boot['instance']} was launched at {launched:%H:%M:%S} UTC"
+
+
+def _failed(partitions: Collection[str], launches: Launches, now: datetime) -> Iterator[str]:
+    """The job may have been requeued because of one of them."""
+    for each in launches.failures:
+        at = datetime.fromisoformat(each["at"])
+        if each["node"].rpartition("-")[0] in partitions and now - at < RECENT:
+            yield f"{each['node']} failed at {at:%H:%M:%S} UTC and is replaced: {each['why']}"
+
+
+def out_of_service(nodes: Sequence[Node]) -> Iterator[str]:
+    """Each reason once, with its nodes."""
+    lost = {node.name: node.reason for node in nodes if not node.available and node.reason}
+    for reason in dict.fromkeys(lost.values()):
+        yield f"{', '.join(name for name in lost if lost[name] == reason)}: {reason}"
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    """None if the file is being replaced."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

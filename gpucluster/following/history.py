@@ -1,0 +1,79 @@
+"""The job folders on the head node, one line of JSON each. The client sends this file's text to the head node's Python.
+
+`FOLDER COUNT`: of the COUNT newest jobs, and of those whose ids are in stdin. One process reads all: a shell would
+start several for each job. Python 3.8: the head node may be another cluster's login node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def main(jobs: Path, count: int, others: list[str]) -> None:
+    for job_id in chosen(jobs / "by-id", count, set(others)):
+        print(json.dumps(entry(jobs / "by-id" / job_id, job_id)))
+
+
+def chosen(by_id: Path, count: int, others: set[str]) -> Iterator[str]:
+    """Oldest first."""
+    ids = sorted((name for name in _names(by_id) if name.isdigit()), key=int)
+    newest = set(ids[-count:] if count else ())
+    return (job_id for job_id in ids if job_id in newest or job_id in others)
+
+
+def entry(folder: Path, job_id: str) -> dict[str, Any]:
+    lines = _text(folder / "run.txt").splitlines()
+    indexes = folder / "runs" / job_id
+    result = _of_array(folder, job_id, indexes) if indexes.exists() else _result(folder / "result.json")
+    return {
+        "job_id": job_id,
+        "folder": os.path.realpath(folder),
+        "result": result,
+        "run": lines[0].strip() if lines else "",
+    }
+
+
+def _of_array(folder: Path, job_id: str, indexes: Path) -> dict[str, Any]:
+    found = [_element(folder / index, job_id) for index in indexes.read_text().split()]
+    codes = [result["exit_code"] for result in found if result]
+    completed = codes.count(0)
+    counts = {"completed": completed, "failed": len(codes) - completed, "without result": len(found) - len(codes)}
+    return {"elements": counts}
+
+
+def _element(folder: Path, job_id: str) -> dict[str, Any] | None:
+    """What an element left before it ran again is in a file of that run."""
+    earlier = folder / f"result-{job_id}.json"
+    return _result(earlier if earlier.exists() else folder / "result.json")
+
+
+def _result(file: Path) -> dict[str, Any] | None:
+    """Without the metrics, which may be long."""
+    try:
+        found: dict[str, Any] = json.loads(_text(file))
+    except ValueError:
+        return None
+    return {key: value for key, value in found.items() if key != "metrics"}
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.stdin.read().split())

@@ -1,0 +1,75 @@
+"""Job arrays as Slurm lists them: combines the elements into one job, and counts their states."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpucluster.head.slurm import Job
+
+KINDS = ("running", "pending", "completed", "failed", "cancelled", "without result")
+_RANK = ("running", "pending", "failed", "cancelled", "completed")
+"""The first of these kinds that an element has is the array's."""
+
+
+def array_of(job_id: str) -> tuple[str, int | None]:
+    """29, 3 of 29_3; 29, None of 29."""
+    number, _, index = job_id.partition("_")
+    return number, int(index) if index.isdigit() else None
+
+
+def joined(jobs: Sequence[Job]) -> list[Job]:
+    """Arrays in the order of their first elements."""
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(array_of(job.job_id)[0], []).append(job)
+    return [_one(number, several) for number, several in found.items()]
+
+
+def _one(number: str, several: Sequence[Job]) -> Job:
+    elements = tuple(
+        sorted((job for job in several if "_" in job.job_id), key=lambda job: array_of(job.job_id)[1] or 0)
+    )
+    if not elements:
+        return several[0]
+    # of pending elements, one whose nodes are starting: a drain must see that the array has nodes
+    by_kind = {kind_of(job): job for job in sorted(reversed(elements), key=lambda job: job.node_list != "")}
+    shown = next(by_kind[kind] for kind in _RANK if kind in by_kind)
+    on_nodes = (job.node_list for job in elements if job.phase in ("waiting", "running") and job.node_list)
+    waiting = next((job for job in elements if job.state == "PENDING"), shown)
+    return replace(
+        shown,
+        job_id=number,
+        node_list=",".join(dict.fromkeys(on_nodes)),
+        reason=waiting.reason,
+        start=waiting.start,
+        elements=elements,
+    )
+
+
+def kind_of(job: Job) -> str:
+    return kind(job.state, job.phase)
+
+
+def kind(state: str, phase: str) -> str:
+    if phase == "waiting":
+        return "pending"
+    if phase in ("running", "unknown"):
+        return "running"
+    return {"COMPLETED": "completed", "CANCELLED": "cancelled"}.get(state.split(" ")[0].rstrip("+"), "failed")
+
+
+def counts(jobs: Iterable[Job]) -> dict[str, int]:
+    return present(Counter(kind_of(job) for job in jobs))
+
+
+def present(found: Mapping[str, int]) -> dict[str, int]:
+    """The counts without zeros, in the order of KINDS."""
+    return {kind: found[kind] for kind in KINDS if found.get(kind)}
+
+
+def words(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in present(found).items())

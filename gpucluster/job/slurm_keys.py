@@ -1,0 +1,59 @@
+"""The keys of a job that are passed on to Slurm under Slurm's names: the sbatch options, and the values that do not fit
+the cluster.
+
+Grammars: man sbatch.1 of Slurm 23.11; sizes as `str_to_mbytes` reads them (src/common/proc_args.c).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpucluster.config.document import Finding
+from gpucluster.config.models import ClusterConfig
+from gpucluster.job.spec import JobSpec
+from gpucluster.layout import Partition
+
+_MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+
+
+def for_all_parts(spec: JobSpec) -> Iterator[str]:
+    """Options of each part of a heterogeneous job."""
+    for key in ("account", "qos"):
+        if value := getattr(spec, key):
+            yield f"--{key}={value}"
+
+
+def for_workers(spec: JobSpec) -> Iterator[str]:
+    for key in ("constraint", "reservation", "dependency", "begin"):
+        if value := getattr(spec, key):
+            yield f"--{key}={value}"
+
+
+def mib(mem: str) -> float:
+    number, unit = re.fullmatch(r"(\d+)([KMGT]?)B?", mem.upper()).groups()  # type: ignore[union-attr]
+    return int(number) * _MIB[unit or "M"]
+
+
+def check(spec: JobSpec, partition: Partition | None, config: ClusterConfig) -> Iterator[Finding]:
+    if config.accounting == "off":
+        for key in ("account", "qos"):
+            if getattr(spec, key):
+                off = f"the cluster {config.name} has `accounting: off`, so Slurm knows no {key}"
+                yield Finding((key,), off, "leave it out, or set accounting: local in cluster.yaml")
+    if partition:
+        yield from _size(spec, partition)
+
+
+def _size(spec: JobSpec, partition: Partition) -> Iterator[Finding]:
+    node = f"a node of {partition.name} ({partition.types[0].name})"
+    gib = min(kind.memory_gib for kind in partition.types)
+    if spec.mem and mib(spec.mem) > gib * 1024:
+        yield Finding(("mem",), f"{node} has {gib:g} GiB, got {spec.mem}", "ask for less, or choose another partition")
+    cpus = min(kind.vcpus for kind in partition.types)
+    asked = (spec.cpus_per_task or 0) * spec.ranks_per_node
+    if asked > cpus:
+        ranks = f"{spec.cpus_per_task} for each of {spec.ranks_per_node} ranks"
+        yield Finding(
+            ("cpus_per_task",), f"{node} has {cpus} CPUs, got {ranks}", f"at most {cpus // spec.ranks_per_node}"
+        )

@@ -1,0 +1,128 @@
+"""The state that a task's programs keep from run to run: $GPUCLUSTER_STATE, and its copy in S3.
+
+Nothing here ends the job: if the copy fails, the log and result.json report it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import Any
+
+from gpucluster_job import containers, library
+from gpucluster_job.log import Lines, say
+from gpucluster_job.runner import Runner
+from gpucluster_job.settings import GaveUp, Settings
+from gpucluster_job.task.asked import Asked
+
+LAST_COPY_S = 6.0
+"""The limit if Slurm is ending the job, or its time limit is near. Otherwise the last copy has no limit: cancelling the
+job ends it, and result.json is written before."""
+SOON_S = 12.0
+UNFINISHED = "the last copy was not finished"
+
+
+class State:
+    def __init__(self, runner: Runner, settings: Settings, asked: Asked) -> None:
+        self._runner, self._settings, self._asked = runner, settings, asked
+        self._folder = asked.state_folder
+        self._copying: subprocess.Popen[bytes] | None = None
+        self._problem: str | None = None
+
+    def prepare(self) -> None:
+        """Raises GaveUp if the folder cannot be created, or Stopped."""
+        if self._asked.clean and not self._cleaned.exists():
+            self._clean()
+        try:
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            if self._asked.s3:
+                self._restore()
+            self._folder.mkdir(exist_ok=True)
+            found = any(self._folder.iterdir())
+        except OSError as error:
+            raise GaveUp(f"the state folder {self._folder} cannot be created: {error.strerror}") from None
+        os.environ["GPUCLUSTER_STATE"] = str(self._folder)
+        if containers.image() and self._asked.state:  # otherwise it is in the job's folder, which is mounted
+            containers.share_with_ranks(f"{self._folder}:{self._folder}")
+        if found:
+            say(f"[state] {self._folder} is as the last run left it")
+        if self._asked.s3 and not self._problem:
+            self._watch()
+
+    @property
+    def _cleaned(self) -> Any:
+        """A requeued job must not delete the state of its first run."""
+        return self._settings.folder / "state-cleaned"
+
+    def _clean(self) -> None:
+        try:
+            if self._folder.exists():
+                shutil.rmtree(self._folder)
+            if self._asked.s3:
+                code, said = self._sync("clean")
+                if code:
+                    raise GaveUp(f"the state in {self._asked.s3} cannot be deleted: {said}")
+            self._cleaned.touch()
+        except OSError as error:
+            raise GaveUp(f"the state folder {self._folder} cannot be deleted: {error.strerror}") from None
+        say(f"[state] {self._folder} was deleted, as --clean-state asks")
+
+    def _restore(self) -> None:
+        """If the copy cannot be read, the job continues from the local state, and never overwrites the copy."""
+        code, said = self._sync("restore")
+        if code:
+            self._problem = said
+            say(f"[state] warning: the state in {self._asked.s3} cannot be read, and is not changed: {said}")
+
+    def _sync(self, verb: str) -> tuple[int, str]:
+        """Its exit code, and its last error."""
+        errors: list[str] = []
+
+        def take(lines: list[bytes]) -> None:
+            for line in (each.decode(errors="replace") for each in lines):
+                if line.startswith("[state] "):
+                    say(line)
+                elif line.strip():
+                    errors.append(line[len("error: ") :] if line.startswith("error: ") else line)
+
+        code = self._runner.phase(self._words(verb), Lines(take))
+        return code, errors[-1] if errors else f"exit code {code}"
+
+    def _words(self, verb: str) -> list[str]:
+        kept = self._folder.with_name(f".{self._folder.name}.copied")
+        result = self._settings.folder / "state.json"
+        return library.words("state_sync", str(self._folder), self._asked.s3, str(kept), str(result), verb)
+
+    def _watch(self) -> None:
+        (self._settings.folder / "state.json").unlink(missing_ok=True)
+        self._copying = subprocess.Popen(self._words("watch"), stdin=subprocess.PIPE)
+
+    def pending(self) -> dict[str, object]:
+        """Fields of result.json until the last copy is finished."""
+        return {"state": {"s3": self._asked.s3, "problem": UNFINISHED}} if self._copying else {}
+
+    def finish(self, *, soon: bool) -> dict[str, object]:
+        """Fields of result.json. `soon`: Slurm is about to end the job."""
+        if not self._asked.s3:
+            return {}
+        told: dict[str, Any] = {"s3": self._asked.s3, "problem": self._problem}
+        if self._copying:
+            told.update(self._finished(LAST_COPY_S if self._runner.stopped else SOON_S if soon else None))
+        return {"state": told}
+
+    def _finished(self, limit_s: float | None) -> dict[str, Any]:
+        assert self._copying and self._copying.stdin
+        self._copying.stdin.close()
+        try:
+            self._copying.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            self._copying.kill()
+            say("[state] warning: the last copy to S3 was not finished in time; the next run on this cluster continues")
+            return {"problem": f"{UNFINISHED} in time"}
+        try:
+            found: dict[str, Any] = json.loads((self._settings.folder / "state.json").read_text(encoding="utf-8"))
+            return found
+        except (OSError, ValueError):
+            return {"problem": f"the program that copies it exited with code {self._copying.returncode}"}

@@ -1,0 +1,278 @@
+"""Keeps a copy of a task's state in S3: `state_sync FOLDER s3://BUCKET/PREFIX KEPT RESULT VERB`, on a job's first node.
+
+    restore   fills FOLDER if the copy is newer than this cluster's last state
+    clean     deletes the copy
+    watch     copies changed files every minute, and a last time when stdin closes
+
+The prefix contains the files under their own names, and LIST, which names them and is written last. KEPT is a file
+beside FOLDER with the id of the list that this cluster wrote or read last: any other list is another cluster's.
+
+Only finished files are copied: a program writes under a name that begins with a dot or ends with .tmp, and renames it.
+Prints lines for the job's log, and writes RESULT, the fields for result.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpucluster_train.channels import ChannelError, bucket_and_key
+from gpucluster_train.sources import s3_client, s3_errors
+
+EVERY_S = 60.0
+SETTLED_S = 5.0
+"""A program that does not rename may still be writing to a file that just changed. The last copy includes it."""
+LIST = ".gpucluster-state.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file as it was copied, or a link."""
+
+    size: int
+    changed_ns: int
+    link: str | None = None
+
+
+Entries = dict[str, Entry]
+
+
+DISTRIBUTED = ".metadata"
+"""The file that completes a checkpoint of torch.distributed.checkpoint: without it nothing reads the rest."""
+
+
+def finished(name: str) -> bool:
+    return name == DISTRIBUTED or not (name.startswith(".") or name.endswith(".tmp"))
+
+
+def entries(folder: Path) -> Entries:
+    """The finished files by name, oldest first, so that a file that names others is copied after them. Raises OSError
+    if a folder cannot be listed: os.walk would skip it, and its files would be deleted from the copy."""
+
+    def refused(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError) or Path(error.filename) == folder:  # others were deleted meanwhile
+            raise error
+
+    found = {}
+    for top, below, names in os.walk(folder, onerror=refused):
+        links = [name for name in below if Path(top, name).is_symlink()]
+        below[:] = [name for name in below if finished(name) and name not in links]
+        for name in filter(finished, (*names, *links)):
+            if entry := _entry(Path(top, name)):
+                found[Path(top, name).relative_to(folder).as_posix()] = entry
+    return dict(sorted(found.items(), key=lambda each: each[1].changed_ns))
+
+
+def _entry(path: Path) -> Entry | None:
+    """None if it was renamed or deleted meanwhile, or is no file."""
+    try:
+        if path.is_symlink():
+            return Entry(0, path.lstat().st_mtime_ns, os.readlink(path))
+        status = path.stat()
+        return Entry(status.st_size, status.st_mtime_ns) if path.is_file() else None
+    except FileNotFoundError:
+        return None
+
+
+@dataclass
+class Copy:
+    """The copy in S3. Every method raises ChannelError with S3's message."""
+
+    uri: str
+    s3: Any = field(default_factory=s3_client)
+
+    def key(self, name: str) -> str:
+        return f"{bucket_and_key(self.uri)[1]}/{name}".lstrip("/")
+
+    @property
+    def bucket(self) -> str:
+        return bucket_and_key(self.uri)[0]
+
+    def read_list(self) -> tuple[str, Entries]:
+        """Its id and its files; "" if there is no copy."""
+        with s3_errors(self.uri):
+            found = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=self.key(LIST), MaxKeys=1).get("Contents")
+            if not found:
+                return "", {}
+            told = json.loads(self.s3.get_object(Bucket=self.bucket, Key=self.key(LIST))["Body"].read())
+        return told["id"], {name: Entry(*each) for name, each in told["files"].items()}
+
+    def write_list(self, id_: str, files: Mapping[str, Entry]) -> None:
+        told = {name: [each.size, each.changed_ns, each.link] for name, each in files.items()}
+        with s3_errors(self.uri):
+            body = json.dumps({"id": id_, "files": told}).encode()
+            self.s3.put_object(Bucket=self.bucket, Key=self.key(LIST), Body=body)
+
+    def put(self, path: Path, name: str) -> None:
+        with s3_errors(f"{self.uri}/{name}"), path.open("rb") as file:
+            self.s3.upload_fileobj(file, self.bucket, self.key(name))
+
+    def get(self, name: str, to: Path) -> None:
+        with s3_errors(f"{self.uri}/{name}"):
+            self.s3.download_file(self.bucket, self.key(name), str(to))
+
+    def delete(self, names: list[str]) -> None:
+        """One by one: DeleteObjects reports failures only in its response, and raises nothing."""
+        for name in names:
+            with s3_errors(f"{self.uri}/{name}"):
+                self.s3.delete_object(Bucket=self.bucket, Key=self.key(name))
+
+
+class Sync:
+    def __init__(self, folder: Path, copy: Copy, kept: Path) -> None:
+        self.folder, self.copy, self.kept = folder, copy, kept
+        self.id, self.copied = "", Entries()
+
+    def restore(self) -> str:
+        """Restores all or nothing. Returns a line for the log; "" if nothing was restored."""
+        self.id, self.copied = self.copy.read_list()
+        if not self.id or self.id in self._known():
+            return ""
+        partial = self.folder.with_name(f".{self.folder.name}.restored")
+        _remove(partial)
+        partial.mkdir(parents=True)
+        for name, entry in self.copied.items():
+            self._fetch(name, entry, partial / name)
+        aside = self._put_aside()
+        partial.rename(self.folder)
+        self._know(self.id)
+        return f"{len(self.copied)} files were restored from {self.copy.uri}{aside}"
+
+    def _fetch(self, name: str, entry: Entry, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if entry.link is not None:
+            path.symlink_to(entry.link)
+            return
+        self.copy.get(name, path)
+        os.utime(path, ns=(entry.changed_ns, entry.changed_ns))
+
+    def _put_aside(self) -> str:
+        """Renames the local state, instead of deleting it, if another cluster's newer state replaces it."""
+        if not self.folder.exists() or not any(self.folder.iterdir()):
+            _remove(self.folder)
+            return ""
+        aside = self.folder.with_name(f"{self.folder.name}-before-{os.environ['SLURM_JOB_ID']}")
+        _remove(aside)
+        self.folder.rename(aside)
+        return f", which another cluster wrote; the previous state is in {aside}"
+
+    def _known(self) -> list[str]:
+        try:
+            return list(json.loads(self.kept.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return []
+
+    def _know(self, *ids: str) -> None:
+        self.kept.write_text(json.dumps(ids) + "\n", encoding="utf-8")
+
+    def clean(self) -> None:
+        self.id, self.copied = self.copy.read_list()
+        self.copy.delete([*(name for name, entry in self.copied.items() if entry.link is None), LIST])
+        _remove(self.kept)
+
+    def step(self, *, last: bool) -> bool:
+        """Copies changed files. The list is written after the files that it names, and before files that it no longer
+        names are deleted. Returns whether anything was copied."""
+        there = entries(self.folder)
+        before = time.time_ns() - int(SETTLED_S * 1e9)
+        changed = [name for name, each in there.items() if self.copied.get(name) != each]
+        ready = [name for name in changed if last or there[name].changed_ns < before]
+        gone = [name for name in self.copied if name not in there]
+        done = {name: entry for name, entry in self.copied.items() if name in there}
+        for name in ready:
+            if self._copy(name, there[name]):
+                done[name] = there[name]
+        if done == self.copied:
+            return False
+        id_ = uuid.uuid4().hex
+        self._know(id_, *filter(None, [self.id]))  # the list may arrive although the response is lost
+        self.copy.write_list(id_, done)
+        links = {name for name, entry in self.copied.items() if entry.link is not None}
+        self.id, self.copied = id_, done
+        self.copy.delete([name for name in gone if name not in links])
+        return True
+
+    def _copy(self, name: str, entry: Entry) -> bool:
+        """A file that changes meanwhile is copied again the next time."""
+        path = self.folder / name
+        if entry.link is None:
+            try:
+                self.copy.put(path, name)
+            except FileNotFoundError:
+                return False
+        return _entry(path) == entry
+
+
+def _remove(path: Path) -> None:
+    import shutil
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def watch(sync: Sync, result: Path) -> None:
+    """Runs until stdin closes, and ignores signals: Slurm signals every process of a job while ranks still write."""
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    warned = last = begun = False
+    while not last:
+        last = bool(select.select([sys.stdin], [], [], EVERY_S)[0])
+        try:
+            if not begun:
+                sync.id, sync.copied = sync.copy.read_list()
+                begun = True
+            sync.step(last=last)
+            problem = None
+        except (ChannelError, OSError) as error:
+            problem = str(error)
+        if problem and not warned:
+            warned = True
+            say(f"warning: the state is not copied to S3: {problem}; the job continues, and tries again each minute")
+        _tell(result, sync, problem)
+
+
+def _tell(result: Path, sync: Sync, problem: str | None) -> None:
+    told = {"s3": sync.copy.uri, "files": len(sync.copied), "problem": problem}
+    partial = result.with_name(f".{result.name}")
+    try:
+        partial.write_text(json.dumps(told) + "\n", encoding="utf-8")
+        partial.replace(result)
+    except OSError as error:
+        say(f"warning: {result} could not be written: {error}")
+
+
+def say(line: str) -> None:
+    print(f"[state] {line}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    folder, uri, kept, result, verb = arguments
+    try:
+        sync = Sync(Path(folder), Copy(uri), Path(kept))
+        if verb == "restore":
+            if done := sync.restore():
+                say(done)
+        elif verb == "clean":
+            sync.clean()
+        else:
+            watch(sync, Path(result))
+    except (ChannelError, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

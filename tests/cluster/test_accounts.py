@@ -1,0 +1,103 @@
+"""Two users at once, on nodes that booted before there were users: neither sees, reads or cancels the other's jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from bed import Bed, wait_for
+
+USERS = "\nusers:\n  - {name: ada}\n  - {name: ben, max_jobs: 1}\n"
+WAITS = ["bash", "-c", "id -un; id -u; while [ ! -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done"]
+
+
+@pytest.fixture(scope="module")
+def cluster(changing: Bed) -> Iterator[Bed]:
+    """With two users, while these tests run."""
+    changing.submit("--nodes", "2", "--launcher", "srun", "--follow", "--", "true")
+    before = changing.config.read_text()
+    changing.config.write_text(before + USERS)
+    changing.up()
+    yield changing
+    changing.config.write_text(before)
+    changing.up()
+
+
+def job_of(bed: Bed) -> str:
+    submitted = bed.submit("--nodes", "1", "--launcher", "srun", "--", *WAITS)
+    assert submitted.exit_code == 0, submitted.told
+    return str(submitted.last["job_id"])
+
+
+def jobs_of(bed: Bed) -> dict[str, dict[str, Any]]:
+    """Those that have not ended."""
+    done = bed.gpucluster("jobs", "--json")
+    assert done.returncode == 0, done.stderr
+    return {row["job_id"]: row for row in json.loads(done.stdout) if row["state"] in ("RUNNING", "PENDING")}
+
+
+def refused(bed: Bed, *words: str) -> str:
+    done = bed.gpucluster(*words)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+def ran(bed: Bed, *words: str) -> list[str]:
+    done = bed.gpucluster(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_two_users_at_once(cluster: Bed) -> None:
+    ada, ben = cluster.of("ada"), cluster.of("ben")
+    hers, his, second = job_of(ada), job_of(ben), job_of(ben)
+    wait_for(
+        "both jobs' start", lambda: [jobs_of(cluster)[job]["state"] for job in (hers, his)] == ["RUNNING"] * 2, 120
+    )
+
+    # on nodes that booted before there were users, under the same number as on the head node
+    uid = ran(ada, "ssh", "--", "id", "-u")
+    wait_for("the first lines", lambda: len(ran(ada, "ssh", "--", "cat", f"jobs/by-id/{hers}/log.txt")) >= 3, 60)
+    log = ran(ada, "ssh", "--", "cat", f"jobs/by-id/{hers}/log.txt")
+    assert "ada" in " ".join(log)
+    assert uid[0] in " ".join(log)
+
+    # each sees their own, and the administrator all
+    assert set(jobs_of(ada)) == {hers}
+    assert set(jobs_of(ben)) == {his, second}
+    assert {job: row["user"] for job, row in jobs_of(cluster).items()} == {hers: "ada", his: "ben", second: "ben"}
+    assert his not in ran(ada, "ssh", "--", "sacct", "--allusers", "--noheader", "--format=jobid")
+
+    # a limit holds for its user
+    assert jobs_of(ben)[second]["slurm_reason"] == "AssocMaxJobsLimit"
+
+    # neither ends nor reads the other's
+    assert f"there is no job {his}" in refused(ada, "cancel", his)
+    assert "Access/permission denied" in refused(ada, "ssh", "--", "scancel", his)
+    assert f"there is no job {his}" in refused(ada, "logs", his)
+    assert "Permission denied" in refused(ada, "ssh", "--", "ls", "/home/ben/jobs")
+    assert "Permission denied" in refused(ada, "ssh", "--", "ls", "/home/ubuntu/jobs")
+    assert "Permission denied" in refused(ada, "ssh", "--", "touch", "/home/gpucluster/envs/mine")
+    assert refused(ada, "ssh", "--", "sudo", "-n", "true")
+    assert set(jobs_of(cluster)) == {hers, his, second}
+
+    # their own, and the administrator anybody's
+    assert str(his) in " ".join(ran(ben, "cancel", his))
+    cluster.ssh("scancel", hers, second)
+    wait_for("the end of all", lambda: not jobs_of(cluster), 60)
+
+
+def test_a_removed_user_cannot_log_in(cluster: Bed) -> None:
+    text = cluster.config.read_text()
+    ben = cluster.of("ben")
+    assert ran(ben, "ssh", "--", "id", "-un") == ["ben"]
+    cluster.config.write_text(text.replace("  - {name: ben, max_jobs: 1}\n", ""))
+    cluster.up()
+    assert "'ben' is not a user of the cluster" in refused(ben, "ssh", "--", "true")
+    cluster.config.write_text(text)
+    assert refused(ben, "ssh", "--", "true")
+    submits = "setpriv --reuid=ben --regid=ben --clear-groups sbatch --chdir=/tmp --wrap=true"
+    assert "Job violates accounting/QOS policy" in cluster.ssh("sudo", "sh", "-c", f"{submits} 2>&1 || true")
+    assert cluster.ssh("stat", "-c", "%U %a", "/home/ben").split() == ["ben", "700"]

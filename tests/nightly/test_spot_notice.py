@@ -1,0 +1,66 @@
+"""A spot node's two-minute notice: the job gets its signal, runs again elsewhere before the node ends, and says why.
+
+Then a node is lost without notice, and the job runs again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from bed import Bed, wait_for
+from beds import opened
+
+SUBJECTS = [
+    "bootstrap/gpucluster_node/notices/*",
+    "bootstrap/gpucluster_node/power/*",
+    "bootstrap/gpucluster_node/scripts.py",
+    "bootstrap/gpucluster_node/slurm.py",
+    "bootstrap/programs/bin/nodes-joined",
+    "bootstrap/steps/jobs/spot_notice.sh",
+    "gpucluster_job/ending.py",
+    "templates/slurm/slurm.conf.j2",
+]
+PROGRAM = "trap 'echo checkpoint written' USR1; echo up; while :; do sleep 1 & wait $!; done"
+
+
+@pytest.fixture(scope="module")
+def spot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    bed = Bed.make(tmp_path_factory.mktemp("spot"))
+    bed.config.write_text(bed.config.read_text().rstrip() + "\n    purchase: spot\n")
+    with opened(bed):
+        bed.up()
+        yield bed
+
+
+def nodes_of(bed: Bed, job_id: str) -> dict[str, str]:
+    """Node -> instance."""
+    found = {each["tags"].get("gpucluster:node", ""): id_ for id_, each in bed.instances("compute").items()}
+    nodes = bed.ssh("squeue", "-h", "-j", job_id, "-o", "%N").strip()
+    return {node: found[node] for node in bed.ssh("scontrol", "show", "hostnames", nodes).split()}
+
+
+def test_a_notice_moves_the_job_in_time(spot: Bed) -> None:
+    job = spot.submit(
+        "--nodes", "2", "--ntasks-per-node", "1", "--launcher", "srun", "--signal", "USR1@60", "--preflight", "off",
+        "--", "bash", "-c", PROGRAM,
+    )  # fmt: skip
+    job_id, log = job.last["job_id"], f"{job.last['folder']}/log.txt"
+
+    def started(times: int) -> bool:
+        return spot.ssh("sh", "-c", f"cat {log} 2>/dev/null || true").count("] up") >= 2 * times
+
+    wait_for("both ranks", lambda: started(1), 300)
+    before = nodes_of(spot, job_id)
+    node, instance = list(before.items())[1]
+    told = spot.localcloud("fault", "add", "interruption", "--instance-id", instance, "--delay-s", "75")
+    assert told.returncode == 0, told.stderr
+    wait_for("both ranks again", lambda: started(2), 240)
+    text = spot.ssh("cat", log)
+    assert text.count("checkpoint written") == 2
+    assert f"error: {node} was lost: spot: EC2 will terminate it at " in text
+    assert node not in nodes_of(spot, job_id)
+    node, instance = list(nodes_of(spot, job_id).items())[1]
+    spot.localcloud("fault", "add", "death", "--instance-id", instance)
+    wait_for("both ranks a third time", lambda: started(3), 110)
+    spot.gpucluster("cancel", job_id)

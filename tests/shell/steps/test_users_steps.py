@@ -1,0 +1,96 @@
+"""The steps that give a node its users, with stand-ins for the programs that they call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_steps import BOOTSTRAP, Machine, source_of
+
+USERS = (
+    "ada 24567 fairshare=1 maxjobs=-1 grptres=gres/gpu=-1 ssh-ed25519 AAAA\nben 30001 fairshare=1 maxjobs=2 grptres=x\n"
+)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Its programs are stand-ins in bundle/programs."""
+    found = Machine(tmp_path)
+    for name in ("users", "ssh_trust"):
+        found.step(name, found.below(source_of(name).read_text(), "/home", "/etc", "/opt"))
+    (tmp_path / "bundle/programs/bin").mkdir(parents=True)
+    (tmp_path / "bundle/programs/prolog.d").mkdir()
+    (tmp_path / "bundle/users").write_text(USERS)
+    return found
+
+
+def program(machine: Machine, name: str, body: str) -> None:
+    (machine.root / "bundle/programs" / name).write_text(
+        f'#!/bin/bash\necho "{name} $*" >>{machine.calls_file}\n{body}\n'
+    )
+
+
+def files(machine: Machine) -> str:
+    """The functions that write files, whose programs are below the scratch folder."""
+    machine.step("files", machine.below(source_of("files").read_text(), "/opt"))
+    return "files"
+
+
+def test_the_head_node_publishes_a_list_that_it_has_checked(machine: Machine) -> None:
+    program(machine, "bin/accounts", f"[ $1 = head ] || [ ! -e {machine.root}/home/gpucluster/users ]")
+    done = machine.run("ROLE=head\nstep_users", "runner", files(machine), "users")
+    assert done.returncode == 0, done.stderr
+    assert machine.calls() == [f"bin/accounts check {machine.root}/bundle/users", "bin/accounts head"]
+    assert (machine.root / "home/gpucluster/users").read_text() == USERS
+
+
+def test_a_list_with_an_impossible_user_is_not_published(machine: Machine) -> None:
+    """Every node reads the published list before each job of any user."""
+    program(machine, "bin/accounts", "echo 'users: the image has an account ada of its own' >&2; exit 1")
+    published = machine.root / "home/gpucluster/users"
+    published.parent.mkdir(parents=True)
+    published.write_text("before\n")
+    done = machine.run("ROLE=head\nstep_users", "runner", files(machine), "users")
+    assert done.returncode == 1
+    assert "the image has an account ada of its own" in done.stderr
+    assert published.read_text() == "before\n"
+    assert len(machine.calls()) == 1
+
+
+def test_the_prolog_asks_only_for_the_account_of_its_job(machine: Machine) -> None:
+    """By the uid: slurmd would look up a name that the node may not know yet."""
+    prolog = machine.root / "prolog"
+    prolog.write_text((BOOTSTRAP / "programs/prolog.d/05-users").read_text().replace("/opt/gpucluster/bin/", ""))
+    machine.command("accounts")
+    done = machine.run(f"SLURM_JOB_UID=24567 SLURM_JOB_USER=nobody sh {prolog}")
+    assert done.returncode == 0, done.stderr
+    assert machine.calls() == ["accounts compute 24567"]
+
+
+def test_a_user_whose_keys_cannot_be_set_up_stops_nobody(machine: Machine) -> None:
+    machine.command("runuser", 'case $2 in ada) exit 1 ;; *) cat >>"${0%/*}/../stdin" ;; esac')
+    machine.command("timeout", 'while [[ $1 != runuser ]]; do shift; done; "$@"')
+    (machine.root / "bundle/programs/bin/user-key").touch()
+    done = machine.run("CLUSTER=Test JOB_USER=ubuntu\nuser_keys", "runner", files(machine), "ssh_trust")
+    assert done.returncode == 0, done.stderr
+    key = f"{machine.root}/opt/gpucluster/bin/user-key Test"
+    runs = [
+        f"runuser -u {name} -- {key} {data}"
+        for name, data in (("ubuntu", ""), ("ada", "ssh-ed25519 AAAA"), ("ben", ""))
+    ]
+    assert [call for call in machine.calls() if call.startswith("runuser")] == runs
+    assert "the keys of ada could not be set up" in done.stdout
+    assert "the keys of ben" not in done.stdout
+    assert (machine.root / "stdin").read_text() == ""
+
+
+def test_a_user_who_blocks_the_setup_of_keys_is_given_up(machine: Machine) -> None:
+    """authorized_keys may be a pipe that nobody writes to."""
+    machine.command("runuser", 'if [ $2 = ada ]; then trap "" TERM; sleep 20; fi')
+    text = (machine.root / "bundle/steps/jobs/ssh_trust.sh").read_text()
+    machine.step("ssh_trust", text.replace("--kill-after=5 20 ", "--kill-after=0.2 0.2 "))
+    (machine.root / "bundle/programs/bin/user-key").touch()
+    done = machine.run("CLUSTER=Test JOB_USER=ubuntu\nuser_keys", "runner", files(machine), "ssh_trust")
+    assert done.returncode == 0, done.stderr
+    assert "the keys of ada could not be set up" in done.stdout
+    assert machine.calls()[-1].startswith("runuser -u ben")

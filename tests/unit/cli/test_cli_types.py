@@ -1,0 +1,32 @@
+"""`gpucluster types`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpucluster.cli import main
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_a_family_and_a_type_are_listed(capsys: Captured) -> None:
+    assert main(["types", "p5", "g5.12xlarge"]) == 0
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert rows == ["type", "p5.4xlarge", "p5.48xlarge", "g5.12xlarge"]
+
+
+def test_types_are_chosen_by_gpus_and_efa(capsys: Captured) -> None:
+    assert main(["types", "--gpus", "8", "--efa", "--json"]) == 0
+    types = json.loads(capsys.readouterr().out)["types"]
+    names = {each["name"] for each in types}
+    assert {"p4d.24xlarge", "p5.48xlarge"} <= names and "p3.16xlarge" not in names
+    assert all(each["gpus"] == 8 and each["efa_interfaces"] for each in types)
+
+
+def test_an_unknown_type_is_refused_with_a_hint(capsys: Captured) -> None:
+    assert main(["types", "p5.48xlrge"]) == 2
+    assert "did you mean 'p5.48xlarge'" in capsys.readouterr().err
+    assert main(["types", "z9"]) == 2
+    assert "`gpucluster types` lists all" in capsys.readouterr().err

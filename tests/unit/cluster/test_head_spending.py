@@ -1,0 +1,62 @@
+"""What `status` says of the nodes' cost, from the file that the head node writes; and what `plan` says of limits."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpucluster import config
+from gpucluster.cluster import plan
+from gpucluster.head import spending
+
+TEXT = """
+name: Mine
+region: us-east-1
+partitions:
+  - {name: train, instance_types: [g5.xlarge], max_nodes: 4, max_usd_per_hour: 3.5}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            {"usd": 1234.5, "month": "2026-11", "unpriced": []},
+            "the nodes have cost 1,234.50 of 5,000.00 USD in 2026-11, at on-demand prices",
+        ),
+        (
+            {"usd": 0.0, "month": "2026-11", "unpriced": ["p5e.48xlarge"]},
+            "the nodes have cost 0.00 of 5,000.00 USD in 2026-11, at on-demand prices, "
+            "without p5e.48xlarge, whose price is not known",
+        ),
+        ("", ""),
+        ({"usd": 1.0}, ""),
+    ],
+)
+def test_status_says_what_the_head_node_has_counted(text: Any, words: str) -> None:
+    said = SimpleNamespace(stdout=json.dumps(text) if text else "")
+    remote: Any = SimpleNamespace(run=lambda argv: said if argv[1].endswith("/gpucluster/spending.json") else None)
+    cluster = config.loads(f"{TEXT}budget: {{monthly_usd: 5000.0, email: a@example.org}}\n")
+    assert spending.words(remote, cluster) == words
+
+
+@pytest.mark.parametrize(
+    ("purchase", "told"),
+    [("spot", ", those of us-east-1 for p5.4xlarge"), ("capacity-block, reservation_id: cr-0123456789abcdef0", "")],
+)
+def test_status_names_prices_of_another_region(purchase: str, told: str) -> None:
+    """Of types that are counted."""
+    keys = f"{{name: train, instance_types: [p5.4xlarge], max_nodes: 4, placement_group: none, purchase: {purchase}}}"
+    cluster = config.loads(f"name: Mine\nregion: eu-central-1\npartitions: [{keys}]\n")
+    said = json.dumps({"usd": 1.0, "month": "2026-11", "unpriced": []})
+    remote: Any = SimpleNamespace(run=lambda argv: SimpleNamespace(stdout=said))
+    expected = f"the nodes have cost 1.00 USD in 2026-11, at on-demand prices{told}"
+    assert spending.words(remote, cluster) == expected
+
+
+def test_the_plan_names_the_limits() -> None:
+    named = [item.name for item in plan.beside_nodes(config.loads(TEXT))]
+    assert "train: launches wait at $3.50 an hour" in named

@@ -1,0 +1,101 @@
+"""`users` of cluster.yaml: what nodes get of them, and whose account a command uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpucluster import account, config, render
+from gpucluster.cluster import aws
+from gpucluster.config.checks.users import RESERVED
+from gpucluster.errors import ConfigError, UsageError
+from gpucluster.head.openssh import Alias
+from gpucluster.job.script import folder_path
+
+TEXT = """
+name: c
+region: us-east-1
+partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
+"""
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBfFA3ASR2KHyUUHcTg0ePpNkTdBD9+0ckvAPhhtnng"
+
+BASE = (
+    "root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc nobody systemd-network "
+    "systemd-timesync messagebus syslog systemd-resolve uuidd tss sshd pollinate tcpdump landscape fwupd-refresh "
+    "ec2-instance-connect ubuntu "
+)
+IMAGES = {
+    "accounts of 22.04": BASE + "gnats lxd usbmux nvidia-persistenced",
+    "accounts of 24.04": BASE + "dhcpcd polkitd usbmux dnsmasq systemd-oom mysql munge slurm",
+    "groups of 24.04": "root daemon bin sys adm tty disk lp mail news uucp man proxy kmem dialout fax voice cdrom "
+    "floppy tape sudo audio dip www-data backup operator list irc src shadow utmp video sasl plugdev staff games users "
+    "nogroup systemd-journal systemd-network crontab systemd-timesync input sgx kvm render messagebus syslog "
+    "systemd-resolve uuidd tss lxd rdma tcpdump landscape fwupd-refresh polkitd admin netdev",
+}
+"""From /etc/passwd and /etc/group of Ubuntu's server images on EC2, as people have published them (the lines
+`dhcpcd:x:100:65534:DHCP Client Daemon` and `gnats:x:41:41:Gnats Bug-Reporting System`), without names that start with
+an underscore, which no user may have; and the accounts of packages that nodes have."""
+
+
+def bundle(users: str = "") -> dict[str, str]:
+    return render.bundle(config.loads(TEXT + users))
+
+
+def test_a_node_gets_each_users_number_limits_and_key() -> None:
+    users = f'users: [{{name: ben, max_jobs: 2, max_gpus: 8}}, {{name: ada, fair_share: 3, public_key: "{KEY} a b"}}]'
+    assert bundle(users)["users"].splitlines() == [
+        f"ada 22152 fairshare=3 maxjobs=-1 grptres=gres/gpu=-1 {KEY}",
+        "ben 57153 fairshare=1 maxjobs=2 grptres=gres/gpu=8",
+    ]
+
+
+def test_a_number_does_not_change_with_the_other_users() -> None:
+    alone, together = bundle("users: [{name: ada}]"), bundle("users: [{name: zoe}, {name: ada}, {name: ben}]")
+    assert alone["users"].splitlines()[0] == together["users"].splitlines()[0]
+
+
+def test_slurm_hides_jobs_and_enforces_limits_only_with_users() -> None:
+    one, several = bundle(), bundle("users: [{name: ada}]")
+    assert "users" not in one
+    assert "PrivateData=cloud\n" in one["slurm/slurm.conf"]
+    assert "Enforce" not in one["slurm/slurm.conf"]
+    assert "PrivateData" not in one["slurm/slurmdbd.conf"]
+    assert "PrivateData=cloud,jobs\n" in several["slurm/slurm.conf"]
+    assert "AccountingStorageEnforce=associations,limits\n" in several["slurm/slurm.conf"]
+    assert "PrivateData=jobs\n" in several["slurm/slurmdbd.conf"]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_no_user_has_the_name_of_an_account_or_group_of_ubuntus_images(image: str) -> None:
+    assert set(IMAGES[image].split()) <= RESERVED
+
+
+def test_two_names_with_one_number_are_refused_with_a_way_out() -> None:
+    with pytest.raises(ConfigError) as refused:
+        config.loads(f"{TEXT}users: [{{name: ada}}, {{name: ben, uid: 22152}}]")
+    assert "'ben' has the uid 22152 of 'ada'" in str(refused.value)
+    assert "write another uid" in refused.value.render()
+
+
+def test_whose_account_a_command_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(account.VARIABLE, raising=False)
+    assert (account.user(), folder_path("x")) == ("ubuntu", "/home/ubuntu/jobs/x")
+    monkeypatch.setenv(account.VARIABLE, "ada")
+    assert (account.user(), folder_path("x")) == ("ada", "/home/ada/jobs/x")
+
+
+def test_the_configuration_of_ssh_names_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    monkeypatch.setenv(account.VARIABLE, "ada")
+    text = Alias(Path("/x/gpu")).config(Path("cluster.yaml"), "work")
+    assert "  User ada\n" in text
+    assert "ProxyCommand env AWS_PROFILE=work GPUCLUSTER_USER=ada " in text
+
+
+def test_a_user_whom_the_file_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(account.VARIABLE, "bob")
+    with pytest.raises(UsageError) as refused:
+        aws.connect(config.loads(f"{TEXT}users: [{{name: ada}}]"))
+    assert str(refused.value) == "GPUCLUSTER_USER: 'bob' is not a user of the cluster c"
+    assert refused.value.hint == "cluster.yaml has: ubuntu, ada"

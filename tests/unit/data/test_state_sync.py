@@ -1,0 +1,248 @@
+"""The copy of a task's state in S3: what is copied, what is restored and when, and errors of S3."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from gpucluster_train import state_sync
+from gpucluster_train.channels import ChannelError
+from gpucluster_train.state_sync import LIST, Copy, Sync, watch
+
+URI = "s3://mine/states/digits/small"
+
+
+@pytest.fixture(autouse=True)
+def bucket(monkeypatch: pytest.MonkeyPatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        boto3.client("s3").create_bucket(Bucket="mine")
+        yield
+
+
+def cluster(tmp_path: Path, name: str) -> Sync:
+    """One cluster: its folder, and its record of the copy."""
+    folder = tmp_path / name / "state"
+    folder.parent.mkdir(exist_ok=True)
+    return Sync(folder, Copy(URI), folder.with_name(".state.copied"))
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def run(sync: Sync, **files: str) -> Sync:
+    """A run of the job, which writes these files."""
+    sync.restore()
+    sync.folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        write(sync.folder, name, text)
+    sync.step(last=True)
+    return sync
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def keys() -> set[str]:
+    found = boto3.client("s3").list_objects_v2(Bucket="mine").get("Contents", [])
+    return {each["Key"].removeprefix("states/digits/small/") for each in found}
+
+
+def test_another_cluster_finds_what_the_first_one_wrote(tmp_path: Path) -> None:
+    first = cluster(tmp_path, "a")
+    write(first.folder, "step-1/weights", "1")
+    (first.folder / "latest").symlink_to("step-1")
+    run(first)
+    second = cluster(tmp_path, "b")
+    assert second.restore() == f"2 files were restored from {URI}"
+    assert content(second.folder) == {"step-1/weights": "1"}
+    assert os.readlink(second.folder / "latest") == "step-1"
+
+
+def test_unfinished_files_are_not_copied(tmp_path: Path) -> None:
+    sync = cluster(tmp_path, "a")
+    for name in ("done", "half.tmp", ".hidden", "step-2.tmp/weights", ".x/y"):
+        write(sync.folder, name, "x")
+    sync.step(last=True)
+    assert keys() == {"done", LIST}
+
+
+def test_distributed_checkpoints_are_copied_whole(tmp_path: Path) -> None:
+    """torch.distributed.checkpoint writes .metadata.tmp, and renames it (_metadata_fn in its filesystem.py)."""
+    sync = cluster(tmp_path, "a")
+    for name in ("step-1/__0_0.distcp", "step-1/.metadata", "step-2/__0_0.distcp", "step-2/.metadata.tmp"):
+        write(sync.folder, name, "x")
+    sync.step(last=True)
+    assert keys() == {"step-1/__0_0.distcp", "step-1/.metadata", "step-2/__0_0.distcp", LIST}
+
+
+def test_a_file_that_just_changed_waits_for_the_next_time(tmp_path: Path) -> None:
+    sync = cluster(tmp_path, "a")
+    write(sync.folder, "new", "x")
+    assert not sync.step(last=False)
+    before = time.time() - 60
+    os.utime(sync.folder / "new", (before, before))
+    assert sync.step(last=False)
+    assert keys() == {"new", LIST}
+
+
+def test_only_what_changed_is_copied_and_what_was_deleted_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = run(cluster(tmp_path, "a"), a="1", b="1")
+    put: list[str] = []
+    monkeypatch.setattr(Copy, "put", lambda self, path, name: put.append(name))
+    assert not sync.step(last=True)
+    write(sync.folder, "b", "22")
+    (sync.folder / "a").unlink()
+    assert sync.step(last=True)
+    assert put == ["b"]
+    assert keys() == {"b", LIST}
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EACCES])
+@pytest.mark.parametrize("place", ["", "step-1"])
+def test_a_folder_that_cannot_be_listed_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: int
+) -> None:
+    sync = cluster(tmp_path, "a")
+    write(sync.folder, "step-1/weights", "1")
+    sync.step(last=True)
+    before, listed = keys(), os.scandir
+
+    def refuses(top: str) -> object:
+        if Path(top) == sync.folder / place:
+            raise OSError(number, os.strerror(number), top)
+        return listed(top)
+
+    monkeypatch.setattr(os, "scandir", refuses)  # what os.walk calls
+    with pytest.raises(OSError, match=re.escape(os.strerror(number))):
+        sync.step(last=True)
+    assert keys() == before == {"step-1/weights", LIST}
+
+
+def test_a_folder_that_is_deleted_while_it_is_read_goes_and_a_missing_state_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = cluster(tmp_path, "a")
+    for name in ("step-1/weights", "step-2/weights"):
+        write(sync.folder, name, "x")
+    sync.step(last=True)
+    listed = os.scandir
+
+    def deletes(top: str) -> object:
+        if Path(top).name == "step-1":
+            Path(top).rename(tmp_path / "deleted")
+        return listed(top)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", deletes)
+        sync.step(last=True)
+    assert keys() == {"step-2/weights", LIST}
+    sync.folder.rename(tmp_path / "unmounted")
+    with pytest.raises(FileNotFoundError):
+        sync.step(last=True)
+    assert keys() == {"step-2/weights", LIST}
+
+
+def test_a_run_on_the_same_cluster_goes_on_from_its_own_folder(tmp_path: Path) -> None:
+    run(cluster(tmp_path, "a"), a="1")
+    again = cluster(tmp_path, "a")
+    write(again.folder, "a", "newer than the copy: the last run was ended before it was copied")
+    assert again.restore() == ""
+    assert content(again.folder)["a"].startswith("newer")
+
+
+def test_a_later_copy_of_another_cluster_is_restored_and_no_file_is_lost(tmp_path: Path) -> None:
+    run(cluster(tmp_path, "a"), a="1")
+    run(cluster(tmp_path, "b"), a="2")
+    said = cluster(tmp_path, "a").restore()
+    aside = tmp_path / "a" / "state-before-77"
+    assert said == f"1 files were restored from {URI}, which another cluster wrote; the previous state is in {aside}"
+    assert (content(tmp_path / "a/state"), content(aside)) == ({"a": "2"}, {"a": "1"})
+
+
+def test_a_list_whose_upload_was_not_confirmed_is_recognized_as_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = cluster(tmp_path, "a")
+    write(sync.folder, "a", "1")
+    real = Copy.write_list
+
+    def lost(self: Copy, id_: str, files: object) -> None:
+        real(self, id_, files)  # type: ignore[arg-type]
+        raise ChannelError("the connection broke")
+
+    monkeypatch.setattr(Copy, "write_list", lost)
+    with pytest.raises(ChannelError):
+        sync.step(last=True)
+    assert cluster(tmp_path, "a").restore() == ""
+
+
+def test_a_restore_that_fails_leaves_everything_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(cluster(tmp_path, "a"), a="1")
+    run(cluster(tmp_path, "b"), a="2", b="2")
+
+    def denied(self: Copy, name: str, to: Path) -> None:
+        raise ChannelError("denied")
+
+    monkeypatch.setattr(Copy, "get", denied)
+    with pytest.raises(ChannelError):
+        cluster(tmp_path, "a").restore()
+    assert content(tmp_path / "a/state") == {"a": "1"}
+
+
+def test_the_copy_is_deleted(tmp_path: Path) -> None:
+    run(cluster(tmp_path, "a"), a="1", b="1")
+    cluster(tmp_path, "a").clean()
+    assert keys() == set()
+    assert cluster(tmp_path, "b").restore() == ""
+
+
+def test_an_error_of_s3_causes_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read, write_end = os.pipe()
+    monkeypatch.setattr("sys.stdin", read)  # select takes a number, too
+    monkeypatch.setattr(state_sync, "EVERY_S", 0.05)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    steps: list[bool] = []
+
+    def step(self: Sync, *, last: bool) -> bool:
+        steps.append(last)
+        if len(steps) == 4:
+            os.close(write_end)
+        raise ChannelError(f"{URI}: S3 denies access to it")
+
+    monkeypatch.setattr(Sync, "step", step)
+    watch(cluster(tmp_path, "a"), tmp_path / "result.json")
+    os.close(read)
+    assert steps[-1] and not any(steps[:-1])
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        f"[state] warning: the state is not copied to S3: {URI}: S3 denies access to it; "
+        "the job continues, and tries again each minute"
+    ]
+    assert json.loads((tmp_path / "result.json").read_text())["problem"] == f"{URI}: S3 denies access to it"
+
+
+def test_s3s_message_is_shown(tmp_path: Path) -> None:
+    sync = Sync(tmp_path / "state", Copy("s3://no-such-bucket-1/x"), tmp_path / "kept")
+    with pytest.raises(ChannelError, match="no such bucket"):
+        sync.restore()
+    write(sync.folder, "a", "1")
+    with pytest.raises(ChannelError, match="no such bucket"):
+        sync.step(last=True)

@@ -1,0 +1,175 @@
+"""Why nodes do not start, from the records of the head node's programs and from Slurm."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from gpucluster_node import ec2
+from gpucluster_node import slurm as node_slurm
+from gpucluster_node.power import booting, failing, in_flight
+
+from gpucluster.cli import jobs as jobs_verb
+from gpucluster.following import causes, why
+from gpucluster.head import slurm
+from gpucluster.head.remote import Completed
+
+LINE = "%s|%s|%s|2|%s|0:00|1:00|x|N/A|digits|%s"
+ICE = "InsufficientInstanceCapacity: no g5.12xlarge in us-east-1a (g5.12xlarge); asked again every 15 s"
+
+
+def ago(minutes: float) -> datetime:
+    """Seen from now: the file may have been collected long before its tests run."""
+    return datetime.now(UTC) - timedelta(minutes=minutes)
+
+
+class Head:
+    """Runs the client's commands for the head node, with files of the node programs in a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.ran = root, list[str]()
+        (root / "bin").mkdir()
+        self._program("scontrol", 'echo "$3" | tr , "\\n"')
+        self.sinfo("")
+
+    def _program(self, name: str, text: str) -> None:
+        (self.root / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.root / "bin" / name).chmod(0o755)
+
+    def sinfo(self, text: str) -> None:
+        self._program("sinfo", f"cat <<'END'\n{text}END")
+
+    def run(self, argv: Sequence[str]) -> Completed:
+        self.ran.append(argv[0])
+        words = [word.replace("/run/gpucluster", str(self.root / "run")) for word in argv]
+        path = f"{self.root}/bin:/usr/bin:/bin"
+        done = subprocess.run(["env", f"PATH={path}", *words], capture_output=True, text=True, check=False)
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Head:
+    return Head(tmp_path)
+
+
+def job(job_id: str, state: str, nodes: str = "", reason: str = "None", partition: str = "train") -> slurm.Job:
+    (found,) = slurm.parse_jobs(LINE % (job_id, state, partition, nodes, reason))
+    return found
+
+
+def boots(head: Head, **minutes: int) -> None:
+    """node -> since how many minutes it boots, as reconcile writes it."""
+    names = {key.replace("_", "-"): age for key, age in minutes.items()}
+    states = frozenset({"ALLOCATED", "POWERING_UP"})
+    newest = {name: ec2.Instance(f"i-{name}", "running", None, ago(age), name, None) for name, age in names.items()}
+    nodes = [node_slurm.Node(name, states) for name in names]
+    booting.write(booting.booting(nodes, newest), head.root / "run/booting.json")
+
+
+def test_a_launch_that_waits_for_capacity_is_named_while_it_does(head: Head) -> None:
+    record = in_flight.Record(["train-1", "train-2", "train-3"], head.root / "run/launching")
+    starting = job("7", "CONFIGURING", "train-1,train-2")
+    assert causes.of(head, starting) == []
+    record.waits(["train-1", "train-2"], ICE)
+    assert causes.of(head, starting) == [f"EC2 has not launched train-1, train-2 yet: {ICE}"]
+    assert causes.of(head, job("8", "CONFIGURING", "train-3")) == []
+    record.done(["train-1"])
+    assert causes.of(head, starting) == [f"EC2 has not launched train-2 yet: {ICE}"]
+    record.close()
+    assert causes.of(head, starting) == []
+
+
+def test_a_boot_that_takes_long_is_named(head: Head) -> None:
+    boots(head, train_1=4, train_2=6)
+    (said,) = causes.of(head, job("7", "CONFIGURING", "train-1,train-2"))
+    assert re.fullmatch(r"train-2 has not joined: its instance i-train-2 was launched at \d\d:\d\d:\d\d UTC", said)
+
+
+def test_a_node_that_has_joined_or_failed_does_not_boot(head: Head) -> None:
+    instance = ec2.Instance("i-1", "running", None, ago(0), "train-1", None)
+    for states in ({"ALLOCATED"}, {"DOWN", "POWERING_UP"}, {"IDLE", "POWERED_DOWN"}):
+        assert booting.booting([node_slurm.Node("train-1", frozenset(states))], {"train-1": instance}) == {}
+
+
+def test_a_partial_file_gives_no_cause(head: Head) -> None:
+    boots(head, train_1=6)
+    path = head.root / "run/booting.json"
+    path.write_text(path.read_text()[:20])
+    assert causes.of(head, job("7", "CONFIGURING", "train-1")) == []
+
+
+SINFO = f"""\
+train-1|train*|down#|x|{ICE}
+train-2|train*|down#|x|{ICE}
+train-3|train*|idle|x|none
+ps-1|ps|down*|x|step=mpi line=5: no mpirun; next try in 300 s
+"""
+
+
+@pytest.mark.parametrize("reason", ["(BeginTime)", "ReqNodeNotAvail, UnavailableNodes:train-1", "Resources"])
+def test_a_pending_job_shows_the_nodes_out_of_service(head: Head, reason: str) -> None:
+    head.sinfo(SINFO)
+    assert causes.of(head, job("7", "PENDING", reason=reason)) == [f"train-1, train-2: {ICE}"]
+    both = causes.of(head, job("7", "PENDING", reason=reason, partition="train,ps"))
+    assert both[1] == "ps-1: step=mpi line=5: no mpirun; next try in 300 s"
+
+
+def test_no_query_for_jobs_that_do_not_wait_for_nodes(head: Head) -> None:
+    jobs = [job("1", "RUNNING", "train-1"), job("2", "PENDING", reason="Dependency"), job("3", "COMPLETED")]
+    assert causes.of_all(head, jobs) == {}
+    assert head.ran == []
+
+
+def test_many_jobs_are_asked_for_together(head: Head) -> None:
+    record = in_flight.Record(["train-1", "train-2"], head.root / "run/launching")
+    record.waits(["train-1"], "RequestLimitExceeded: slow; asked again in up to 30 s")
+    jobs = [job(str(n), "CONFIGURING", f"train-{n}") for n in (1, 2)] + [job("3", "PENDING", reason="BeginTime")]
+    found = causes.of_all(head, jobs)
+    assert found["1"] == ["EC2 has not launched train-1 yet: RequestLimitExceeded: slow; asked again in up to 30 s"]
+    assert (found["2"], found["3"]) == ([], [])
+    assert head.ran == ["sh", "sinfo"]
+    rows = {row["job_id"]: row["reason"] for row in jobs_verb.merged(jobs, [], found)}
+    assert rows == {"1": found["1"][0], "2": "", "3": "its begin time has not come"}
+    record.close()
+
+
+def test_why_prints_the_cause_first() -> None:
+    starting = job("7", "CONFIGURING", "train-1")
+    assert list(why.waiting(starting, [], None, ["EC2 has not launched it"])) == [
+        "job 7 its nodes are starting on train-1",
+        "EC2 has not launched it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "told"), [("RUNNING", 14, True), ("RUNNING", 4, False), ("PENDING", 14, False)]
+)
+def test_a_log_that_does_not_grow_is_named(head: Head, state: str, minutes: int, told: bool) -> None:
+    log = head.root / "log.txt"
+    log.touch()
+    then = ago(minutes).timestamp() - 5
+    os.utime(log, (then, then))
+    said = causes.quiet(head, job("7", state, "train-1"), str(log))
+    assert [line.partition(":")[0] for line in said] == [f"its log has not grown for {minutes} minutes"] * told
+    assert causes.quiet(head, job("7", "RUNNING", "train-1"), str(head.root / "none")) == []
+
+
+def test_a_job_that_starts_again_hears_which_node_failed(head: Head) -> None:
+    """The file as the head node's program writes it."""
+    watch = failing.Watch(head.root / "run/failures.json")
+    launched = ec2.Instance("i-1", "running", None, ago(9), "train-2", None, instance_type="g5.12xlarge")
+    other = ec2.Instance("i-2", "running", None, ago(9), "other-1", None, instance_type="g5.12xlarge")
+    since = ago(1).astimezone().replace(tzinfo=None)
+    names, drained = ("train-2", "other-1"), frozenset({"DRAIN"})
+    ill = [node_slurm.Node(name, drained, "health: GPU 3 is lost", since) for name in names]
+    watch.look(ill, {"train-2": launched, "other-1": other}, ago(1))
+    (said,) = causes.of(head, job("7", "CONFIGURING", "train-3,train-4"))
+    assert re.fullmatch(r"train-2 failed at \d\d:\d\d:\d\d UTC and is replaced: health: GPU 3 is lost", said)
+    launches = causes.parse([(head.root / "run/failures.json").read_text()])
+    assert list(causes.starting(["train-3"], launches, ago(0)))
+    assert not list(causes.starting(["train-3"], launches, ago(-20))), "that is long ago"

@@ -1,0 +1,186 @@
+"""The Python API, with a head node on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpucluster
+from gpucluster import account
+from gpucluster.client import Cluster, Job
+from gpucluster.client import run as running
+from gpucluster.config import loads
+from gpucluster.errors import JobFailedError, JobSpecError, NotDeployedError, RemoteError, UsageError
+from gpucluster.following import jobs, patience
+from gpucluster.head.remote import Completed
+from gpucluster.layout import expand
+from gpucluster.submission import prepare
+from gpucluster.submission import submit as submission
+from tests.in_process import InProcessRemote
+
+LAYOUT = expand(
+    loads("name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n")
+)
+FORGOTTEN = 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1'
+RUNNING = "echo '42|RUNNING|train|1|train-1|0:04|UNLIMITED|x|x|raise|None'"
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """sbatch gives id 42; Slurm has forgotten every job."""
+    (tmp_path / "bin").mkdir()
+    says(tmp_path, "sbatch", "echo 42")
+    says(tmp_path, "squeue", FORGOTTEN)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setattr(account, "home", lambda: str(tmp_path))
+    monkeypatch.setattr(prepare, "folder_path", lambda name: f"{tmp_path}/jobs/{name}")
+    monkeypatch.setattr(submission, "ENVIRONMENTS", str(tmp_path / "envs"))
+    monkeypatch.setattr(jobs, "ENVIRONMENTS", str(tmp_path / "envs"))
+    monkeypatch.setattr(jobs, "POLL_S", 0.01)
+    (tmp_path / "envs" / ".wanted" / "torch").mkdir(parents=True)
+    (tmp_path / "envs" / ".wanted" / "torch" / "complete").touch()
+    (tmp_path / "train.py").write_text("print()\n")
+    return tmp_path
+
+
+def says(head: Path, command: str, text: str) -> None:
+    (head / "bin" / command).write_text(f"#!/bin/sh\n{text}\n")
+    (head / "bin" / command).chmod(0o755)
+
+
+@pytest.fixture
+def cluster(head: Path) -> Cluster:
+    return Cluster(LAYOUT, InProcessRemote(), head / "cluster.yaml")
+
+
+def job(head: Path, **keys: object) -> Job:
+    return Job(**{"command": ["python", "train.py"], "workdir": str(head)} | keys)
+
+
+def ends(head: Path, **result: object) -> None:
+    (head / "jobs" / "by-id" / "42" / "result.json").write_text(json.dumps(result))
+
+
+def test_a_job_is_submitted_and_its_result_is_an_object(head: Path, cluster: Cluster) -> None:
+    run = cluster.submit(job(head, nodes=2))
+    assert run.job_id == "42" and "--nodes=2" in (Path(run.folder) / "job.sbatch").read_text()
+    assert (Path(run.folder) / "code" / "train.py").exists()
+    ends(head, exit_code=0, metrics={"accuracy": 0.9})
+    result = run.wait(timeout_s=5).check()
+    assert (result.state, result.succeeded, result.metrics) == ("COMPLETED", True, {"accuracy": 0.9})
+    assert cluster.run(42).result() == result and [each.job_id for each in cluster.runs()] == ["42"]
+
+
+def test_a_job_that_failed_says_why(head: Path, cluster: Cluster) -> None:
+    run = cluster.submit(job(head))
+    ends(head, exit_code=1, failed_rank=3, failed_node="train-1", reason="RuntimeError: bad")
+    result = run.wait()
+    assert result.reason == "rank 3 on train-1 exited with code 1: RuntimeError: bad"
+    with pytest.raises(JobFailedError, match="job 42 failed: rank 3 on train-1"):
+        result.check()
+
+
+def test_waiting_ends_at_its_timeout_and_the_job_goes_on(head: Path, cluster: Cluster) -> None:
+    run = cluster.submit(job(head))
+    says(head, "squeue", RUNNING)
+    assert run.state == "RUNNING" and run.result() is None
+    with pytest.raises(TimeoutError, match="job 42 has not ended yet"):
+        run.wait(timeout_s=0.05)
+
+
+def test_many_jobs_are_waited_for_at_once(head: Path, cluster: Cluster) -> None:
+    """More than asyncio has threads for."""
+    run = cluster.submit(job(head))
+    says(head, "squeue", RUNNING)
+
+    async def all_of_them() -> list[running.Result]:
+        waiting = asyncio.gather(*(run.wait_async(timeout_s=60) for _ in range(40)))
+        await asyncio.sleep(0.1)
+        says(head, "squeue.new", FORGOTTEN)
+        ends(head, exit_code=0)
+        os.replace(head / "bin" / "squeue.new", head / "bin" / "squeue")
+        return await waiting
+
+    assert [each.state for each in asyncio.run(all_of_them())] == ["COMPLETED"] * 40
+
+
+AWAY = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
+
+
+class Breaking(InProcessRemote):
+    """AWS ends the tunnel during two commands, and Slurm's controller comes back between them."""
+
+    def __init__(self, back: Callable[[], None]) -> None:
+        self.asked, self.back = 0, back
+
+    def run(self, argv: Sequence[str], **more: Any) -> Completed:
+        self.asked += 1
+        if self.asked == 4:
+            self.back()
+        if self.asked in (3, 6):
+            raise RemoteError("`squeue` on the head node: the connection broke")
+        return super().run(argv, **more)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_waiting_outlasts_a_head_node_that_does_not_answer(
+    head: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    monkeypatch.setattr(patience, "FIRST_PAUSE_S", 0.01)
+    submitted, told = cluster.submit(job(head)), []
+    says(head, "squeue", AWAY)
+    ends(head, exit_code=0)
+    run = running.Run(submitted.job_id, Breaking(lambda: says(head, "squeue", FORGOTTEN)))
+    found = asyncio.run(run.wait_async(60, told.append)) if is_async else run.wait(60, told.append)
+    assert found.succeeded
+    assert "Unable to contact slurm controller" in told[0]
+    assert told[1].startswith("`squeue` on the head node: the connection broke")
+    assert told[-1] == "the head node answers again"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_head_node_that_stays_away_is_waited_for_until_the_timeout(
+    head: Path, cluster: Cluster, is_async: bool
+) -> None:
+    run = cluster.submit(job(head))
+    says(head, "squeue", AWAY)
+    with pytest.raises(TimeoutError, match="whether job 42 has ended is not known: .*Unable to contact"):
+        asyncio.run(run.wait_async(0.05)) if is_async else run.wait(0.05)
+
+
+def test_waiting_does_not_outlast_a_cluster_that_is_gone(head: Path, cluster: Cluster) -> None:
+    class Gone(InProcessRemote):
+        def run(self, argv: Sequence[str], **more: Any) -> Completed:
+            raise NotDeployedError("there is no cluster Test")
+
+    run = running.Run(cluster.submit(job(head)).job_id, Gone())
+    with pytest.raises(NotDeployedError):
+        run.wait(timeout_s=60)
+
+
+def test_keys_win_over_the_file(head: Path, cluster: Cluster) -> None:
+    (head / "job.yaml").write_text("command: [python, train.py]\nnodes: 4\nname: digits\n")
+    run = cluster.submit(Job.from_file(head / "job.yaml", nodes=2))
+    assert "--nodes=2" in (Path(run.folder) / "job.sbatch").read_text()
+
+
+def test_errors_are_raised_before_anything_is_sent(head: Path, cluster: Cluster) -> None:
+    with pytest.raises(JobSpecError, match="max_nodes"):
+        cluster.submit(job(head, nodes=9))
+    with pytest.raises(JobSpecError, match="did you mean 'nodes'"):
+        cluster.submit(job(head, node=1))
+    with pytest.raises(UsageError, match="there is no job 7"):
+        cluster.run(7)
+    assert not (head / "jobs").exists()
+
+
+def test_the_api_is_imported_when_it_is_asked_for() -> None:
+    assert gpucluster.Cluster is Cluster and gpucluster.Job is Job
+    with pytest.raises(AttributeError, match="no attribute 'Clusters'"):
+        _ = gpucluster.Clusters  # type: ignore[attr-defined]

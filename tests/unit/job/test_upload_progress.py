@@ -1,0 +1,52 @@
+"""The progress of an upload: shown for large uploads, which are sent in pieces."""
+
+from __future__ import annotations
+
+from gpucluster.head import remote
+from gpucluster.submission.upload import LARGE_BYTES, Progress, in_words
+
+
+def progress(total: int, *moments: float) -> tuple[Progress, list[str]]:
+    told: list[str] = []
+    clock = iter(moments)
+    return Progress(total, told.append, lambda: next(clock)), told
+
+
+def test_a_large_upload_is_told_every_few_seconds_and_at_its_end() -> None:
+    call, told = progress(40 * 2**20, 0, 2, 6, 6, 8, 9)
+    for sent in (10, 20, 30, 40):
+        call(sent * 2**20)
+    assert told == [
+        "uploading the job's files: 40.0 MiB, compressed",
+        "uploaded 20.0 MiB of 40.0 MiB",
+        "uploaded 40.0 MiB of 40.0 MiB",
+    ]
+
+
+def test_a_small_one_is_silent() -> None:
+    call, told = progress(LARGE_BYTES, 0)
+    call(LARGE_BYTES)
+    assert told == []
+
+
+def test_sizes_in_words() -> None:
+    assert list(map(in_words, (0, 1023, 1536, 3 * 2**40, 2**60))) == [
+        "0 bytes", "1023 bytes", "1.5 KiB", "3.0 TiB", "1048576.0 TiB",
+    ]  # fmt: skip
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def sendall(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+
+def test_input_is_sent_in_pieces() -> None:
+    channel, told = Channel(), []
+    data = bytes(range(256)) * 2500
+    remote._send(channel, data, told.append)
+    assert b"".join(channel.pieces) == data
+    assert max(map(len, channel.pieces)) == remote._PIECE
+    assert told == [262144, 524288, 640000]

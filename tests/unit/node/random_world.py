@@ -1,0 +1,342 @@
+"""A small EC2 beside the played Slurm, and the real resume, suspend and reconcile in them: with trouble as a test draws
+it, on virtual time.
+
+EC2 shows a launch, a name and an end some seconds late (its guide: eventual consistency), launches fewer than asked,
+refuses, fails before or after it has acted, and ends instances by itself. A program can be killed at each of its calls.
+A program that sleeps or waits for a slow answer lets the others run meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from gpucluster_node import ec2, fleet, slurm
+from gpucluster_node.aws import AWS_ERRORS
+from gpucluster_node.power import ended, in_flight, launch, outdated, reconcile, resume, shortage, suspend
+
+from tests.pace.slurm import Controller, expand
+
+START = datetime(2026, 11, 23, 12, 0, 0)
+SIZE = 3
+CLUSTER = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", 1, SIZE, "on-demand"),))
+UNCOUNTED: Any = SimpleNamespace(update=lambda instances, now: None)
+TICK_S, BOOT_S, SLOW_S = 5.0, 30.0, 20.0
+SUSPEND_S = RESUME_S = 240.0
+ENDING_S = 60.0
+LIVE = ("pending", "running")
+
+
+class Killed(BaseException):
+    """SIGKILL of the program that made a call, or a crash of the head node."""
+
+
+@dataclass
+class Machine:
+    number: int
+    launched: float
+    node: str = ""
+    ended: float | None = None
+    failed: bool = False
+    """Its boot fails and says so."""
+    named: float = 0.0
+    joined: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"i-{self.number:08x}"
+
+
+class Inline:
+    """An executor whose work is done at once, so that an example runs the same way again."""
+
+    def __init__(self, _: int) -> None: ...
+    def __enter__(self) -> Inline:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def map(self, work: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+        return [work(value) for value in values]
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*arguments))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+@dataclass
+class World:
+    lag_s: float
+    trouble: list[str]
+    """Of the next calls, one for each."""
+    now: float = 0.0
+    machines: list[Machine] = field(default_factory=list)
+    launches: dict[str, list[Machine]] = field(default_factory=dict)
+    capacity: int = SIZE
+    fail_boots: int = 0
+    omitted_until: float = 0.0
+    held: set[str] = field(default_factory=set)
+    """Nodes that a user has set DOWN."""
+    queue: list[tuple[str, list[str], list[dict[str, object]]]] = field(default_factory=list)
+    reconciling: bool = False
+    wrong: list[str] = field(default_factory=list)
+    quiet: bool = False
+    """Nothing more happens: what is wrong now stays wrong."""
+    _since: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.slurm = Controller(
+            {"train": SIZE}, lambda: self.now, self.wall, RESUME_S, ENDING_S, 60, SUSPEND_S, CLUSTER.always_on()
+        )
+        self.restart()
+
+    def wall(self) -> datetime:
+        return START + timedelta(seconds=self.now)
+
+    def restart(self) -> None:
+        """Of reconcile."""
+        self.seen, self.known = reconcile.Seen(), ended.Known()
+        self.templates = outdated.Wanted(lambda: self, lambda: self.now)
+        self.failed: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
+
+    # --- time ---
+
+    def advance(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self.now < until:
+            following = (self.now // TICK_S + 1) * TICK_S
+            self.now = min(until, following)
+            if self.now == following:
+                self._tick()
+
+    def _tick(self) -> None:
+        self._boot()
+        self.slurm.tick(partial(self._ask, "resume"), partial(self._ask, "suspend"))
+        while self.queue:
+            self._program(*self.queue.pop(0))
+        if not self.reconciling:
+            self._reconcile()
+        self._judge()
+
+    def _ask(self, name: str, nodes: list[str], jobs: Sequence[dict[str, object]] = ()) -> None:
+        self.queue.append((name, nodes, list(jobs)))
+
+    def _boot(self) -> None:
+        alive = {each.node: each for each in self.machines if each.node and each.ended is None}
+        for each in self.machines:
+            booted = max(each.launched + BOOT_S, each.named)
+            if each.node and each.ended is None and not each.failed and booted <= self.now:
+                self._joins(each)
+        for name, node in self.slurm.nodes.items():
+            if name not in alive or alive[name].failed:
+                self.slurm.is_silent(name)
+            elif node.silent_since is not None:
+                node.silent_since = None
+
+    def _joins(self, machine: Machine) -> None:
+        node = self.slurm.nodes[machine.node]
+        if not machine.joined or node.base == "DOWN":
+            self.slurm.registers(machine.node, machine.launched + 1)
+            machine.joined = not node.flags & {"POWERING_UP", "POWERING_DOWN", "POWERED_DOWN"}
+
+    # --- programs ---
+
+    def _program(self, name: str, nodes: list[str], jobs: list[dict[str, object]]) -> None:
+        with suppress(Killed, slurm.SlurmError, *AWS_ERRORS):
+            if name == "suspend":
+                suspend.suspend(CLUSTER, nodes, self.wall().replace(tzinfo=UTC))
+                return
+            record = in_flight.Record(nodes, in_flight.FOLDER)
+            try:
+                launcher = launch.Launcher(
+                    CLUSTER, f"{self.now}", lambda: self, lambda: self.now, self.advance, record.waits
+                )
+                resume.Resume(CLUSTER, launcher, record).run(resume.groups(CLUSTER, nodes, jobs))
+            finally:
+                record.close()
+
+    def _reconcile(self) -> None:
+        self.reconciling = True
+        try:
+            reconcile.act(reconcile._round(CLUSTER, self.seen, self.known, self.templates, self.failed, UNCOUNTED))
+        except Killed:
+            self.restart()
+        except (slurm.SlurmError, *AWS_ERRORS):
+            pass
+        finally:
+            self.reconciling = False
+
+    # --- calls ---
+
+    @contextmanager
+    def _call(self, name: str) -> Iterator[None]:
+        trouble = self.trouble.pop(0) if self.trouble else ""
+        if trouble == "slow":
+            self.advance(SLOW_S)
+        if trouble == "kill before":
+            raise Killed
+        if trouble == "refuse":
+            raise error(name, "RequestLimitExceeded")
+        if trouble == "fault":
+            raise error(name, "InternalError", 500)
+        yield
+        if trouble == "lose answer":
+            raise error(name, "InternalError", 500)
+        if trouble == "kill after":
+            raise Killed
+
+    def scontrol(self, argv: list[str]) -> str:
+        try:
+            with self._call("scontrol"):
+                return self.slurm.run(argv)
+        except ClientError as failed:
+            raise slurm.SlurmError(str(failed)) from None
+
+    def get_parameter(self, Name: str) -> dict[str, Any]:
+        with self._call("GetParameter"):
+            types = [{"instance_type": "g5.xlarge", "launch_template_id": "lt-1", "version": 1}]
+            return {"Parameter": {"Value": json.dumps({"instance_types": types, "hosted_zone_id": "Z1"})}}
+
+    def change_resource_record_sets(self, **_: Any) -> None:
+        with self._call("ChangeResourceRecordSets"):
+            pass
+
+    def run_instances(self, MinCount: int, MaxCount: int, ClientToken: str, **_: Any) -> dict[str, Any]:
+        with self._call("RunInstances"):
+            if ClientToken not in self.launches:
+                free = self.capacity - sum(each.ended is None for each in self.machines)
+                if free < MinCount:
+                    raise error("RunInstances", "InsufficientInstanceCapacity", 500)
+                self.launches[ClientToken] = [self._launched() for _ in range(min(free, MaxCount))]
+            return {"Instances": [self._shown(each) for each in self.launches[ClientToken]]}
+
+    def _launched(self) -> Machine:
+        made = Machine(len(self.machines), self.now, failed=self.fail_boots > 0)
+        self.fail_boots = max(0, self.fail_boots - 1)
+        self.machines.append(made)
+        return made
+
+    def create_tags(self, Resources: list[str], Tags: list[dict[str, str]]) -> None:
+        with self._call("CreateTags"):
+            (machine,) = (each for each in self.machines if each.id in Resources)
+            machine.node, machine.named = next(tag["Value"] for tag in Tags if tag["Key"] == ec2.NODE_TAG), self.now
+
+    def terminate_instances(self, InstanceIds: list[str]) -> None:
+        with self._call("TerminateInstances"):
+            for each in self.machines:
+                if each.id in InstanceIds and each.ended is None:
+                    each.ended = self.now
+
+    def get_paginator(self, action: str) -> Any:
+        return SimpleNamespace(paginate=self._listed if action == "describe_instances" else self._records)
+
+    def _records(self, **_: Any) -> Iterator[dict[str, Any]]:
+        with self._call("ListResourceRecordSets"):
+            yield {"ResourceRecordSets": []}
+
+    def _listed(self, Filters: list[dict[str, Any]], **_: Any) -> list[dict[str, Any]]:
+        with self._call("DescribeInstances"):
+            asked = {each["Name"]: each["Values"] for each in Filters}
+            names = asked.get(f"tag:{ec2.NODE_TAG}")
+            shown = [self._shown(each) for each in self.machines if each.launched + self.lag_s <= self.now]
+            found = [
+                each
+                for each in shown
+                if each["State"]["Name"] in asked["instance-state-name"] and (not names or _node(each) in names)
+            ]
+            return [{"Reservations": [{"Instances": [] if self.now < self.omitted_until else found}]}]
+
+    def _shown(self, machine: Machine) -> dict[str, Any]:
+        over = machine.ended is not None and machine.ended + self.lag_s <= self.now
+        tags = {ec2.NODE_TAG: machine.node} if machine.node and machine.named + self.lag_s <= self.now else {}
+        if machine.failed and tags and machine.launched + BOOT_S <= self.now:
+            tags[ec2.FAILURE_TAG] = "step=x line=1"
+        return {
+            "InstanceId": machine.id,
+            "State": {"Name": "terminated" if over else "running"},
+            "PrivateIpAddress": f"10.0.0.{machine.number % 250}",
+            "LaunchTime": (START + timedelta(seconds=machine.launched)).replace(tzinfo=UTC),
+            "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+        }
+
+    # --- what must hold ---
+
+    def _judge(self) -> None:
+        """Counted from when nothing more happens."""
+        found = {f"{each.id} has no node": 240.0 for each in self.machines if self._is_orphan(each)}
+        found |= {f"{name} is DOWN": 480.0 for name, node in self.slurm.nodes.items() if self._is_down(name)}
+        self._since = {what: self._since.get(what, self.now) for what in found} if self.quiet else {}
+        self.wrong += [f"{self.now:.0f} s: {what}" for what, at in self._since.items() if self.now - at > found[what]]
+
+    def _is_orphan(self, machine: Machine) -> bool:
+        if machine.ended is not None:
+            return False
+        node = self.slurm.nodes.get(machine.node)
+        if node is None or node.flags & {"POWERED_DOWN", "POWERING_DOWN"}:
+            return True
+        of_earlier_life = "POWERING_UP" in node.flags and machine.launched < node.since
+        return of_earlier_life or any(
+            each.node == machine.node and each.ended is None and each.number > machine.number for each in self.machines
+        )
+
+    def _is_down(self, name: str) -> bool:
+        return self.slurm.nodes[name].base == "DOWN" and name not in self.held
+
+    def settled(self) -> bool:
+        """All jobs have ended, and only the nodes that are always on are up, with their instances."""
+        alive = sorted(each.node for each in self.machines if each.ended is None)
+        wanted = [name for name in CLUSTER.always_on() if name not in self.held]
+        up = [name for name, node in self.slurm.nodes.items() if node.flags == {"CLOUD"} and node.base == "IDLE"]
+        return all(job.ended for job in self.slurm.jobs) and alive == up == wanted
+
+
+def error(action: str, code: str, status: int = 400) -> ClientError:
+    answer: Any = {"Error": {"Code": code, "Message": "x"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, action)
+
+
+def _node(shown: dict[str, Any]) -> str | None:
+    return next((tag["Value"] for tag in shown["Tags"] if tag["Key"] == ec2.NODE_TAG), None)
+
+
+def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Puts the world in the place of AWS, Slurm, threads and the clock."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return world.wall().replace(tzinfo=tz)
+
+    pids = itertools.count(100)
+    for module in (reconcile, resume, suspend):
+        patch.setattr(module, "client", lambda service, attempts=0: world)
+    for where in (reconcile, in_flight):
+        patch.setattr(where, "datetime", Clock)
+    patch.setattr(slurm, "_run", world.scontrol)
+    patch.setattr(slurm, "expand", expand)
+    patch.setattr(in_flight, "FOLDER", folder / "launching")
+    patch.setattr(in_flight, "os", SimpleNamespace(getpid=lambda: next(pids), stat=os.stat))
+    for name in ("nodes", "since"):
+        patch.setattr(in_flight, name, partial(getattr(in_flight, name), folder / "launching"))
+    patch.setattr(shortage, "FOLDER", folder / "shortage")
+    patch.setattr(reconcile.booting, "write", lambda found: None)
+    patch.setattr(resume.refusals, "record", lambda partition, code: None)
+    patch.setattr(resume, "ThreadPoolExecutor", Inline)
+    patch.setattr(ec2, "time", SimpleNamespace(sleep=world.advance))
+    for bucket in ((launch, "CALLS"), (ec2, "TAG_CALLS")):
+        patch.setattr(*bucket, SimpleNamespace(take=lambda: None))

@@ -1,0 +1,332 @@
+"""Which nodes the checks before each job drain, from what real commands printed, and with which words."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from gpucluster_node import slurm
+from gpucluster_node.health import checks, facts, look, xid
+from gpucluster_node.health.checks import Answer, Check
+
+from localcloud.tests.recorded import record
+
+DATA = Path(__file__).resolve().parents[2] / "data/health"
+BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"
+P4DE = facts.Facts(gpus=8, efa_interfaces=4, nvlink=True, mounts=("/home", "/fsx"))
+XIDS = (DATA / "xid.txt").read_text()
+LINKS = (DATA / "nvlink-p4de.txt").read_text()
+EIGHT = "".join(f"{gpu}, 0\n" for gpu in range(8))
+LOST = record("nvidia-smi/gpu-lost.txt").splitlines()
+
+
+def gpus(text: str, code: int | None = 0) -> list[str]:
+    return list(checks.gpus(Answer(code, text), P4DE))
+
+
+def test_each_xid_has_the_verdict_of_nvidias_catalog() -> None:
+    assert list(xid.broken(XIDS)) == [
+        "Xid 48 of GPU 0000:07:00: an uncorrectable memory error",
+        "Xid 64 of GPU 0000:0f:00: a memory row could not be remapped",
+        "Xid 74 of GPU 0000:c1:00: an NVLink error",
+        "Xid 79 of GPU 0000:06:00: the GPU has fallen off the bus",
+        "Xid 95 of GPU 0000:01:00: an uncontained memory error",
+        "Xid 119 of GPU 0000:61:00: the GPU's system processor does not answer",
+        "Xid 154 of GPU 0008:01:00: the driver asks for: GPU Reset Required",
+        "Xid 154 of GPU 0009:01:00: the driver asks for: Drain and Reset",
+    ]
+
+
+@pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 92, 94, 137, 155, 157])
+def test_what_a_program_did_itself_does_not_drain_the_node(number: int) -> None:
+    assert not list(xid.broken(f"NVRM: Xid (PCI:0000:2b:00): {number}, pid=1942, name=python, Ch 00000008"))
+
+
+def test_the_same_error_is_said_once() -> None:
+    assert len(list(xid.broken(XIDS + XIDS))) == len(list(xid.broken(XIDS)))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("145, RLW_REMAP Nonfatal XC0 i0 Link 02", []),
+        ("145, RLW_REMAP Fatal XC0 i0 Link 02", ["Xid 145 of GPU 0000:5f:00: a fatal NVLink error"]),
+        ("154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", []),
+    ],
+)
+def test_errors_whose_line_says_how_bad_they_are(line: str, said: list[str]) -> None:
+    assert list(xid.broken(f"NVRM: Xid (PCI:0000:5f:00): {line}")) == said
+
+
+def test_healthy_gpus_pass() -> None:
+    assert gpus(EIGHT) == []
+    assert gpus(EIGHT.replace(" 0\n", " [N/A]\n")) == [], "T4 and A10G have no such counter"
+
+
+def test_a_memory_error_that_the_driver_contains_leaves_the_node_in_service() -> None:
+    assert gpus(EIGHT.replace("3, 0", "3, 2")) == []
+
+
+def remapped(failed: str) -> str:
+    """The columns that the check asks for, of the record's GPUs: the last one has this value."""
+    rows = [
+        line.split(", ") for line in (DATA / "remapped-rows.txt").read_text().splitlines() if line.startswith("GPU")
+    ]
+    values = [*(row[-1] for row in rows[:-1]), failed]
+    return "".join(
+        f"00000000:{bus}:00.0, {value}\n" for bus, value in zip(("54", "55", "D6", "D7"), values, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("value", "fails"), [("No", 0), ("Yes", 1), ("0", 0), ("1", 1), ("[N/A]", 0)])
+def test_memory_that_could_not_be_replaced_names_its_gpu(value: str, fails: int) -> None:
+    said = ["GPU 00000000:D7:00.0 could not replace a broken row of its memory"]
+    assert list(checks.memory(Answer(0, remapped(value)), P4DE)) == said * fails
+    assert list(checks.memory(Answer(2, remapped(value)), P4DE)) == [], "an older driver does not know the option"
+
+
+@pytest.mark.parametrize("row", ["[GPU is lost], [GPU is lost]", "7, [GPU is lost]", *LOST, ""])
+def test_a_lost_gpu_is_missed(row: str) -> None:
+    assert gpus(EIGHT.replace("7, 0", row)) == ["nvidia-smi lists 7 of 8 GPUs"]
+
+
+def test_a_driver_that_does_not_work_says_why() -> None:
+    (said,) = gpus(record("nvidia-smi/no-driver.txt"), 9)
+    assert said.startswith("nvidia-smi failed: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA")
+    assert gpus(record("nvidia-smi/no-devices.txt"), 6) == ["nvidia-smi lists 0 of 8 GPUs"]
+    assert gpus("", None) == ["nvidia-smi did not answer within 60 s"]
+
+
+def test_an_inactive_link_is_named() -> None:
+    def nvlink(text: str, code: int = 0) -> list[str]:
+        return list(checks.nvlink(Answer(code, text), P4DE))
+
+    assert nvlink(LINKS) == []
+    broken = LINKS.replace("Link 5: 25 GB/s", "Link 5: <inactive>")
+    assert nvlink(LINKS.replace("GPU 0", "GPU 1") + broken) == ["GPU 0: NVLink 5 is inactive"]
+    assert nvlink("localcloud: not played here", 97) == [], "an answer that says nothing proves nothing"
+
+
+@pytest.mark.parametrize("name", ["p4d-4efa-libfabric1.11-rdm", "p4de-4efa-libfabric1.19-rdm"])
+def test_efa_interfaces_are_counted_once_each(name: str) -> None:
+    text = record(f"fi_info/{name}.txt")
+    assert list(checks.efa(Answer(0, text), P4DE)) == []
+    more = facts.Facts(efa_interfaces=5)
+    assert list(checks.efa(Answer(0, text), more)) == ["fi_info lists 4 of 5 EFA interfaces"]
+
+
+def test_without_any_efa_interface_the_node_fails() -> None:
+    none = Answer(61, record("fi_info/no-data.txt"))
+    assert list(checks.efa(none, P4DE)) == ["fi_info lists 0 of 4 EFA interfaces"]
+    assert list(checks.efa(Answer(None), P4DE)) == []
+
+
+def test_a_mount_that_is_gone_is_named() -> None:
+    # proc(5): mountinfo
+    line = "36 35 98:0 / /home rw,noatime master:1 - nfs4 head:/home rw,errors=continue\n"
+    assert list(checks.mounts(Answer(0, line), P4DE)) == ["storage: nothing is mounted on /fsx"]
+    assert list(checks.mounts(Answer(None), P4DE)) == []
+
+
+def test_mounts_are_read_while_nobody_mounts(tmp_path: Path) -> None:
+    """bootstrap/lib/runner.sh takes the same lock; a node that has none is not set up."""
+    (check,) = [check for check in checks.QUICK if check.name == "mounts"]
+    lock = tmp_path / "lock"
+    assert checks.LOCK in (BOOTSTRAP / "lib/runner.sh").read_text() and check.argv[-1] == checks.LOCK
+
+    def answer(limit_s: float) -> Answer:
+        (found,) = look.ask(P4DE, [replace(check, argv=(*check.argv[:-1], str(lock)))], limit_s)
+        return found[1]
+
+    assert " / " in answer(9.0).text, "without a lock"
+    with lock.open("w") as held:
+        assert " / " in answer(9.0).text
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert list(checks.mounts(answer(0.5), P4DE)) == []
+
+
+def test_the_nodes_facts_have_the_mounts_that_came_later(tmp_path: Path) -> None:
+    path, mounts = tmp_path / "health.json", tmp_path / "storage.mounts"
+    path.write_text(json.dumps({"gpus": 8, "efa_interfaces": 4, "nvlink": True, "mounts": ["/home"]}))
+    assert facts.load(path, mounts).mounts == ("/home",)
+    mounts.write_text("/fsx\n")
+    assert facts.load(path, mounts) == P4DE
+
+
+def shown(*argv: str) -> Check:
+    return Check("one", argv, lambda node: True, lambda answer, node: iter([f"{answer.code} {answer.text}".strip()]))
+
+
+def said_by(check: Check, limit_s: float) -> str:
+    ((_, answer),) = look.ask(P4DE, [check], limit_s)
+    return next(check.judge(answer, P4DE))
+
+
+def test_a_command_that_hangs_holds_nothing_up() -> None:
+    assert said_by(shown("sleep", "60"), 0.3) == "None"
+
+
+def test_a_command_that_is_not_there_proves_nothing() -> None:
+    assert said_by(shown("no-such-command"), 9.0).startswith("127 ")
+
+
+def test_warnings_of_a_command_do_not_mix_with_what_it_answers() -> None:
+    check = shown("sh", "-c", "echo warning >&2; echo '[]'")
+    ((_, answer),) = look.ask(P4DE, [check], 9.0)
+    assert (answer.text, answer.errors) == ("[]\n", "warning\n")
+    assert list(checks.events(answer, P4DE)) == []
+
+
+@pytest.mark.parametrize("text", ["{", '["x"]', '[{"State": "active"}]', '[{"NotBefore": "soon", "Code": "x"}]'])
+def test_an_answer_that_cannot_be_read_proves_nothing(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check = replace(shown(), name="EC2's events", judge=checks.events)
+    assert look.judged(check, Answer(0, text), P4DE) == []
+    assert capsys.readouterr().err.startswith("EC2's events: not readable: ")
+
+
+def test_what_was_proven_before_counts() -> None:
+    def judge(answer: Answer, node: facts.Facts) -> Iterator[str]:
+        yield "broken"
+        raise KeyError("x")
+
+    assert look.judged(replace(shown(), judge=judge), Answer(0), P4DE) == ["broken"]
+
+
+def test_a_node_without_gpus_runs_only_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
+    plain = facts.Facts(mounts=("/",))
+    assert look.look(plain) == {"EC2's events": [], "mounts": []}
+
+
+@pytest.fixture
+def drained(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What scontrol was asked, on a node that lost a GPU."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(slurm, "_run", lambda argv: calls.append(list(argv)) or "")
+    monkeypatch.setattr(facts, "load", lambda: P4DE)
+    monkeypatch.setattr("socket.gethostname", lambda: "train-2")
+    return calls
+
+
+def test_a_node_that_fails_is_drained_with_the_reason(
+    drained: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "look", lambda node: {"GPUs": ['nvidia-smi lists 7 of\n8 "GPUs"'], "EFA": [], "x": ["y"]})
+    monkeypatch.setattr("sys.argv", ["look", "--drain"])
+    assert look.main() == 1
+    reason = "reason=health: nvidia-smi lists 7 of 8 'GPUs'; y"
+    assert drained == [["scontrol", "update", "nodename=train-2", "state=power_down_asap", reason]]
+
+
+def test_a_slurm_that_does_not_answer_still_gets_the_exit_code(
+    drained: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(argv: object) -> str:
+        raise slurm.SlurmError("not now")
+
+    monkeypatch.setattr(slurm, "_run", refuse)
+    monkeypatch.setattr(look, "look", lambda node: {"GPUs": ["one is lost"]})
+    monkeypatch.setattr("sys.argv", ["look", "--drain"])
+    assert look.main() == 1
+
+
+NO_ENGINE = record("dcgmi/no-host-engine.txt")
+RAN = "Successfully ran diagnostic for group.\n"
+
+
+@pytest.mark.parametrize(
+    ("job", "dcgmi", "checked", "skipped"),
+    [
+        ("7", "", {}, "job 7 runs on it"),
+        ("", f"{RAN}| software  | Pass |\n", {"DCGM": []}, ""),
+        ("", f"{RAN}| memory  | Fail |\n", {"DCGM": ["dcgmi diag: memory: Fail"]}, ""),
+        ("", NO_ENGINE, {}, "Error: unable to establish a connection to the specified host: localhost"),
+    ],
+)
+def test_asked_for_its_health_it_changes_nothing(
+    job: str,
+    dcgmi: str,
+    checked: dict[str, list[str]],
+    skipped: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(slurm, "running_on", lambda node: [slurm.Running(job, 0, "")] if job else [])
+    monkeypatch.setattr(slurm, "update", lambda *given, **more: pytest.fail("it changed the node"))
+    monkeypatch.setattr(facts, "load", lambda: P4DE)
+    monkeypatch.setattr(look, "look", lambda node: {"x": []})
+    monkeypatch.setattr(look, "ask", lambda node, wanted, limit_s: [(wanted[0], Answer(0, dcgmi))])
+    monkeypatch.setattr("sys.argv", ["look", "--diagnose"])
+    assert look.main() == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"ok": not any(checked.values()), "checks": {"x": []} | checked, "skipped": skipped}
+
+
+# EC2's guide, monitoring-instances-status-check_sched
+EVENT = """[ {"NotBefore" : "21 Jan 2019 09:00:43 GMT", "Code" : "system-reboot", "Description" : "scheduled reboot",
+"EventId" : "instance-event-0d59937288b749b32", "NotAfter" : "21 Jan 2019 09:17:23 GMT", "State" : "active"} ]"""
+
+
+def test_an_event_that_ec2_plans_drains_the_node_before_it_comes() -> None:
+    begins = datetime(2019, 1, 21, 9, 0, 43, tzinfo=UTC)
+
+    def events(text: str, code: int = 0, before: timedelta = timedelta(hours=23)) -> list[str]:
+        return list(checks.events(Answer(code, text), P4DE, begins - before))
+
+    assert events(EVENT) == ["EC2 plans system-reboot at 21 Jan 2019 09:00:43 GMT"]
+    assert events(EVENT, before=timedelta(hours=-1)) == events(EVENT), "it may be late"
+    assert events(EVENT, before=timedelta(hours=25)) == [], "the next job's check sees it"
+    maintenance = EVENT.replace("system-reboot", "system-maintenance")
+    assert events(maintenance) == ["EC2 plans system-maintenance at 21 Jan 2019 09:00:43 GMT"]
+    assert events(EVENT.replace("active", "completed")) == events("[]\n") == events("HTTP Error 404", 1) == []
+
+
+# DCGM 4.2.3 on four L40S (NVIDIA/DCGM issue #253), and 3.3 (stas00/ml-engineering, debug.md)
+DIAG = """\
+|-----  Deployment  --------+------------------------------------------------|
+| software                  | {0}                                           |
+|                           | GPU0: {0}                                     |
+|                           | GPU1: Pass                                     |
++-----  Hardware  ----------+------------------------------------------------+
+| GPU Memory                | Pass - GPUs: 1, 2, 3, 4, 5, 6, 7               |
+|                           | {1} - GPU: 0                                  |
+"""
+
+
+def test_dcgms_table_names_what_failed() -> None:
+    def dcgm(text: str) -> list[str]:
+        return list(checks.dcgm(Answer(0, text), P4DE))
+
+    assert dcgm(DIAG.format("Pass", "Pass")) == []
+    failed = ["software: Fail", "software: GPU0: Fail", "GPU Memory: Fail - GPU: 0"]
+    assert dcgm(DIAG.format("Fail", "Fail")) == [f"dcgmi diag: {each}" for each in failed]
+
+
+def test_a_long_reason_is_cut() -> None:
+    said = look.reason([f"GPU {gpu} could not replace a broken row of its memory" for gpu in range(8)])
+    assert len(said) <= look.LONGEST_REASON + len("health: ") and said.endswith("…")
+
+
+def test_it_ends_although_a_command_hangs(tmp_path: Path) -> None:
+    """As a program: nothing waits for the hanging child."""
+    fake = tmp_path / "nvidia-smi"
+    fake.write_text("#!/bin/sh\nexec sleep 60\n")
+    fake.chmod(0o755)
+    code = (
+        "import os, sys; from gpucluster_node.health import checks, look; checks.LIMIT_S = 0.3;"
+        "from gpucluster_node.health.facts import Facts;"
+        "print(look.look(Facts(gpus=1)), flush=True); os._exit(0)"
+    )
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": "bootstrap"}
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(
+        ["python3", "-c", code], env=environment, cwd=root, capture_output=True, text=True, timeout=20, check=True
+    )
+    assert "did not answer within" in done.stdout

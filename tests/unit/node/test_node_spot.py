@@ -1,0 +1,174 @@
+"""A spot node at EC2's notices. The documents are those of EC2's guide, spot-instance-termination-notices."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from email.message import Message
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+from gpucluster_node import imds, slurm
+from gpucluster_node.notices import spot
+
+END = datetime(2017, 9, 18, 8, 22, tzinfo=UTC)
+NOTICE = '{"action": "terminate", "time": "2017-09-18T08:22:00Z"}'
+REBALANCE = '{"noticeTime": "2020-10-27T08:22:00Z"}'
+WORDS = "spot: EC2 will terminate it at 2017-09-18T08:22:00Z"
+DOWN = ["scontrol", "update", "nodename=train-2", "state=power_down_asap", f"reason={WORDS}"]
+
+
+class Node:
+    """Its metadata, and Slurm."""
+
+    def __init__(self, folder: Path) -> None:
+        self.metadata: dict[str, str] = {}
+        self.jobs: list[tuple[str, int, str, str]] = []
+        self.first_part: dict[str, str] = {}
+        self.folder, self.ran, self.refuses = folder, list[list[str]](), ""
+        self.asked: list[list[str]] = []
+        """What it runs, and what Slurm refuses, in all looks."""
+        self.watch = spot.Watch("train-2", self.metadata.get, always_on=["train-1"])
+
+    def job(self, job_id: str, *options: str, restarts: int = 0, state: str = "RUNNING") -> None:
+        script = self.folder / f"{job_id}.sbatch"
+        script.write_text("".join(["#!/bin/bash\n", *(f"#SBATCH {option}\n" for option in options), "exec true\n"]))
+        self.jobs.append((job_id, restarts, state, str(script)))
+
+    def run(self, argv: Sequence[str]) -> str:
+        if argv[0] == "squeue":
+            assert "--nodelist=train-2" in argv
+            return "".join(
+                f"{job:<12}|{self.first_part.get(job, 'N/A'):<12}|{n:<4}|{state:<14}|{script:<4000}|\n"
+                for job, n, state, script in self.jobs
+            )
+        self.asked.append(list(argv))
+        if self.refuses and self.refuses in argv:
+            raise slurm.SlurmError("not now")
+        self.ran.append(list(argv))
+        return ""
+
+    def look(self, before_s: float) -> list[list[str]]:
+        """What it runs at a look so long before the end."""
+        self.ran = []
+        self.watch.look(END - timedelta(seconds=before_s))
+        return self.ran
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    made = Node(tmp_path)
+    monkeypatch.setattr(slurm, "_run", made.run)
+    return made
+
+
+def comment(job_id: str, run: int = 0) -> list[str]:
+    return ["scontrol", "update", f"jobid={job_id}", f"admincomment=run {run}: train-2 was lost: {WORDS}"]
+
+
+def test_without_a_notice_nothing_happens(node: Node) -> None:
+    node.job("7")
+    assert node.look(600) == []
+
+
+def test_a_job_gets_its_signal_at_once_and_is_requeued_before_the_end(node: Node) -> None:
+    node.job("7", "--signal=B:USR1@60")
+    node.job("8", restarts=2)
+    node.metadata[spot.END] = NOTICE
+    told = [DOWN, comment("7"), ["scancel", "--batch", "--signal=USR1", "7"], comment("8", 2)]
+    assert node.look(118) == told
+    assert node.look(113) == [], "once"
+    assert node.look(40) == [["scontrol", "requeue", "7"], ["scontrol", "requeue", "8"]]
+    assert node.look(35) == [], "once"
+
+
+def test_an_elastic_job_is_not_requeued(node: Node) -> None:
+    node.job("7", "--no-kill")
+    node.metadata[spot.END] = NOTICE
+    assert node.look(118) == [DOWN, comment("7")]
+    assert node.look(20) == []
+
+
+def test_jobs_that_are_not_running_are_ignored(node: Node) -> None:
+    node.job("7", state="COMPLETING")
+    node.job("8", state="CONFIGURING")
+    node.metadata[spot.END] = NOTICE
+    assert node.look(20) == [DOWN]
+
+
+def test_a_call_that_slurm_refuses_is_retried(node: Node) -> None:
+    node.job("7")
+    node.metadata[spot.END], node.refuses = NOTICE, "state=power_down_asap"
+    with pytest.raises(slurm.SlurmError):
+        node.look(118)
+    node.refuses = ""
+    assert node.look(113) == [DOWN, comment("7")]
+
+
+@pytest.mark.parametrize("refused", ["--signal=USR1", "7"], ids=["its signal", "its signal and to be requeued"])
+def test_a_refusal_for_one_job_does_not_affect_the_others(node: Node, refused: str) -> None:
+    node.job("7", "--signal=B:USR1@60")
+    node.job("8")
+    node.metadata[spot.END], node.refuses = NOTICE, refused
+    assert comment("8") in node.look(118)
+    assert ["scontrol", "requeue", "8"] in node.look(40)
+    for before_s in range(35, -60, -5):
+        node.look(before_s)
+    assert node.asked.count(["scancel", "--batch", "--signal=USR1", "7"]) == 1, "it may have got it"
+    assert node.asked.count(["scontrol", "requeue", "7"]) == (spot.TRIES if refused == "7" else 1), "not for ever"
+    assert node.asked.count(["scontrol", "requeue", "8"]) == 1
+
+
+def test_a_call_to_a_busy_slurm_is_retried(node: Node) -> None:
+    node.job("7")
+    node.metadata[spot.END], node.refuses = NOTICE, "requeue"
+    node.look(40)
+    node.refuses = ""
+    assert node.look(35) == [["scontrol", "requeue", "7"]]
+
+
+def test_the_first_part_of_a_heterogeneous_job_gets_the_signal_and_is_requeued(node: Node) -> None:
+    node.job("8", "--signal=B:USR1@60")
+    node.first_part["8"] = "7"
+    node.metadata[spot.END] = NOTICE
+    assert node.look(118) == [DOWN, comment("7"), ["scancel", "--batch", "--signal=USR1", "7"]]
+    assert node.look(40) == [["scontrol", "requeue", "7"]]
+
+
+def test_a_shell_has_no_script(node: Node) -> None:
+    node.jobs.append(("9", 0, "RUNNING", "(null)"))
+    node.metadata[spot.END] = NOTICE
+    assert node.look(118) == [DOWN, comment("9")]
+
+
+def test_a_rebalance_recommendation_powers_the_node_down_once_it_is_free(node: Node) -> None:
+    node.job("7")
+    node.metadata[spot.REBALANCE] = REBALANCE
+    reason = "spot: EC2 recommends to rebalance: it may terminate this node soon"
+    assert node.look(600) == [["scontrol", "update", "nodename=train-2", "state=power_down_asap", f"reason={reason}"]]
+    assert node.look(595) == []
+    node.metadata[spot.END] = NOTICE
+    assert node.look(118)[0] == DOWN, "the reason is the newer one"
+
+
+def test_a_node_that_is_always_on_stays_at_a_rebalance_recommendation(node: Node) -> None:
+    node.watch = spot.Watch("train-2", node.metadata.get, always_on=["train-1", "train-2"])
+    node.metadata[spot.REBALANCE] = REBALANCE
+    assert node.look(600) == []
+    node.metadata[spot.END] = NOTICE
+    assert node.look(118) == [DOWN]
+
+
+@pytest.mark.parametrize(("code", "found"), [(404, None), (401, HTTPError)])
+def test_a_notice_that_is_not_there(monkeypatch: pytest.MonkeyPatch, code: int, found: object) -> None:
+    def answer(path: str) -> str:
+        raise HTTPError(path, code, "", Message(), io.BytesIO())
+
+    monkeypatch.setattr(imds, "ask", answer)
+    if found is None:
+        assert spot.read(spot.END) is None
+    else:
+        with pytest.raises(HTTPError):
+            spot.read(spot.END)
