@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucluster.head import remote
+from gpucluster.head import streams
 from gpucluster.submission.upload import LARGE_BYTES, Progress, in_words
 
 
@@ -35,18 +35,11 @@ def test_sizes_in_words() -> None:
     ]  # fmt: skip
 
 
-class Channel:
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-
-    def sendall(self, data: bytes) -> None:
-        self.pieces.append(data)
-
-
 def test_input_is_sent_in_pieces() -> None:
-    channel, told = Channel(), []
+    pieces: list[bytes] = []
+    told: list[int] = []
     data = bytes(range(256)) * 2500
-    remote._send(channel, data, told.append)
-    assert b"".join(channel.pieces) == data
-    assert max(map(len, channel.pieces)) == remote._PIECE
+    streams.send(pieces.append, data, told.append)
+    assert b"".join(pieces) == data
+    assert max(map(len, pieces)) == streams._PIECE
     assert told == [262144, 524288, 640000]
