@@ -45,7 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _named(config: pytest.Config, path: Path) -> bool:
     given = {(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args}
-    return not given.isdisjoint((path.parent, path))
+    folders = (each for each in path.relative_to(config.rootpath).parents if _is_nightly(each))
+    return not given.isdisjoint((path, *(config.rootpath / each for each in folders)))
+
+
+def _is_nightly(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in FOLDERS)
 
 
 def _refuse_parts(config: pytest.Config) -> None:
@@ -58,7 +63,7 @@ def _refuse_parts(config: pytest.Config) -> None:
 def file_of(nodeid: str) -> str | None:
     """A test's file, by its name, if it is a nightly one."""
     path = Path(nodeid.partition("::")[0])
-    return path.name if path.parent in FOLDERS else None
+    return path.name if _is_nightly(path) else None
 
 
 class Files:

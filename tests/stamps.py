@@ -4,7 +4,7 @@ A test file names its subjects, as patterns of paths from the root of the reposi
 
     SUBJECTS = ["bootstrap/environments/*.txt", "bootstrap/steps/jobs/python_env.sh"]
 
-Its stamp, stamps/NAME.json beside it, has a hash for each pattern and one for the test file itself.
+Its stamp, stamps/NAME.json in its folder, has a hash for each pattern and one for the test file itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 FOLDERS = (Path("tests/nightly"), Path("localcloud/tests/nightly"))
-"""No two test files have the same name."""
+"""With their subfolders. No two test files have the same name."""
 
 
 class SubjectsError(Exception):
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def test_files(root: Path) -> list[Path]:
-    return sorted(path for folder in FOLDERS for path in (root / folder).glob("test_*.py"))
+    return sorted(path for folder in FOLDERS for path in (root / folder).rglob("test_*.py"))
 
 
 def stamp_file(test_file: Path) -> Path:

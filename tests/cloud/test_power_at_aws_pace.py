@@ -1,6 +1,6 @@
 """Nodes launch, are named and end at AWS's pace: resume, suspend and reconcile on virtual time. See docs/pace.md.
 
-The other scenarios are in tests/nightly/test_power_at_scale.py and tests/nightly/test_power_in_waves.py.
+The other scenarios are in tests/nightly/power/test_power_at_scale.py and tests/nightly/power/test_power_in_waves.py.
 """
 
 from __future__ import annotations

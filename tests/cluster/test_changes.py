@@ -1,4 +1,4 @@
-"""Deploying again, and running a role again, on a cluster of the session. See tests/nightly/test_replaced_nodes.py."""
+"""Deploying again, and running a role again, on a cluster of the session. test_replaced_nodes.py is nightly."""
 
 from __future__ import annotations
 

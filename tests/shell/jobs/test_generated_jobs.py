@@ -1,7 +1,7 @@
 """Random jobs: do their arguments and variables reach the program that starts the ranks?
 
-This tests the same two hundred each time; tests/nightly/test_many_generated_jobs.py tests new ones. A few run up to
-the ranks' program, and shellcheck reads forty.
+This tests the same two hundred each time; tests/nightly/jobs/test_many_generated_jobs.py tests new ones. A few run up
+to the ranks' program, and shellcheck reads forty.
 """
 
 from __future__ import annotations

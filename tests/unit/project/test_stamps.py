@@ -152,6 +152,20 @@ def test_each_option_selects_its_files(project: Project) -> None:
         project.run(*words).assert_outcomes(passed=passed)
 
 
+def test_files_in_subfolders_are_selected_and_stamped(project: Project) -> None:
+    deeper = project.root / "tests/nightly/jobs/test_deeper.py"
+    deeper.parent.mkdir()
+    deeper.write_text(TESTS)
+    for words, passed in [((), 1), (("--nightly=stale",), 5), (("tests/nightly",), 4), (("tests/nightly/jobs",), 2),
+                          (("tests/nightly/test_slow.py",), 2), (("tests",), 1)]:  # fmt: skip
+        project.run(*words).assert_outcomes(passed=passed)
+    project.run("--stamp", "tests/nightly/jobs").assert_outcomes(passed=2)
+    assert (deeper.parent / "stamps/test_deeper.json").is_file()
+    project.run("--nightly=stale").assert_outcomes(passed=3)
+    deeper.write_text(TESTS + "\n")
+    assert stamps.verdict(project.root, deeper).why.endswith(": tests/nightly/jobs/test_deeper.py")
+
+
 def test_a_run_lists_skipped_files_with_reasons(project: Project) -> None:
     project.run().stdout.fnmatch_lines(["nightly tier: 1 of 1 files left out: make test-all runs them"])
     lines = ["nightly tier: run: test_slow.py: it has no stamp", "run: test_slow.py: it has no stamp", "*3 passed*"]
@@ -203,7 +217,7 @@ def test_parts_of_a_file_are_not_stamped(project: Project, words: tuple[str, ...
 
 
 def test_each_stamp_here_is_of_a_file_that_is_there() -> None:
-    found = [path for folder in stamps.FOLDERS for path in (ROOT / folder / "stamps").glob("*.json")]
+    found = [path for folder in stamps.FOLDERS for path in (ROOT / folder).rglob("stamps/*.json")]
     assert {*found} <= {stamps.stamp_file(path) for path in stamps.test_files(ROOT)}
 
 
