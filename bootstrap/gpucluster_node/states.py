@@ -1,7 +1,7 @@
 """What the head node does in each state of a node, of an instance, and of a job's Lustre file system: three tables.
 
-`power/reconcile.py` and `lustre/for_jobs.py` decide with them, docs/elasticity.md shows them, and a test walks them.
-Each combination of a table's words has exactly one rule.
+`power/reconcile.py` and `lustre/for_jobs.py` decide with them, and docs/elasticity.md shows them. A test checks that
+each combination of a table's words has exactly one rule.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import product
 
 LAUNCH_GRACE = timedelta(seconds=90)
-"""Counted while no ResumeProgram has the node: it may not have started, or have ended, and EC2 shows a launch later."""
+"""Counts while no ResumeProgram is launching the node. The program may not have started yet, or it has ended and EC2
+does not list the new instance yet."""
 GONE_GRACE = timedelta(seconds=20)
 """DescribeInstances may omit an instance that it returned before (elifesciences/builder#88)."""
 ORPHAN_GRACE = timedelta(seconds=60)
@@ -24,7 +25,8 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """A state is a word of each column. action: empty if the head node waits. after: how long the state has to last."""
+    """state: for each column, the words to which the rule applies. action: empty if the head node does nothing. after:
+    how long the state must last before the action."""
 
     state: tuple[Words, ...]
     action: str
@@ -37,7 +39,7 @@ class Rule:
 @dataclass(frozen=True)
 class Table:
     columns: tuple[tuple[str, Words], ...]
-    """Titles and words."""
+    """Title and words of each column."""
     rules: tuple[Rule, ...]
 
     def rule(self, *state: str) -> Rule:
@@ -118,22 +120,27 @@ NODE = Table(
     ),
 )
 
-UNNAMED, STRANGE, OLDER, NEWEST = "has no node's name", "of no node", "older than another", "the node's newest"
+UNNAMED, UNKNOWN_NODE = "has no node's name", "of an unknown node"
+OLDER, NEWEST = "older than another", "the node's newest"
 NO_NODE = "-"
 FROM_BEFORE, BY_PROGRAM, SETTLED = "from before the launch", "being launched", "nothing"
 
 _NAMED_SLURM = (*SLURM, NO_NODE)
 INSTANCE = Table(
     (
-        ("the instance", (UNNAMED, STRANGE, OLDER, NEWEST)),
+        ("the instance", (UNNAMED, UNKNOWN_NODE, OLDER, NEWEST)),
         ("Slurm's node", _NAMED_SLURM),
         ("known of the instance", (FROM_BEFORE, BY_PROGRAM, SETTLED)),
     ),
     (
-        Rule(((UNNAMED, STRANGE, OLDER, NEWEST), _NAMED_SLURM, (BY_PROGRAM,)), "", "a ResumeProgram is working on it"),
+        Rule(
+            ((UNNAMED, UNKNOWN_NODE, OLDER, NEWEST), _NAMED_SLURM, (BY_PROGRAM,)),
+            "",
+            "a ResumeProgram is working on it",
+        ),
         Rule(((UNNAMED,), _NAMED_SLURM, (FROM_BEFORE, SETTLED)), "terminate", "it has no node's name", ORPHAN_GRACE),
         Rule(
-            ((STRANGE,), _NAMED_SLURM, (FROM_BEFORE, SETTLED)),
+            ((UNKNOWN_NODE,), _NAMED_SLURM, (FROM_BEFORE, SETTLED)),
             "terminate",
             "its node is not a node of this cluster",
             ORPHAN_GRACE,
@@ -144,7 +151,7 @@ INSTANCE = Table(
         Rule(
             ((NEWEST,), _NAMED_SLURM, (FROM_BEFORE,)),
             "terminate",
-            "it is from before its node's launch: Slurm does not accept it, and it uses capacity",
+            "it was launched before its node's current launch: Slurm does not accept it, and it uses capacity",
             ORPHAN_GRACE,
         ),
         Rule(((NEWEST,), (OFF, DOWN_OFF), (SETTLED,)), "terminate", "its node is powered down", ORPHAN_GRACE),
@@ -166,11 +173,16 @@ _FOUND = (*_THERE, BROKEN)
 LUSTRE = Table(
     (("phase", PHASES), ("FSx's file system", FSX)),
     (
-        Rule(((ABSENT,), FSX), "wait_for_a_job", "the first job that requests it begins", then=(ABSENT, CREATING)),
+        Rule(
+            ((ABSENT,), FSX),
+            "wait_for_a_job",
+            "it is created for the first job that requests it",
+            then=(ABSENT, CREATING),
+        ),
         Rule(
             ((CREATING, LINKING, READY, LEAVING, DELETING), (NOT_ASKED,)),
             "request",
-            "one with the cluster's tags is taken, else a new one is requested; without a job none is",
+            "one with the cluster's tags is used; if there is none, a new one is requested, but only for a job",
             then=(ABSENT, CREATING),
         ),
         Rule(((CREATING,), (MISSING,)), "request_again", "the same token creates no second one", then=(CREATING,)),

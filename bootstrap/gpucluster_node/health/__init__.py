@@ -1,1 +1,1 @@
-"""Whether this node's hardware can run a job: seconds of checks before each job, and a drain that says why."""
+"""Checks this node's hardware before and after each job. A node that fails is drained with the fault as its reason."""

@@ -1,4 +1,4 @@
-"""The checks: what each asks, and what its answer proves about the node. Pure: takes what commands printed."""
+"""The checks: the command of each, and the faults that its output proves. These functions run no command themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpucluster_node.health import xid
 from gpucluster_node.health.facts import Facts
 
 LIMIT_S = 60.0
-"""Of all checks together. Without persistence mode nvidia-smi takes more than ten seconds on eight GPUs."""
+"""Time limit of all checks together. Without persistence mode nvidia-smi takes more than ten seconds on eight GPUs."""
 DIAGNOSTICS_S = 900.0
 """DCGM's second level takes minutes."""
 EVENTS = "meta-data/events/maintenance/scheduled"
@@ -22,9 +22,9 @@ PLANNED = "EC2 plans"
 SOON = timedelta(hours=24)
 """EC2 announces most events days or weeks before. A node is used until then."""
 STORAGE = "storage: "
-"""Says nothing about the node's hardware."""
+"""A fault that begins with this proves nothing about the node's hardware."""
 LOCK = "/run/gpucluster.lock"
-"""Of everything that mounts and unmounts here (bootstrap/lib/runner.sh): one_at_a_time."""
+"""Boot steps and prologs hold this lock while they mount or unmount (one_at_a_time in bootstrap/lib/runner.sh)."""
 _ROW = re.compile(r"\d+, ")
 _REMAPPED = re.compile(r"^([0-9A-Fa-f:.]+), *(\w+)", re.MULTILINE)
 _LINK = re.compile(r"^\s*Link (\d+): <inactive>", re.MULTILINE)
@@ -34,7 +34,7 @@ _DOMAIN = re.compile(r"^ *domain: (.*)-(?:rdm|dgrm)$", re.MULTILINE)
 @dataclass(frozen=True)
 class Answer:
     code: int | None
-    """None: no answer within the limit."""
+    """None: the command did not end within the limit."""
     text: str = ""
     errors: str = ""
 
@@ -53,7 +53,7 @@ class Check:
     argv: tuple[str, ...]
     applies: Callable[[Facts], bool]
     judge: Callable[[Answer, Facts], Iterator[str]]
-    """Yields what is proven to be wrong. What cannot be read proves nothing."""
+    """Yields the faults that the answer proves. An answer that it cannot read proves nothing."""
 
 
 def gpus(answer: Answer, facts: Facts) -> Iterator[str]:
@@ -70,7 +70,7 @@ def gpus(answer: Answer, facts: Facts) -> Iterator[str]:
 
 def memory(answer: Answer, facts: Facts) -> Iterator[str]:
     """A count of uncorrectable errors proves nothing: the driver may have contained them, and the GPU is usable then.
-    One that could not replace a broken row of its memory is to be returned (row-remapping failure flag, in
+    A GPU that could not replace a broken row of its memory must be returned (row-remapping failure flag, in
     docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). Drivers print No or Yes, or 0 or 1; GPUs before Ampere have no such
     value."""
     for gpu, failed in _REMAPPED.findall(answer.text if answer.code == 0 else ""):
@@ -99,13 +99,14 @@ def efa(answer: Answer, facts: Facts) -> Iterator[str]:
 
 
 def mounts(answer: Answer, facts: Facts) -> Iterator[str]:
-    """Of the kernel's list: access to a mount may hang while its server does not answer."""
-    there = {words[4] for line in answer.text.splitlines() if len(words := line.split()) > 4}
-    yield from (f"{STORAGE}nothing is mounted on {mount}" for mount in facts.mounts if there and mount not in there)
+    """Reads the kernel's list, because access to a mount may hang while its server does not answer."""
+    mounted = {words[4] for line in answer.text.splitlines() if len(words := line.split()) > 4}
+    if mounted:
+        yield from (f"{STORAGE}nothing is mounted on {mount}" for mount in facts.mounts if mount not in mounted)
 
 
 def dcgm(answer: Answer, facts: Facts) -> Iterator[str]:
-    """dcgmi prints a table. Names stand in the first column, once for several rows; a row says Pass or Fail."""
+    """dcgmi prints a table. The first column names a test, once for several rows; the second says Pass or Fail."""
     name = ""
     for line in answer.text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -117,9 +118,9 @@ def dcgm(answer: Answer, facts: Facts) -> Iterator[str]:
 
 def events(answer: Answer, facts: Facts, now: datetime | None = None) -> Iterator[str]:
     """EC2's guide, monitoring-instances-status-check_sched: [{"NotBefore": "21 Jan 2019 09:00:43 GMT", "Code":
-    "system-reboot", "Description": "scheduled reboot", "State": "active", …}]. Without an event there is no such
-    document, or an empty list. system-maintenance counts too: the instance loses its network for a while, or is
-    rebooted, and the code does not say which (schedevents_actions_maintenance)."""
+    "system-reboot", "Description": "scheduled reboot", "State": "active", …}]. Without an event there is no document,
+    or it is an empty list. system-maintenance counts too: the instance loses its network for a while, or is rebooted,
+    and the code does not show which (schedevents_actions_maintenance)."""
     if answer.code == 0:
         for event in json.loads(answer.text or "[]"):
             begins = parsedate_to_datetime(event["NotBefore"])
@@ -131,7 +132,8 @@ _MOUNTS = """
 if [ -e "$0" ]; then exec flock --timeout 30 "$0" cat /proc/self/mountinfo; fi
 exec cat /proc/self/mountinfo
 """
-"""Not while a file system is mounted anew. It prints nothing if that takes longer, which proves nothing."""
+"""Waits for the lock, because another program may be mounting a file system again. If that takes more than 30 s, it
+prints nothing, which proves nothing."""
 
 
 def _has_gpus(facts: Facts) -> bool:
@@ -171,9 +173,9 @@ systemctl --quiet is-active nvidia-dcgm || { systemctl start nvidia-dcgm && trap
 dcgmi diag -r 2
 """
 DIAGNOSTICS = Check("DCGM", ("sh", "-c", _DIAG), _has_gpus, dcgm)
-"""It uses the GPUs, so no job may run meanwhile. dcgmi needs its service, which images do not start."""
+"""DCGM uses the GPUs, so no job may run meanwhile. dcgmi needs its service, which images do not start."""
 
 
 def diagnosed(answer: Answer) -> bool:
-    """Whether dcgmi has run its tests, whatever they found."""
+    """Whether dcgmi completed its tests; some may have failed."""
     return "Successfully ran diagnostic" in answer.text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 PATH = Path("/var/lib/gpucluster/health.json")
 MOUNTS = Path("/var/lib/gpucluster/storage.mounts")
-"""The list of the prolog 10-storage, which may grow while the node runs."""
+"""The prolog 10-storage writes this list of mounts. It may grow while the node runs."""
 
 
 @dataclass(frozen=True)

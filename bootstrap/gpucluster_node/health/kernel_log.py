@@ -1,7 +1,8 @@
-"""Watches the kernel log while jobs run: when a GPU breaks, its node is drained and its job runs again on other nodes.
+"""Follows the kernel log while jobs run. When a GPU breaks, it drains the node and requeues the jobs that use the GPU.
 
 The program on a broken GPU fails within seconds, and its job with it. Slurm requeues only a job that still runs, so
-this program follows the log. Other jobs of the node go on, and so does a job that shrinks with its nodes (--no-kill).
+this program must act at once. Other jobs of the node continue, and so does a job that shrinks with its nodes
+(--no-kill).
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 
 
 def follow(lines: Iterable[str]) -> None:
-    """One error is followed by others, of the same GPU or of the whole node: each fault is handled once."""
+    """Handles each fault once. After an error the driver logs others, of the same GPU or of the whole node."""
     known = set[xid.Fault]()
     for fault in (fault for line in lines for fault in xid.faults(line)):
         if fault not in known:
-            give_up(fault, first=not known)
+            drain_and_requeue(fault, first=not known)
             known.add(fault)
 
 
-def give_up(fault: xid.Fault, *, first: bool = True) -> None:
-    """Slurm keeps the first reason: the later ones follow from it."""
-    why = look.reason([fault.what])
+def drain_and_requeue(fault: xid.Fault, *, first: bool = True) -> None:
+    """Only the first fault drains the node, so that it stays the node's reason: later faults follow from it."""
+    why = look.reason([fault.description])
     log.info("%s", why)
     if first:
         _try(lambda: look.drain(why), "drain")
@@ -51,7 +52,8 @@ def give_up(fault: xid.Fault, *, first: bool = True) -> None:
 
 
 def _has(job: slurm.Running, gpu: str) -> bool:
-    """Of a GPU whose device file is not known, only that a job has it that has all."""
+    """Whether the job uses the GPU. If the GPU's device file is not known, this is certain only for a job that has all
+    GPUs."""
     held: list[str] = []
     _try(lambda: held.extend(slurm.gpus_of(job.part, look.own_name())), f"GPUs of job {job.job_id}")
     file = device_file(gpu)
@@ -59,7 +61,8 @@ def _has(job: slurm.Running, gpu: str) -> bool:
 
 
 def device_file(gpu: str) -> str:
-    """Empty if the driver does not know the address any more. nvidia-smi has its own numbers, and may hang by now."""
+    """Empty if the driver no longer knows the address. nvidia-smi cannot help: it numbers the GPUs differently, and it
+    may hang after a fault."""
     for path in GPUS.glob(f"{gpu.lower()}.*/information"):
         if minor := _MINOR.search(path.read_text()):
             return f"/dev/nvidia{minor[1]}"
@@ -74,7 +77,7 @@ def _rerun(job: slurm.Running, why: str) -> None:
 
 
 def _try(do: Callable[[], None], what: str) -> None:
-    """One refusal must not block the rest. The check after the job drains the node too."""
+    """An error of one Slurm command must not prevent the others. The check after the job drains the node too."""
     try:
         do()
     except slurm.SlurmError as error:

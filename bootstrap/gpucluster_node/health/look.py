@@ -1,8 +1,8 @@
 """Runs the checks on this node. usage: look --drain | --diagnose
 
-With --drain, as Slurm's prolog calls it: a node that fails is drained with the reason, powered down when its job has
-left, and exit code 1 lets Slurm requeue the job (slurm.conf(5): Prolog, nohold_on_prolog_fail). With --diagnose, as
-`gpucluster doctor --node` calls it, prints one JSON object; DCGM's diagnostics run too if no job runs here.
+--drain: for Slurm's prolog and epilog. Drains a node that fails, with the reason; Slurm powers it down when its jobs
+have ended. Exit code 1 makes Slurm requeue the job (slurm.conf(5): Prolog, nohold_on_prolog_fail).
+--diagnose: for `gpucluster doctor --node`. Prints one JSON object; runs DCGM's diagnostics too if no job runs here.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ Started = subprocess.Popen[str] | OSError
 
 
 def look(node: facts.Facts) -> dict[str, list[str]]:
-    """Check -> what is wrong."""
+    """Name of each check -> the faults that it found."""
     answers = ask(node, checks.QUICK, checks.LIMIT_S)
     return {check.name: judged(check, answer, node) for check, answer in answers}
 
 
 def judged(check: Check, answer: Answer, node: facts.Facts) -> list[str]:
-    """What is proven before an answer becomes unreadable counts."""
+    """The faults in an answer, up to the point where it cannot be read."""
     found: list[str] = []
     try:
         found.extend(check.judge(answer, node))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        print(f"{check.name}: not readable: {error!r}: {answer.first_line}", file=sys.stderr)
+        print(f"{check.name}: cannot read the output: {error!r}: {answer.first_line}", file=sys.stderr)
     return found
 
 
 def ask(node: facts.Facts, wanted: Sequence[Check], limit_s: float) -> list[tuple[Check, Answer]]:
-    """All at once."""
+    """Runs the checks that apply to this node in parallel."""
     until = time.monotonic() + limit_s
     started = [(check, _start(check.argv)) for check in wanted if check.applies(node)]
     return [(check, _answer(process, until)) for check, process in started]
@@ -64,7 +64,7 @@ def _start(argv: Sequence[str]) -> Started:
 
 
 def _answer(process: Started, until: float) -> Answer:
-    """A process that waits for a broken driver cannot even be killed, and is left behind."""
+    """A process that waits for a broken driver cannot be killed. It is left running."""
     if isinstance(process, OSError):
         return Answer(127, str(process))
     try:
@@ -78,7 +78,7 @@ def _answer(process: Started, until: float) -> Answer:
 
 
 def diagnose(node: facts.Facts) -> dict[str, object]:
-    """What `gpucluster doctor --node` shows."""
+    """The object that `gpucluster doctor --node` shows."""
     found, skipped = look(node), ""
     if jobs := slurm.running_on(own_name()):
         skipped = f"job {jobs[0].job_id} runs on it"
@@ -92,7 +92,7 @@ def diagnose(node: facts.Facts) -> dict[str, object]:
 
 
 def drain(why: str) -> None:
-    """No other job starts here, and the node is powered down when the last has left."""
+    """Slurm starts no other job here, and powers the node down when its last job has ended."""
     slurm.update([own_name()], state="power_down_asap", reason=why)
 
 
@@ -100,9 +100,9 @@ def own_name() -> str:
     return socket.gethostname().partition(".")[0]
 
 
-def reason(wrong: Sequence[str]) -> str:
-    """Quotes and newlines would end scontrol's argument in its listing."""
-    text = " ".join("; ".join(wrong).replace('"', "'").split())
+def reason(faults: Sequence[str]) -> str:
+    """The node's reason in Slurm, without quotes and newlines: they would end the reason in scontrol's listing."""
+    text = " ".join("; ".join(faults).replace('"', "'").split())
     return f"health: {text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + '…'}"
 
 
@@ -110,13 +110,12 @@ def main() -> int:
     if "--diagnose" in sys.argv[1:]:
         print(json.dumps(diagnose(facts.load())))
         return 0
-    found = look(facts.load())
-    wrong = [each for texts in found.values() for each in texts]
-    if not wrong:
+    faults = [fault for found in look(facts.load()).values() for fault in found]
+    if not faults:
         return 0
-    print(reason(wrong), flush=True)
+    print(reason(faults), flush=True)
     try:
-        drain(reason(wrong))
+        drain(reason(faults))
     except slurm.SlurmError as error:
         print(f"Slurm drains this node without the reason: {error}", flush=True)
     return 1

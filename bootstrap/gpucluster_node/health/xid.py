@@ -1,10 +1,10 @@
-"""Xid errors, which NVIDIA's driver writes to the kernel log: which of them mean that a GPU needs a reset or worse.
+"""Xid errors, which NVIDIA's driver writes to the kernel log. Some of them mean that a GPU needs at least a reset.
 
-The numbers are those of NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) whose
-immediate action is RESET_GPU, RESTART_VM or RESTART_BM, or whose workflow ends there (48, 74). A node is replaced
-instead, because a fresh instance takes no longer than a reboot. All others leave the node in service: the program's own
-errors (13, 31, 43, 45, 137), contained memory errors (94), memory that could not be retired (157: the catalog says to
-ignore it), and events that only announce something (63, 92, 155, 156).
+The list has the numbers of NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) whose
+immediate action is RESET_GPU, RESTART_VM or RESTART_BM, or whose workflow ends with one of these (48, 74). The node is
+replaced instead, because a new instance takes no longer than a reboot. All other numbers leave the node in service: the
+program's own errors (13, 31, 43, 45, 137), contained memory errors (94), memory that could not be retired (157: the
+catalog says to ignore it), and events that only announce something (63, 92, 155, 156).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Reach = Literal["node", "gpu", "none"]
-"""Which jobs it ends: all of the node, those that hold the GPU, or none: then the GPU is usable until it is reset."""
+"""The jobs that a fault ends: all jobs of the node, those that use the GPU, or none, because the GPU works until it is
+reset."""
 
 BROKEN = {
     46: "the GPU stopped processing",
@@ -40,8 +41,8 @@ NVLINK5 = frozenset(range(144, 151))
 FALLEN = 79
 """The catalog's action is RESTART_BM: the whole machine is restarted."""
 RECOVERY = 154
-"""The driver's own verdict, which follows other errors: `GPU recovery action changed from 0x0 (None) to 0x2 (Node
-Reboot Required)`. Drain P2P leaves the GPU usable, and so does Drain and Reset while jobs still run."""
+"""The driver's own recommendation, which follows other errors: `GPU recovery action changed from 0x0 (None) to 0x2
+(Node Reboot Required)`. Drain P2P leaves the GPU usable, and so does Drain and Reset while jobs still run."""
 _LINE = re.compile(r"NVRM: Xid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d+), ?(?P<text>.*)")
 _TO = re.compile(r" to 0x[0-9a-fA-F]+ \((?P<action>[^)]*)\)")
 _USABLE = ("None", "Drain P2P")
@@ -53,23 +54,23 @@ _WHOLE_NODE = "Reboot"
 class Fault:
     gpu: str
     """Its PCI address, without the function: 0000:c1:00."""
-    what: str
+    description: str
     reach: Reach
 
 
 def broken(kernel_log: str) -> Iterator[str]:
-    """What each broken GPU has, once for each GPU and number."""
-    yield from dict.fromkeys(fault.what for fault in faults(kernel_log))
+    """Describes the faults, once for each GPU and number."""
+    yield from dict.fromkeys(fault.description for fault in faults(kernel_log))
 
 
 def faults(kernel_log: str) -> Iterator[Fault]:
     for match in filter(None, map(_LINE.search, kernel_log.splitlines())):
         number, text = int(match["number"]), match["text"]
-        if why := _verdict(number, text):
+        if why := _why_broken(number, text):
             yield Fault(match["gpu"], f"Xid {number} of GPU {match['gpu']}: {why}", _reach(number, text))
 
 
-def _verdict(number: int, text: str) -> str:
+def _why_broken(number: int, text: str) -> str:
     """Empty if the node may stay in service."""
     if number in NVLINK5:
         return "a fatal NVLink error" if " Fatal " in f" {text} " else ""

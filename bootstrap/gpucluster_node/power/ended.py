@@ -1,4 +1,5 @@
-"""Nodes whose instance EC2 says has ended: those need no grace, unlike an instance that an answer merely omits."""
+"""Finds nodes whose instance EC2 lists as terminated. They are set DOWN at once. If an answer of EC2 merely omits an
+instance, the instance may still run, and its node gets a grace period."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from gpucluster_node import ec2, slurm
 
 
 class Known:
-    """The last instance of each node that EC2 has shown alive. A name has had others before."""
+    """Remembers each node's last running instance, because earlier instances had the same name."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}

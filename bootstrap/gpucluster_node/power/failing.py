@@ -1,8 +1,8 @@
-"""Instances that failed their checks or their boot. After three in a row of one type its launches pause for a while,
-and for twice as long each time, until an instance of the type has passed.
+"""Counts instances that failed their boot or their checks. After three failures in a row of one instance type, launches
+of the type pause. Each further pause is twice as long, until an instance of the type passes its checks.
 
-reconcile keeps the count in a file. ResumePrograms read from it which types pause, `gpucluster why` which nodes failed.
-A cluster is in one zone, so a type here is a type in that zone.
+reconcile writes the count to a file. ResumePrograms read the paused types from it, and `gpucluster why` reads the
+failed nodes. A cluster is in one zone, so the count of a type is about that zone only.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ log = logging.getLogger("failing")
 PATH = Path("/run/gpucluster/failures.json")
 IN_A_ROW = 3
 PAUSE = timedelta(minutes=10)
-"""The first one: EC2 may have other hardware by then."""
+"""Length of the first pause. Afterwards EC2 may launch on other hardware."""
 LONGEST_PAUSE = timedelta(hours=4)
 PASSED = timedelta(seconds=90)
-"""An instance that is in service for so long, since a job runs on it, has passed that job's checks: they take up to
-60 s, and Slurm begins them when the nodes of the job have booted and it is not CONFIGURING any more."""
+"""An instance that is in service this long after a job began to run on it has passed the job's checks. The checks take
+up to 60 s. Slurm begins them when all nodes of the job have booted and the job is no longer CONFIGURING."""
 KEPT = timedelta(hours=1)
 CHECKED = "health: "
-"""How the reason of a node begins that failed a check."""
+"""The reason of a node that failed a check begins with this."""
 NOT_ITS_TYPE = (f"{CHECKED}EC2 plans", f"{CHECKED}storage: ")
-"""Of a node that EC2 will stop or reboot, or that lacks a mount: that says nothing about its hardware."""
+"""Reasons that begin with these prove nothing about the hardware: EC2 will stop or reboot the node, or a mount is
+missing."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Pause:
-    """Kept after its end until an instance has passed, because the next one is longer."""
+    """A pause stays in the record after its end until an instance passes, because the next pause is twice as long."""
 
     began: datetime
     until: datetime
@@ -59,11 +60,11 @@ class Pause:
 class Record:
     failures: tuple[Failure, ...] = ()
     paused: Mapping[str, Pause] = field(default_factory=dict)
-    """By type."""
+    """Instance type -> its latest pause."""
 
 
 class Watch:
-    """Looks at all nodes again and again."""
+    """Keeps the record up to date: reconcile calls `look` in each of its rounds."""
 
     def __init__(self, path: Path = PATH) -> None:
         self._path, self._record = path, read(path)
@@ -77,25 +78,25 @@ class Watch:
         now: datetime,
         busy: Callable[[], Collection[str]] = slurm.busy,
     ) -> None:
-        """newest: node -> its instance. The instance of a failed node may be gone before anybody looks. busy: returns
-        the nodes with a job that runs; it is called only while an instance that passes would change something."""
+        """newest: node -> its newest instance. An instance that failed may be missing from it by now, so the last known
+        one is used. busy: returns the nodes that run a job; it is called only while the record has entries."""
         self._last |= newest
         before = self._record
         self._forget(now)
         running = busy() if self._record != Record() else ()
         for node in nodes:
             if instance := self._last.get(node.name):
-                self._about(node, instance, now, running)
+                self._count(node, instance, now, running)
         if self._record != before:
             _write(self._record, self._path)
 
     def _forget(self, now: datetime) -> None:
-        """The last failure of a type says why it pauses."""
+        """Failures of a paused type are kept longer, because the last one explains the pause."""
         paused = {type_ for type_, pause in self._record.paused.items() if now < pause.until}
         kept = (each for each in self._record.failures if now - each.at < KEPT or each.type in paused)
         self._record = replace(self._record, failures=tuple(kept))
 
-    def _about(self, node: slurm.Node, instance: ec2.Instance, now: datetime, running: Collection[str]) -> None:
+    def _count(self, node: slurm.Node, instance: ec2.Instance, now: datetime, running: Collection[str]) -> None:
         why = _why(node, instance)
         if not why and _is_in_service(node):
             if node.name in running:
@@ -119,7 +120,7 @@ class Watch:
         self._record = Record(failures, paused)
 
     def _passed(self, instance: ec2.Instance) -> None:
-        """An instance that was launched before the last one that failed says nothing about the next."""
+        """Only an instance that was launched after the last failure proves that the type works again."""
         failures, paused = self._record.failures, self._record.paused
         bad = [each.launched for each in failures if each.type == instance.instance_type and each.counts]
         bad += [pause.began for type_, pause in paused.items() if type_ == instance.instance_type]
@@ -135,8 +136,8 @@ def _next(last: Pause | None, now: datetime) -> Pause:
 
 
 def _why(node: slurm.Node, instance: ec2.Instance) -> str:
-    """Empty for a node that has not failed. Slurm keeps a reason after the node has another instance. One that answers
-    has recovered from its boot's error."""
+    """Empty for a node that has not failed. Slurm keeps a reason when the node gets a new instance, so a reason from
+    before the launch does not count. A node that answers has recovered from its boot's error."""
     if node.reason.startswith(CHECKED) and node.reason_time and node.reason_time.astimezone() >= instance.launch_time:
         return "" if node.reason.startswith(NOT_ITS_TYPE) else node.reason
     if instance.boot_failure and node.has("DOWN", "POWERING_UP", "POWER_UP", "NOT_RESPONDING"):
@@ -154,12 +155,12 @@ def _uncounted(failures: Sequence[Failure], type_: str) -> tuple[Failure, ...]:
 
 
 def pauses(now: datetime, path: Path = PATH) -> dict[str, str]:
-    """Type -> until when its launches pause, and why."""
+    """Instance type -> a sentence: until when its launches pause, and why."""
     record = read(path)
-    return {type_: _words(record, type_, pause) for type_, pause in record.paused.items() if now < pause.until}
+    return {type_: _sentence(record, type_, pause) for type_, pause in record.paused.items() if now < pause.until}
 
 
-def _words(record: Record, type_: str, pause: Pause) -> str:
+def _sentence(record: Record, type_: str, pause: Pause) -> str:
     last = [each.why for each in record.failures if each.type == type_][-1:]
     because = f", the last one with: {last[0]}" if last else ""
     failed = f"{IN_A_ROW * pause.number} of its instances failed in a row"
@@ -167,7 +168,7 @@ def _words(record: Record, type_: str, pause: Pause) -> str:
 
 
 def read(path: Path = PATH) -> Record:
-    """Nothing if there is no file yet, or one that cannot be read: that costs three launches at most."""
+    """Empty if the file does not exist or cannot be read. Without the count, three more launches may fail."""
     if not path.exists():
         return Record()
     try:
@@ -175,7 +176,7 @@ def read(path: Path = PATH) -> Record:
         failures = tuple(Failure(**dict(_times(each))) for each in data["failures"])
         return Record(failures, {type_: Pause(**dict(_times(pause))) for type_, pause in data["paused"].items()})
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        log.warning("%s is not readable, and is not used: %s", path, error)
+        log.warning("%s cannot be read and is ignored: %s", path, error)
         return Record()
 
 

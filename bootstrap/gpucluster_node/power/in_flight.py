@@ -1,8 +1,8 @@
-"""Which nodes a running ResumeProgram is still launching, and why one waits: a file for each program, which programs
-that watch nodes and `gpucluster why` read.
+"""Records the nodes that a running ResumeProgram is still launching, and why a node waits. Each program writes a file;
+programs that watch nodes, and `gpucluster why`, read all files.
 
-The program holds a lock on its file until it ends, however it ends: a file without a lock is stale. Locks and /run are
-cleared at boot.
+A program holds a lock on its file until it ends. A file without a lock is from a program that has ended. Locks and /run
+are cleared at boot.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Record:
         self._held = self._write()
 
     def done(self, nodes: Collection[str]) -> None:
-        """They are launched and have their name, or they are set DOWN."""
+        """Removes nodes whose launch is completed: they have an instance with their name, or are set DOWN."""
         with self._lock:
             self._nodes.difference_update(nodes)
             self._waits = {node: why for node, why in self._waits.items() if node in self._nodes}
             self._replace()
 
     def waits(self, nodes: Collection[str], why: str) -> None:
-        """They are not launched yet. Users read why."""
+        """Records why nodes are not launched yet. Users read it in `gpucluster why`."""
         with self._lock:
             if any(self._waits.get(node) != why for node in nodes):
                 self._waits |= dict.fromkeys(nodes, why)

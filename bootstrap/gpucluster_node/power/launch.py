@@ -23,7 +23,7 @@ same guide). Slurm gives up on a node after ResumeTimeout, 1,800 s and more. It 
 slurmctld runs as the user slurm, who may not signal root's processes. A restart of slurmctld's unit does end it,
 because systemd then ends all processes of the unit (systemd.kill: KillMode). reconcile sets its nodes DOWN."""
 FAULTS = 5
-"""How often a call is made that EC2 answers with a server error, or not at all."""
+"""How many times a call is made if EC2 answers with a server error, or not at all."""
 ROOM_S = 900.0
 """How long a launch waits for capacity that the cluster's own terminating instances still use. From shutting-down to
 terminated a g4dn takes five minutes and more (aws/karpenter-provider-aws#7019), bare metal over nineteen
@@ -88,8 +88,8 @@ class Launcher:
         sleep: Callable[[float], None] = time.sleep,
         waits: Callable[[Sequence[str], str], None] = lambda nodes, why: None,
     ) -> None:
-        """attempt: differs between programs. client: returns an EC2 client that repeats nothing. waits: is told which
-        nodes wait, and why."""
+        """attempt: differs between programs. client: returns an EC2 client that repeats nothing. waits: called with
+        nodes that wait, and the reason."""
         self._cluster, self._attempt, self._client = cluster, attempt, client
         self.clock, self.sleep, self.waits = clock, sleep, waits
         self._calls = itertools.count()
@@ -112,7 +112,7 @@ class Launcher:
     def _on(
         self, template: fleet.LaunchTemplate, found: Launched, hand_over: HandOver, together: bool
     ) -> Exception | None:
-        """Launches as many of the remaining nodes as one type has capacity for; returns EC2's refusal of the others."""
+        """Launches as many of the remaining nodes as one type has capacity for; returns EC2's error for the others."""
         size = len(found.left) if together else min(len(found.left), MOST_AT_ONCE)
         while found.left:
             nodes = found.left[:size]

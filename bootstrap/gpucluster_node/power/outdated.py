@@ -1,4 +1,4 @@
-"""Nodes that were launched from an old version of their partition's template: they are terminated after their jobs.
+"""Finds nodes launched from an old version of their partition's template. They are terminated after their jobs.
 
 A template's version only increases when its content has changed: the image, the interfaces, the purchase option. A new
 bundle changes no template.
@@ -40,22 +40,22 @@ class Wanted:
         return found
 
     def _ask(self, cluster: fleet.Fleet, partition: str) -> frozenset[Template]:
-        """Nothing if Parameter Store does not answer: this check can wait, the head node's other checks cannot."""
+        """Empty if Parameter Store does not answer: this check can wait, the head node's other checks cannot."""
         try:
             launched_from = fleet.launch_templates(self._ssm(), cluster, partition)
         except AWS_ERRORS as error:
-            log.warning("cannot ask what %s launches from: %s", partition, error)
+            log.warning("cannot read the launch templates of %s: %s", partition, error)
             return frozenset()
         return frozenset((each.launch_template_id, each.version) for each in launched_from)
 
 
 def partitions(cluster: fleet.Fleet, instances: Collection[ec2.Instance]) -> list[str]:
-    """Partitions that have an instance: no others are needed."""
+    """Partitions that have an instance; the templates of others are not needed."""
     of = (cluster.partition_of(instance.node) for instance in instances if instance.node)
     return list(dict.fromkeys(partition.name for partition in of if partition))
 
 
 def is_outdated(instance: ec2.Instance, partition: str, wanted: Mapping[str, Collection[Template]]) -> bool:
-    """False if it is unknown."""
+    """False if the instance's template, or the partition's current one, is not known."""
     known = wanted.get(partition)
     return bool(known) and instance.template is not None and instance.template not in (known or ())

@@ -1,8 +1,8 @@
 """Keeps Slurm's nodes consistent with EC2's instances, for as long as the head node runs.
 
-`decide` compares the two by the tables in `states`, and returns actions; `act` executes them. A state that may be
-normal between two steps of another program (a node powering up whose instance is not launched yet) counts only after it
-has lasted a while: `Seen` remembers since when.
+`decide` compares the two by the tables in `states`, and returns actions; `act` executes them. Some states are normal
+between two steps of another program, such as a node that powers up and has no instance yet. They lead to an action only
+after a while: `Seen` remembers since when they have lasted.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ def decide(
     wanted: Mapping[str, Collection[outdated.Template]] | None = None,
     launching: Collection[str] = (),
     since: datetime | None = None,
-    over: Collection[str] = (),
+    ended: Collection[str] = (),
 ) -> list[Action]:
-    """now: in the head node's time zone, like Slurm's times. The others are those of `words.Look`."""
+    """now: in the head node's time zone, like Slurm's times. `words.Snapshot` explains the other arguments."""
     seen.begin(now)
     by_name = {node.name: node for node in nodes}
-    look = words.Look(cluster, by_name, words.newest(instances), now, wanted or {}, launching, since, over)
-    about_nodes = (_about_node(look, node, seen) for node in nodes)
-    about_instances = (_about_instance(look, instance, seen) for instance in instances)
+    snapshot = words.Snapshot(cluster, by_name, words.newest(instances), now, wanted or {}, launching, since, ended)
+    about_nodes = (_about_node(snapshot, node, seen) for node in nodes)
+    about_instances = (_about_instance(snapshot, instance, seen) for instance in instances)
     return [action for action in (*about_nodes, *about_instances) if action]
 
 
-def _about_node(look: words.Look, node: slurm.Node, seen: Seen) -> Action | None:
-    state = look.of_node(node)
+def _about_node(snapshot: words.Snapshot, node: slurm.Node, seen: Seen) -> Action | None:
+    state = snapshot.of_node(node)
     rule = states.NODE.rule(*state)
     if not _applies(rule, node.name, seen):
         return None
-    return Action(rule.action, node.name, _reason(rule, state[1], look.newest.get(node.name)))
+    return Action(rule.action, node.name, _reason(rule, state[1], snapshot.newest.get(node.name)))
 
 
 def _reason(rule: states.Rule, of_ec2: str, instance: ec2.Instance | None) -> str:
@@ -89,8 +89,8 @@ def _reason(rule: states.Rule, of_ec2: str, instance: ec2.Instance | None) -> st
     return retry.reason(failed, retry.BOOT_FAILED_S) if failed else GONE
 
 
-def _about_instance(look: words.Look, instance: ec2.Instance, seen: Seen) -> Action | None:
-    rule = states.INSTANCE.rule(*look.of_instance(instance))
+def _about_instance(snapshot: words.Snapshot, instance: ec2.Instance, seen: Seen) -> Action | None:
+    rule = states.INSTANCE.rule(*snapshot.of_instance(instance))
     if not _applies(rule, instance.instance_id, seen):
         return None
     return Action(rule.action, instance.instance_id, f"{instance.node or 'it'}: {rule.why}")
@@ -100,10 +100,10 @@ def _applies(rule: states.Rule, name: str, seen: Seen) -> bool:
     return bool(rule.action) and (not rule.after or seen.lasts(f"{name} {rule.why}", rule.after))
 
 
-def explained(actions: Sequence[Action], ended: Callable[[Sequence[str]], Sequence[ec2.Instance]]) -> list[Action]:
-    """Adds EC2's reason if an instance is gone. ended: returns the terminated instances of nodes."""
+def explained(actions: Sequence[Action], ask: Callable[[Sequence[str]], Sequence[ec2.Instance]]) -> list[Action]:
+    """Adds EC2's reason if an instance is gone. ask: returns the terminated instances of nodes."""
     gone = [action.name for action in actions if action.reason == GONE]
-    last = words.newest(ended(gone)) if gone else {}
+    last = words.newest(ask(gone)) if gone else {}
     return [
         replace(action, reason=retry.gone(last[action.name].ended_by))
         if action.reason == GONE and action.name in last
@@ -136,7 +136,7 @@ def _do(action: Action) -> None:
 
 
 def prepare(cluster: fleet.Fleet) -> None:
-    """Better done once at start, but not required."""
+    """Shortens how long resolvers keep a negative answer of the zone. The cluster also works without this."""
     try:
         dns.shorten_negative_answers(client("route53"), fleet.hosted_zone_id(client("ssm"), cluster))
     except AWS_ERRORS as error:
@@ -179,8 +179,8 @@ def _round(
     nodes = slurm.nodes()
     booting.write(booting.booting(nodes, words.newest(instances)))
     failed.look(nodes, words.newest(instances), failing.utc())
-    over = known.ended(nodes, instances, ended_of)
-    actions = decide(cluster, nodes, instances, seen, datetime.now(), wanted, launching, since, over)
+    gone = known.ended(nodes, instances, ended_of)
+    actions = decide(cluster, nodes, instances, seen, datetime.now(), wanted, launching, since, gone)
     starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
     return explained(actions, ended_of) + starts
 

@@ -1,9 +1,9 @@
 """Slurm's ResumeProgram: launches the instances of nodes that jobs wait for.
 
-usage: resume HOSTLIST. The file SLURM_RESUME_FILE says which job wants which nodes. The nodes of a job are launched
-together or not at all. Jobs of one node share a call, which may launch some of them. Where EC2 lacks capacity, the
-launch is tried again every 15 s, as long as a job waits for it. Nodes that could not be launched are set DOWN with
-EC2's code and message. `in_flight` lists the nodes while a launch is running, and why it waits.
+usage: resume HOSTLIST. The file SLURM_RESUME_FILE lists the nodes of each job. The nodes of a job are launched together
+or not at all. Jobs of one node share a call, which may launch some of the nodes. If EC2 lacks capacity, the program
+repeats the launch every 15 s, as long as a job waits for it. It sets nodes that it could not launch DOWN, with EC2's
+code and message as the reason. During a launch, `in_flight` lists the nodes and why they wait.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from gpucluster_node.power import failing, in_flight, launch, limits, shortage
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64
-"""Most threads wait for their turn at EC2."""
+"""Most of the threads wait for EC2's rate limit."""
 TAGS_AT_ONCE = 16
-TELL_EACH_S = 60.0
-"""How long the nodes' names are set one by one after a joint call failed. Their boots wait for the names."""
+PUBLISH_EACH_S = 60.0
+"""How long addresses are set node by node after the call for all nodes failed. The nodes' boots wait for it."""
 ASK_S = 900.0
 """How long a launch without capacity is repeated. Slurm gives up on a node at least 1,800 s after it requested it
 (ResumeTimeout), and the node must boot in the remaining time."""
 
 LOOK_S = 5.0
-"""How often a launch that pauses looks whether it may go on."""
+"""How often a paused launch checks whether it may continue."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are launched with one call. job_id: the job whose nodes are launched together or not at all; None:
-    nodes of several jobs of one node, or of no job, as many as there is capacity for."""
+    """Nodes that are launched with one call. job_id: the job whose nodes are launched together or not at all. None:
+    nodes of several jobs of one node, or of no job; as many are launched as EC2 has capacity for."""
 
     partition: str
     nodes: tuple[str, ...]
@@ -73,7 +73,7 @@ def _by_partition(cluster: fleet.Fleet, nodes: Sequence[str]) -> Iterator[tuple[
 
 
 class Resume:
-    """One run of the program. Groups run in parallel, so that none waits for the refusals of another."""
+    """One run of the program. It launches groups in parallel, so that none waits until another one has failed."""
 
     def __init__(self, cluster: fleet.Fleet, launcher: launch.Launcher, record: in_flight.Record) -> None:
         self._cluster, self._launcher, self._record = cluster, launcher, record
@@ -88,7 +88,8 @@ class Resume:
             list(pool.map(self.one, wanted))
 
     def one(self, group: Group) -> None:
-        """After any error, nodes that will not come must not stay `powering up` until Slurm's timeout."""
+        """After any error it sets nodes DOWN that were not launched: Slurm would show them as powering up until its
+        timeout."""
         left = list(group.nodes)
 
         def keep(instances: Mapping[str, ec2.Instance]) -> None:
@@ -102,7 +103,7 @@ class Resume:
                 usable = self._usable(templates, left, since)
                 if not usable:
                     continue
-                with self._limits.turn(group.partition):
+                with self._limits.one_at_a_time(group.partition):
                     room = self._limits.room(group.partition, usable)
                     paid = room.of(left, together=group.job_id is not None)
                     found = self._launcher.launch(paid, usable, keep, together=group.job_id is not None)
@@ -117,8 +118,8 @@ class Resume:
     def _usable(
         self, templates: Sequence[fleet.LaunchTemplate], left: list[str], since: float
     ) -> list[fleet.LaunchTemplate]:
-        """Those whose type does not pause. If all do, waits a moment and drops nodes that are no longer wanted. A pause
-        may outlast Slurm's patience, so the nodes are refused in time."""
+        """The templates whose type does not pause. If all types pause, it waits a moment and drops nodes that are no
+        longer wanted. A pause may be longer than Slurm's timeout, so the nodes are set DOWN before that."""
         paused = failing.pauses(failing.utc())
         usable = [each for each in templates if each.instance_type not in paused]
         if usable:
@@ -134,30 +135,30 @@ class Resume:
         return []
 
     def _waits(self, partition: str, found: launch.Launched, left: list[str], since: float) -> bool:
-        """Waits until the launch may be tried again, and drops nodes that are no longer wanted. False if there is
-        nothing to wait for: then nodes that are left have been refused."""
+        """Waits until the launch may be repeated, and drops nodes that are no longer wanted. False if there is nothing
+        to wait for; then it has set the remaining nodes DOWN."""
         turns = shortage.Turns(partition, self._launcher.clock)
         if not found.left:
-            turns.served()
+            turns.succeeded()
             return False
         if self._launcher.wait_for_room(client("ec2"), found, since):
             left[:] = self._still_wanted(left)
             return bool(left)
         count(partition, found)
         if found.lacks_capacity and self._launcher.clock() - since < ASK_S:
-            turns.refused()
+            turns.failed()
             self._wait_for_turn(turns, found.why, left)
             return bool(left)
         self._refuse(left, found.why)
         return False
 
     def _waits_for_money(self, why: str, left: list[str], since: float) -> bool:
-        """False if nobody waits any longer; then nodes that are left have been refused."""
+        """Waits for a limit on costs. False if no job waits for the nodes any longer, or if it has set them DOWN."""
         if self._launcher.clock() - since >= ASK_S:
             self._refuse(left, why)
             return False
-        self._launcher.waits(left, f"{why}; looked at again every {shortage.EVERY_S} s")
-        log.info("%s: will look again: %s", ",".join(left), why)
+        self._launcher.waits(left, f"{why}; checked again every {shortage.EVERY_S} s")
+        log.info("%s: will check again: %s", ",".join(left), why)
         self._launcher.sleep(shortage.EVERY_S)
         left[:] = self._still_wanted(left)
         return bool(left)
@@ -169,13 +170,13 @@ class Resume:
             self._launcher.sleep(1)
             if seconds % shortage.EVERY_S == 0:
                 left[:] = self._still_wanted(left)
-            if not left or turns.comes():
+            if not left or turns.may_call():
                 return
 
     def _still_wanted(self, nodes: Sequence[str]) -> list[str]:
-        """Drops nodes that Slurm has set DOWN or powers down meanwhile: it may request them again, and another program
-        then launches them. Sets nodes DOWN whose job was cancelled: without an instance they would be `powering up`
-        until Slurm's timeout."""
+        """Drops nodes that Slurm has set DOWN or is powering down: it may request them again, and another program then
+        launches them. Sets nodes DOWN whose job was cancelled: without an instance, Slurm would show them as powering
+        up until its timeout."""
         try:
             found = slurm.nodes(nodes)
             idle = [node.name for node in found if _is_asked_for(node) and self._is_idle(node)]
@@ -195,14 +196,14 @@ class Resume:
         return node.has("IDLE") and node.name not in self._cluster.always_on()
 
     def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
-        """Read once, because Parameter Store answers an account 40 calls a second."""
+        """Reads them once, because Parameter Store answers at most 40 calls a second for an account."""
         with self._reading:
             if partition not in self._templates:
                 self._templates[partition] = fleet.launch_templates(client("ssm"), self._cluster, partition)
             return self._templates[partition]
 
     def _keep(self, group: Group, instances: Mapping[str, ec2.Instance]) -> None:
-        """Instances that cannot become nodes are terminated, with all others of their job."""
+        """Records the instances. It terminates instances that cannot become nodes, with all others of their job."""
         try:
             failed = self._assign(instances)
         except Exception as error:
@@ -220,39 +221,39 @@ class Resume:
         self._record.done(kept)
 
     def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
-        """Tells the zone and Slurm each node's address, and then each instance its node's name, for which its boot
-        waits. Returns the nodes whose instance could not be told, and why."""
+        """Writes each node's address to the hosted zone and to Slurm, and then tags each instance with its node's name,
+        for which its boot waits. Returns the nodes for which that failed, and why."""
         addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
-        failed = self._tell_patiently(addresses)
-        told = {
+        failed = self._publish_patiently(addresses)
+        tagging = {
             node: self._tags.submit(ec2.tag, client("ec2"), ec2.tag_request(self._cluster, instance.instance_id, node))
             for node, instance in instances.items()
             if node not in failed
         }
-        return failed | {node: brief(error) for node, future in told.items() if (error := future.exception())}
+        return failed | {node: brief(error) for node, future in tagging.items() if (error := future.exception())}
 
-    def _tell_patiently(self, addresses: Mapping[str, str]) -> dict[str, str]:
-        """Two joint attempts, then each node separately: many jobs may share a call, and one bad node must not end them
-        all."""
+    def _publish_patiently(self, addresses: Mapping[str, str]) -> dict[str, str]:
+        """Tries twice for all nodes together, then for each node separately: many jobs may share a call, and one bad
+        node must not fail them all."""
         for _ in range(2):
             try:
-                self._tell(addresses)
+                self._publish(addresses)
                 return {}
             except Exception as error:
                 why, failed = brief(error), dict[str, str]()
                 log.warning("the addresses of %s could not be written: %s", ",".join(addresses), why)
-        until = self._launcher.clock() + TELL_EACH_S
+        until = self._launcher.clock() + PUBLISH_EACH_S
         for node, address in addresses.items():
             try:
                 if self._launcher.clock() < until:
-                    self._tell({node: address})
+                    self._publish({node: address})
                 else:
                     failed[node] = why
             except Exception as error:
                 failed[node] = why = brief(error)
         return failed
 
-    def _tell(self, addresses: Mapping[str, str]) -> None:
+    def _publish(self, addresses: Mapping[str, str]) -> None:
         self._records.put(addresses)
         slurm.set_addresses(addresses)
 
@@ -264,7 +265,7 @@ class Resume:
         return fleet.hosted_zone_id(client("ssm"), self._cluster)
 
     def _end(self, instances: Sequence[ec2.Instance]) -> None:
-        """An instance that is not terminated here has no name, and reconcile terminates it."""
+        """If this fails, the instance has no node's name, and reconcile terminates it."""
         try:
             ids = [instance.instance_id for instance in instances]
             ec2.patiently(lambda: ec2.terminate(client("ec2"), ids))
@@ -293,7 +294,7 @@ def count(partition: str, found: launch.Launched) -> None:
 
 
 def waiting_jobs() -> list[dict[str, Any]]:
-    """Slurm removes the file when this program ends, so it is read first."""
+    """Called first, because Slurm may remove the file when it no longer waits for this program."""
     path = os.environ.get("SLURM_RESUME_FILE")
     if not path:
         return []

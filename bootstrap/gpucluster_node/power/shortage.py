@@ -1,7 +1,8 @@
-"""Asks EC2 again for capacity that it lacked: the launches of a partition take turns, one call in about 15 s.
+"""Decides when EC2 is asked again for capacity that it lacked: the launches of a partition take turns, with one call in
+about 15 s.
 
 ResumePrograms share the time of the next call through a file. When a launch succeeds, all others of the partition may
-ask at once.
+call at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import IO
 FOLDER = Path("/run/gpucluster/shortage")
 EVERY_S = 15
 _BETWEEN_S = (12.0, 17.0)
-"""Random, so that clusters that were refused together do not ask together."""
+"""Random, so that clusters whose calls failed at the same time do not repeat them at the same time."""
 
 
 class Turns:
@@ -24,15 +25,15 @@ class Turns:
         """clock: the same for all programs, such as time.monotonic; the file is gone after a boot."""
         self._path, self._clock = FOLDER / partition, clock
 
-    def refused(self) -> None:
+    def failed(self) -> None:
         with self._open() as file:
             self._put_off(file)
 
-    def served(self) -> None:
+    def succeeded(self) -> None:
         self._path.unlink(missing_ok=True)
 
-    def comes(self) -> bool:
-        """Whether the caller may ask now; until that is answered nobody else may."""
+    def may_call(self) -> bool:
+        """Whether the caller may call EC2 now. If so, no other program may until this call has failed or succeeded."""
         with self._open() as file:
             text = file.read()
             if text and self._clock() < float(text):

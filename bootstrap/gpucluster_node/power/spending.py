@@ -1,9 +1,10 @@
-"""What this cluster's compute nodes have cost this month: seconds of each instance, from its launch time in EC2, times
-its price on demand. In a file on the data volume, which outlives head nodes. Capacity Blocks cost nothing more.
+"""Counts what this cluster's compute nodes have cost this month: for each instance the time since its launch, times its
+on-demand price. The sum is in a file on the data volume, which outlives the head node. Instances of Capacity Blocks are
+not counted, because they are paid in advance.
 
-The file has each instance's launch and when it was last seen, so counting again what was counted changes nothing, and a
-pause of the head node loses at most the last seconds of instances that ended meanwhile. Months are UTC's, as in AWS
-Budgets, whose own count comes up to a day late.
+The file has the launch time of each instance and the time when it was last seen, so no time is counted twice. While the
+head node is down, the remaining time of instances that end is not counted. A month begins at midnight UTC, as in AWS
+Budgets, whose own figures are up to a day late.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def prices(bundle: Path = fleet.BUNDLE) -> dict[str, float]:
 class Spent:
     usd: float
     unpriced: tuple[str, ...] = ()
-    """Types that were used and whose price is not known."""
+    """Instance types in use whose price is not known."""
 
 
 class Ledger:
-    """Of reconcile. `update` is called often, and writes once a minute."""
+    """Writes the file: reconcile calls `update` in each of its rounds, and once a minute it writes."""
 
     def __init__(self, cluster: fleet.Fleet, usd_per_hour: Mapping[str, float]) -> None:
         self._path, self._prices, self._limit = path(cluster), usd_per_hour, cluster.monthly_usd
@@ -52,12 +53,12 @@ class Ledger:
         self._warned = ""
 
     def update(self, instances: Sequence[ec2.Instance], now: datetime) -> None:
-        """now: with its time zone. A full disk must not end the caller."""
+        """now: with its time zone. An error is logged and not raised: a full disk must not end reconcile."""
         if now - self._written < EVERY:
             return
         try:
             known = self._known(now)
-            uses = _since(month(now), known) | {
+            uses = _since(month_begin(now), known) | {
                 each.instance_id: _use(each, now) for each in instances if self._costs(each)
             }
             found = spent(uses, self._prices, now)
@@ -69,14 +70,14 @@ class Ledger:
         self._warn(found.usd, now)
 
     def _known(self, now: datetime) -> dict[str, Use]:
-        """A file that cannot be read would hold back every launch: it is kept aside, and the count begins anew with the
-        instances that run."""
+        """A file that cannot be read would block every launch. It is renamed, and the sum starts again with the running
+        instances."""
         try:
             return _read(self._path)
         except UNREADABLE as error:
             aside = self._path.with_suffix(f".unreadable-{now:%Y-%m-%dT%H%M%SZ}")
             self._path.replace(aside)
-            log.error("%s is not readable: %s; it is kept as %s, and the sum begins anew", self._path, error, aside)
+            log.error("%s cannot be read: %s; it is kept as %s, and the sum starts at zero", self._path, error, aside)
             return {}
 
     def _costs(self, instance: ec2.Instance) -> bool:
@@ -90,18 +91,18 @@ class Ledger:
             self._warned = this_month
 
 
-def month(now: datetime) -> datetime:
+def month_begin(now: datetime) -> datetime:
     return now.astimezone(timezone.utc).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def spent(uses: Mapping[str, Use], usd_per_hour: Mapping[str, float], now: datetime) -> Spent:
-    begin = month(now)
+    begin = month_begin(now)
     usd = sum(_hours(launched, seen, begin) * usd_per_hour.get(kind, 0.0) for kind, launched, seen in uses.values())
     return Spent(usd, tuple(sorted({kind for kind, _, _ in uses.values() if kind not in usd_per_hour})))
 
 
 def this_month(cluster: fleet.Fleet, usd_per_hour: Mapping[str, float], now: datetime) -> Spent:
-    """Nothing is spent if there is no file. One that cannot be read raises, until the ledger has begun a new one."""
+    """Zero if there is no file. Raises one of UNREADABLE until the ledger has replaced a file that cannot be read."""
     return spent(_read(path(cluster)), usd_per_hour, now)
 
 
@@ -126,7 +127,7 @@ def _read(file: Path) -> dict[str, Use]:
 
 def _checked(kind: str, launched: str, seen: str) -> Use:
     if not all(datetime.fromisoformat(time).tzinfo for time in (launched, seen)):
-        raise ValueError(f"times without a zone: {launched}, {seen}")
+        raise ValueError(f"times without a time zone: {launched}, {seen}")
     return str(kind), launched, seen
 
 

@@ -15,12 +15,12 @@ log = logging.getLogger("suspend")
 
 
 def suspend(cluster: fleet.Fleet, nodes: Sequence[str], asked_at: datetime) -> None:
-    """An instance that was launched later is the node's next one: this program may have taken long."""
+    """Leaves instances that were launched after `asked_at`: if this program is late, they are the nodes' next ones."""
     found = ec2.describe(client("ec2"), cluster, nodes) if nodes else []
     instances = [instance for instance in found if instance.launch_time <= asked_at]
     ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
     for instance in instances:
-        log.info("%s ended: %s", instance.node, instance.instance_id)
+        log.info("%s terminated: %s", instance.node, instance.instance_id)
     names = {f"{node}.{cluster.zone}." for node in nodes}
     dns.remove(client("route53"), fleet.hosted_zone_id(client("ssm"), cluster), names.__contains__)
 

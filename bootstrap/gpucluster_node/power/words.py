@@ -1,4 +1,4 @@
-"""The words of `states` for a node and for an instance, from what Slurm and EC2 say of them."""
+"""Translates the states that Slurm and EC2 report of a node or an instance into the words of `states`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from gpucluster_node.power import outdated
 CLOCKS_DIFFER = timedelta(seconds=60)
 """Difference between EC2's clock, which gives an instance's launch time, and the head node's."""
 _BUSY = ("ALLOCATED", "MIXED", "COMPLETING")
-"""Slurm powers such a node down only after its jobs. Until then it is POWER_DOWN, from the moment of power_down_asap
-(node_mgr.c: update_node), and can be lost like any other (power_save.c: _do_power_work)."""
+"""Slurm powers such a node down only after its jobs. From power_down_asap (node_mgr.c: update_node) until then it is
+POWER_DOWN, and its instance can fail like any other (power_save.c: _do_power_work)."""
 _WAKING = ("POWERING_UP", "POWER_UP")
 
 
 @dataclass(frozen=True)
-class Look:
-    """What is known at one moment. wanted: partition -> its current templates. launching: nodes that ResumePrograms are
-    working on; since: when the oldest of the programs began. over: nodes whose instance EC2 says has ended."""
+class Snapshot:
+    """The state of all nodes and instances at one moment. wanted: partition -> its current templates. launching: nodes
+    that ResumePrograms are working on; since: when the oldest of these programs began. ended: nodes whose instance EC2
+    lists as terminated."""
 
     cluster: fleet.Fleet
     nodes: Mapping[str, slurm.Node]
@@ -29,7 +30,7 @@ class Look:
     wanted: Mapping[str, Collection[outdated.Template]]
     launching: Collection[str]
     since: datetime | None
-    over: Collection[str]
+    ended: Collection[str]
 
     def of_node(self, node: slurm.Node) -> states.Words:
         return of_slurm(node), self._of_ec2(node), self._of_node(node)
@@ -37,7 +38,7 @@ class Look:
     def _of_ec2(self, node: slurm.Node) -> str:
         instance = self.newest.get(node.name)
         if instance is None:
-            return states.ENDED if node.name in self.over else states.NONE
+            return states.ENDED if node.name in self.ended else states.NONE
         if instance.boot_failure:
             return states.BOOT_FAILED
         partition = self.cluster.partition_of(node.name)
@@ -60,7 +61,7 @@ class Look:
         if instance.node is None:
             return states.UNNAMED
         if instance.node not in self.nodes:
-            return states.STRANGE
+            return states.UNKNOWN_NODE
         return states.NEWEST if self.newest[instance.node] is instance else states.OLDER
 
     def _of_launch(self, instance: ec2.Instance) -> str:

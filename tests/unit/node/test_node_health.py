@@ -188,7 +188,7 @@ def test_warnings_of_a_command_do_not_mix_with_what_it_answers() -> None:
 def test_an_answer_that_cannot_be_read_proves_nothing(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     check = replace(shown(), name="EC2's events", judge=checks.events)
     assert look.judged(check, Answer(0, text), P4DE) == []
-    assert capsys.readouterr().err.startswith("EC2's events: not readable: ")
+    assert capsys.readouterr().err.startswith("EC2's events: cannot read the output: ")
 
 
 def test_what_was_proven_before_counts() -> None:

@@ -549,15 +549,15 @@ def test_a_cancelled_jobs_launch_is_not_retried(stubs: Stubs, waiting: Waiting, 
 def test_launches_of_a_partition_take_turns() -> None:
     now = 0.0
     first, second = (shortage.Turns("train", lambda: now) for _ in range(2))
-    assert second.comes(), "nothing was refused"
-    first.refused()
-    assert not first.comes() and not second.comes()
-    assert shortage.Turns("ps", lambda: now).comes(), "of another partition"
+    assert second.may_call(), "no call has failed"
+    first.failed()
+    assert not first.may_call() and not second.may_call()
+    assert shortage.Turns("ps", lambda: now).may_call(), "of another partition"
     now += 17
-    assert second.comes()
-    assert not first.comes(), "while the other one asks"
-    second.served()
-    assert first.comes()
+    assert second.may_call()
+    assert not first.may_call(), "while the other one asks"
+    second.succeeded()
+    assert first.may_call()
 
 
 def test_a_refused_permission_is_a_reason_that_can_be_read(

@@ -272,7 +272,7 @@ def test_a_node_can_be_lost_before_it_is_powered_down(states: str, verbs: list[s
     known, nodes = ended.Known(), [node(states)]
     known.ended(nodes, [instance()], lambda names: [])
     found = known.ended(nodes, [], lambda names: [replace(instance(), state="terminated")])
-    assert [action.verb for action in decide(CLUSTER, nodes, [], Seen(), NOW, over=found)] == verbs
+    assert [action.verb for action in decide(CLUSTER, nodes, [], Seen(), NOW, ended=found)] == verbs
 
 
 def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
@@ -289,7 +289,7 @@ def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
     assert asked == []
     found = known.ended(nodes, [], ask)
     assert (found, asked) == ({"train-2"}, [["train-2", "train-3"]])
-    assert decide(CLUSTER, nodes, [], Seen(), NOW, over=found) == [Action("down", "train-2", retry.gone())]
+    assert decide(CLUSTER, nodes, [], Seen(), NOW, ended=found) == [Action("down", "train-2", retry.gone())]
     assert known.ended([node("DOWN+CLOUD"), nodes[1]], [instance("train-3", 4)], ask) == set()
     assert known.ended([node("ALLOCATED+CLOUD+POWERING_UP")], [], ask) == set()
     assert len(asked) == 1
