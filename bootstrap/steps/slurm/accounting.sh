@@ -33,8 +33,14 @@ accounting() {
 wait_for_accounting() {
     for _ in {1..240}; do
         if accounting -n -P list cluster format=cluster 2>/dev/null; then return; fi
-        systemctl is-active --quiet slurmdbd || service_failed slurmdbd
+        systemctl is-active --quiet slurmdbd || restarts_soon || service_failed slurmdbd
         sleep 0.25
     done
     fail "slurmdbd does not answer: see /var/log/slurm/slurmdbd.log"
+}
+
+# Whether systemd is starting slurmdbd again, and not for the third time: on RDS its first start may end (see slurms_database).
+restarts_soon() {
+    [ "$(systemctl show --property=ActiveState --value slurmdbd)" = activating ] &&
+        [ "$(systemctl show --property=NRestarts --value slurmdbd)" -lt 2 ]
 }

@@ -11,8 +11,17 @@ step_mariadb() {
     database_directory
     starts_again mariadb
     service_up mariadb "$conf" /etc/systemd/system/mariadb.service.d/gpucluster-restart.conf
-    mariadb <<<"CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
-GRANT ALL ON slurm_acct_db.* TO slurm@localhost;"
+    slurms_database | mariadb
+}
+
+# slurmdbd creates a missing database too, but ends after that with MariaDB's client 3.4.10 (Debian 13's update of MariaDB 11.8):
+# a failed connection frees the options of mysql_init, and without them no result may have a column.
+slurms_database() {
+    cat <<'SQL'
+CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
+GRANT ALL ON slurm_acct_db.* TO slurm@localhost;
+CREATE DATABASE IF NOT EXISTS slurm_acct_db;
+SQL
 }
 
 # Mounted at a place where the package's unit, which hides /home, and AppArmor let the server write.

@@ -79,6 +79,23 @@ def test_a_new_cluster_is_added_to_the_database(machine: Machine) -> None:
     assert "sacctmgr -Q -i add cluster gpucluster" in machine.calls()
 
 
+@pytest.mark.parametrize(
+    ("state", "restarts", "waits"),
+    [("activating", 0, True), ("activating", 1, True), ("activating", 2, False), ("failed", 0, False)],
+)
+def test_the_boot_waits_while_slurmdbd_is_restarted_twice(
+    machine: Machine, state: str, restarts: int, waits: bool
+) -> None:
+    """With MariaDB Connector/C 3.4.10 slurmdbd ends once, after it has created its database."""
+    machine.command("sacctmgr", f'[ "$(grep -c "^sacctmgr " "{machine.calls_file}")" -gt 1 ] && echo gpucluster')
+    shown = f"case $* in *ActiveState*) echo {state} ;; *NRestarts*) echo {restarts} ;; *is-active*) exit 3 ;; esac"
+    machine.command("systemctl", shown)
+    machine.command("journalctl", "echo 'slurmdbd: fatal: no such luck'")
+    done = machine.run("CLUSTER=GpuCluster\nwait_for_accounting", "runner", "services", "database", "accounting")
+    assert (done.returncode, done.stdout) == ((0, "gpucluster\n") if waits else (1, "")), done.stderr
+    assert waits or "slurmdbd does not start: slurmdbd: fatal: no such luck" in done.stderr
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_role_stops_only_services_that_it_started(machine: Machine, ours: bool) -> None:
     machine.command("systemctl")
