@@ -31,13 +31,20 @@ NEED_A_CLUSTER = ("jobs", "boots", "environments")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench")
-    parser.add_argument(
-        "groups", nargs="*", metavar="FIGURE", help=f"of {', '.join(GROUPS)}; default: all that need no cluster"
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measures the speed of GpuCluster, and prints a table and a line of JSON (bench/README.md).",
     )
-    slow = f"of which the median is taken; {' and '.join(SLOW)}: a third of it"
-    parser.add_argument("--runs", type=int, default=9, help=slow)
-    parser.add_argument("--epochs", type=int, nargs="+", default=jobs.EPOCHS, metavar="N", help="of the figures `jobs`")
+    parser.add_argument(
+        "groups",
+        nargs="*",
+        metavar="FIGURE",
+        help=f"what to measure: {', '.join(GROUPS)} (default: all but {', '.join(NEED_A_CLUSTER)})",
+    )
+    runs = f"number of runs, of which the median counts; a third for {', '.join(SLOW)} (default: %(default)s)"
+    parser.add_argument("--runs", type=int, default=9, metavar="N", help=runs)
+    epochs = f"for jobs: numbers of epochs to train (default: {' '.join(map(str, jobs.EPOCHS))})"
+    parser.add_argument("--epochs", type=int, nargs="+", default=jobs.EPOCHS, metavar="N", help=epochs)
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:

@@ -26,40 +26,60 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="localcloud", description="AWS's APIs and booting instances on this machine")
+    parser = argparse.ArgumentParser(
+        prog="localcloud", description="Runs AWS's APIs and boots instances on this machine."
+    )
     commands = parser.add_subparsers(required=True, metavar="VERB")
     named = argparse.ArgumentParser(add_help=False)
-    named.add_argument("--name", default="default", help="which cloud (default: %(default)s)")
-    _add_up(commands.add_parser("up", help="start a cloud", parents=[named]))
-    down = commands.add_parser("down", help="end a cloud and everything that it started", parents=[named])
+    named.add_argument("--name", default="default", help="name of the local cloud (default: %(default)s)")
+    _add_up(commands.add_parser("up", help="start a local cloud", parents=[named]))
+    down = commands.add_parser("down", help="stop a local cloud and everything that it started", parents=[named])
     down.set_defaults(verb=verbs.down)
-    status = commands.add_parser("status", help="what runs", parents=[named])
-    status.add_argument("--json", action="store_true")
+    status = commands.add_parser("status", help="show what runs", parents=[named])
+    status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(verb=verbs.status)
     env = commands.add_parser("env", help="print the export lines that an AWS client needs", parents=[named])
-    env.add_argument("--json", action="store_true")
+    env.add_argument("--json", action="store_true", help="print JSON")
     env.set_defaults(verb=verbs.env)
-    _add_image(commands.add_parser("image", help="the root file system that instances boot"))
-    _add_fault(commands.add_parser("fault", help="cause failures that happen on AWS"), named)
-    pace = commands.add_parser("pace", help="show the pace, or change it", parents=[named])
-    pace.add_argument("pace", nargs="?", choices=(*PACES, "off"))
+    _add_image(commands.add_parser("image", help="build the root file system that instances boot"))
+    _add_fault(commands.add_parser("fault", help="cause failures that happen on AWS, such as missing capacity"), named)
+    pace = commands.add_parser("pace", help="show how fast the cloud answers, or change it", parents=[named])
+    pace.add_argument("pace", nargs="?", choices=(*PACES, "off"), help="aws: as slow as AWS; off: as fast as possible")
     _add_pace_scale(pace)
     pace.set_defaults(verb=verbs.pace)
     doctor = commands.add_parser("doctor", help="list what this machine has and lacks")
-    doctor.add_argument("--json", action="store_true")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(verb=verbs.doctor)
     return parser
 
 
 def _add_up(up: argparse.ArgumentParser) -> None:
-    up.add_argument("--port", type=int, default=5566, help="port of the API; the tunnel uses the next one")
-    up.add_argument("--no-boot", action="store_true", help="only the APIs: instances change state, nothing boots")
-    up.add_argument("--image", type=Path, metavar="DIR", help="root file system for every machine image")
-    up.add_argument("--wheels", type=Path, metavar="DIR", help="Python wheels that guests find in /opt/wheels")
-    up.add_argument("--while-pid", type=int, metavar="PID", help="end with this process, however it ends")
-    up.add_argument("--pace", choices=PACES, default="", help="AWS's latencies, limits and delays (default: quick)")
+    up.add_argument(
+        "--port",
+        type=int,
+        default=5566,
+        metavar="N",
+        help="port of the API; the tunnel uses the next one (default: %(default)s)",
+    )
+    up.add_argument(
+        "--no-boot", action="store_true", help="run only the APIs: instances change their state, but nothing boots"
+    )
+    up.add_argument(
+        "--image",
+        type=Path,
+        metavar="DIR",
+        help="root file system that instances boot (default: that of `image build`)",
+    )
+    up.add_argument("--wheels", type=Path, metavar="DIR", help="Python wheels that instances find in /opt/wheels")
+    up.add_argument("--while-pid", type=int, metavar="PID", help="stop when this process ends, however it ends")
+    up.add_argument(
+        "--pace",
+        choices=PACES,
+        default="",
+        help="aws: answer with AWS's latencies, limits and delays (default: as fast as possible)",
+    )
     _add_pace_scale(up)
-    up.add_argument("--detach", action="store_true", help="return when the API answers")
+    up.add_argument("--detach", action="store_true", help="return when the API answers (default: run until Ctrl-C)")
     up.set_defaults(verb=verbs.up)
 
 
@@ -69,32 +89,45 @@ def _add_pace_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_image(image: argparse.ArgumentParser) -> None:
-    build = image.add_subparsers(required=True, metavar="VERB").add_parser("build", help="build it, unless it exists")
-    build.add_argument("--target", type=Path, metavar="DIR")
-    build.add_argument("--plain", action="store_true", help="with nodes that install Slurm, MPI and the rest at boot")
+    build = image.add_subparsers(required=True, metavar="VERB").add_parser(
+        "build", help="build the root file system, unless it exists"
+    )
+    build.add_argument("--target", type=Path, metavar="DIR", help="where to build it (default: a folder in ~/.cache)")
+    build.add_argument(
+        "--plain", action="store_true", help="without Slurm, MPI and the rest, which nodes then install at boot"
+    )
     build.set_defaults(verb=verbs.image_build)
 
 
 def _add_fault(fault: argparse.ArgumentParser, named: argparse.ArgumentParser) -> None:
     commands = fault.add_subparsers(required=True, metavar="VERB")
-    add = commands.add_parser("add", help="lay one", parents=[named])
-    add.add_argument("kind", choices=(*KINDS, "death"))
-    add.add_argument("--instance-type")
-    add.add_argument("--availability-zone")
-    add.add_argument("--action", help="throttle: RunInstances, or ec2:RunInstances")
-    add.add_argument("--tag", metavar="KEY=VALUE", help="only instances that have this tag at launch")
-    add.add_argument("--instance-id", help="death, interruption: which instance")
-    add.add_argument("--command", help="broken: name of the command")
-    add.add_argument("--message", help="broken: what it prints to stderr before it exits with code 1")
-    add.add_argument("--delay-s", type=float, help="slow-boot: the delay; interruption: the notice (default: 120)")
-    add.add_argument("--quota-code", help="quota: its code, for example L-417A185B")
-    add.add_argument("--value", type=float, help="quota: number of vCPUs")
+    add = commands.add_parser("add", help="add a rule that causes a failure", parents=[named])
+    add.add_argument(
+        "kind",
+        choices=(*KINDS, "death"),
+        metavar="KIND",
+        help=f"{', '.join((*KINDS, 'death'))}; docs/local-cloud.md explains each",
+    )
+    add.add_argument("--instance-type", metavar="TYPE", help="only for instances of this type")
+    add.add_argument("--availability-zone", metavar="ZONE", help="only in this zone")
+    add.add_argument(
+        "--action", metavar="NAME", help="throttle: the API action, such as RunInstances or ec2:RunInstances"
+    )
+    add.add_argument("--tag", metavar="KEY=VALUE", help="only for instances that have this tag at launch")
+    add.add_argument("--instance-id", metavar="ID", help="death, interruption: the instance")
+    add.add_argument("--command", metavar="NAME", help="broken: name of the command")
+    add.add_argument("--message", metavar="TEXT", help="broken: what it prints to stderr before it exits with code 1")
+    add.add_argument(
+        "--delay-s", type=float, metavar="SECONDS", help="slow-boot: the delay; interruption: the notice (default: 120)"
+    )
+    add.add_argument("--quota-code", metavar="CODE", help="quota: its code, for example L-417A185B")
+    add.add_argument("--value", type=float, metavar="N", help="quota: number of vCPUs")
     add.add_argument("--count", type=int, metavar="N", help="remove the rule after N uses")
     add.set_defaults(verb=verbs.fault_add)
-    listed = commands.add_parser("list", help="print the rules in force, one JSON object a line", parents=[named])
+    listed = commands.add_parser("list", help="print the active rules, one JSON object on each line", parents=[named])
     listed.set_defaults(verb=verbs.fault_list)
     clear = commands.add_parser("clear", help="remove one rule, or all", parents=[named])
-    clear.add_argument("id", nargs="?")
+    clear.add_argument("id", nargs="?", help="the rule's id, from `fault list` (default: all rules)")
     clear.set_defaults(verb=verbs.fault_clear)
 
 

@@ -1,7 +1,7 @@
 """The command line: `gpucluster VERB`. One file per verb, imported when it is used.
 
 This file must stay quick to import: `gpucluster --help` loads only this file, click and the errors. Therefore the
-help line of each verb is here. To add a verb: a line in VERBS, and a module of that name with a click command
+help line of each verb is here. To add a verb: a line in SECTIONS, and a module of that name with a click command
 `command`.
 
 Exit codes: 0 done, 2 the user's input, 3 AWS or capacity, 4 the job failed, 1 anything else, 130 interrupted.
@@ -20,46 +20,55 @@ from pathlib import Path
 
 import click
 
-from gpucluster.cli.frame.cluster_file import accept
+from gpucluster.cli.frame import cluster_file
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster_file import nearest
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
 from gpucluster.meant import did_you_mean
 
-VERBS = {
-    "init": "Write a commented cluster.yaml to start from.",
-    "validate": "Check a cluster.yaml offline and list every problem.",
-    "render": "Write the files that nodes are built from to a folder.",
-    "plan": "Show what `up` would create or change, and the hourly price.",
-    "types": "List instance types: GPUs, EFA, memory, price.",
-    "up": "Create or update the cluster on AWS, or on this machine with --local.",
-    "head": "Replace the head node; queue and running jobs stay.",
-    "list": "List all clusters of the AWS account.",
-    "context": "Use a Slurm cluster that GpuCluster did not build.",
-    "status": "Show the cluster, its nodes and its jobs.",
-    "ssh": "Open a shell on the head node, or run a command there.",
-    "ssh-config": "Make plain ssh, scp, rsync and editors reach the cluster.",
-    "cp": "Copy files to the cluster or from it.",
-    "sync": "Copy only what has changed; resumable.",
-    "fetch": "Copy a job's folder to this machine.",
-    "forward": "Make a port of the cluster reachable on this machine.",
-    "shell": "Open a shell on a compute node, with GPUs of its own.",
-    "env": "List, build and check the Python environments of jobs.",
-    "submit": "Submit a training job.",
-    "jobs": "List jobs.",
-    "logs": "Show a job's merged log.",
-    "why": "Explain why a job is pending, or how it ended.",
-    "results": "Show the results and metrics of a sweep or an array.",
-    "resubmit": "Run the failed elements of a sweep or an array again.",
-    "cancel": "Cancel a job.",
-    "data": "Pack a data set into shards, or check shards.",
-    "bench": "Compare the speed of one command at several sizes and under several launchers.",
-    "image": "Build machine images, so that nodes install nothing at boot.",
-    "doctor": "Check whether this machine has what AWS and --local need.",
-    "stop": "Stop the head node, for example overnight; the queue and data stay.",
-    "start": "Start the head node again.",
-    "down": "Delete the cluster.",
+SECTIONS = {
+    "Prepare": {
+        "doctor": "Check whether this machine has what `up` needs, on AWS and with --local.",
+        "init": "Write a commented cluster.yaml, or a job from a template, to start from.",
+        "types": "List instance types: GPUs, EFA, memory, price.",
+        "validate": "Check a cluster.yaml offline and list every problem.",
+        "plan": "Show what `up` would create or change, and the price per hour.",
+        "render": "Write the files that nodes boot with to a folder, to read them.",
+    },
+    "The cluster": {
+        "up": "Create or update the cluster on AWS, or on this machine with --local.",
+        "status": "Show the head node, the compute nodes and the jobs.",
+        "list": "List all clusters of your AWS account in one region.",
+        "stop": "Stop the head node, for example overnight; the queue and data stay.",
+        "start": "Start the head node after `stop`.",
+        "head": "Replace the head node; the queue and running jobs stay.",
+        "image": "Build machine images, so that nodes install nothing at boot.",
+        "env": "List, build and check the Python environments of jobs.",
+        "context": "Use a Slurm cluster that GpuCluster did not build.",
+        "down": "Delete the cluster; asks first.",
+    },
+    "Jobs": {
+        "submit": "Submit a job, such as a training program on several nodes.",
+        "jobs": "List jobs.",
+        "logs": "Show a job's log, from all its nodes.",
+        "why": "Explain why a job is pending, or how it ended.",
+        "cancel": "Cancel jobs.",
+        "results": "Show the results and metrics of a sweep or an array.",
+        "resubmit": "Run the failed elements of a sweep or an array again.",
+        "bench": "Compare the speed of a program on several numbers of nodes, and with several launchers.",
+    },
+    "Shells, files and ports": {
+        "ssh": "Open a shell on the head node, or run a command there.",
+        "shell": "Open a shell on a compute node, with GPUs of its own.",
+        "cp": "Copy files to the cluster or from it.",
+        "sync": "Copy new and changed files to the cluster or from it; continues after an interruption.",
+        "fetch": "Copy a job's folder to this machine.",
+        "data": "Pack a data set into shards, or check shards.",
+        "forward": "Make a port of the cluster reachable on this machine, such as TensorBoard's.",
+        "ssh-config": "Make plain ssh, scp, rsync and editors reach the cluster.",
+    },
 }
+VERBS = {verb: line for section in SECTIONS.values() for verb, line in section.items()}
 HIDDEN = ("tunnel",)
 """Programs start these, not people."""
 REACH = frozenset({"cp", "fetch", "forward", "shell", "ssh", "ssh-config", "sync", "tunnel"})
@@ -77,7 +86,7 @@ class Verbs(click.Group):
             return None
         room = "reach." if cmd_name in REACH else ""
         command: click.Command = import_module(f"gpucluster.cli.{room}{cmd_name.replace('-', '_')}").command
-        return accept(command)
+        return cluster_file.accept(command, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -87,8 +96,10 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        width = max(map(len, VERBS))
+        for title, verbs in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(width), line) for verb, line in verbs.items()])
 
 
 SYNONYMS = {
@@ -147,8 +158,24 @@ def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> Non
     ctx.exit()
 
 
+FIRST_STEPS = """\b
+First steps:
+  gpucluster init                    # writes cluster.yaml
+  gpucluster plan                    # shows the price
+  gpucluster up                      # creates the cluster; with --local on this machine
+  gpucluster submit --nodes 2 --follow -- python train.py
+  gpucluster down                    # deletes the cluster
+
+`gpucluster VERB --help` explains a verb. Exit codes: 0 done, 2 invalid input, 3 AWS refused or has no capacity,
+4 the job failed, 130 interrupted, 1 any other error.
+"""
+
+
 @click.command(
-    cls=Verbs, subcommand_metavar="VERB [ARGUMENTS]...", context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Verbs,
+    subcommand_metavar="VERB [ARGUMENTS]...",
+    epilog=FIRST_STEPS,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
     "-c",
@@ -156,10 +183,15 @@ def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> Non
     "config_path",
     metavar="FILE",
     envvar="GPUCLUSTER_CONFIG",
-    help="Cluster file, before or after the verb.  [env: GPUCLUSTER_CONFIG; default: the nearest cluster.yaml]",
+    help="Cluster file, before or after the verb.  [env: GPUCLUSTER_CONFIG; default: the nearest cluster.yaml, "
+    "here or in a folder above]",
 )
 @click.option(
-    "--context", "context_name", metavar="NAME", help="Cluster of `gpucluster context`, before or after the verb."
+    "--context",
+    "context_name",
+    metavar="NAME",
+    help="Slurm cluster to use instead of a cluster file, see `gpucluster context`; before or after the verb.  "
+    "[env: GPUCLUSTER_CONTEXT]",
 )
 @click.option("--debug", is_flag=True, help="Show a traceback if something fails.")
 @click.option(
@@ -167,13 +199,15 @@ def _version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> Non
 )
 @click.pass_obj
 def cli(context: CliContext, config_path: str | None, context_name: str | None, debug: bool) -> None:
-    """Build a GPU training cluster from one file, on AWS or on one Linux machine, and run jobs on it."""
+    """Build a Slurm cluster for GPU training from one file, on AWS or on one Linux machine, and run jobs on it."""
     if config_path:
         context.choose(Path(config_path))
     else:
         context.config_path = nearest(Path())
-    context.context_name = context_name or ""
     context.debug = debug
+    context.context_name = context_name or ""
+    if context_name:
+        cluster_file.refuse_context(str(click.get_current_context().invoked_subcommand))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -37,45 +37,76 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str) -> list[s
     return list(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
-EXAMPLE = """\b
-Example:
+EXAMPLES = """\b
+Examples:
   gpucluster bench --nodes 1,2,4 --launchers horovodrun,torchrun -- python train.py
+  gpucluster bench --metrics 'throughput=images/s: ([0-9.]+)' --variant bucket-mb=10,25 -- python train.py
 """
 
 
-@click.command(cls=WithProgram, epilog=EXAMPLE)
+@click.command(cls=WithProgram, epilog=EXAMPLES)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
-@click.option("-N", "--nodes", default="1,2", show_default=True, callback=_numbers, help="Numbers of nodes to run on.")
-@click.option("--launchers", default="torchrun", show_default=True, callback=_names, help="Names, separated by commas.")
+@click.option(
+    "-N",
+    "--nodes",
+    default="1,2",
+    metavar="N,...",
+    callback=_numbers,
+    help="Numbers of nodes to compare.  [default: 1,2]",
+)
+@click.option(
+    "--launchers",
+    default="torchrun",
+    metavar="NAME,...",
+    callback=_names,
+    help="Launchers to compare; see `submit --launcher`.  [default: torchrun]",
+)
 @click.option(
     "--variant",
     "variants",
     multiple=True,
     metavar="NAME=VALUE[,…]",
-    help="Also run with `--NAME VALUE` after the command; NAME in capitals is a variable instead; repeatable.",
+    help="Also run with `--NAME VALUE` at the end of the command. A NAME in capitals is an environment variable "
+    "instead; repeatable.",
 )
-@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each setting.")
-@click.option("--seed", type=int, default=0, show_default=True, help="GPUCLUSTER_SEED, and {seed} in the command.")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=3, metavar="N", help="Runs of each setting.  [default: 3]"
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    metavar="N",
+    help="The program gets it as GPUCLUSTER_SEED and for {seed}.  [default: 0]",
+)
 @click.option(
     "--metrics",
     multiple=True,
     metavar="NAME=REGEX",
     callback=name_values,
-    help="Regular expression that finds a value in the log. NAME `throughput` is the speed; repeatable.",
+    help="Value to read from the log with a regular expression. The value `throughput` is the speed; repeatable.",
 )
-@click.option("--per-rank", is_flag=True, help="The program prints the throughput of one rank, not of all.")
+@click.option(
+    "--per-rank", is_flag=True, help="The throughput that the program prints is that of one rank, not of all."
+)
 @job_options
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw a plot: FILE.png, .svg or .pdf.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no table.")
-@click.option("--dry-run", is_flag=True, help="List the runs and stop. Needs no cluster.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw a plot to FILE, which ends with .png, .svg or .pdf.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout, and no table.")
+@click.option("--dry-run", is_flag=True, help="List the runs and submit nothing. Needs no cluster.")
 @click.pass_obj
 def command(
     context: CliContext, /, words: tuple[str, ...], nodes: list[int], launchers: list[str], variants: tuple[str, ...],
     repeats: int, seed: int, per_rank: bool, plot: Path | None, as_json: bool, dry_run: bool, **flags: Any,
 ) -> int:  # fmt: skip
-    """Run one command at each size, under each launcher and variant, and compare the speed.
+    """Run one command on each number of nodes, with each launcher and each variant, and compare the speed.
 
-    Prints a table, what the runs do not prove, and one JSON line. The exit code is 4 if a run failed.
+    The metric `throughput` is the speed. Without it, `bench` compares the time of whole jobs. It prints a table, notes
+    on what the runs do not prove, and a JSON object as the last line. The exit code is 4 if a run failed.
     """
     from gpucluster.layout import expand
     from gpucluster.measure import settings

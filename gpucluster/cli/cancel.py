@@ -17,7 +17,10 @@ from gpucluster.head import slurm
 @click.argument("job_ids", nargs=-1, required=True, type=job_number, metavar="JOB_ID...")
 @click.pass_obj
 def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
-    """Cancel jobs. Jobs that have already ended stay as they are."""
+    """Cancel pending or running jobs. An ID such as 29_3 names one element of an array.
+
+    The last line on stdout is JSON.
+    """
     cancelled = []
     with head(context) as remote:
         for job_id in job_ids:

@@ -20,22 +20,34 @@ LOCAL = ("ext2/ext3", "xfs", "btrfs", "zfs", "tmpfs", "overlayfs")
 
 @click.group()
 def command() -> None:
-    """Use a Slurm cluster that GpuCluster did not build: you need nothing there but an account and ssh.
+    """Use a Slurm cluster that GpuCluster did not build. You need an account there and ssh, but no root.
 
-    submit, jobs, logs, why, cancel, results, resubmit, status, ssh, shell, cp, sync, fetch and forward take --context
-    NAME, or GPUCLUSTER_CONTEXT, or the context that `use` chose.
+    A context is the stored address of such a cluster. The verbs submit, jobs, logs, why, cancel, results, resubmit,
+    status, ssh, shell, cp, sync, fetch and forward use the context of --context NAME, of GPUCLUSTER_CONTEXT, or of
+    `context use`.
     """
 
 
-@command.command()
+EXAMPLES = """\b
+Examples:
+  gpucluster context add lab ssh://me@login.example.org
+  gpucluster submit --context lab --python /home/me/venv -- python train.py
+"""
+
+
+@command.command(epilog=EXAMPLES, short_help="Store the Slurm cluster behind a login node as the context NAME.")
 @click.argument("name")
 @click.argument("address", metavar="ssh://[USER@]LOGIN[:PORT]")
-@click.option("--folder", metavar="PATH", help="Folder there for jobs, on shared storage.  [default: ~/gpucluster]")
+@click.option(
+    "--folder",
+    metavar="FOLDER",
+    help="Folder for your jobs on that cluster, on storage that its nodes share.  [default: ~/gpucluster]",
+)
 def add(name: str, address: str, folder: str | None) -> int:
-    """Look at the cluster behind the login node LOGIN and store it as the context NAME.
+    """Read the partitions of the Slurm cluster behind the login node LOGIN, and store it as the context NAME.
 
-    The connection is that of your own ssh: with your ~/.ssh/config, keys, agent and jump hosts. To look again, for
-    example after the cluster was extended, add the context again.
+    Your own ssh connects, with your ~/.ssh/config, keys, agent and jump hosts. If the cluster changes, add the context
+    again. The last line on stdout is JSON.
     """
     from gpucluster.contexts import add as adding
     from gpucluster.contexts import store
@@ -71,7 +83,7 @@ def described(context: Context) -> Iterator[str]:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def listed(as_json: bool) -> int:
-    """List the contexts; the one in use has a star."""
+    """List the contexts. A star marks the one that `context use` chose."""
     from gpucluster.contexts import store
 
     contexts = store.read()
@@ -90,11 +102,11 @@ def listed(as_json: bool) -> int:
     return 0
 
 
-@command.command()
+@command.command(short_help="Use the context NAME from now on.")
 @click.argument("name", required=False)
-@click.option("--none", "nothing", is_flag=True, help="Use the cluster of the cluster file again.")
+@click.option("--none", "nothing", is_flag=True, help="Use no context, but the cluster file again.")
 def use(name: str | None, nothing: bool) -> int:
-    """Make NAME the context of verbs that name none."""
+    """Use the context NAME from now on, in commands without --context and -c."""
     from gpucluster.contexts import store
 
     if (name is None) != nothing:
@@ -109,7 +121,7 @@ def use(name: str | None, nothing: bool) -> int:
 @command.command()
 @click.argument("name")
 def remove(name: str) -> int:
-    """Forget NAME. Its jobs and their folders stay on the cluster."""
+    """Remove the context NAME here. Its jobs and their folders stay on the cluster."""
     from contextlib import closing
 
     from gpucluster.contexts import store

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FORMATS = ("tar", "tfrecord", "recordio")
 
 
-EXAMPLE = """\b
+EXAMPLES = """\b
 Examples:
   gpucluster data shard imagenet shards --shards train=1024,val=64
   gpucluster data shard /fsx/raw /fsx/imagenet --shards 1024 --array 16   # on the cluster's nodes
@@ -29,7 +29,10 @@ Examples:
 
 @click.group()
 def command() -> None:
-    """Pack a data set into shards, or check shards."""
+    """Pack a data set of many small files into few large ones (shards), or check shards.
+
+    Shards are read faster, and each rank reads its own. docs/data.md says how programs read them.
+    """
 
 
 def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[str, int]:
@@ -40,29 +43,40 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
     return {name: int(number) for name, _, number in pairs}
 
 
-@command.command(short_help="Pack a data set into shards.", epilog=EXAMPLE)
+@command.command(short_help="Pack a data set into shards.", epilog=EXAMPLES)
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
-@click.option("--shards", required=True, metavar="N|SPLIT=N,...", callback=_shards, help="Number of shards per split.")
-@click.option("--format", type=click.Choice(FORMATS), default="tar", show_default=True, help="Format of the shards.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of the shuffle.")
+@click.option(
+    "--shards",
+    required=True,
+    metavar="N|SPLIT=N,...",
+    callback=_shards,
+    help="Number of shards, for all splits or for each: 128, or train=1024,val=64.",
+)
+@click.option("--format", type=click.Choice(FORMATS), default="tar", help="Format of the shards.  [default: tar]")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="Seed of the shuffle.  [default: 0]"
+)
 @click.option(
     "--remainder",
     type=click.Choice(["spread", "drop"]),
     default="spread",
-    show_default=True,
-    help="What to do with samples left after equal shards: add them to the first shards, or drop them.",
+    help="If the samples do not divide equally: spread the rest over the first shards, or drop it.  [default: spread]",
 )
 @click.option(
     "--exclude", "lists", multiple=True, metavar="FILE",
-    help="File of names to skip, one per line; also s3://BUCKET/KEY; repeatable.",
+    help="File with names of samples to skip, one per line; may be s3://BUCKET/KEY; repeatable.",
 )  # fmt: skip
-@click.option("--check/--no-check", default=True, show_default=True, help="Refuse truncated images.")
-@click.option("--restart", is_flag=True, help="Delete the output of an unfinished run with other settings.")
-@click.option("--workers", type=click.IntRange(1), help="Processes. Default: one per CPU.")
-@click.option("--array", type=click.IntRange(1, 1000), metavar="N", help="Run N jobs on the cluster instead of here.")
-@click.option("-p", "--partition", help="With --array: partition to run on. Default: the first.")
-@click.option("-f", "--follow", is_flag=True, help="With --array: wait for the jobs; fail if they fail.")
+@click.option("--check/--no-check", default=True, help="Refuse truncated images.  [default: --check]")
+@click.option(
+    "--restart", is_flag=True, help="If DST has an unfinished run with other settings, delete it and begin again."
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Number of processes.  [default: one per CPU]")
+@click.option(
+    "--array", type=click.IntRange(1, 1000), metavar="N", help="Run as an array of N jobs on the cluster, at most 1000."
+)
+@click.option("-p", "--partition", metavar="NAME", help="With --array: partition to run on.  [default: the first]")
+@click.option("-f", "--follow", is_flag=True, help="With --array: wait for the jobs. The exit code is 4 if one failed.")
 @click.pass_obj
 def shard(
     context: CliContext, /, source: str, target: str, remainder: str, workers: int | None,
@@ -70,8 +84,8 @@ def shard(
 ) -> int:  # fmt: skip
     """Shuffle the samples of SRC and pack them into shards in DST.
 
-    SRC holds train/CLASS/*.jpg or CLASS/*.jpg, or is a list of files. SRC and DST may be s3://BUCKET/PREFIX. Run the
-    same command again to continue an interrupted run. The last line is JSON.
+    SRC is a folder with train/CLASS/*.jpg or CLASS/*.jpg, or a list of files. SRC and DST may be s3://BUCKET/PREFIX. To
+    continue an interrupted run, run the same command again. The last line on stdout is JSON.
     """
     from gpucluster.data.run import Options
 
@@ -105,8 +119,8 @@ def _on_cluster(context: CliContext, options: Options, count: int, partition: st
 
 @command.command(short_help="Compare shards with their manifest.")
 @click.argument("target", metavar="DST")
-@click.option("--quick", is_flag=True, help="Compare sizes only, read no data.")
-@click.option("--workers", type=click.IntRange(1), help="Processes. Default: one per CPU.")
+@click.option("--quick", is_flag=True, help="Compare only the sizes, and read no data.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Number of processes.  [default: one per CPU]")
 @click.pass_obj
 def verify(context: CliContext, target: str, quick: bool, workers: int | None) -> int:
     """Compare the shards in DST with their manifest. The exit code is 1 if one is missing, damaged or incomplete."""

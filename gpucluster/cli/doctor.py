@@ -42,16 +42,20 @@ NEEDS = {"aws": ("everything", "up", "AWS"), "local": ("everything", "up", "--lo
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
-@click.option("--require", type=click.Choice(["aws", "local"]), help="Exit with 1 if something for this is missing.")
-@click.option("--node", metavar="NAME", help="Check the hardware of this node of the cluster instead.")
+@click.option(
+    "--require",
+    type=click.Choice(["aws", "local"]),
+    help="Exit with 1 if something is missing for AWS, or for `up --local`.",
+)
+@click.option("--node", metavar="NAME", help="Check the hardware of this compute node instead, such as train-1.")
 @click.pass_obj
 def command(context: CliContext, as_json: bool, require: str | None, node: str | None) -> int:
-    """Check whether this machine has what deploying to AWS and `up --local` need.
+    """Check whether this machine has what `up` needs, on AWS and with --local, and say how to install what is missing.
 
-    Changes nothing and uses no network. Without --require the exit code is always 0: few machines need everything.
+    It changes nothing and uses no network. Without --require the exit code is 0, even if something is missing.
 
-    With --node it runs the checks of a job's prolog on that node, and DCGM's diagnostics, which take minutes, if no job
-    runs there. The exit code is 1 if the node is broken.
+    With --node it runs on that node the checks that run before each job, and, if no job runs there, NVIDIA's
+    diagnostics (DCGM), which take minutes. The exit code is 1 if the node is broken.
     """
     if node:
         return _node_health(context, node, as_json)

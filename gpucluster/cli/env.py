@@ -24,17 +24,17 @@ LONGEST_NAME = 60
 
 @click.group()
 def command() -> None:
-    """List, build and check the Python environments of the cluster, and the packages that jobs installed.
+    """List, build and check the Python environments in which jobs run, and the packages that jobs installed.
 
-    The first job that needs an environment has it built automatically, and waits for it.
+    You need not build them: the first job that needs an environment waits until the cluster has built it.
     """
 
 
-@command.command("list")
+@command.command("list", short_help="List environments, and packages that jobs installed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def list_(context: CliContext, as_json: bool) -> int:
-    """List the cluster's environments, built and missing ones."""
+    """List the environments, those that are not built yet too, and the packages that jobs installed."""
     with head(context) as remote:
         found, own = environments.listed(remote), environments.overlays(remote)
     if as_json:
@@ -64,10 +64,10 @@ def _own_state(own: Overlay) -> str:
     return f"{own.state} (job {', '.join(own.jobs)})" if own.jobs else own.state
 
 
-@command.command()
+@command.command(short_help="Delete jobs' packages that no job uses any more.")
 @click.pass_obj
 def prune(context: CliContext) -> int:
-    """Delete the packages of jobs that no pending or running job uses.
+    """Delete packages that jobs installed and that no pending or running job uses.
 
     A later job that needs them installs them again. The cluster's environments are kept.
     """
@@ -77,11 +77,14 @@ def prune(context: CliContext) -> int:
     return 0
 
 
-@command.command()
-@click.argument("names", nargs=-1)
+@command.command(short_help="Build environments, and wait until they are ready.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_obj
 def build(context: CliContext, names: tuple[str, ...]) -> int:
-    """Build NAMES, or all missing environments, and wait for them."""
+    """Build the environments NAME, or all missing ones, and wait until they are ready.
+
+    The last line on stdout is JSON.
+    """
     with head(context) as remote:
         found = {each.name: each for each in _chosen(remote, names)}
         builds = environments.ensure(remote, list(found))
@@ -105,11 +108,14 @@ def _follow(remote: Remote, job_id: str, log: str) -> None:
         click.echo(line, err=True)
 
 
-@command.command(short_help="Check environments on a node.")
-@click.argument("names", nargs=-1)
+@command.command(short_help="Check that environments work, on a node.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_obj
 def verify(context: CliContext, names: tuple[str, ...]) -> int:
-    """Check NAMES, or all environments, on a node: each has its locked versions, and every package imports."""
+    """Check the environments NAME, or all, on a node: each has its locked versions, and Python imports every package.
+
+    The exit code is 4 if a check failed.
+    """
     failed = []
     with head(context) as remote:
         for each in _chosen(remote, names):

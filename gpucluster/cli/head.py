@@ -16,20 +16,25 @@ from gpucluster.errors import NotDeployedError, UsageError
 
 @click.group()
 def command() -> None:
-    """The head node, which runs Slurm's controller. If it was terminated, `gpucluster up` brings it back."""
+    """Replace the head node, which runs Slurm's controller and holds /home.
+
+    If the head node was terminated, `gpucluster up` creates another one: you need no `head replace`.
+    """
 
 
-@command.command(short_help="Replace the head node by a new one.")
-@click.option("-y", "--yes", is_flag=True, help="Replace it even if BeeGFS in the nodes' memory is lost.")
+@command.command(short_help="Replace the head node by a new instance with the same volume.")
+@click.option(
+    "-y", "--yes", is_flag=True, help="Replace it, even if the files of BeeGFS in the nodes' memory are lost."
+)
 @click.pass_obj
 def replace(context: CliContext, yes: bool) -> int:
     """Replace the head node by a new instance, which takes over the volume with /home and Slurm's queue and accounts.
 
     Compute nodes stay, and running jobs continue. For some minutes Slurm does not answer, and programs that use
-    /home wait. cdk.context.json then counts the replacement: commit it.
+    /home wait. The replacement is counted in cdk.context.json: commit that file.
 
     If the cluster has BeeGFS in its nodes' memory (scope: cluster), its files are lost, the compute nodes are
-    terminated, and their jobs run again. That is refused, unless you give --yes.
+    terminated, and their jobs run again. It then refuses to continue, unless you give --yes.
 
     The last line on stdout is a JSON object: name, region, before, instance_id, seconds.
     """

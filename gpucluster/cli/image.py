@@ -28,24 +28,47 @@ _AMI = re.compile(r"ami-[0-9a-f]{8,17}")
 
 @click.group(name="image")
 def command() -> None:
-    """Build machine images. Nodes that boot from one install nothing and need no internet."""
+    """Build machine images (AMIs). Nodes that boot from one install no software and need no internet."""
 
 
-@command.command(short_help="Build an image and pin it in cdk.context.json.")
-@click.option("--from", "base", metavar="IMAGE", help="Base image: ami-…, or a name.  [default: software.image]")
-@click.option("--on", "machine", metavar="TYPE", help="Instance type to install on.  [default: the head node's]")
-@click.option("--local", is_flag=True, help="Build it in a local cloud on this machine, and start one if none runs.")
-@click.option("--port", type=int, help=f"The local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]")
-@click.option("--image", type=click.Path(path_type=Path), help="Root file system to use as the machine image.")
+@command.command(short_help="Build an image, and make new nodes boot from it.")
+@click.option(
+    "--from",
+    "base",
+    metavar="IMAGE",
+    help="Base image: an AMI ID, or a name that software.image may have.  [default: that of the cluster file]",
+)
+@click.option(
+    "--on",
+    "machine",
+    metavar="TYPE",
+    help="Instance type of the instance that installs the software.  [default: that of the head node]",
+)
+@click.option(
+    "--local", is_flag=True, help="Build the image on this machine in a local cloud. If none runs, start one."
+)
+@click.option(
+    "--port",
+    type=int,
+    metavar="N",
+    help=f"With --local: the local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]",
+)
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="With --local: root file system that the nodes boot.  [default: that of `python -m localcloud image build`]",
+)
 @click.pass_obj
 def build(
     context: CliContext, base: str | None, machine: str | None, local: bool, port: int | None, image: Path | None
 ) -> int:
-    """Build an AMI that has everything nodes install at boot, and pin it in cdk.context.json.
+    """Build an AMI with everything that nodes would install at boot, and write its ID to cdk.context.json.
 
-    After the next `up` or `cdk deploy`, compute nodes boot from it while the boot steps and the base image stay the
-    same. If the account already has this image, nothing is built; with --on, it must come from that instance type. GPU
-    drivers and EFA are installed only on instance types that have them (--on). Deep Learning AMIs include both.
+    After the next `up` or `cdk deploy`, new compute nodes boot from it, as long as the boot steps and the base image
+    stay the same. If the account already has this image, none is built. GPU drivers and EFA's software are installed
+    only on an instance type that has GPUs and EFA: name one with --on, unless the base image is a Deep Learning AMI,
+    which has both. With --on, only an image that was built on that type counts as the same.
 
     The last line on stdout is a JSON object: image_id, base, recipe, built, pinned_in, seconds.
     """
@@ -71,11 +94,11 @@ def build(
     return 0
 
 
-@command.command("list", short_help="List the baked images of the account.")
+@command.command("list", short_help="List the images that were built in the account.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
 def list_(context: CliContext, as_json: bool) -> int:
-    """List the account's baked images in the cluster's region, newest first, and show which one is pinned."""
+    """List the images that `image build` built in the cluster's region, newest first, and which one is in use."""
     from gpucluster.baking import bake, pins
     from gpucluster.baking.recipe import Extras, recipe
     from gpucluster.cluster.aws import aws_errors

@@ -78,21 +78,29 @@ def _completions(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-@click.command()
+EXAMPLES = """\b
+Examples:
+  gpucluster init                          # cluster.yaml in the current folder
+  gpucluster init --example g5-spot
+  gpucluster init --template fsdp work     # work/job.yaml, work/train.py and more
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @click.option(
     "--list",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_list,
-    help="List the templates and examples, and exit.",
+    help="List the templates and examples with a line about each, and exit.",
 )
 @click.option(
     "--template",
     metavar="NAME",
     callback=_template,
     shell_complete=lambda ctx, parameter, incomplete: _completions(templates(), incomplete),
-    help="Write a job, its program and a cluster file to a folder.",
+    help="Write a folder with a job, its program and a cluster file. --list shows the names.",
 )
 @click.option(
     "--example",
@@ -100,7 +108,7 @@ def _completions(names: Iterable[str], incomplete: str) -> list[str]:
     metavar="NAME",
     callback=_example,
     shell_complete=lambda ctx, parameter, incomplete: _completions(examples(), incomplete),
-    help="Start from an example: p5-capacity-block, p4d-fsx-smddp, g5-spot, ….",
+    help="Start from an example such as p5-capacity-block or g5-spot. --list shows the names.",
 )
 @click.argument(
     "file",
@@ -108,9 +116,9 @@ def _completions(names: Iterable[str], incomplete: str) -> list[str]:
 )
 @click.pass_obj
 def command(context: CliContext, file: str | None, text: str, template: Template | None) -> None:
-    """Write a commented cluster file to FILE, or to the file given with -c. Overwrites no file.
+    """Write a commented cluster file to FILE, to that of -c, or to cluster.yaml. Files that exist are not overwritten.
 
-    With --template, FILE is a folder, by default one of the template's name.
+    With --template, FILE is a new folder. Its default is the template's name. The last line on stdout is the path.
     """
     if template:
         folder = Path(file or template.folder.name)

@@ -19,12 +19,14 @@ from gpucluster.head.remote import Remote
 
 
 @click.command()
-@click.option("-n", "--count", default=20, show_default=True, help="Of ended jobs, show only this many, the newest.")
-@click.option("--project", metavar="NAME", help="Show the last job of each task of this project, as a tree.")
+@click.option("-n", "--count", default=20, metavar="N", help="Show the newest N jobs that have ended.  [default: 20]")
+@click.option(
+    "--project", metavar="NAME", help="Show a tree of this project's tasks instead, with the last job of each."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
 def command(context: CliContext, count: int, project: str | None, as_json: bool) -> int:
-    """List pending, running and ended jobs, newest last."""
+    """List all pending and running jobs and the newest that have ended, the newest last."""
     config = context.layout().config
     with head(context, config) as remote:
         if project:

@@ -14,11 +14,15 @@ from gpucluster.errors import UsageError
 
 
 @click.command()
-@click.option("--region", help="Default: the cluster file's, or that of your AWS profile.")
+@click.option(
+    "--region",
+    metavar="REGION",
+    help="Region to look in.  [default: that of the cluster file, or of your AWS profile]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, region: str | None, as_json: bool) -> int:
-    """List all clusters of your AWS account in one region, also those whose file you do not have."""
+    """List all clusters of your AWS account in one region, also those whose cluster file you do not have."""
     from gpucluster.cluster import aws, existing
 
     with aws.aws_errors():

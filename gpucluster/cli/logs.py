@@ -13,12 +13,14 @@ from gpucluster.following import jobs
 
 @click.command()
 @click.argument("job_id", required=False, type=job_number)
-@click.option("-f", "--follow", is_flag=True, help="Follow until the job ends. Ctrl-C detaches; the job continues.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Show the log until the job ends. Ctrl-C detaches; the job continues."
+)
 @click.pass_obj
 def command(context: CliContext, job_id: str | None, follow: bool) -> int:
-    """Show the log of JOB_ID, or of the newest job.
+    """Show the log of the job JOB_ID, or of the newest job. Each line names the rank and the node that wrote it.
 
-    The exit code is 0, also after Ctrl-C. With --follow it is 4 if the job failed.
+    With --follow the exit code is 4 if the job failed. Otherwise it is 0, also after Ctrl-C.
     """
     with head(context) as remote:
         job_id = job_id or jobs.latest(remote)

@@ -28,7 +28,7 @@ BOUGHT = {
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, as_json: bool) -> int:
-    """Show what `up` would create: nodes, zone, hourly price. Works without AWS.
+    """Show what `up` would create: nodes, zone, price per hour in USD. Changes nothing. Works without credentials.
 
     With AWS credentials it also shows whether the cluster exists, what `up` would change and what each change does,
     which zones offer every instance type, and what AWS would refuse: quotas, images, networks. If `up` would be

@@ -13,12 +13,13 @@ from gpucluster.errors import UsageError
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.pass_obj
 def command(context: CliContext, folder: Path) -> int:
-    """Write the files that nodes are built from to DIR: user data, role scripts, boot steps, Slurm's configuration.
+    """Write the files that nodes boot with to FOLDER: user data, boot scripts, Slurm's configuration.
 
-    Needs no network. The last line on stdout is DIR.
+    Use it to read them, or to compare them before and after a change. `up` does not need it. Needs no network. The last
+    line on stdout is FOLDER.
     """
     files = rendered(context.load())
     for name, text in files.items():

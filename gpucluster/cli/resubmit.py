@@ -12,17 +12,23 @@ from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.errors import UsageError
 
+EXAMPLES = """\b
+Examples:
+  gpucluster resubmit 29 --failed
+  gpucluster resubmit 29_3
+"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES)
 @click.argument("job_id", type=job_number)
-@click.option("--failed", is_flag=True, help="All elements that ended without success: failed, cancelled, or lost.")
-@click.option("-f", "--follow", is_flag=True, help="Follow until the elements end; fail if one fails.")
+@click.option("--failed", is_flag=True, help="Run all elements again that failed, were cancelled, or have no result.")
+@click.option("-f", "--follow", is_flag=True, help="Wait until the elements end. The exit code is 4 if one failed.")
 @click.pass_obj
 def command(context: CliContext, job_id: str, failed: bool, follow: bool) -> int:
-    """Run elements of an array again, as one new array: `resubmit 29 --failed`, or one of them: `resubmit 29_3`.
+    """Run elements of the sweep or array JOB_ID again, as one new array. An ID such as 29_3 names one element.
 
-    They run the same code, each in its folder; the log and the result of the last run are kept there as log-29.txt and
-    result-29.json. The last line is JSON.
+    They run the same code, each in its folder. The log and the result of the last run stay there, as log-29.txt and
+    result-29.json. The last line on stdout is JSON.
     """
     from gpucluster.cli.frame import following
     from gpucluster.following import arrays

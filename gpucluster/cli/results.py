@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @click.option("--csv", "form", flag_value="csv", help="Print comma-separated values to stdout.")
 @click.pass_obj
 def command(context: CliContext, job_id: str, form: str | None) -> int:
-    """Show a table of JOB_ID, a sweep or an array: each element's values, state and metrics.
+    """Show a table of the sweep or array JOB_ID: the values, state and metrics of each element.
 
-    A metric is its last value in the log; `metrics` in job.yaml defines what is read. Of elements that were submitted
-    again, the newest run is shown.
+    `metrics` in job.yaml, or `submit --metrics`, names the values that are read from the log; the last one counts. If
+    an element was run again, the table has its newest run.
     """
     from gpucluster.following import arrays
 

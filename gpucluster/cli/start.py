@@ -12,7 +12,10 @@ from gpucluster.cli.frame.context import CliContext
 @click.command()
 @click.pass_obj
 def command(context: CliContext) -> int:
-    """Start the head node after `gpucluster stop`. Pending jobs start as soon as Slurm runs, some seconds later."""
+    """Start the head node after `gpucluster stop`. Pending jobs start as soon as Slurm runs.
+
+    The last line on stdout is JSON.
+    """
     from gpucluster.cluster import aws, head_power
 
     config = context.load()

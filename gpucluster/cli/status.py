@@ -27,7 +27,7 @@ Report = dict[str, Any]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, as_json: bool) -> int:
-    """Show the cluster: head node, partitions, why nodes are down, jobs and why they are pending.
+    """Show the head node, the partitions, why nodes are down, and the jobs and why they are pending.
 
     The exit code is 3 if the cluster does not exist or its head node cannot be reached.
     """

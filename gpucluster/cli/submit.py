@@ -31,6 +31,8 @@ Examples:
   gpucluster submit --nodes 2 --follow -- python train.py --epochs 10
   gpucluster submit job.yaml --nodes 4
   gpucluster submit job.yaml --dry-run
+  gpucluster submit --name lr --sweep lr=0.1,0.01 -- python train.py --lr {lr}
+  gpucluster submit --channel train=s3://bucket/imagenet --time 2:00:00 -- python train.py
 """
 
 
@@ -80,29 +82,62 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     return values
 
 
-@click.command(cls=WithProgram, epilog=EXAMPLES)
+SECTIONS = {
+    "Name, size and time": ("name", "project", "nodes", "partition", "gpus_per_node", "ntasks_per_node", "time"),
+    "Program": (
+        "launcher", "framework", "controller", "min_nodes", "servers", "env", "secrets", "workdir", "signal", "metrics",
+    ),
+    "Packages and containers": ("requirements", "with", "setup", "python", "container_image", "container_mounts"),
+    "Data": ("channels", "outputs", "exports"),
+    "Several jobs and runs": (
+        "sweep", "array", "max_parallel", "after", "requeue", "state", "resubmit", "resubmit_limit", "clean", "force",
+    ),
+    "Checks before the program starts": ("preflight", "efa"),
+    "Slurm": (
+        "exclusive", "account", "qos", "mem", "cpus_per_task", "constraint", "reservation", "dependency", "begin",
+        "sbatch_args",
+    ),
+}  # fmt: skip
+
+
+@click.command(cls=WithProgram, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
-@click.option("-J", "--name", "--job-name", "name", help="Job name. Default: from the program's file name.")
-@click.option("--project", help="With --name: the task that this job is a run of. Default: the folder's name.")
-@click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, help="Number of nodes. Default: 1.")
+@click.option(
+    "-J", "--name", "--job-name", "name", metavar="NAME", help="Job name.  [default: the program's file name]"
+)
+@click.option(
+    "--project",
+    metavar="NAME",
+    help="With --name: the project of the task that this job is a run of.  [default: the folder's name]",
+)
+@click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, metavar="N", help="Number of nodes.  [default: 1]")
 @job_options
 @click.option(
     "--launcher",
+    metavar="NAME",
     shell_complete=_values("launcher"),
-    help="torchrun (default), horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, tensorflow-mwms.",
+    help="What starts the ranks: torchrun, horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, tensorflow-mwms.  "
+    "[default: torchrun]",
 )
 @click.option(
     "--framework",
+    metavar="NAME",
     shell_complete=_values("framework"),
-    help="Environment of the ranks: torch, horovod, smddp, mxnet, tensorflow. Default: the launcher's own.",
+    help="Python environment of the ranks: torch, horovod, smddp, mxnet, tensorflow.  [default: the launcher's own]",
 )
-@click.option("--controller", type=click.Choice(["gloo", "mpi"]), help="For horovodrun. Default: gloo.")
-@click.option("--min-nodes", type=int, help="For horovodrun: continue after losing nodes while this many are left.")
+@click.option(
+    "--controller",
+    type=click.Choice(["gloo", "mpi"]),
+    help="With horovodrun: how its ranks coordinate.  [default: gloo]",
+)
+@click.option(
+    "--min-nodes", type=int, metavar="N", help="With horovodrun: if nodes are lost, continue while N nodes are left."
+)
 @click.option(
     "--servers",
     metavar="NODES|KEY=VALUE,...",
     callback=_servers,
-    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1. Default: the workers' nodes.",
+    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1.  [default: the workers' nodes]",
 )
 @click.option(
     "--channel",
@@ -111,20 +146,26 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     metavar="NAME=SOURCE[,shard=…][,mode=…][,unpack=tar]",
     callback=_channels,
     help="Input data: train=s3://bucket/prefix, train=/fsx/folder, train=./folder to upload it, or "
-    "train=task:TASK,output=NAME; repeatable.",
+    "train=task:TASK,output=NAME for the output of another task; repeatable.",
 )
 @click.option(
     "--outputs", multiple=True, metavar="NAME", help="Folder that the job writes for other tasks to read; repeatable."
 )
-@click.option("--after", multiple=True, metavar="JOB|TASK", help="Start after this has succeeded; repeatable.")
 @click.option(
-    "--exports", multiple=True, metavar="PATH", help="Lustre folder to export to S3 at the end of the job; repeatable."
+    "--after", multiple=True, metavar="JOB|TASK", help="Start after this job or task has succeeded; repeatable."
 )
-@click.option("--efa", type=click.Choice(["auto", "required"]), help="required: fail if NCCL would use TCP.")
+@click.option(
+    "--exports", multiple=True, metavar="FOLDER", help="Lustre folder to export to S3 when the job ends; repeatable."
+)
+@click.option(
+    "--efa",
+    type=click.Choice(["auto", "required"]),
+    help="required: fail if NCCL would use TCP instead of EFA.  [default: auto]",
+)
 @click.option(
     "--preflight",
     type=click.Choice(["off", "quick", "full"]),
-    help="Check the nodes first; full also measures bandwidth. Default: quick.",
+    help="Check the nodes first; full also measures bandwidth.  [default: quick]",
 )
 @click.option(
     "--requirements",
@@ -137,36 +178,65 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
     "--with", "with", multiple=True, metavar="PACKAGE", help="Package for the ranks, such as torchvision; repeatable."
 )
 @click.option(
-    "--setup", multiple=True, metavar="LINE", help="Bash to run once after that: 'pip install .'; repeatable."
+    "--setup",
+    multiple=True,
+    metavar="LINE",
+    help="Line of bash to run once after the packages are installed: 'pip install .'; repeatable.",
 )
 @click.option("--python", metavar="FOLDER", help="Folder of a venv or conda environment on the cluster.")
-@click.option("--container-image", help="Run the ranks in this image: from a registry, or a squashfs file.")
+@click.option(
+    "--container-image",
+    metavar="IMAGE",
+    help="Run the ranks in this container: a registry's image, or a squashfs file.",
+)
 @click.option(
     "--container-mounts", multiple=True, metavar="FROM:TO[:ro]", help="Path to mount into the container; repeatable."
 )
-@click.option("--requeue/--no-requeue", default=None, help="Run again after a node failure. Default: yes.")
-@click.option("--exclusive/--no-exclusive", default=None, help="Share the nodes with no other job. Default: yes.")
+@click.option("--requeue/--no-requeue", default=None, help="Run the job again if a node fails.  [default: --requeue]")
+@click.option(
+    "--exclusive/--no-exclusive", default=None, help="Share the nodes with no other job.  [default: --exclusive]"
+)
 @click.option(
     "--metrics",
     multiple=True,
     metavar="NAME=REGEX",
     callback=name_values,
-    help="Regular expression that finds a value in the log, for result.json; repeatable.",
+    help="Value to put into result.json: a regular expression finds it in the log; repeatable.",
 )
-@click.option("--signal", help="Signal for the ranks before the time limit: USR1@120 is 120 s before.")
+@click.option(
+    "--signal", metavar="NAME@SECONDS", help="Signal for the ranks before the time limit: USR1@120 is 120 s before."
+)
 @slurm_options
-@click.option("--sbatch-args", multiple=True, metavar="OPTION", help="Further option of sbatch; repeatable.")
-@click.option("--state", metavar="FOLDER|s3://…", help="Folder on shared storage, or S3 prefix, for the task's state.")
-@click.option("--resubmit", type=click.Choice(["until-done"]), help="Run again after the time limit, from the state.")
-@click.option("--resubmit-limit", type=int, help="Maximum number of further runs. Default: 20.")
+@click.option(
+    "--sbatch-args",
+    multiple=True,
+    metavar="OPTION",
+    help="Option to pass on to sbatch, such as --sbatch-args=--nice=100; repeatable.",
+)
+@click.option(
+    "--state",
+    metavar="FOLDER|s3://…",
+    help="Where the task keeps its state: a folder on shared storage, or an S3 prefix.",
+)
+@click.option(
+    "--resubmit",
+    type=click.Choice(["until-done"]),
+    help="If the time limit stops the job, run it again from its state.",
+)
+@click.option("--resubmit-limit", type=int, metavar="N", help="With --resubmit: at most N further runs.  [default: 20]")
 @click.option("--clean-state", "clean", is_flag=True, help="Delete the task's state first.")
 @click.option("--force", is_flag=True, help="Run, even if the task's last run succeeded with the same code and inputs.")
-@click.option("--dry-run", is_flag=True, help="Print the script to stdout and stop. Needs no cluster.")
-@click.option("--test-only", is_flag=True, help="Ask Slurm when the job would start, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print the Slurm script to stdout and submit nothing. Needs no cluster.")
+@click.option("--test-only", is_flag=True, help="Ask Slurm when the job would start, and submit nothing.")
 @click.option(
-    "--emit-only", type=click.Path(path_type=Path), metavar="DIR", help="Write the job's folder to DIR and stop."
+    "--emit-only",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write the job's files to FOLDER and submit nothing.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Show the log until the job ends; fail if the job fails.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Show the log until the job ends. Ctrl-C detaches; the job continues."
+)
 @click.pass_obj
 def command(
     context: CliContext,
@@ -180,12 +250,13 @@ def command(
     clean: bool,
     **flags: Any,
 ) -> int:
-    """Submit a training job: `submit job.yaml`, `submit --nodes 2 -- python train.py`, or both together.
+    """Submit a job from a file, from options, or from both; options override the file. A pipeline.yaml has several.
 
-    The last line is JSON: job_id and folder. With --follow the log comes first, and the exit code is 4 if the job
-    failed. Ctrl-C detaches, and the job continues. A job with a name is skipped if its last run succeeded with the
-    same code, inputs, packages and command: the line then has skipped, and that run's job_id. `submit pipeline.yaml`
-    submits several jobs.
+    The current folder is uploaded, and COMMAND runs in it: as many processes (ranks) on each node as it has GPUs.
+
+    The last line on stdout is JSON: job_id and folder. With --follow the log comes first, and the exit code is 4 if the
+    job failed. A job with a name is skipped if its last run succeeded with the same code, inputs, packages and command:
+    the line then has skipped, and that run's job_id.
     """
     from gpucluster.job import program
     from gpucluster.job.load import is_pipeline

@@ -17,19 +17,36 @@ from gpucluster.meant import did_you_mean
 HEADING = ["type", "vCPUs", "GiB", "GPUs", "GPU GiB", "EFA", "NVMe GB", "$/hour"]
 
 
-@click.command()
+EXAMPLES = """\b
+Examples:
+  gpucluster types                             # all
+  gpucluster types p5 g6e.xlarge               # a family and a type
+  gpucluster types --gpus 8 --efa --region eu-west-1
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[TYPE|FAMILY]...")
-@click.option("--gpus", type=click.IntRange(min=0), help="Only types with exactly this many GPUs.")
-@click.option("--efa", is_flag=True, help="Only types with EFA.")
+@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="Show only types with N GPUs.")
 @click.option(
-    "--region", help="Show prices in this region, and ask AWS which of its zones offer each type; needs credentials."
+    "--efa", is_flag=True, help="Show only types with EFA, AWS's network adapter for training on several nodes."
+)
+@click.option(
+    "--region",
+    metavar="REGION",
+    help="Show the prices of this region, and ask AWS which of its zones offer each type. Needs credentials.  "
+    f"[default: prices of {prices.REFERENCE}]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(
     context: CliContext, names: tuple[str, ...], gpus: int | None, efa: bool, region: str | None, as_json: bool
 ) -> int:
-    """List instance types with vCPUs, memory, GPUs, EFA interfaces, disks and price: `types`, or `types p5 g6e`."""
+    """List the instance types that a cluster can have, with their hardware and their on-demand price in USD per hour.
+
+    GPU GiB is the memory of one GPU, EFA the number of network interfaces with EFA, NVMe GB the size of the local
+    disks.
+    """
     found = _chosen(names, gpus, efa)
     zones = _zones(region, [each.name for each in found]) if region else None
     if as_json:

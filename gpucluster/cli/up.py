@@ -21,32 +21,43 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
 
 
 @click.command()
-@click.option("--local", is_flag=True, help="Build it on this machine in a local cloud, and start one if none runs.")
-@click.option("--port", type=int, help=f"The local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]")
-@click.option("--image", type=click.Path(path_type=Path), help="Root file system to use as the machine image.")
+@click.option(
+    "--local", is_flag=True, help="Build the cluster on this machine in a local cloud. If none runs, start one."
+)
+@click.option(
+    "--port",
+    type=int,
+    metavar="N",
+    help=f"With --local: the local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]",
+)
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="With --local: root file system that the nodes boot.  [default: that of `python -m localcloud image build`]",
+)
 @click.option(
     "--wheels",
     type=click.Path(path_type=Path),
     default=local_cloud.DEFAULT_WHEELS,
-    show_default=True,
-    help="Python wheels that local nodes install from.",
+    metavar="FOLDER",
+    help=f"With --local: Python wheels that the nodes install.  [default: {local_cloud.DEFAULT_WHEELS}]",
 )
 @click.option(
     "--drain",
     is_flag=True,
-    help="If a change needs nodes removed: wait for their jobs to finish, then terminate the nodes.",
+    help="If a change needs running nodes terminated, wait for their jobs and terminate the nodes.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation of the price.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before the cluster costs more than now.")
 @click.pass_obj
 def command(
     context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path, drain: bool, yes: bool
 ) -> int:
     """Create the cluster, or update it to match the cluster file. Without changes it does nothing.
 
-    It first shows the hourly price. In a terminal it asks, if more is to be paid from now on than before.
-
-    It then lists what each change does to the cluster. Changes that would lose data are refused. So are changes that
-    need running nodes terminated, unless you give --drain.
+    It first lists what each change does to the cluster. It refuses changes that would lose data. It refuses changes
+    that need running nodes terminated, unless you give --drain. Then it shows the price per hour. In a terminal it asks
+    you if the cluster will cost more than before.
 
     The last line on stdout is a JSON object: name, region, changed, changes, lost_heads, outputs, seconds.
     """

@@ -17,13 +17,14 @@ from gpucluster.errors import ConfigError, Notice
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout, problems included.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout, which contains the problems.")
 @click.pass_obj
 def command(context: CliContext, file: Path | None, as_json: bool) -> int:
-    """Check FILE and list every problem with line and column. Needs no network.
+    """Check a cluster file, and list every problem with its line and column. Needs no network and no credentials.
 
-    FILE is the cluster file by default; - is stdin. Warnings do not change the exit code. The name in brackets is the
-    validator's: add it to `silence` in the cluster file to hide its warnings. docs/validators.md lists all validators.
+    FILE is by default that of -c, or the nearest cluster.yaml; - is stdin. The exit code is 2 if there is an error.
+    Warnings do not change it. Each warning ends with the name of its validator in brackets: to hide its warnings, add
+    that name to `silence` in the cluster file. docs/validators.md lists all validators.
     """
     path = file or context.config_path
     try:

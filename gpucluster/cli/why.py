@@ -21,7 +21,7 @@ LOG_LINES = 15
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(context: CliContext, job_id: str | None, as_json: bool) -> int:
-    """Explain why JOB_ID, or the newest job, is pending or how it ended."""
+    """Explain why the job JOB_ID, or the newest job, is pending, or how it ended."""
     with head(context) as remote:
         job_id = job_id or jobs.latest(remote)
         lines = explain(remote, job_id)

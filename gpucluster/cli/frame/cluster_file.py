@@ -7,22 +7,63 @@ from pathlib import Path
 
 import click
 
+from gpucluster.errors import UsageError
 
-def accept(command: click.Command) -> click.Command:
+WITH_CONTEXT = frozenset(
+    [
+        "submit",
+        "jobs",
+        "logs",
+        "why",
+        "cancel",
+        "results",
+        "resubmit",
+        "status",
+        "ssh",
+        "shell",
+        "cp",
+        "sync",
+        "fetch",
+        "forward",
+    ]
+)
+"""The verbs that work with a Slurm cluster that GpuCluster did not build."""
+
+
+def accept(command: click.Command, verb: str) -> click.Command:
     """Gives a verb, and each part of it, the options that stand before the verb as well."""
     if isinstance(command, click.Group):
         for part in command.commands.values():
-            accept(part)
+            accept(part, verb)
     elif not any("-c" in parameter.opts for parameter in command.params):
-        command.params.append(
-            click.Option(["-c", "--config"], metavar="FILE", expose_value=False, callback=_choose, help="Cluster file.")
-        )
-        command.params.append(
+        command.params += [
             click.Option(
-                ["--context"], metavar="NAME", expose_value=False, callback=_context, help="Slurm cluster of others."
-            )
-        )
+                ["-c", "--config"],
+                metavar="FILE",
+                expose_value=False,
+                callback=_choose,
+                help="Cluster file.  [default: the nearest cluster.yaml]",
+            ),
+            click.Option(
+                ["--context"],
+                metavar="NAME",
+                expose_value=False,
+                callback=_context,
+                hidden=verb not in WITH_CONTEXT,
+                help="Slurm cluster to use instead of a cluster file, see `gpucluster context`.",
+            ),
+        ]
     return command
+
+
+def refuse_context(verb: str) -> None:
+    """Raises UsageError for a verb that would silently use a cluster file instead."""
+    if verb not in WITH_CONTEXT:
+        others = ", ".join(sorted(WITH_CONTEXT))
+        raise UsageError(
+            f"--context: `gpucluster {verb}` works only with a cluster that GpuCluster built",
+            f"-c FILE chooses a cluster file; with a context you can use {others}",
+        )
 
 
 def _choose(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -32,4 +73,12 @@ def _choose(ctx: click.Context, parameter: click.Parameter, value: str | None) -
 
 def _context(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
+        refuse_context(_verb(ctx))
         ctx.obj.context_name = value
+
+
+def _verb(ctx: click.Context) -> str:
+    """The verb's name also for a part of a verb, such as `env list`."""
+    while ctx.parent and ctx.parent.parent:
+        ctx = ctx.parent
+    return str(ctx.info_name)

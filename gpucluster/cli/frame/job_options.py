@@ -16,26 +16,44 @@ def name_values(ctx: click.Context, parameter: click.Parameter, values: tuple[st
 
 
 OPTIONS = (
-    click.option("-p", "--partition", help="Partition to run on. Default: the first."),
-    click.option("--gpus-per-node", "--gpus", "gpus_per_node", type=int, help="GPUs on each node. Default: all."),
+    click.option("-p", "--partition", metavar="NAME", help="Partition to run on.  [default: the first]"),
+    click.option(
+        "--gpus-per-node",
+        "--gpus",
+        "gpus_per_node",
+        type=int,
+        metavar="N",
+        help="GPUs to use on each node.  [default: all]",
+    ),
     click.option(
         "--ntasks-per-node",
         "--nproc-per-node",
         "ntasks_per_node",
         type=int,
-        help="Ranks on each node. Default: one per GPU.",
+        metavar="N",
+        help="Ranks (processes of the program) on each node.  [default: one per GPU]",
     ),
-    click.option("-t", "--time", help="Time limit, such as 2:00:00, 1-12:00:00 or 90m."),
     click.option(
-        "--env", multiple=True, metavar="NAME=VALUE", callback=name_values, help="Variable for the ranks; repeatable."
+        "-t", "--time", metavar="TIME", help="Time limit, such as 90m, 2:00:00 or 1-12:00:00.  [default: none]"
+    ),
+    click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=name_values,
+        help="Environment variable for the ranks; repeatable.",
     ),
     click.option(
         "--secrets",
         multiple=True,
         metavar="NAME",
-        help="Variable of your shell to pass to the ranks, and to no script or log; repeatable.",
+        help="Environment variable of your shell that the ranks get, but no script and no log; repeatable.",
     ),
-    click.option("--workdir", help="Directory to upload. Default: the current one, or that of job.yaml."),
+    click.option(
+        "--workdir",
+        metavar="FOLDER",
+        help="Folder to upload, in which the program runs.  [default: that of job.yaml, or the current one]",
+    ),
 )
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import click
 
+from gpucluster.cli.frame.sections import InSections
 from gpucluster.errors import UsageError
 from gpucluster.meant import did_you_mean
 
 YAML = (".yaml", ".yml")
 
 
-class WithProgram(click.Command):
+class WithProgram(InSections):
     """Its one argument, `words`, is the job's file, if there is one, and the program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -26,24 +26,35 @@ WITHOUT_LINKS = ("--no-links", "--info=nonreg0")
 """An element of an array has links to files that all elements share."""
 
 
-@click.command()
+EXAMPLES = """\b
+Examples:
+  gpucluster fetch 12                  # everything
+  gpucluster fetch 12 logs --to run12
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @click.argument("job_id", type=job_number)
-@click.argument("part", type=click.Choice(list(PARTS)), default="all")
+@click.argument("part", type=click.Choice(list(PARTS)), default="all", metavar="[PART]")
 @click.option(
     "--to",
     "folder",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Folder to copy to. Default: the job's name.",
+    help="Folder to copy to.  [default: the name of the job's folder]",
 )
 @click.pass_obj
 def command(context: CliContext, job_id: str, part: str, folder: Path | None) -> int:
-    """Copy the folder of JOB_ID to this machine with rsync.
+    """Copy the folder of the job JOB_ID to this machine, with rsync. Fetch again to get what is new.
 
-    PART: logs for log.txt and result.json; output for the working directory with the job's files;
-    state for its task's files in $GPUCLUSTER_STATE; all, the default, for logs, output, and the job's script and
-    specification.
-    Fetch again to get what is new. The last line of stdout is the folder.
+    \b
+    PART is one of
+      all       logs, output, and the job's script and specification (default)
+      logs      log.txt and result.json
+      output    the program's working directory
+      state     the task's files in $GPUCLUSTER_STATE
+
+    The last line on stdout is the folder.
     """
     from gpucluster.head import copying
     from gpucluster.head.arrays import array_of

@@ -11,17 +11,23 @@ from gpucluster.cli.frame.following import tell
 from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.following import jobs
 
+EXAMPLES = """\b
+Examples:
+  gpucluster forward 6006 --job 12             # http://localhost:6006 is TensorBoard on the first node of job 12
+  gpucluster forward 8080:8888 --node train-1  # http://localhost:8080 is port 8888 of train-1
+"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES)
 @click.argument("ports", metavar="PORT[:REMOTE]")
-@click.option("--job", type=job_number, metavar="JOB_ID", help="On the first node of this job.")
-@click.option("--node", metavar="NAME", help="On this node, such as train-1.  [default: the head node]")
+@click.option("--job", type=job_number, metavar="JOB_ID", help="The port is on the first node of this job.")
+@click.option("--node", metavar="NAME", help="The port is on this node, such as train-1.  [default: the head node]")
 @click.pass_obj
 def command(context: CliContext, ports: str, job: str | None, node: str | None) -> int:
-    """Make a port of the cluster reachable at the same port of this machine, until Ctrl-C.
+    """Make a port of a node reachable on this machine, until you press Ctrl-C.
 
-    gpucluster forward 6006 --job 12 reaches a TensorBoard of job 12; 6007:6006 uses port 6007 here. Only programs
-    on this machine can connect. On the node, the program may listen on localhost only.
+    PORT is the port on this machine, REMOTE that on the node. The default of REMOTE is PORT. Only programs on this
+    machine can connect. The program on the node may listen on localhost only.
     """
     from gpucluster.head import copying, forwarding
 

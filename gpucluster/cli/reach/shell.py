@@ -13,17 +13,23 @@ from gpucluster.errors import UsageError
 from gpucluster.head.login import LoginRemote
 from gpucluster.layout import Layout, Partition
 
+EXAMPLES = """\b
+Examples:
+  gpucluster shell --gpus 1 --time 2:00:00
+  gpucluster shell --node train-1
+"""
 
-@click.command()
-@click.option("--node", metavar="NAME", help="This node, such as train-1.  [default: any]")
-@click.option("-p", "--partition", metavar="NAME", help="Any node of this partition.  [default: the first one]")
-@click.option("--gpus", type=click.IntRange(min=0), default=0, show_default=True, help="GPUs that the shell sees.")
-@click.option("--time", metavar="TIME", help="Time limit, such as 2:00:00.  [default: none]")
+
+@click.command(epilog=EXAMPLES)
+@click.option("--node", metavar="NAME", help="Open it on this node, such as train-1.  [default: any]")
+@click.option("-p", "--partition", metavar="NAME", help="Open it on any node of this partition.  [default: the first]")
+@click.option("--gpus", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs for the shell.  [default: 0]")
+@click.option("--time", metavar="TIME", help="Time limit, such as 2:00:00 (hours:minutes:seconds).  [default: none]")
 @click.pass_obj
 def command(context: CliContext, node: str | None, partition: str | None, gpus: int, time: str | None) -> int:
-    """Open a shell on a compute node, with GPUs of its own. Leaving it ends its job.
+    """Open a shell on a compute node, with GPUs of its own. The shell is a job, which ends when you leave the shell.
 
-    A node that is powered off is started first, which takes minutes. Other jobs may use the rest of the node.
+    If the node is powered off, Slurm starts it first, which takes minutes. Other jobs may use the rest of the node.
     AWS ends a connection after one hour, and the shell and its job end with it.
     """
     from gpucluster.head import slurm, terminal

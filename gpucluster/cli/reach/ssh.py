@@ -10,16 +10,22 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.head.login import LoginRemote
 
+EXAMPLES = """\b
+Examples:
+  gpucluster ssh
+  gpucluster ssh -- sinfo -l
+  gpucluster ssh -- 'cd jobs && ls'     # one argument is a line for the shell there
+"""
 
-@click.command(context_settings={"allow_interspersed_args": False})
+
+@click.command(epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj
 def command(context: CliContext, words: tuple[str, ...]) -> int:
     """Open a shell on the head node, or run a command there and return its exit code.
 
-    The shell there interprets a single argument: gpucluster ssh -- 'cd jobs && ls'
-
-    The connection uses EC2 Instance Connect: no key pair, no open port. The host key is verified.
+    The connection goes through EC2 Instance Connect: you need no key pair, and no port is open. The host key is
+    verified.
     """
     from gpucluster.head import terminal
 

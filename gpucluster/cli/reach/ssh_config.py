@@ -17,15 +17,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--host", "name", metavar="ALIAS", help="The alias.  [default: gpucluster-NAME, in lower case]")
-@click.option("--write", is_flag=True, help="Store it, and make ~/.ssh/config include it.")
+@click.option(
+    "--host",
+    "name",
+    metavar="ALIAS",
+    help="Name of the head node for ssh.  [default: gpucluster-NAME in lower case, with the cluster's name]",
+)
+@click.option("--write", is_flag=True, help="Store the configuration, and include it in ~/.ssh/config.")
 @click.option("--remove", is_flag=True, help="Remove what --write stored for this alias.")
 @click.pass_obj
 def command(context: CliContext, name: str | None, write: bool, remove: bool) -> int:
-    """Print an OpenSSH configuration for the cluster, or make your ssh use it with --write.
+    """Print an OpenSSH configuration for the cluster. With --write, your own ssh uses it from then on.
 
-    Plain ssh, scp, rsync, VS Code and JetBrains then reach the head node as ALIAS, and a running compute node as
-    train-1.ALIAS. No port is opened: they go through the Instance Connect Endpoint, and host keys are verified.
+    Then ssh, scp, rsync and editors reach the head node as ALIAS, and a running compute node as train-1.ALIAS. No port
+    is opened: the connections go through the Instance Connect Endpoint, and host keys are verified.
     """
     from gpucluster.head import openssh
 

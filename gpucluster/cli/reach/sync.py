@@ -10,12 +10,25 @@ from gpucluster.cli.frame import connection
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
 
+EXAMPLES = """\b
+Examples:
+  gpucluster sync data/ :data                   # the contents of data to data in your home directory
+  gpucluster sync --exclude '*.tmp' data :      # data itself, without temporary files
+  gpucluster sync train-1:/scratch/profile .    # from a running node
+"""
 
-@click.command()
-@click.option("--delete", is_flag=True, help="Delete files in TARGET that SOURCE lacks.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip these files; repeatable.")
-@click.option("--bwlimit", metavar="RATE", help="Limit per second: 500k, 10m.  [default: no limit]")
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be copied and deleted, and copy nothing.")
+
+@click.command(epilog=EXAMPLES)
+@click.option("--delete", is_flag=True, help="Delete files in TARGET that SOURCE does not have.")
+@click.option(
+    "--exclude", multiple=True, metavar="PATTERN", help="Do not copy these files, such as '*.tmp'; repeatable."
+)
+@click.option(
+    "--bwlimit",
+    metavar="RATE",
+    help="At most this many bytes per second: 500k (KiB) or 10m (MiB).  [default: no limit]",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="List what would be copied and deleted, and change nothing.")
 @click.argument("source")
 @click.argument("target")
 @click.pass_obj
@@ -28,9 +41,10 @@ def command(
     source: str,
     target: str,
 ) -> int:
-    """Copy changed files with rsync: gpucluster sync data/ :data
+    """Copy new and changed files to the cluster or from it, with rsync.
 
-    Paths are those of `gpucluster cp`; SOURCE/ with a slash is the folder's content, SOURCE the folder itself. If the
+    :PATH is on the head node, train-1:PATH on a running node. A relative PATH there starts in your home directory,
+    which all nodes share. SOURCE/ with a slash is the contents of the folder, SOURCE the folder itself. If the
     connection breaks, run the same command again: it continues where it stopped.
     """
     from gpucluster.head import copying

@@ -149,7 +149,7 @@ def test_doctors_exit_code_can_gate_a_script(
     assert len(json.loads(capsys.readouterr().out)["checks"]) == 1
 
 
-@pytest.mark.parametrize("verb", ["data", "env", "image"])
+@pytest.mark.parametrize("verb", ["context", "data", "env", "head", "image"])
 def test_a_groups_help_shows_whole_sentences(verb: str, capsys: Captured) -> None:
     assert main([verb, "--help"]) == 0
     assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
