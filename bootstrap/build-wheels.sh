@@ -19,6 +19,8 @@ readonly BUILD_TOOLS=("setuptools<81" wheel "cmake<4" cloudpickle pyyaml psutil 
 readonly FOR_GPUS='^(nvidia-.*|cuda-.*|triton|mxnet-cu112|tensorflow|smdistributed-dataparallel)=='
 # The newest torch also stands in for older versions, which exist only for GPUs.
 readonly OLDER_TORCH='^torch==(2\.4\.1|2\.7\.1)$'
+# For the newest torch. No environment has it, but many programs that people bring import it.
+readonly TORCHVISION=torchvision==0.28.0
 
 # shellcheck source=environments/horovod_wheel.sh
 source "$HERE/environments/horovod_wheel.sh"
@@ -67,6 +69,16 @@ stand_ins() {
     local pin
     while read -r pin; do "$PYTHON" "$HERE/stand_in_wheels.py" empty "$1" "$pin"; done < <(pins "$2" | grep -E "$FOR_GPUS" || true)
     while read -r pin; do "$PYTHON" "$HERE/stand_in_wheels.py" torch "$1" "$pin"; done < <(pins "$2" | grep -E "$OLDER_TORCH" || true)
+}
+
+# cpu_torchvision OUT: beside a torch for CPUs, a torchvision that loads with it. PyPI's loads only with CUDA's libraries;
+# an index that has the CPU build gives that.
+cpu_torchvision() {
+    local cpu=("$1"/torchvision-*+cpu-*.whl)
+    if ! compgen -G "$1/torch-*+cpu-*.whl" >/dev/null || [ -e "${cpu[0]}" ]; then return; fi
+    "$PYTHON" -m pip download --quiet --no-deps --dest "$1" "$TORCHVISION"
+    cpu=("$1"/torchvision-*+cpu-*.whl)
+    if [ ! -e "${cpu[0]}" ]; then "$PYTHON" "$HERE/stand_in_wheels.py" torchvision "$1" "$TORCHVISION"; fi
 }
 
 # own_horovod OUT LOCK OWN: puts this environment's Horovod into OWN. Environments for GPUs get the same one as those for CPUs,
@@ -132,6 +144,7 @@ main() {
         collect "$out" "$lock" >&2
         complete "$out" "$lock" || { echo "$out does not hold all of ${lock##*/}" >&2; return 1; }
     done
+    cpu_torchvision "$out" >&2
     echo "every wheel is in $out"
 }
 

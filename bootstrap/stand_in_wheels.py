@@ -1,13 +1,15 @@
 """Stand-ins for wheels that need GPUs, for machines without GPUs: real metadata, and no code or the CPU build's.
 
-usage: stand_in_wheels.py empty|torch OUT_DIR NAME==VERSION
+usage: stand_in_wheels.py empty|torch|torchvision OUT_DIR NAME==VERSION
 
 `empty` writes a wheel without code, which requires the CPU build of the same release if there is one; for SMDDP, a
 module that registers its backend over gloo. `torch` gives the torch wheel of OUT_DIR the older version's name.
+`torchvision` replaces PyPI's wheel in OUT_DIR, whose operators load only with CUDA, by one without compiled code.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -36,6 +38,16 @@ MODULES = {
     }
 }
 
+DECLARED = """
+
+# Of GpuCluster: this wheel has no compiled operators. torchvision describes two of them while it is imported, so they
+# must be known. Models, data sets and transforms need none; `_assert_has_ops` refuses the others.
+_declared = torch.library.Library("torchvision", "FRAGMENT")
+for _name in ("nms", "qnms"):
+    if not hasattr(torch.ops.torchvision, _name):
+        _declared.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+"""
+
 WHEEL = "Wheel-Version: 1.0\nGenerator: gpucluster\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -57,6 +69,42 @@ def _write(target: Path, stem: str, info: dict[str, str], name: str) -> Path:
         for path, text in files.items():
             wheel.writestr(path, text)
     return new.rename(target)
+
+
+def torchvision(out: Path, version: str) -> Path:
+    """`VERSION+cpu`, which pip prefers to PyPI's: Python's files as they are, and two operators declared."""
+    (source,) = out.glob(f"torchvision-{version}-*.whl")
+    _fits_a_torch(out, source, version)
+    own = f"{version}+cpu"
+    target = out / source.name.replace(version, own)
+    new = target.with_suffix(".new")
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as wheel:
+        for each in old.infolist():
+            if not each.filename.endswith((".so", "RECORD")) and ".so." not in each.filename:
+                path, content = _without_operators(each.filename, old.read(each), version, own)
+                wheel.writestr(path, content)
+        names = [*wheel.namelist(), record := f"torchvision-{own}.dist-info/RECORD"]
+        wheel.writestr(record, "".join(f"{name},,\n" for name in names))
+    source.unlink()
+    return new.rename(target)
+
+
+def _fits_a_torch(out: Path, source: Path, version: str) -> None:
+    metadata = zipfile.ZipFile(source).read(f"torchvision-{version}.dist-info/METADATA").decode()
+    wanted = re.findall(r"^Requires-Dist: torch\b.*?==([\d.]+)", metadata, re.MULTILINE)
+    if not any(list(out.glob(f"torch-{each}+cpu-*.whl")) for each in wanted):
+        raise SystemExit(
+            f"error: torchvision {version} is for torch {wanted[0]}: change TORCHVISION in build-wheels.sh"
+        )
+
+
+def _without_operators(path: str, content: bytes, version: str, own: str) -> tuple[str, bytes]:
+    path = path.replace(f"torchvision-{version}.dist-info", f"torchvision-{own}.dist-info")
+    if path.endswith(".dist-info/METADATA"):
+        content = content.replace(f"\nVersion: {version}\n".encode(), f"\nVersion: {own}\n".encode(), 1)
+    if path == "torchvision/extension.py":
+        content += DECLARED.encode()
+    return path, content
 
 
 def older_torch(out: Path, version: str) -> Path:
@@ -92,10 +140,13 @@ def _renamed_record(record: str, number: str, version: str) -> str:
 
 def main(kind: str, out: str, pin: str) -> None:
     name, _, version = pin.partition("==")
-    older_torch(Path(out), version) if kind == "torch" else empty(Path(out), name, version)
+    if kind == "empty":
+        empty(Path(out), name, version)
+    else:
+        {"torch": older_torch, "torchvision": torchvision}[kind](Path(out), version)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] not in ("empty", "torch"):
+    if len(sys.argv) != 4 or sys.argv[1] not in ("empty", "torch", "torchvision"):
         sys.exit((__doc__ or "").split("\n\n")[1])
     main(*sys.argv[1:])

@@ -17,15 +17,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
-
-if not torch.version.cuda:
-    # PyPI's torchvision has operators compiled for CUDA. Where torch lacks CUDA they do not load, and torchvision does
-    # not import unless those that it describes while it is imported are known. Classifiers use none of them.
-    _OPERATORS = torch.library.Library("torchvision", "DEF")
-    for _name in ("nms", "qnms"):
-        _OPERATORS.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-from torchvision import datasets, models, transforms  # noqa: E402
+from torchvision import datasets, models, transforms
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

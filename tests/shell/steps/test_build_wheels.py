@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ while [ $# -gt 0 ]; do
     -r) requirements=$(cat "$2"); shift ;;
     --dry-run) dry=1 ;;
     horovod==*) echo "$1" >>"$COMPILED"; words+=("$1") ;;
-    uv==*) words+=("$1") ;;
+    uv==* | torchvision==*) words+=("$1") ;;
     esac
     shift
 done
@@ -96,6 +98,58 @@ def test_an_unknown_environment_is_refused(tmp_path: Path) -> None:
     command = ["bash", str(ROOT / "bootstrap/build-wheels.sh"), str(tmp_path), "torhc"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, "no environment torhc" in done.stderr) == (2, True)
+
+
+def test_torchvision_comes_with_a_torch_for_cpus(collect, tmp_path: Path) -> None:
+    assert not any("torchvision" in name for name in collect("out", "torch")[0])
+    (tmp_path / "out/torch-2.13.0+cpu-cp311.whl").touch()
+    assert [name for name in collect("out", "torch")[0] if "torchvision" in name]
+
+
+def torchvision_of_pypi(folder: Path, torch: str) -> None:
+    """Files as in PyPI's wheel of 0.28.0."""
+    with zipfile.ZipFile(folder / "torchvision-0.28.0-cp311-cp311-manylinux_2_28_x86_64.whl", "w") as wheel:
+        info = "torchvision-0.28.0.dist-info"
+        wheel.writestr("torchvision/extension.py", "import torch\n")
+        wheel.writestr("torchvision/_C.so", "compiled")
+        wheel.writestr("torchvision.libs/libcudart.faf08d9a.so.13", "compiled")
+        wheel.writestr(f"{info}/METADATA", f"Name: torchvision\nVersion: 0.28.0\nRequires-Dist: torch (=={torch})\n")
+        wheel.writestr(f"{info}/RECORD", "torchvision/_C.so,sha256=x,8\n")
+
+
+def stand_in(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        str(ROOT / "bootstrap/stand_in_wheels.py"),
+        "torchvision",
+        str(folder),
+        "torchvision==0.28.0",
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_torchvision_for_cpus_is_pypis_without_compiled_code(tmp_path: Path) -> None:
+    (tmp_path / "torch-2.13.0+cpu-cp311.whl").touch()
+    torchvision_of_pypi(tmp_path, torch="2.13.0")
+    assert stand_in(tmp_path).returncode == 0
+    (made,) = tmp_path.glob("torchvision-*")
+    assert made.name == "torchvision-0.28.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+    with zipfile.ZipFile(made) as wheel:
+        info = "torchvision-0.28.0+cpu.dist-info"
+        assert wheel.namelist() == ["torchvision/extension.py", f"{info}/METADATA", f"{info}/RECORD"]
+        assert wheel.read(f"{info}/RECORD").decode().split(",,\n")[:-1] == wheel.namelist()
+        assert b"\nVersion: 0.28.0+cpu\n" in wheel.read(f"{info}/METADATA")
+        extension = wheel.read("torchvision/extension.py").decode()
+    compile(extension, "extension.py", "exec")
+    assert extension.startswith("import torch\n") and '("nms", "qnms")' in extension
+
+
+def test_a_torchvision_for_another_torch_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "torch-2.13.0+cpu-cp311.whl").touch()
+    torchvision_of_pypi(tmp_path, torch="2.14.1")
+    done = stand_in(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "error: torchvision 0.28.0 is for torch 2.14.1: change TORCHVISION in build-wheels.sh\n"
 
 
 def plan(target: str, *settings: str) -> str:
