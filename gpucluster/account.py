@@ -1,6 +1,7 @@
-"""Whose account on the cluster the commands of this process use, and where its files are.
+"""The account on the cluster that this process uses, and the folders of that account.
 
-An environment variable, because programs that a command starts, such as ssh and its ProxyCommand, inherit it.
+The account's name is in an environment variable, so that programs that a command starts inherit it, such as ssh and its
+ProxyCommand.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 
 ADMINISTRATOR = "ubuntu"
-"""The image's own account. It may use sudo, and is the only one if cluster.yaml has no `users`."""
+"""The image's own account. It may use sudo. It is the only account if cluster.yaml has no `users`."""
 VARIABLE = "GPUCLUSTER_USER"
 
 
@@ -22,15 +23,15 @@ def home() -> str:
 
 
 def jobs() -> str:
-    """A job's folder lies in it."""
+    """The folder that contains a folder for each job."""
     return f"{home()}/jobs"
 
 
 def tasks() -> str:
-    """Beside the jobs' folders."""
+    """The folder that contains a folder for each task."""
     return f"{home()}/tasks"
 
 
 def inputs() -> str:
-    """Local folders that channels name, uploaded."""
+    """The folder for uploaded local folders, which channels name."""
     return f"{home()}/inputs"

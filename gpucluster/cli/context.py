@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpucluster.contexts.store import Context
 
 LOCAL = ("ext2/ext3", "xfs", "btrfs", "zfs", "tmpfs", "overlayfs")
-"""As `stat -f -c %T` names file systems of one machine's own disks."""
+"""Types of file systems on a machine's own disks, as `stat -f -c %T` prints them."""
 
 
 @click.group()
@@ -53,7 +53,7 @@ def add(name: str, address: str, folder: str | None) -> int:
     from gpucluster.contexts import store
 
     contexts = store.read()
-    found = adding.look(store.check_name(name), address, folder)
+    found = adding.inspect(store.check_name(name), address, folder)
     contexts.add(found)
     contexts.save()
     for line in described(found):
@@ -71,13 +71,13 @@ def described(context: Context) -> Iterator[str]:
             gpus = f"{kind.gpus} {kind.gpu_model}".strip() if kind.gpus else "none"
             rows.append([each.name, f"{kind.nodes}", f"{kind.cpus}", f"{kind.memory_mib / 1024:.0f}", gpus])
     yield from columns(rows)
-    yield f"jobs are in {context.folder}; Python {facts.python}"
+    yield f"job folders are in {context.folder}; Python {facts.python}"
     if not facts.accounting:
-        yield "no accounting: after a few minutes only its own folder tells how a job ended"
+        yield "no accounting: Slurm forgets a job a few minutes after its end; then only its folder has its result"
     if not facts.pyxis:
-        yield "no pyxis: jobs name a venv or conda environment there with --python"
+        yield "no pyxis: jobs need --python, with a venv or conda environment on the cluster"
     if facts.home_type in LOCAL:
-        yield f"warning: {facts.home} is on {facts.home_type}: if other nodes do not mount it, add --folder"
+        yield f"warning: {facts.home} is on {facts.home_type}: if other nodes do not mount it, give --folder"
 
 
 @command.command("list")
@@ -91,7 +91,7 @@ def listed(as_json: bool) -> int:
         click.echo(json.dumps({"current": contexts.current, "contexts": [asdict(e) for e in contexts.known.values()]}))
         return 0
     if not contexts.known:
-        click.echo("no contexts; `gpucluster context add NAME ssh://LOGIN` makes one", err=True)
+        click.echo("no contexts; add one with `gpucluster context add NAME ssh://LOGIN`", err=True)
         return 0
     rows = [["", "name", "address", "Slurm", "partitions"]]
     for each in contexts.known.values():
@@ -110,7 +110,7 @@ def use(name: str | None, nothing: bool) -> int:
     from gpucluster.contexts import store
 
     if (name is None) != nothing:
-        raise click.UsageError("NAME or --none")
+        raise click.UsageError("give either NAME or --none")
     contexts = store.read()
     contexts.current = contexts.get(name).name if name else ""
     contexts.save()

@@ -59,7 +59,9 @@ def command(
 
 
 def _prices(found: list[InstanceType], region: str) -> str:
-    return prices.told(region, {each.name: price for each in found if (price := prices.of(each.name, region))})
+    return prices.where_and_when(
+        region, {each.name: price for each in found if (price := prices.of(each.name, region))}
+    )
 
 
 def _chosen(names: tuple[str, ...], gpus: int | None, efa: bool) -> list[InstanceType]:

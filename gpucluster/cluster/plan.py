@@ -145,7 +145,7 @@ class Bill:
 
     @property
     def where_and_when(self) -> str:
-        """What its prices are."""
+        """The region and the date of its prices."""
         names = [name for line in self.lines for name in line.instance_types]
         return where_and_when(self.region, names, self.items)
 
@@ -159,9 +159,9 @@ def bill(layout: Layout) -> Bill:
 
 
 def where_and_when(region: str, instance_types: Iterable[str], items: Iterable[Item] = ()) -> str:
-    """What the prices of these are: `on demand in us-east-1, 2026-07-20`."""
+    """The region and the date of their prices: `on demand in us-east-1, 2026-07-20`."""
     used = {name: price for name in instance_types if (price := prices.of(name, region))}
-    return prices.told(region, used, [item.name for item in items if item.price_region not in (None, region)])
+    return prices.where_and_when(region, used, [item.name for item in items if item.price_region not in (None, region)])
 
 
 def total(prices: list[float | None]) -> float | None:

@@ -10,7 +10,7 @@ NOT_TERMINATED = (*UP, "shutting-down", "stopping", "stopped")
 
 
 def find(ec2: Any, states: Sequence[str] = (), **tags: str) -> list[dict[str, Any]]:
-    """Instances with these tags of ours: `role="head"` is the tag gpucluster:role. Without `states`, in every state."""
+    """Instances with these tags: `role="head"` means gpucluster:role=head. Without `states`, instances in any state."""
     filters = [{"Name": f"tag:gpucluster:{tag}", "Values": [value]} for tag, value in tags.items()]
     if states:
         filters.append({"Name": "instance-state-name", "Values": list(states)})

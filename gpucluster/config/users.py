@@ -1,4 +1,4 @@
-"""`users` of cluster.yaml: people with accounts of their own on the cluster."""
+"""`users` of cluster.yaml: people who have their own account on the cluster."""
 
 import re
 from typing import Annotated, ClassVar
@@ -72,13 +72,13 @@ class User(Section):
 
     @property
     def number(self) -> int:
-        """The uid on every node. It depends on the name alone: others come and go, and files on /home keep their owner
-        even if the user is removed and comes back."""
+        """The uid on every node. It depends only on the name, not on other users, so files on /home keep their owner
+        even if the user is removed and added again."""
         return self.uid or FIRST_UID + crc32(self.name.encode()) % (LAST_UID - FIRST_UID + 1)
 
     @property
     def limits(self) -> str:
-        """As sacctmgr sets them; -1 removes a limit."""
+        """Arguments of `sacctmgr modify user`; -1 removes a limit."""
         return f"fairshare={self.fair_share} maxjobs={self.max_jobs or -1} grptres=gres/gpu={self.max_gpus or -1}"
 
     @property

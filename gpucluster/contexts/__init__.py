@@ -1,1 +1,1 @@
-"""Clusters with Slurm that we have not built, which a user reaches with their own ssh."""
+"""Contexts: Slurm clusters that GpuCluster did not build. It reaches them with the user's own OpenSSH."""

@@ -1,4 +1,4 @@
-"""Looking at a cluster for the first time."""
+"""`gpucluster context add`: inspects a cluster, and makes its context."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpucluster.head.login import Address, LoginRemote
 from gpucluster.layout import Site
 
 
-def look(name: str, address: str, folder: str | None) -> Context:
-    """Makes the folder there. Raises UsageError where jobs of ours cannot run, or RemoteError."""
+def inspect(name: str, address: str, folder: str | None) -> Context:
+    """Also makes the jobs' folder there. Raises UsageError if our jobs cannot run there, or RemoteError."""
     if folder is not None and not PurePosixPath(folder).is_absolute():
         raise UsageError(f"--folder {folder}: must be an absolute path on the cluster", "such as /scratch/me/jobs")
     with closing(LoginRemote(name, Address.parse(address), Site("/", False))) as remote:
         facts = probe.ask(remote)
-        place = folder or f"{facts.home}/{FOLDER}"
-        remote.run(["mkdir", "-p", "--", place]).check(f"cannot make {place} there")
-    return Context(name, address, place, facts)
+        job_folder = folder or f"{facts.home}/{FOLDER}"
+        remote.run(["mkdir", "-p", "--", job_folder]).check(f"cannot make {job_folder} on the cluster")
+    return Context(name, address, job_folder, facts)

@@ -1,4 +1,4 @@
-"""A context's cluster as the layout that jobs are checked against."""
+"""Makes the layout of a context's cluster. `submit` checks jobs against it, as against that of a cluster file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpucluster.hardware.instances import InstanceType
 from gpucluster.layout import Layout, Partition
 
 OWN_IMAGE = "ami-of-others"
-"""The checks treat this as the user's own AMI, which may contain folders that no cluster file names."""
+"""The checks treat this as the user's own AMI, which may contain folders that the cluster file does not name."""
 
 
 def of(context: Context) -> Layout:
@@ -38,7 +38,8 @@ def _partition(found: Found) -> Partition:
 
 
 def _nodes(found: Found) -> InstanceType:
-    """Where a partition has several kinds of nodes: as much as any of them has, so that Slurm decides."""
+    """For a partition with several kinds of nodes: the largest value of any kind, so that Slurm decides whether a job
+    fits."""
     gpus, model = found.largest.gpus, found.largest.gpu_model
     return InstanceType(
         name=f"{gpus} GPUs" + f" {model}" * bool(model) if gpus else "no GPUs",

@@ -1,4 +1,4 @@
-"""What `context add` asks a login node, and what it makes of the answers."""
+"""The script that `context add` runs on the login node, and the facts in its output. Checks if our jobs can run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpucluster.errors import UsageError
 from gpucluster.head.remote import Remote
 
 PYTHON_AT_LEAST = (3, 8)
-"""What gpucluster_job is written for."""
+"""gpucluster_job runs on this version and newer ones."""
 
-# A line for each fact: its name, a tab, its value. On many clusters only login shells have Slurm on their PATH.
-# sinfo: -a is not given, so that partitions that this user may not use stay away.
+# The script prints a line for each fact: its name, a tab, its value. On many clusters only login shells have Slurm on
+# their PATH. Without -a, sinfo omits partitions that this user may not use.
 SCRIPT = r"""
 fact() { printf '%s\t%s\n' "$1" "$2"; }
 fact home "$HOME"
@@ -32,14 +32,14 @@ sinfo --noheader --exact --format='%P|%D|%c|%m|%G' 2>&1 | while read -r line; do
 
 
 class Kind(NamedTuple):
-    """Nodes of a partition that are alike."""
+    """Nodes of a partition with the same hardware."""
 
     nodes: int
     cpus: int
     memory_mib: int
     gpus: int
     gpu_model: str
-    """As the GRES names it, in lower case; empty where it does not."""
+    """The type in the GRES, in lower case; empty if the GRES has no type."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Partition:
 
     @property
     def largest(self) -> Kind:
-        """The nodes with the most GPUs; of those, the most nodes."""
+        """The kind with the most GPUs per node; among several, the one with the most nodes."""
         return max(self.kinds, key=lambda kind: (kind.gpus, kind.nodes))
 
 
@@ -66,38 +66,38 @@ class Facts:
     version: str
     python: str
     home_type: str
-    """Of its file system, as stat names it."""
+    """The type of the home directory's file system, as stat names it."""
     accounting: bool
     pyxis: bool
     partitions: tuple[Partition, ...] = field(default=())
-    """Slurm's default partition is the first."""
+    """Slurm's default partition comes first."""
 
 
 def ask(remote: Remote) -> Facts:
-    """Raises UsageError where jobs of ours cannot run there, or RemoteError."""
-    said = remote.run(["sh", "-c", SCRIPT], timeout_s=120).check("cannot look at the cluster").stdout
-    return checked(parse(said))
+    """Raises UsageError if our jobs cannot run there, or RemoteError."""
+    output = remote.run(["sh", "-c", SCRIPT], timeout_s=120).check("cannot inspect the cluster").stdout
+    return checked(parse(output))
 
 
 def parse(text: str) -> Facts:
     pairs = [line.split("\t", 1) for line in text.splitlines() if "\t" in line]
-    told = {name: value.strip() for name, value in pairs if name != "partition"}
-    number = re.search(r"\d+\.\d+[\w.-]*", told.get("version", ""))  # Debian's says slurm-wlm 22.05.8
+    values = {name: value.strip() for name, value in pairs if name != "partition"}
+    number = re.search(r"\d+\.\d+[\w.-]*", values.get("version", ""))  # Debian's sinfo prints slurm-wlm 22.05.8
     return Facts(
-        home=told.get("home", ""),
-        user=told.get("user", ""),
-        programs=told.get("programs", ""),
+        home=values.get("home", ""),
+        user=values.get("user", ""),
+        programs=values.get("programs", ""),
         version=number[0] if number else "",
-        python=told.get("python", ""),
-        home_type=told.get("home_type", ""),
-        accounting=bool(told.get("programs")) and not told.get("accounting"),
-        pyxis=told.get("pyxis", "0") not in ("", "0"),
+        python=values.get("python", ""),
+        home_type=values.get("home_type", ""),
+        accounting=bool(values.get("programs")) and not values.get("accounting"),
+        pyxis=values.get("pyxis", "0") not in ("", "0"),
         partitions=partitions(value for name, value in pairs if name == "partition"),
     )
 
 
 def partitions(lines: Iterator[str]) -> tuple[Partition, ...]:
-    """Of sinfo's lines `NAME|nodes|CPUs|MiB|GRES`, one for each kind of node; the default partition has a star."""
+    """Parses sinfo's lines `NAME|nodes|CPUs|MiB|GRES`, one for each kind of node. The default partition has a star."""
     found: dict[str, list[Kind]] = {}
     default = ""
     for line in lines:
@@ -114,12 +114,13 @@ def partitions(lines: Iterator[str]) -> tuple[Partition, ...]:
 
 
 def _number(text: str) -> int:
-    """`515303+` where nodes differ."""
+    """sinfo prints `515303+` if nodes differ."""
     return int(re.match(r"\d*", text)[0] or 0)  # type: ignore[index]
 
 
 def _gpus(gres: str) -> tuple[int, str]:
-    """Of `gpu:8`, `gpu:h100:8(S:0-1)`, `gpu:a100:4(S:0),gpu:v100:2,nvme:1` or `(null)`: how many, and their model."""
+    """The number of GPUs and their model, from a GRES such as `gpu:8`, `gpu:h100:8(S:0-1)`,
+    `gpu:a100:4(S:0),gpu:v100:2,nvme:1` or `(null)`. The model is empty if there are several."""
     bare = re.sub(r"\([^()]*\)", "", gres)
     items = [each.split(":") for each in bare.split(",") if each.split(":")[0] == "gpu"]
     count = sum(_number(each[-1]) if len(each) > 1 else 1 for each in items)
@@ -131,7 +132,7 @@ def checked(facts: Facts) -> Facts:
     """Raises UsageError."""
     if not facts.programs or not facts.version:
         raise UsageError(
-            "there is no sbatch on the login node", "which Slurm command works there: ssh HOST bash -lc sinfo"
+            "there is no sbatch on the login node", "check whether Slurm's commands work there: ssh HOST bash -lc sinfo"
         )
     if not facts.partitions:
         raise UsageError("sinfo lists no partition that you may use", "ask the cluster's administrators")
@@ -139,7 +140,7 @@ def checked(facts: Facts) -> Facts:
     if have < PYTHON_AT_LEAST:
         got = f"Python {facts.python}" if facts.python else "none"
         raise UsageError(
-            f"jobs need Python 3.8 or newer as /usr/bin/python3, and the login node has {got}",
+            f"jobs need Python 3.8 or newer as /usr/bin/python3, but the login node has {got}",
             "ask the cluster's administrators",
         )
     return facts

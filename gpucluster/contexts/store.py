@@ -1,4 +1,4 @@
-"""The contexts of this user: a file with what `context add` has found out about each cluster."""
+"""The contexts of this user, in a file: for each cluster its address and the facts that `context add` found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpucluster.contexts import place
+from gpucluster.contexts import file
 from gpucluster.contexts.probe import Facts, Kind, Partition
 from gpucluster.errors import UsageError
 from gpucluster.head.login import Address, LoginRemote
@@ -16,7 +16,8 @@ from gpucluster.layout import Site
 from gpucluster.meant import did_you_mean
 
 FOLDER = "gpucluster"
-"""Below the user's home there: users keep folders named jobs of their own."""
+"""The default folder for jobs, in the user's home on the cluster. It is not called jobs, because a user may have such a
+folder."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Context:
     name: str
     address: str
     folder: str
-    """On the cluster, where job folders lie."""
+    """The folder on the cluster that contains a folder for each job."""
     facts: Facts
 
     @property
@@ -39,12 +40,12 @@ class Context:
 class Contexts:
     known: dict[str, Context]
     current: str = ""
-    """The one that verbs use where none is named; empty: the cluster file's cluster."""
+    """The context of verbs without --context; empty: they use the cluster file."""
 
     def get(self, name: str) -> Context:
         """Raises UsageError."""
         if name not in self.known:
-            listed = f"known: {', '.join(self.known)}" if self.known else "`gpucluster context add` makes one"
+            listed = f"known: {', '.join(self.known)}" if self.known else "add it with `gpucluster context add`"
             raise UsageError(f"there is no context {name!r}", did_you_mean(name, [*self.known], listed))
         return self.known[name]
 
@@ -59,7 +60,7 @@ class Contexts:
 
     def save(self) -> None:
         data = {"current": self.current, "contexts": {name: _written(each) for name, each in self.known.items()}}
-        target = place.path()
+        target = file.path()
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = target.with_suffix(".new")
         new.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
@@ -68,12 +69,12 @@ class Contexts:
 
 def read() -> Contexts:
     """Raises UsageError for a file that cannot be read."""
-    data = place.load()
+    data = file.load()
     try:
         found = {name: _read(name, each) for name, each in data.get("contexts", {}).items()}
         return Contexts(found, data.get("current", ""))
     except (KeyError, TypeError, AttributeError) as error:
-        raise place.unreadable(error) from None
+        raise file.unreadable(error) from None
 
 
 def check_name(name: str) -> str:
@@ -88,7 +89,7 @@ def _written(context: Context) -> dict[str, Any]:
 
 
 def _read(name: str, data: dict[str, Any]) -> Context:
-    told = dict(data["facts"])
-    listed = told.pop("partitions")
+    facts = dict(data["facts"])
+    listed = facts.pop("partitions")
     found = tuple(Partition(each["name"], tuple(Kind(*kind) for kind in each["kinds"])) for each in listed)
-    return Context(name, data["address"], data["folder"], Facts(**told, partitions=found))
+    return Context(name, data["address"], data["folder"], Facts(**facts, partitions=found))

@@ -1,19 +1,26 @@
-"""List prices on demand by region: prices.csv, in USD per hour, or per GiB and month where the item's name says so.
+"""On-demand list prices by region, from prices.csv. The unit is USD per hour, or USD per GiB and month for items whose
+name ends with gib_month.
 
-An empty cell: no source. `of` then gives the price in us-east-1, and says so; nothing is converted or estimated.
+An empty cell means that no source has this price. `of` then returns the price in us-east-1, with that region. No price
+is converted or estimated.
 
-Sources of instance types: us-east-1, Karpenter's price list of 2026-07-20. Other regions, the files that AWS's own EC2
-pricing page loads, published on 2025-04-04 and kept by ec2.shop (github.com/yeo/ec2.shop); in us-east-1 these name the
-same prices as Karpenter's list, but for m7i.metal-24xl and for those that AWS lowered in June 2025: p4d, p4de, p5 and
-p5en. For the latter, and for p6, SkyPilot's catalogue v8 for AWS (github.com/skypilot-org/skypilot-catalog, commit
-00148f2a). The copy has no date; it has p6-b300, so it is of November 2025 or later. Where both name one of these, they
-agree. m7i.metal-24xl: AWS's file and the catalogue; Karpenter's list has a tenth more, as for each metal-24xl.
+Sources for instance types:
+- us-east-1: Karpenter's price list of 2026-07-20.
+- Other regions: the files that AWS's EC2 pricing page loads, of 2025-04-04, from ec2.shop (github.com/yeo/ec2.shop). In
+  us-east-1 they have the same prices as Karpenter's list, except for m7i.metal-24xl, and for p4d, p4de, p5 and p5en,
+  whose prices AWS lowered in June 2025.
+- p4d, p4de, p5, p5en and p6 in other regions: SkyPilot's catalogue v8 for AWS
+  (github.com/skypilot-org/skypilot-catalog, commit 00148f2a). It has no date, but it has p6-b300, so it is of November
+  2025 or later. For types that both have, its prices are the same as Karpenter's.
+- m7i.metal-24xl: AWS's file and the catalogue. Karpenter's list has 10 % more, as for each metal-24xl.
 
-Other items: us-east-1, each figure stands in at least two of these, and they agree: AWS's pricing pages of VPC,
-PrivateLink, EBS and FSx for Lustre as they were stored, and guides that repeat them with a date
-(cloudburn.io/blog/aws-nat-gateway-pricing of 2026-02-24, which has us-east-2 as well, usage.ai/blogs/aws-network-costs
-of May 2026, c3x.dev/resources/aws/aws_fsx_lustre_file_system). gp3 in other regions: AWS's file of 2024-07-18, kept by
-ec2.shop. There are no prices of EFS, RDS, load balancers, other tiers of FSx for Lustre, data transfer and requests.
+Sources for other items:
+- us-east-1: each price is in at least two of these, and they agree: AWS's pricing pages of VPC, PrivateLink, EBS and
+  FSx for Lustre; and guides with a date (cloudburn.io/blog/aws-nat-gateway-pricing of 2026-02-24, which also has
+  us-east-2; usage.ai/blogs/aws-network-costs of May 2026; c3x.dev/resources/aws/aws_fsx_lustre_file_system).
+- gp3 in other regions: AWS's file of 2024-07-18, from ec2.shop.
+
+There are no prices of EFS, RDS, load balancers, other tiers of FSx for Lustre, data transfer and requests.
 """
 
 from __future__ import annotations
@@ -26,31 +33,31 @@ from typing import NamedTuple
 
 REFERENCE = "us-east-1"
 HOURS_PER_MONTH = 730
-"""As in AWS's own calculator."""
+"""AWS's pricing calculator uses the same number."""
 
 GP3 = "gp3_gib_month"
 NAT_GATEWAY = "nat_gateway"
 PUBLIC_IPV4 = "public_ipv4"
 INTERFACE_ENDPOINT = "interface_endpoint"
-"""In one zone."""
+"""For one availability zone."""
 
 
 class Price(NamedTuple):
     usd: float
     region: str
-    """REFERENCE where the one that was asked for has no price."""
+    """REFERENCE if there is no price for the requested region."""
     as_of: str
 
     def times(self, count: float) -> Price:
         return self._replace(usd=self.usd * count)
 
     def hourly(self, gib: int) -> Price:
-        """Of a price per GiB and month."""
+        """From a price per GiB and month: the price of `gib` per hour."""
         return self.times(gib / HOURS_PER_MONTH)
 
 
 def of(item: str, region: str) -> Price | None:
-    """item: an instance type, or one of the names above. None where not even REFERENCE has a price."""
+    """item: an instance type, or one of the names above. None if there is no price for REFERENCE either."""
     row = _table().get(item, {})
     return row.get(region) or row.get(REFERENCE)
 
@@ -61,12 +68,12 @@ def usd(item: str, region: str) -> float | None:
 
 
 def lustre(deployment: str, mbps_per_tib: int | None) -> str:
-    """Its item."""
+    """The item's name in prices.csv, such as lustre_persistent_2_125_gib_month."""
     return "_".join(filter(None, ("lustre", deployment, str(mbps_per_tib or ""), "gib_month")))
 
 
-def told(region: str, used: Mapping[str, Price], also: Sequence[str] = ()) -> str:
-    """Where and when these prices are true. used: instance type -> price; also: items with prices of REFERENCE."""
+def where_and_when(region: str, used: Mapping[str, Price], also: Sequence[str] = ()) -> str:
+    """The region and the date of these prices. used: instance type -> price; also: items with prices of REFERENCE."""
     if not used:
         return f"on demand in {region}"
     elsewhere = [name for name, price in used.items() if price.region != region]

@@ -1,5 +1,5 @@
-"""Running commands on the login node of a cluster that we have not built: with the user's own OpenSSH, so with their
-configuration, keys, agent and jump hosts."""
+"""Runs commands on the login node of a cluster that GpuCluster did not build. It uses the user's own OpenSSH, with
+their configuration, keys, agent and jump hosts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from gpucluster.head.remote import Completed, Outlast, Sent, lines_of, put_argv,
 from gpucluster.layout import Site
 
 _BEGIN = b"gpucluster:begin\n"
-"""Before a command's output. Files like ~/.bashrc may print something first; without this line, ssh itself failed."""
+"""Printed before a command's output, because files like ~/.bashrc may print something first. If it is missing, ssh
+failed before the command started."""
 _SSH_FAILED = 255
 _IDLE_S = 0.5
 _KEPT_S = 600
-"""How long ssh keeps a connection that nothing uses: users may have to type a password or a code for each new one."""
+"""How long ssh keeps an unused connection open: for each new one, users may have to type a password or a code."""
 
-# `squeue` lists this user's jobs alone, whatever the user's files set for it (man squeue: SQUEUE_USERS).
+# `squeue` must list only this user's jobs, whatever the user's own files set (man squeue: SQUEUE_USERS).
 _AROUND = """
 export PATH="$1:$PATH" SQUEUE_USERS="$(id -un)" SLURM_TIME_FORMAT=standard
 unset SQUEUE_PARTITION SQUEUE_SORT SINFO_PARTITION
@@ -40,10 +41,11 @@ printf 'gpucluster:begin\\n'
 exec "$@"
 """
 
-# csh and tcsh take neither a newline nor "!" between quotes, so the command is in base64. stdin is the command's own.
+# csh and tcsh accept neither a newline nor "!" between quotes, so the command is in base64. stdin is left for the
+# command.
 _ANY_SHELL = """sh -c 'eval "$(printf %s "$1" | base64 -d)"' sh"""
 
-# RemoteCommand: with the user's own, ssh refuses a command (as old as RemoteCommand: OpenSSH 7.6, readconf.c).
+# RemoteCommand none: if the user's configuration sets one, ssh refuses a command (OpenSSH 7.6 and newer, readconf.c).
 _CONFIG = """\
 Host {host}
 {given}
@@ -87,27 +89,28 @@ class Address:
 
     @property
     def text(self) -> str:
-        """ssh takes it as well."""
+        """In a form that ssh also accepts."""
         return f"ssh://{self.user}{'@' * bool(self.user)}{self.host}{':' * bool(self.port)}{self.port}"
 
     @property
     def config(self) -> str:
-        """OpenSSH takes the first value that it finds: what the address says, then what the user's files say."""
+        """OpenSSH uses the first value that it finds. So the address takes precedence over the user's files."""
         given = {"User": self.user, "Port": self.port}
         lines = "\n".join(f"  {key} {value}" for key, value in given.items() if value)
         return _CONFIG.format(host=self.host, given=lines, kept=_kept())
 
 
 def _kept() -> str:
-    """Empty where the socket's path would be too long: ssh would fail. ssh makes it under a name with a dot and 16
-    characters more (OpenSSH, mux.c). %C is 40; ~ is the folder in the user database."""
+    """Empty if the socket's path would be too long, because ssh would fail. ssh first makes the socket under a longer
+    name, with a dot and 16 characters more (OpenSSH, mux.c). %C has 40 characters; ~ is the home in the user
+    database."""
     home = pwd.getpwuid(os.getuid()).pw_dir
     return _KEPT if len(os.fsencode(home)) + len("/.ssh/gpu-") + 40 + 17 < _SOCKET_BYTES else ""
 
 
 @dataclass(frozen=True)
 class Login(Alias):
-    """As scp, rsync and ssh name its hosts: `folder` holds the configuration."""
+    """The host names that scp, rsync and ssh use; their configuration is in `folder`."""
 
     to: str = ""
 
@@ -116,7 +119,8 @@ class Login(Alias):
         return self.to
 
     def host(self, node: str | None) -> str:
-        """A node is reached through the login node; not every other host: the user may have a jump host before it."""
+        """Adds a jump through the login node for this node only. Not for all hosts, because the user may reach the
+        login node itself through a jump host."""
         if node:
             with self.config_file.open("a", encoding="utf-8") as file:
                 file.write(f"Host {node}\n  ProxyJump {self.to}\n")
@@ -124,10 +128,10 @@ class Login(Alias):
 
 
 class LoginRemote:
-    """A `Remote`. Paths that begin with `account.home()` are those of the site's folder there."""
+    """A `Remote`. It replaces `account.home()` at the beginning of a path by the site's folder on the cluster."""
 
     def __init__(self, name: str, address: Address, site: Site, programs: str = "") -> None:
-        """`name`: of the context. `programs`: the folder of Slurm's commands."""
+        """name: the context's name. programs: the folder of Slurm's commands on the cluster."""
         self._name, self._address, self._site, self._programs = name, address, site, programs
         self._made = tempfile.TemporaryDirectory(prefix="gpucluster-")
         self.alias = Login(Path(self._made.name), address.host)
@@ -160,14 +164,14 @@ class LoginRemote:
         self._made.cleanup()
 
     def end(self) -> None:
-        """Ends the connection that ssh keeps for other programs."""
+        """Ends the connection that ssh keeps open for later commands."""
         subprocess.run([*self._ssh(), "-O", "exit", self._address.host], capture_output=True, check=False)
 
     def _ssh(self) -> list[str]:
         return ["ssh", "-F", str(self.alias.config_file)]
 
     def _sent(self, argv: Sequence[str], *, quiet: bool = False) -> str:
-        """The command as any login shell takes it."""
+        """The command in a form that any login shell accepts."""
         return f"{_ANY_SHELL} {base64.b64encode(os.fsencode(f'exec {self._around(argv, quiet)}')).decode()}"
 
     def _around(self, argv: Sequence[str], quiet: bool) -> str:
@@ -180,7 +184,7 @@ class LoginRemote:
         return shlex.join(["sh", "-c", script, "sh", self._programs or "/usr/bin", *map(self.real, argv)])
 
     def _started(self, argv: Sequence[str], error: IO[bytes]) -> subprocess.Popen[bytes]:
-        """stderr is a file: the ssh that keeps the connection may hold a pipe open for minutes."""
+        """error: a file, because the ssh process that keeps the connection may hold a pipe open for minutes."""
         words = [*self._ssh(), "-T", self._address.host, self._sent(argv)]
         copying.require("ssh")
         return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error)
@@ -201,35 +205,33 @@ class LoginRemote:
                     raise RemoteError(f"{what} did not finish within {timeout_s:.0f} s") from None
                 raise
             error.seek(0)
-            said = error.read().decode(errors="replace")
+            messages = error.read().decode(errors="replace")
         _, began, output = out.partition(_BEGIN)
         if not began:
-            raise self._unreachable(process.returncode, said)
+            raise self._unreachable(process.returncode, messages)
         if process.returncode == _SSH_FAILED:
-            raise RemoteError(f"the connection to {self._address.host} broke: {_last(said)}")
-        return process.returncode, output, said
+            raise RemoteError(f"the connection to {self._address.host} broke: {_last(messages)}")
+        return process.returncode, output, messages
 
-    def _unreachable(self, code: int, said: str) -> RemoteError:
-        host = self._address.host
+    def _unreachable(self, code: int, messages: str) -> RemoteError:
+        host, last = self._address.host, _last(messages)
         if code != _SSH_FAILED:
-            return RemoteError(f"{host} did not run a command: {_last(said)}", f"try: ssh {self._address.text} true")
-        return RemoteError(
-            f"no SSH connection to {host}: {_last(said)}", f"this must work first: ssh {self._address.text}"
-        )
+            return RemoteError(f"{host} did not run a command: {last}", f"try: ssh {self._address.text} true")
+        return RemoteError(f"no SSH connection to {host}: {last}", f"this must work first: ssh {self._address.text}")
 
     def _tail(
         self, path: str, offset: int, stop: Callable[[], bool], outlast: Outlast | None
     ) -> Iterator[bytes | None]:
-        """The file's content from `offset` on; None: that is all. Ends early if the connection ends."""
+        """The file's content from `offset` on, then None at the end of the file. Without None, the connection ended."""
         with tempfile.TemporaryFile() as error, self._started(tail_argv(path, offset), error) as process:
             try:
                 yield from _pieces(process, stop)
             finally:
                 process.kill()
                 error.seek(0)
-                said = error.read().decode(errors="replace")
+                messages = error.read().decode(errors="replace")
         if process.returncode == _SSH_FAILED:
-            lost = self._unreachable(_SSH_FAILED, said)
+            lost = self._unreachable(_SSH_FAILED, messages)
             if outlast is None:
                 raise lost
             outlast(lost)
@@ -264,4 +266,4 @@ def _send(target: IO[bytes], data: bytes, sent: Sent | None) -> None:
 
 def _last(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line]
-    return lines[-1] if lines else "ssh said nothing"
+    return lines[-1] if lines else "ssh printed no message"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 _PIECE = 2**18
-"""Bytes of a command's input that are sent between two reports of progress."""
+"""How many bytes of a command's input are sent before the progress is reported again."""
 
 
 def broken() -> tuple[type[Exception], ...]:
@@ -18,8 +18,9 @@ def broken() -> tuple[type[Exception], ...]:
 
 
 def send(write: Callable[[bytes], object], data: bytes, sent: Callable[[int], None]) -> None:
-    """`write`: writes all that it gets. The data is cut into pieces because paramiko's `sendall` copies the rest of
-    it for each packet of 32 KiB: of 185 MB that takes a minute."""
+    """write: writes all bytes of its argument. sent: called with the number of bytes sent so far. The data is sent in
+    pieces, because paramiko's `sendall` copies the remaining data for each packet of 32 KiB, which takes a minute for
+    185 MB."""
     for start in range(0, len(data), _PIECE):
         write(data[start : start + _PIECE])
         sent(min(start + _PIECE, len(data)))
@@ -31,7 +32,7 @@ def last_line(rest: bytes) -> Iterator[str]:
 
 
 class Reader(threading.Thread):
-    """Reads a stream to its end in parallel to another one."""
+    """Reads a stream to its end, while the caller reads another one."""
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
         super().__init__(daemon=True)

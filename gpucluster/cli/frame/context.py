@@ -1,4 +1,4 @@
-"""What every verb gets (`@click.pass_obj`): which cluster file or context, and how to read it."""
+"""The object that click passes to every verb (`@click.pass_obj`). It finds and reads the cluster file or context."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class CliContext:
     def __init__(self) -> None:
         self.config_path = Path("cluster.yaml")
         self.chosen = False
-        """Whether the user named that file."""
+        """Whether the user named that file with -c."""
         self.context_name = ""
-        """Of --context."""
+        """The value of --context."""
         self.debug = False
         self._context: Context | None = None
 
@@ -30,11 +30,12 @@ class CliContext:
         self.config_path, self.chosen = path, True
 
     def load(self) -> ClusterConfig:
-        """The cluster file; its warnings go to stderr. Raises ConfigError, or UsageError where a context is chosen."""
+        """Reads the cluster file and prints its warnings to stderr. Raises ConfigError, or UsageError if a context is
+        chosen."""
         if chosen := self.chosen_context():
             raise UsageError(
                 f"the context {chosen.name} is a cluster that GpuCluster did not build: this verb needs a cluster file",
-                "-c cluster.yaml chooses one; docs/contexts.md lists what works with a context",
+                "choose one with -c cluster.yaml; docs/contexts.md lists the verbs that work with a context",
             )
         from gpucluster.config import load
 
@@ -46,7 +47,7 @@ class CliContext:
         return config
 
     def layout(self) -> Layout:
-        """Of the context, or else of the cluster file. Raises ConfigError, UsageError."""
+        """The layout of the context's cluster, or else of the cluster file. Raises ConfigError, UsageError."""
         if chosen := self.chosen_context():
             from gpucluster.contexts import layout
 
@@ -56,8 +57,8 @@ class CliContext:
         return expand(self.load())
 
     def chosen_context(self) -> Context | None:
-        """--context; else -c decides for a cluster file; else GPUCLUSTER_CONTEXT, or what `context use` chose. Raises
-        UsageError."""
+        """The context of --context; none with -c; else that of GPUCLUSTER_CONTEXT; else the one that `context use`
+        chose. Raises UsageError."""
         if self._context is None and (name := self._named()):
             from gpucluster.contexts import store
 
@@ -69,9 +70,9 @@ class CliContext:
             return self.context_name
         if name := os.environ.get("GPUCLUSTER_CONTEXT"):
             return name
-        from gpucluster.contexts import place
+        from gpucluster.contexts import file
 
-        name = place.current()
+        name = file.current()
         if name:
             click.echo(f"context: {name}", err=True)
         return name

@@ -66,14 +66,14 @@ def region(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
 
 @validator("partition-ceiling-allows-nodes", "https://aws.amazon.com/ec2/pricing/on-demand/")
 def ceiling_allows_nodes(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """max_usd_per_hour pays for min_nodes and for at least one node, of the partition's dearest type."""
-    dearest = max((prices.usd(each, config.region) or 0.0 for each in partition.instance_types), default=0.0)
+    """max_usd_per_hour pays for min_nodes, and for at least one node, of the partition's most expensive type."""
+    highest = max((prices.usd(each, config.region) or 0.0 for each in partition.instance_types), default=0.0)
     least = max(1, partition.min_nodes)
-    if partition.max_usd_per_hour is not None and partition.max_usd_per_hour < least * dearest:
+    if partition.max_usd_per_hour is not None and partition.max_usd_per_hour < least * highest:
         nodes = "one node" if least == 1 else f"{least} nodes"
         yield Finding(
             (*path, "max_usd_per_hour"),
-            f"{partition.max_usd_per_hour:g} USD an hour is less than {nodes}: {least * dearest:.2f} USD",
+            f"{partition.max_usd_per_hour:g} USD an hour is less than {nodes}: {least * highest:.2f} USD",
             "raise it, or lower min_nodes",
         )
 
@@ -117,4 +117,6 @@ def _prices(config: ClusterConfig) -> str:
         config.head_node.instance_type,
         *(each for one in filter(_costs, config.every_partition) for each in one.instance_types),
     ]
-    return prices.told(config.region, {name: price for name in types if (price := prices.of(name, config.region))})
+    return prices.where_and_when(
+        config.region, {name: price for name in types if (price := prices.of(name, config.region))}
+    )

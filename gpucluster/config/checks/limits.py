@@ -1,6 +1,6 @@
 """Rules about the cluster as a whole against the limits of Slurm and CloudFormation.
 
-The template's size is estimated from above: a test compares the estimate with a synthesis.
+The estimate of the template's size is an upper bound. A test compares it with a synthesized template.
 """
 
 from __future__ import annotations

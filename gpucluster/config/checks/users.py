@@ -1,4 +1,4 @@
-"""Rules about `users`: their names and numbers."""
+"""Rules about `users`: their names and uids."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def user_name_free(user: User, path: Path, config: ClusterConfig) -> Findings:
 
 @validator("user-name-unique", "man useradd.8: E_NAME_IN_USE: username already in use")
 def user_name_unique(config: ClusterConfig) -> Findings:
-    """Each user has their own name."""
+    """Each user has a different name."""
     first: dict[str, int] = {}
     for index, user in _named(config):
         if user.name in first:
@@ -44,7 +44,7 @@ def user_name_unique(config: ClusterConfig) -> Findings:
 
 @validator("user-uid-unique", "man useradd.8: E_UID_IN_USE: UID already in use")
 def user_uid_unique(config: ClusterConfig) -> Findings:
-    """Each user has their own uid, be it written or made from the name."""
+    """Each user has a different uid, whether the cluster file gives it or it is derived from the name."""
     first: dict[int, str] = {}
     for index, user in _named(config):
         other = first.setdefault(user.number, user.name)
@@ -55,11 +55,11 @@ def user_uid_unique(config: ClusterConfig) -> Findings:
 
 @validator("users-need-accounting", "man slurm.conf.5: AccountingStorageEnforce: limits need slurmdbd")
 def users_need_accounting(config: ClusterConfig) -> Findings:
-    """A cluster with users has accounting: Slurm keeps their shares, their limits and the administrator there."""
+    """A cluster with users has accounting: Slurm stores their shares and limits, and its administrator, there."""
     if config.users and config.accounting == "off":
         yield Finding(("accounting",), "'off', but users need accounting", "write accounting: local")
 
 
 def _named(config: ClusterConfig) -> list[tuple[int, User]]:
-    """Those whose name and uid were not refused."""
+    """Users whose name and uid are valid."""
     return [(index, user) for index, user in enumerate(config.users) if {"name", "uid"} <= user.__dict__.keys()]

@@ -17,7 +17,7 @@ import pytest
 
 from gpucluster import Cluster
 from gpucluster.cli import main
-from gpucluster.contexts import layout, place, probe, store
+from gpucluster.contexts import file, layout, probe, store
 from gpucluster.contexts.probe import Kind
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head.login import Address, LoginRemote
@@ -83,8 +83,8 @@ def test_slurm_without_accounting(said: str, accounting: bool) -> None:
     ("others", "problem"),
     [
         ({"programs": ""}, "there is no sbatch on the login node"),
-        ({"python": "3.6"}, "jobs need Python 3.8 or newer as /usr/bin/python3, and the login node has Python 3.6"),
-        ({"python": ""}, "and the login node has none"),
+        ({"python": "3.6"}, "jobs need Python 3.8 or newer as /usr/bin/python3, but the login node has Python 3.6"),
+        ({"python": ""}, "but the login node has none"),
     ],
 )
 def test_what_jobs_need_is_missing(others: dict[str, str], problem: str) -> None:
@@ -115,8 +115,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> store.Context:
 
 
 def test_the_contexts_of_who_runs_the_tests_stay_away() -> None:
-    assert place.path().parents[1].name.startswith("gpucluster-settings-"), "tests/conftest.py sets XDG_CONFIG_HOME"
-    assert place.load() == {}
+    assert file.path().parents[1].name.startswith("gpucluster-settings-"), "tests/conftest.py sets XDG_CONFIG_HOME"
+    assert file.load() == {}
 
 
 def test_contexts_are_stored(lab: store.Context) -> None:
@@ -124,7 +124,7 @@ def test_contexts_are_stored(lab: store.Context) -> None:
 
 
 def test_a_file_that_is_none_of_ours_is_named(lab: store.Context, capsys: pytest.CaptureFixture[str]) -> None:
-    place.path().write_text("{")
+    file.path().write_text("{")
     assert main(["jobs"]) == 2
     assert "contexts.json cannot be read" in capsys.readouterr().err
 

@@ -225,4 +225,4 @@ def test_a_region_is_a_little_dearer_than_us_east_1(region: str) -> None:
 
 def test_a_price_that_no_region_has() -> None:
     assert prices.of("p5e.48xlarge", "eu-west-1") is None
-    assert prices.told("eu-west-1", {}) == "on demand in eu-west-1"
+    assert prices.where_and_when("eu-west-1", {}) == "on demand in eu-west-1"

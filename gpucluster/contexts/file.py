@@ -1,4 +1,4 @@
-"""The file of contexts. Quick to import: each verb looks whether a context is in use."""
+"""The path and the JSON of the file of contexts. It imports fast, because every verb checks for a context in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def path() -> Path:
 
 
 def load() -> dict[str, Any]:
-    """Empty where there is none. Raises UsageError."""
+    """Empty if there is no file. Raises UsageError."""
     if not path().exists():
         return {}
     try:
@@ -29,9 +29,9 @@ def load() -> dict[str, Any]:
 
 def unreadable(error: Exception) -> UsageError:
     problem = f"{path()} cannot be read: {type(error).__name__}: {error}"
-    return UsageError(problem, "delete it, and add the contexts again")
+    return UsageError(problem, "delete it, and run `gpucluster context add` again for each context")
 
 
 def current() -> str:
-    """The context that `context use` chose; empty where a cluster file decides. Raises UsageError."""
+    """The context that `context use` chose; empty if the user chose none. Raises UsageError."""
     return str(load().get("current") or "")
