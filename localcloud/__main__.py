@@ -114,12 +114,12 @@ def _add_fault(fault: argparse.ArgumentParser, named: argparse.ArgumentParser) -
         "--action", metavar="NAME", help="throttle: the API action, such as RunInstances or ec2:RunInstances"
     )
     add.add_argument("--tag", metavar="KEY=VALUE", help="only for instances that have this tag at launch")
-    add.add_argument("--instance-id", metavar="ID", help="death, interruption: the instance")
+    add.add_argument("--instance-id", metavar="ID", help="death, interruption, event, impaired: the instance")
     add.add_argument("--command", metavar="NAME", help="broken: name of the command")
     add.add_argument("--message", metavar="TEXT", help="broken: what it prints to stderr before it exits with code 1")
-    add.add_argument(
-        "--delay-s", type=float, metavar="SECONDS", help="slow-boot: the delay; interruption: the notice (default: 120)"
-    )
+    words = "slow-boot: the delay; interruption: the notice (default: 120); event: how long until it begins"
+    add.add_argument("--delay-s", type=float, metavar="SECONDS", help=words)
+    add.add_argument("--code", metavar="CODE", help="event: instance-stop, system-reboot, …")
     add.add_argument("--quota-code", metavar="CODE", help="quota: its code, for example L-417A185B")
     add.add_argument("--value", type=float, metavar="N", help="quota: number of vCPUs")
     add.add_argument("--count", type=int, metavar="N", help="remove the rule after N uses")

@@ -6,6 +6,8 @@ slow-boot     matching instances boot `delay_s` later
 failed-boot   matching instances never boot
 broken        a command of matching instances prints a line and exits with code 1
 interruption  a spot instance's metadata announces its termination, which follows `delay_s` (120 s) later
+event         an instance gets a scheduled event `code`, for `delay_s` later, which then does not happen
+impaired      an instance's status check fails
 not-offered   a zone lacks an instance type: its offerings do not list the type, launches fail with Unsupported
 quota         sets a quota on vCPUs of EC2 to `value`: Service Quotas shows it, launches beyond it fail
 
@@ -16,22 +18,38 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from localcloud.machines.spec import BootFault
 
-KINDS = ("capacity", "throttle", "slow-boot", "failed-boot", "broken", "interruption", "not-offered", "quota")
+KINDS = (
+    "capacity",
+    "throttle",
+    "slow-boot",
+    "failed-boot",
+    "broken",
+    "interruption",
+    "event",
+    "impaired",
+    "not-offered",
+    "quota",
+)
+EVENT_CODES = ("instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop")
 SPOT_WARNING_S = 120.0  # AWS gives two minutes
 _NEEDS = {
     "throttle": ("action",),
     "slow-boot": ("delay_s",),
     "broken": ("command",),
     "interruption": ("instance_id",),
+    "event": ("instance_id", "code", "delay_s"),
+    "impaired": ("instance_id",),
     "not-offered": ("instance_type", "availability_zone"),
     "quota": ("quota_code", "value"),
 }
+_NOTICES = {"interruption": SPOT_WARNING_S, "event": 0.0, "impaired": 0.0}
+"""Kind -> seconds from its addition to its moment, where `delay_s` is not given."""
 _BOOT_KINDS = ("slow-boot", "failed-boot", "broken")
 
 
@@ -53,8 +71,9 @@ class Fault:
     command: str = ""
     message: str = ""
     delay_s: float = 0.0
-    due_epoch_s: float = 0.0  # interruption: when the instance is terminated; set when the rule is added
+    due_epoch_s: float = 0.0  # interruption, event: when it happens; impaired: since when. Set when the rule is added
     count: int | None = None  # uses left; None: unlimited
+    code: str = ""  # event: instance-stop, …
     quota_code: str = ""  # quota: L-417A185B
     value: float | None = None  # quota: vCPUs
 
@@ -64,6 +83,8 @@ class Fault:
         for needed in _NEEDS.get(self.kind, ()):
             if getattr(self, needed) in ("", 0.0, None) and (needed, self.value) != ("value", 0.0):
                 raise FaultError(f"a {self.kind} fault needs {needed}")
+        if self.code and self.code not in EVENT_CODES:
+            raise FaultError(f"unknown event {self.code!r}; allowed: {', '.join(EVENT_CODES)}")
         if self.count is not None and self.count < 1:
             raise FaultError(f"count must be at least 1, got {self.count}")
 
@@ -89,8 +110,8 @@ class Faults:
         with self._lock:
             self._added += 1
             fault.id = f"fault-{self._added}"
-            if fault.kind == "interruption":
-                fault.due_epoch_s = time.time() + (fault.delay_s or SPOT_WARNING_S)
+            if fault.kind in _NOTICES:
+                fault.due_epoch_s = time.time() + (fault.delay_s or _NOTICES[fault.kind])
             self._rules.append(fault)
         return fault
 
@@ -156,9 +177,20 @@ class Faults:
 
     def interruption_epoch_s(self, instance_id: str) -> float | None:
         """When the instance will be terminated by an interruption that is still in force."""
-        with self._lock:
-            found = [r for r in self._rules if r.kind == "interruption" and r.instance_id == instance_id]
+        found = self._of(instance_id, "interruption")
         return found[0].due_epoch_s if found else None
+
+    def events(self, instance_id: str) -> Sequence[Fault]:
+        """The scheduled events of an instance."""
+        return self._of(instance_id, "event")
+
+    def impaired_since_epoch_s(self, instance_id: str) -> float | None:
+        found = self._of(instance_id, "impaired")
+        return found[0].due_epoch_s if found else None
+
+    def _of(self, instance_id: str, kind: str) -> Sequence[Fault]:
+        with self._lock:
+            return [rule for rule in self._rules if rule.kind == kind and rule.instance_id == instance_id]
 
     def _use(self, rule: Fault) -> None:
         if rule.count is not None:

@@ -69,7 +69,8 @@ def grant_head(
     compute_role: iam.Role,
     host_key: ssm.StringParameter,
 ) -> None:
-    allow(role, ["ec2:DescribeInstances"], ["*"])  # AWS has no scope for it
+    described = ["ec2:DescribeCapacityReservations", "ec2:DescribeInstanceStatus", "ec2:DescribeInstances"]
+    allow(role, described, ["*"])  # AWS has no scope for them
     _grant_launch(role, cluster=cluster, network=network, partitions=partitions)
     to_ec2 = {"StringEquals": {"iam:PassedToService": _ec2_by_name(role)}}
     allow(role, ["iam:PassRole"], [compute_role.role_arn], to_ec2)

@@ -34,6 +34,8 @@ PAGE_SIZE = 1000
 FILTER_VALUES = 200
 """The most values in a filter of DescribeInstances."""
 TERMINATE_BATCH = 500
+BLOCK = "capacity-block"
+"""InstanceLifecycle of an instance in a Capacity Block."""
 TAG_CALLS = TokenBucket(90, 9)
 """Of the 100 calls at once, and 10 more a second, that EC2 allows an account in a region (EC2's guide,
 ec2-api-throttling); nodes whose boot fails tag themselves. A call tags up to 1,000 instances, but all alike, and each
@@ -63,6 +65,8 @@ class Instance:
     instance_type: str = ""
     ended_by: str = ""
     """EC2's code and message for its termination, such as `Client.InternalError: Client error on launch`."""
+    capacity_block: str = ""
+    """Id of the reservation, if it runs in a Capacity Block."""
 
 
 def run_request(template: LaunchTemplate, least: int, most: int, token: str) -> dict[str, Any]:
@@ -168,6 +172,7 @@ def _instance(data: dict[str, Any]) -> Instance:
         boot_failure=tags.get(FAILURE_TAG),
         instance_type=data.get("InstanceType", ""),
         ended_by=data.get("StateReason", {}).get("Message", ""),
+        capacity_block=data.get("CapacityReservationId", "") if data.get("InstanceLifecycle") == BLOCK else "",
         template=(tags[TEMPLATE_TAGS[0]], tags[TEMPLATE_TAGS[1]]) if tags.keys() >= set(TEMPLATE_TAGS) else None,
     )
 

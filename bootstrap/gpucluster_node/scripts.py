@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 from gpucluster_node import slurm
 
 _BYTES = 65536
-_SIGNAL = re.compile(r"^#SBATCH --signal=B:(\w+)", re.MULTILINE)
+_SIGNAL = re.compile(r"^#SBATCH --signal=B:(\w+)(?:@(\d+))?", re.MULTILINE)
+_SIGNAL_S = 60
+"""Slurm's default: sbatch's manual, --signal."""
 _SHRINKS = re.compile(r"^#SBATCH --no-kill\b", re.MULTILINE)
 
 
@@ -25,6 +28,12 @@ def signal(script: str) -> str:
     """The signal that the job asked for; empty if none."""
     asked = _SIGNAL.search(script)
     return asked[1] if asked else ""
+
+
+def signal_before(script: str) -> timedelta:
+    """How long before its end the job asked for the signal; zero if it asked for none."""
+    asked = _SIGNAL.search(script)
+    return timedelta(seconds=int(asked[2] or _SIGNAL_S)) if asked else timedelta()
 
 
 def shrinks(script: str) -> bool:

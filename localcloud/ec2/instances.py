@@ -82,11 +82,11 @@ class InstanceActions(EC2Response):
         )
 
     def describe_instance_status(self) -> ActionResult:
-        result: ActionResult = super().describe_instance_status()
+        ids, all_states = self._get_param("InstanceIds", []), self._get_bool_param("IncludeAllInstances", False)
         filters = self._filters_from_querystring()
-        answer: Any = result.result
-        answer["InstanceStatuses"] = [each for each in answer["InstanceStatuses"] if statuses.matches(each, filters)]
-        return result
+        instances = self.ec2_backend.describe_instance_status(ids, all_states, None)
+        found = (statuses.of(each, self.runtime.faults) for each in instances)
+        return ActionResult({"InstanceStatuses": [each for each in found if statuses.matches(each, filters)]})
 
     def describe_instance_type_offerings(self) -> ActionResult:
         """Without types that a `not-offered` fault removes; zone ids stand for their zones."""

@@ -1,31 +1,94 @@
-"""The filters of DescribeInstanceStatus, most of which moto ignores. Every instance that runs here is healthy."""
+"""DescribeInstanceStatus: status checks, scheduled events, and its filters, most of which moto ignores.
+
+Every instance that runs here is healthy and has no event, unless a fault says otherwise.
+"""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from moto.ec2.models.instances import Instance
 
-_HEALTHY = "ok"
+from localcloud.faults import Fault, Faults
+
+_CHECKS = {
+    "InstanceStatus": "instance-status",
+    "SystemStatus": "system-status",
+    "AttachedEbsStatus": "attached-ebs-status",
+}
+"""Member of the answer -> first part of its filters' names."""
 
 
-def matches(instance: Instance, filters: dict[str, Any]) -> bool:
-    seen = _values(instance)
-    return all(
-        seen.get(name) in values for name, values in filters.items() if name in seen or name.startswith("event.")
-    )
-
-
-def _values(instance: Instance) -> dict[str, str]:
+def of(instance: Instance, faults: Faults) -> dict[str, Any]:
+    """The answer's entry for an instance."""
     running = instance.state == "running"
-    status = _HEALTHY if running else "not-applicable"
+    impaired = faults.impaired_since_epoch_s(instance.id) if running else None
     return {
-        "availability-zone": str(instance.placement.zone),
-        "instance-state-code": str(instance.state_code),
-        "instance-state-name": str(instance.state),
-        "instance-status.status": status,
-        "system-status.status": status,
-        "attached-ebs-status.status": status,
-        "instance-status.reachability": "passed" if running else "",
-        "system-status.reachability": "passed" if running else "",
+        "AvailabilityZone": str(instance.placement.zone),
+        "InstanceId": instance.id,
+        "InstanceState": {"Code": instance.state_code, "Name": str(instance.state)},
+        "InstanceStatus": _check(running, impaired),
+        "SystemStatus": _check(running, None),
+        "AttachedEbsStatus": _check(running, None),
+        "Events": [_event(rule) for rule in faults.events(instance.id)],
+    }
+
+
+def _check(running: bool, impaired_since_epoch_s: float | None) -> dict[str, Any]:
+    if not running:
+        return {"Status": "not-applicable"}
+    if impaired_since_epoch_s is None:
+        return {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
+    details = {"Name": "reachability", "Status": "failed", "ImpairedSince": _utc(impaired_since_epoch_s)}
+    return {"Status": "impaired", "Details": [details]}
+
+
+def _event(rule: Fault) -> dict[str, Any]:
+    return {
+        "InstanceEventId": event_id(rule),
+        "Code": rule.code,
+        "Description": description(rule),
+        "NotBefore": _utc(rule.due_epoch_s),
+    }
+
+
+def event_id(rule: Fault) -> str:
+    return f"instance-event-{int(rule.id.rpartition('-')[2]):017x}"
+
+
+def description(rule: Fault) -> str:
+    return f"The instance is scheduled for {rule.code}"
+
+
+def _utc(epoch_s: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(epoch_s, datetime.UTC)
+
+
+def matches(status: dict[str, Any], filters: Mapping[str, Any]) -> bool:
+    seen = _values(status)
+    return all(seen[name] & set(values) for name, values in filters.items() if name in seen)
+
+
+def _values(status: dict[str, Any]) -> dict[str, set[str]]:
+    """Filter -> the instance's values of it. Those of times are not told apart here."""
+    events, state = status["Events"], status["InstanceState"]
+    checks = {
+        f"{prefix}.{name}": set(values)
+        for member, prefix in _CHECKS.items()
+        for name, values in (
+            ("status", [status[member]["Status"]]),
+            ("reachability", [each["Status"] for each in status[member].get("Details", ())]),
+        )
+    }
+    return {
+        **checks,
+        "availability-zone": {status["AvailabilityZone"]},
+        "instance-state-code": {str(state["Code"])},
+        "instance-state-name": {state["Name"]},
+        "event.code": {each["Code"] for each in events},
+        "event.description": {each["Description"] for each in events},
+        "event.instance-event-id": {each["InstanceEventId"] for each in events},
+        **({} if events else {f"event.{name}": set[str]() for name in ("not-after", "not-before")}),
     }

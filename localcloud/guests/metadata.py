@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from email.utils import formatdate
 from typing import Any
 
-from localcloud.ec2 import lifecycle
+from localcloud.ec2 import lifecycle, statuses
 from localcloud.faults import Faults
 from localcloud.filesystems import servers
 from localcloud.filesystems.contents import Contents
@@ -52,6 +53,19 @@ class CloudMetadata:
         if due_epoch_s is None:
             return None
         return datetime.datetime.fromtimestamp(due_epoch_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def scheduled_events(self, instance_id: str) -> list[dict[str, str]]:
+        """EC2's guide, monitoring-instances-status-check_sched."""
+        return [
+            {
+                "NotBefore": formatdate(rule.due_epoch_s, usegmt=True).partition(", ")[2],
+                "Code": rule.code,
+                "Description": statuses.description(rule),
+                "EventId": statuses.event_id(rule),
+                "State": "active",
+            }
+            for rule in self._faults.events(instance_id)
+        ]
 
     def survives_shutdown(self, instance_id: str) -> bool:
         with self._locks.whole:

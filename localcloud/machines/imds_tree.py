@@ -23,7 +23,7 @@ def listing_or_leaf(tree: Mapping[str, str], path: str) -> str | None:
 
 
 def tree(spec: InstanceSpec, metadata: Metadata) -> dict[str, str]:
-    """Everything under /latest/, in its current state: tags, credentials and interruptions are read at each request."""
+    """Everything under /latest/, in its current state: tags, credentials and announcements are read at each request."""
     leaves = {f"meta-data/{path}": text for path, text in (_fixed(spec) | _live(spec, metadata)).items()}
     leaves["dynamic/instance-identity/document"] = json.dumps(_document(spec), indent=2)
     if spec.user_data:
@@ -90,6 +90,8 @@ def _live(spec: InstanceSpec, metadata: Metadata) -> dict[str, str]:
         leaves["iam/info"] = json.dumps({"Code": "Success", "LastUpdated": DOCUMENT_TIME, "InstanceProfileArn": arn})
     if credentials := metadata.credentials(spec.instance_id):
         leaves[f"iam/security-credentials/{credentials.role_name}"] = json.dumps(_credentials(credentials), indent=2)
+    if events := metadata.scheduled_events(spec.instance_id):
+        leaves["events/maintenance/scheduled"] = json.dumps(events, indent=2)
     if time := metadata.spot_interruption(spec.instance_id):
         leaves["spot/instance-action"] = json.dumps({"action": "terminate", "time": time})
         leaves["spot/termination-time"] = time

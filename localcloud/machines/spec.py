@@ -7,7 +7,7 @@ imports the other; both import this file.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -114,6 +114,10 @@ class Metadata(Protocol):
 
     def spot_interruption(self, instance_id: str) -> str | None:
         """ISO 8601 time of a pending spot interruption, or None."""
+        ...
+
+    def scheduled_events(self, instance_id: str) -> Sequence[Mapping[str, str]]:
+        """As in the metadata: NotBefore, Code, Description, EventId, State."""
         ...
 
     def survives_shutdown(self, instance_id: str) -> bool:

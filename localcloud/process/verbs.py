@@ -24,6 +24,7 @@ _RULE = (
     "action",
     "tag",
     "instance_id",
+    "code",
     "command",
     "message",
     "delay_s",

@@ -45,6 +45,9 @@ class StubMetadata:
     def spot_interruption(self, instance_id: str) -> str | None:
         return None
 
+    def scheduled_events(self, instance_id: str) -> list[dict[str, str]]:
+        return []
+
     def survives_shutdown(self, instance_id: str) -> bool:
         return self.survives
 

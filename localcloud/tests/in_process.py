@@ -50,6 +50,7 @@ class InProcess:
             self._log, "http://127.0.0.1", SECRET, lambda metadata: NoBoot(), tunnel_address="127.0.0.1:1"
         )
         self._app = server.Application(plane, None)
+        self.faults = plane.runtime.faults
 
     def close(self) -> None:
         self._log.close()

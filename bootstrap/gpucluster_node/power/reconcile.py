@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from gpucluster_node import dns, ec2, fleet, retry, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import booting, ended, failing, in_flight, outdated, requeued, spending, words
+from gpucluster_node.power import announced, booting, ended, failing, in_flight, outdated, requeued, spending, words
 
 log = logging.getLogger("reconcile")
 INTERVAL_S = 5
@@ -147,11 +147,12 @@ def main() -> None:
     start_logging()
     cluster, seen, known, failed = fleet.load(), Seen(), ended.Known(), failing.Watch()
     ledger = spending.Ledger(cluster, spending.prices())
+    ec2_says = announced.Announced(lambda: client("ec2"))
     prepare(cluster)
     templates = outdated.Wanted(lambda: client("ssm"))
     while True:
         try:
-            actions = _round(cluster, seen, known, templates, failed, ledger)
+            actions = _round(cluster, seen, known, templates, failed, ledger, ec2_says)
             act(actions)
             # The jobs of lost nodes are pending now.
             pause_s = SOON_S if any(action.verb == "down" for action in actions) else INTERVAL_S
@@ -168,6 +169,7 @@ def _round(
     templates: outdated.Wanted,
     failed: failing.Watch,
     ledger: spending.Ledger,
+    ec2_says: announced.Announced,
 ) -> list[Action]:
     def ended_of(names: Sequence[str]) -> Sequence[ec2.Instance]:
         return ec2.describe(client("ec2"), cluster, names, ec2.ENDED_STATES)
@@ -179,6 +181,7 @@ def _round(
     nodes = slurm.nodes()
     booting.write(booting.booting(nodes, words.newest(instances)))
     failed.look(nodes, words.newest(instances), failing.utc())
+    ec2_says.look(nodes, words.newest(instances), datetime.now(timezone.utc))
     gone = known.ended(nodes, instances, ended_of)
     actions = decide(cluster, nodes, instances, seen, datetime.now(), wanted, launching, since, gone)
     starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]

@@ -18,6 +18,8 @@ from localcloud.faults import Fault, FaultError, Faults, parse
         ({"kind": "broken", "message": "x"}, "needs command"),
         ({"kind": "slow-boot"}, "needs delay_s"),
         ({"kind": "interruption"}, "needs instance_id"),
+        ({"kind": "event", "instance_id": "i-1", "delay_s": 60}, "needs code"),
+        ({"kind": "event", "instance_id": "i-1", "delay_s": 60, "code": "reboot"}, "unknown event 'reboot'"),
         ({"kind": "capacity", "count": 0}, "at least 1"),
         ({"kind": "capacity", "zone": "us-east-1a"}, "unknown field 'zone'"),
     ],

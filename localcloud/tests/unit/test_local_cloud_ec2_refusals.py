@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from localcloud.faults import parse
 from localcloud.tests.ec2_place import NOBODY, Call, Here, group, template
 from localcloud.tests.in_process import InProcess, refusal
 
@@ -217,6 +218,25 @@ def test_the_status_filter_impaired_finds_no_healthy_instance(here: Here) -> Non
     here.launch()
     impaired = [{"Name": "instance-status.status", "Values": ["impaired"]}]
     assert here.ec2.describe_instance_status(Filters=impaired, IncludeAllInstances=True)["InstanceStatuses"] == []
+
+
+def test_a_fault_gives_an_instance_an_event_and_a_failed_status_check(here: Here, cloud: InProcess) -> None:
+    first, second = (here.launch()["Instances"][0]["InstanceId"] for _ in range(2))
+    here.ec2.get_waiter("instance_running").wait(InstanceIds=[first, second], WaiterConfig={"Delay": 1})
+    cloud.faults.add(parse({"kind": "event", "instance_id": first, "code": "instance-stop", "delay_s": 600}))
+    cloud.faults.add(parse({"kind": "impaired", "instance_id": second}))
+
+    def found(name: str, value: str) -> list[Any]:
+        filters = [{"Name": name, "Values": [value]}]
+        return list(here.ec2.describe_instance_status(Filters=filters)["InstanceStatuses"])
+
+    (status,) = found("event.code", "instance-stop")
+    assert (status["InstanceId"], status["InstanceStatus"]["Status"]) == (first, "ok")
+    assert [event["Code"] for event in status["Events"]] == ["instance-stop"]
+    (status,) = found("instance-status.status", "impaired")
+    assert (status["InstanceId"], status["InstanceStatus"]["Details"][0]["Status"]) == (second, "failed")
+    assert "ImpairedSince" in status["InstanceStatus"]["Details"][0]
+    assert found("system-status.status", "impaired") == found("event.code", "system-reboot") == []
 
 
 @pytest.mark.parametrize("action", ["create_vpc", "create_subnet", "create_security_group", "create_volume"])

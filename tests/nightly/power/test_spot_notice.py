@@ -1,6 +1,6 @@
 """A spot node's two-minute notice: the job gets its signal, runs again elsewhere before the node ends, and says why.
 
-Then a node is lost without notice, and the job runs again at once.
+Then EC2 schedules an event for a node: the same. Then a node is lost without notice, and the job runs again at once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bed import Bed, wait_for
 from beds import opened
 
 SUBJECTS = [
+    "bootstrap/gpucluster_node/ends.py",
     "bootstrap/gpucluster_node/notices/*",
     "bootstrap/gpucluster_node/power/*",
     "bootstrap/gpucluster_node/scripts.py",
@@ -60,7 +61,18 @@ def test_a_notice_moves_the_job_in_time(spot: Bed) -> None:
     assert text.count("checkpoint written") == 2
     assert f"error: {node} was lost: spot: EC2 will terminate it at " in text
     assert node not in nodes_of(spot, job_id)
+
+    node, instance = list(nodes_of(spot, job_id).items())[1]
+    event = ("event", "--code", "instance-stop", "--delay-s", "100", "--instance-id", instance)
+    told = spot.localcloud("fault", "add", *event)
+    assert told.returncode == 0, told.stderr
+    wait_for("both ranks a third time", lambda: started(3), 300)
+    text = spot.ssh("cat", log)
+    assert text.count("checkpoint written") == 4
+    assert f"error: {node} was lost: EC2 has scheduled instance-stop for " in text
+    assert instance not in nodes_of(spot, job_id).values()
+
     node, instance = list(nodes_of(spot, job_id).items())[1]
     spot.localcloud("fault", "add", "death", "--instance-id", instance)
-    wait_for("both ranks a third time", lambda: started(3), 110)
+    wait_for("both ranks a fourth time", lambda: started(4), 110)
     spot.gpucluster("cancel", job_id)

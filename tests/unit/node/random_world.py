@@ -33,6 +33,7 @@ START = datetime(2026, 11, 23, 12, 0, 0)
 SIZE = 3
 CLUSTER = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", 1, SIZE, "on-demand"),))
 UNCOUNTED: Any = SimpleNamespace(update=lambda instances, now: None)
+SILENT: Any = SimpleNamespace(look=lambda nodes, newest, now: None)
 TICK_S, BOOT_S, SLOW_S = 5.0, 30.0, 20.0
 SUSPEND_S = RESUME_S = 240.0
 ENDING_S = 60.0
@@ -173,7 +174,9 @@ class World:
     def _reconcile(self) -> None:
         self.reconciling = True
         try:
-            reconcile.act(reconcile._round(CLUSTER, self.seen, self.known, self.templates, self.failed, UNCOUNTED))
+            reconcile.act(
+                reconcile._round(CLUSTER, self.seen, self.known, self.templates, self.failed, UNCOUNTED, SILENT)
+            )
         except Killed:
             self.restart()
         except (slurm.SlurmError, *AWS_ERRORS):

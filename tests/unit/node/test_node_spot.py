@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
-from gpucluster_node import imds, slurm
+from gpucluster_node import ends, imds, slurm
 from gpucluster_node.notices import spot
 
 END = datetime(2017, 9, 18, 8, 22, tzinfo=UTC)
@@ -117,7 +117,7 @@ def test_a_refusal_for_one_job_does_not_affect_the_others(node: Node, refused: s
     for before_s in range(35, -60, -5):
         node.look(before_s)
     assert node.asked.count(["scancel", "--batch", "--signal=USR1", "7"]) == 1, "it may have got it"
-    assert node.asked.count(["scontrol", "requeue", "7"]) == (spot.TRIES if refused == "7" else 1), "not for ever"
+    assert node.asked.count(["scontrol", "requeue", "7"]) == (ends.TRIES if refused == "7" else 1), "not for ever"
     assert node.asked.count(["scontrol", "requeue", "8"]) == 1
 
 

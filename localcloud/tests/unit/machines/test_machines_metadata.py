@@ -35,6 +35,7 @@ SPEC = InstanceSpec(
 
 class Stub:
     spot: str | None = None
+    events: list[dict[str, str]] = []
     keys: tuple[str, ...] = ()
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
@@ -51,6 +52,9 @@ class Stub:
 
     def spot_interruption(self, instance_id: str) -> str | None:
         return self.spot
+
+    def scheduled_events(self, instance_id: str) -> list[dict[str, str]]:
+        return self.events
 
     def survives_shutdown(self, instance_id: str) -> bool:
         return False
@@ -130,6 +134,13 @@ def test_spot_interruption_shows_when_it_is_pending() -> None:
     stub.spot = "2030-01-01T00:00:00Z"
     _, text = imds.read(SPEC, stub, "/latest/meta-data/spot/instance-action")
     assert json.loads(text) == {"action": "terminate", "time": "2030-01-01T00:00:00Z"}
+
+
+def test_scheduled_events_show_while_there_are_any() -> None:
+    stub, path = Stub(), "/latest/meta-data/events/maintenance/scheduled"
+    assert imds.read(SPEC, stub, path)[0] == 404
+    stub.events = [{"NotBefore": "21 Jan 2019 09:00:43 GMT", "Code": "system-reboot"}]
+    assert json.loads(imds.read(SPEC, stub, path)[1]) == stub.events
 
 
 def test_pushed_keys_are_listed_by_user_one_per_line() -> None:

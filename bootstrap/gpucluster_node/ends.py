@@ -1,0 +1,86 @@
+"""A node whose end EC2 has announced: it gets no further job, and its jobs leave in time.
+
+Each job gets the `signal` that it requested, as long before the end as it requested, and is requeued shortly before the
+end. A job that shrinks with its nodes (--no-kill) is not requeued.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpucluster_node import scripts, slurm
+
+log = logging.getLogger("notices")
+SIGNAL_BEFORE = timedelta(minutes=2)
+"""Of a job that asked for less. Spot instances have these two minutes, and the other ends are no worse."""
+REQUEUE_BEFORE = timedelta(seconds=40)
+"""A job needs KillWait, 10 s, to end and to write its result, and Slurm a moment more."""
+TRIES = 3
+"""How often a call about a job is repeated. Slurm may be busy, or it may refuse permanently."""
+
+
+@dataclass(frozen=True)
+class End:
+    """What EC2 will do to a node."""
+
+    at: datetime
+    """With a time zone."""
+    words: str
+    """Reason of the node and of its jobs, such as `spot: EC2 will terminate it at 2026-01-31T12:00:00Z`."""
+    drain_before: timedelta
+    """From so long before, Slurm gives the node no further job."""
+
+
+def utc(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+class Watch:
+    """One node, from launch to end. Each step is repeated if Slurm does not accept it."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._reason = ""
+        self._tries = Counter[tuple[str, str]]()
+
+    def before(self, end: End, now: datetime) -> None:
+        left = end.at - now
+        if left <= end.drain_before:
+            self.power_down(end.words)
+        for job in slurm.running_on(self._node):
+            script = scripts.text(job)
+            if left <= max(SIGNAL_BEFORE, scripts.signal_before(script)):
+                self._announce(job, end, script)
+            if left <= REQUEUE_BEFORE and not scripts.shrinks(script):
+                self._once(job, "requeue", lambda job_id: slurm.job("requeue", job_id))
+
+    def power_down(self, reason: str) -> None:
+        """Running jobs continue."""
+        if self._reason != reason:
+            log.info("%s: %s", self._node, reason)
+            slurm.update([self._node], state="power_down_asap", reason=reason)
+            self._reason = reason
+
+    def _announce(self, job: slurm.Running, end: End, script: str) -> None:
+        """The comment becomes the reason in the job's result."""
+        why = f"run {job.restarts}: {self._node} was lost: {end.words}"
+        self._once(job, "comment", lambda job_id: slurm.comment(job_id, why))
+        if name := scripts.signal(script):
+            # A heterogeneous job's script gets it, and its other parts refuse it (job_mgr.c: het_job_signal).
+            self._once(job, "signal", lambda job_id: slurm.signal(job_id, name), tries=1)
+
+    def _once(self, job: slurm.Running, step: str, do: Callable[[str], None], tries: int = TRIES) -> None:
+        """One job's refusal must not block the others."""
+        if self._tries[job.run, step] >= tries:
+            return
+        self._tries[job.run, step] += 1
+        log.info("%s job %s", step, job.job_id)
+        try:
+            do(job.job_id)
+            self._tries[job.run, step] = tries
+        except slurm.SlurmError as error:
+            log.warning("%s job %s: %s", step, job.job_id, error)

@@ -1,0 +1,244 @@
+"""The head node at EC2's scheduled events, failed status checks, and the ends of Capacity Blocks.
+
+The answers are XML as EC2 sends it, by its API reference (InstanceStatus, InstanceStatusEvent, CapacityReservation):
+botocore parses them, and refuses parameters that EC2 does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSResponse
+from gpucluster_node import ec2, slurm
+from gpucluster_node.power import announced
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+BLOCK = "cr-0123456789abcdef0"
+
+
+class Raw:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def stream(self) -> list[bytes]:
+        return [self.text.encode()]
+
+
+def utc(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%S.000Z}"
+
+
+def event(code: str, at: datetime, description: str = "The instance is scheduled for a reboot") -> str:
+    return (
+        "<eventsSet><item><instanceEventId>instance-event-0d59937288b749b32</instanceEventId>"
+        f"<code>{code}</code><description>{description}</description><notBefore>{utc(at)}</notBefore></item></eventsSet>"
+    )
+
+
+def check(name: str, since: datetime) -> str:
+    return (
+        f"<{name}><status>impaired</status><details><item><name>reachability</name><status>failed</status>"
+        f"<impairedSince>{utc(since)}</impairedSince></item></details></{name}>"
+    )
+
+
+class Ec2:
+    """EC2's side: what it says of instances, by the filter that finds it, and of reservations."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[tuple[str, str], str] = {}
+        """Filter and instance id -> the rest of the instance's item."""
+        self.block_ends: datetime | None = None
+        self.asked: list[str] = []
+        self.refuses = False
+        self.client = boto3.client("ec2", "us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+        self.client.meta.events.register("before-send.ec2", self._answer)
+
+    def _answer(self, request: Any, **_: object) -> AWSResponse:
+        form = request.body.decode() if isinstance(request.body, bytes) else request.body
+        action = next(part.partition("=")[2] for part in form.split("&") if part.startswith("Action="))
+        self.asked.append(action)
+        if self.refuses:
+            error = "<Code>UnauthorizedOperation</Code><Message>no</Message>"
+            text = f"<Response><Errors><Error>{error}</Error></Errors></Response>"
+            return AWSResponse(request.url, 403, {}, Raw(text))  # type: ignore[arg-type]
+        inner = self._statuses(form) if action == "DescribeInstanceStatus" else self._reservations()
+        return AWSResponse(request.url, 200, {}, Raw(f"<{action}Response>{inner}</{action}Response>"))  # type: ignore[arg-type]
+
+    def _statuses(self, form: str) -> str:
+        items = (
+            f"<item><instanceId>{id_}</instanceId>{rest}</item>"
+            for (name, id_), rest in self.statuses.items()
+            if f"Filter.1.Name={name}" in form
+        )
+        return f"<instanceStatusSet>{''.join(items)}</instanceStatusSet>"
+
+    def _reservations(self) -> str:
+        assert self.block_ends
+        return (
+            f"<capacityReservationSet><item><capacityReservationId>{BLOCK}</capacityReservationId>"
+            f"<endDate>{utc(self.block_ends)}</endDate></item></capacityReservationSet>"
+        )
+
+
+class Head:
+    def __init__(self, folder: Path) -> None:
+        self.ec2, self.folder, self.job = Ec2(), folder, ""
+        self.states, self.instance_id, self.block = "ALLOCATED+CLOUD", "i-1", ""
+        self.refuses = ""
+        self.ran: list[list[str]] = []
+        self.announced = announced.Announced(lambda: self.ec2.client)
+
+    def submit(self, *options: str) -> None:
+        script = self.folder / "7.sbatch"
+        script.write_text("".join(["#!/bin/bash\n", *(f"#SBATCH {option}\n" for option in options)]))
+        self.job = f"{'7':<12}|{'N/A':<12}|{'0':<4}|{'RUNNING':<14}|{script!s:<4000}|\n"
+
+    def run(self, argv: Sequence[str]) -> str:
+        if argv[0] == "squeue":
+            return self.job if "--nodelist=train-1" in argv else ""
+        if self.refuses and self.refuses in " ".join(argv):
+            raise slurm.SlurmError("not now")
+        self.ran.append(list(argv))
+        return ""
+
+    def look(self, at: datetime) -> list[list[str]]:
+        self.ran = []
+        launched = NOW - timedelta(hours=1)
+        train = ec2.Instance(self.instance_id, "running", None, launched, "train-1", None, capacity_block=self.block)
+        other = ec2.Instance("i-9", "running", None, launched, "train-2", None)
+        nodes = [
+            slurm.Node("train-1", frozenset(self.states.split("+"))),
+            slurm.Node("train-2", frozenset({"IDLE", "CLOUD"})),
+            slurm.Node("train-3", frozenset({"IDLE", "CLOUD", "POWERED_DOWN"})),
+        ]
+        self.announced.look(nodes, {"train-1": train, "train-2": other}, at)
+        return self.ran
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
+    made = Head(tmp_path)
+    monkeypatch.setattr(slurm, "_run", made.run)
+    return made
+
+
+def down(reason: str) -> list[str]:
+    return ["scontrol", "update", "nodename=train-1", "state=power_down_asap", f"reason={reason}"]
+
+
+def comment(reason: str) -> list[str]:
+    return ["scontrol", "update", "jobid=7", f"admincomment=run 0: train-1 was lost: {reason}"]
+
+
+def test_it_asks_once_a_minute_and_of_reservations_only_in_a_capacity_block(head: Head) -> None:
+    for seconds in range(0, 121, 5):
+        assert head.look(NOW + timedelta(seconds=seconds)) == []
+    assert head.ec2.asked == ["DescribeInstanceStatus"] * 4 * 3
+
+
+def test_a_job_leaves_before_a_scheduled_event(head: Head) -> None:
+    head.submit("--signal=B:USR1@300")
+    at = NOW + timedelta(hours=30)
+    head.ec2.statuses["event.code", "i-1"] = event("system-reboot", at)
+    words = "EC2 has scheduled system-reboot for 2026-02-01T18:00:00Z"
+    assert head.look(NOW) == []
+    assert head.look(at - timedelta(hours=24)) == [down(words)]
+    assert head.look(at - timedelta(seconds=301)) == []
+    left = [comment(words), ["scancel", "--batch", "--signal=USR1", "7"]]
+    assert head.look(at - timedelta(seconds=299)) == left
+    assert head.look(at - timedelta(seconds=41)) == []
+    assert head.look(at - timedelta(seconds=40)) == [["scontrol", "requeue", "7"]]
+    assert head.look(at - timedelta(seconds=35)) == [], "once"
+
+
+def test_a_job_without_a_signal_is_requeued(head: Head) -> None:
+    head.submit()
+    at = NOW + timedelta(seconds=119)
+    head.ec2.statuses["event.code", "i-1"] = event("instance-stop", at)
+    words = "EC2 has scheduled instance-stop for 2026-01-31T12:01:59Z"
+    assert head.look(NOW) == [down(words), comment(words)]
+    assert head.look(at - timedelta(seconds=30)) == [["scontrol", "requeue", "7"]]
+
+
+@pytest.mark.parametrize("begins", ["[Completed] ", "[Canceled] "])
+def test_an_event_that_is_over_does_not_count(head: Head, begins: str) -> None:
+    head.ec2.statuses["event.code", "i-1"] = event("system-reboot", NOW, f"{begins}The instance was scheduled")
+    assert head.look(NOW) == []
+
+
+def test_an_elastic_job_stays(head: Head) -> None:
+    head.submit("--no-kill")
+    head.ec2.statuses["event.code", "i-1"] = event("instance-retirement", NOW)
+    assert ["scontrol", "requeue", "7"] not in head.look(NOW)
+
+
+@pytest.mark.parametrize(
+    ("element", "name", "filter_"),
+    [
+        ("instanceStatus", "InstanceStatus", "instance-status.status"),
+        ("systemStatus", "SystemStatus", "system-status.status"),
+        ("attachedEbsStatus", "AttachedEbsStatus", "attached-ebs-status.status"),
+    ],
+)
+def test_a_failed_status_check_counts_after_three_minutes(head: Head, element: str, name: str, filter_: str) -> None:
+    head.submit()
+    head.ec2.statuses[filter_, "i-1"] = check(element, NOW)
+    assert head.look(NOW + timedelta(seconds=179)) == []
+    assert head.look(NOW + timedelta(seconds=180)) == [down(f"EC2's status checks fail: {name} impaired")]
+    assert head.look(NOW + timedelta(seconds=300)) == [], "once; its job goes on"
+
+
+def test_a_capacity_block_ends_half_an_hour_before_its_end_date(head: Head) -> None:
+    head.submit("--signal=B:TERM@900")
+    head.block, head.ec2.block_ends = BLOCK, NOW + timedelta(hours=1)
+    words = f"Capacity Block {BLOCK}: EC2 will terminate it at 2026-01-31T12:30:00Z"
+    assert head.look(NOW) == []
+    signalled = [comment(words), ["scancel", "--batch", "--signal=TERM", "7"]]
+    assert head.look(NOW + timedelta(minutes=15)) == signalled
+    assert head.look(NOW + timedelta(minutes=20)) == [down(words)]
+    assert head.look(NOW + timedelta(minutes=29, seconds=30)) == [["scontrol", "requeue", "7"]]
+
+
+def test_the_next_instance_of_a_node_begins_anew(head: Head) -> None:
+    words = "EC2 has scheduled instance-stop for 2026-01-31T12:00:00Z"
+    for head.instance_id in ("i-1", "i-2"):
+        head.ec2.statuses["event.code", head.instance_id] = event("instance-stop", NOW)
+        head.announced._asked = None
+        assert head.look(NOW) == [down(words)]
+
+
+@pytest.mark.parametrize(
+    "states", ["IDLE+CLOUD+POWERED_DOWN", "IDLE+CLOUD+POWERING_UP", "DOWN+CLOUD", "IDLE+POWERING_DOWN"]
+)
+def test_a_node_that_is_not_in_service_is_left_alone(head: Head, states: str) -> None:
+    head.states = states
+    head.ec2.statuses["event.code", "i-1"] = event("instance-stop", NOW)
+    assert head.look(NOW) == []
+
+
+def test_instances_of_others_do_not_count(head: Head) -> None:
+    head.ec2.statuses["event.code", "i-77"] = event("instance-stop", NOW)
+    assert head.look(NOW) == []
+    assert head.announced._statuses == {}
+
+
+def test_what_ec2_refuses_or_slurm_does_not_do_is_tried_again(head: Head) -> None:
+    head.ec2.statuses["event.code", "i-1"] = event("instance-stop", NOW)
+    head.ec2.refuses = True
+    assert head.look(NOW) == []
+    head.ec2.refuses, head.refuses = False, "power_down_asap"
+    assert head.look(NOW + timedelta(minutes=1)) == []
+    head.refuses = ""
+    assert head.look(NOW + timedelta(minutes=1, seconds=5)) != []
+
+
+def test_the_instances_of_a_capacity_block_are_known() -> None:
+    data = {"InstanceId": "i-1", "State": {"Name": "running"}, "LaunchTime": NOW, "CapacityReservationId": BLOCK}
+    assert ec2._instance(data).capacity_block == "", "a reservation that does not end"
+    assert ec2._instance(data | {"InstanceLifecycle": "capacity-block"}).capacity_block == BLOCK
