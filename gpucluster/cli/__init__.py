@@ -281,21 +281,12 @@ def _report_usage(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 2
-    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter) and error.param:
-        click.echo(coloured(f"command line: error: {_flag(error.param)}: {error.message}"), err=True)
-    else:
-        click.echo(coloured(f"error: {error.format_message()}"), err=True)
-    context = getattr(error, "ctx", None)
-    extra = re.search(r"extra argument.*?\((\S+\.ya?ml)", error.format_message())
-    if context is not None and extra:
-        click.echo(f"hint: {context.command_path} -c {extra[1]}", err=True)
-    elif context is not None:
-        click.echo(f"hint: {context.command_path} --help", err=True)
+    from gpucluster.cli.frame import usage
+
+    bad = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter) and error.param
+    place = "command line: error" if bad else "error"
+    click.echo("\n".join([coloured(f"{place}: {usage.message(error)}"), *usage.after(error)]), err=True)
     return 2
-
-
-def _flag(parameter: click.Parameter) -> str:
-    return next((each for each in parameter.opts if each.startswith("--")), parameter.human_readable_name)
 
 
 def _print_traceback() -> None:

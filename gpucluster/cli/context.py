@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpucluster.cli.frame.columns import columns
+from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
     from gpucluster.contexts.store import Context
@@ -109,8 +110,10 @@ def use(name: str | None, nothing: bool) -> int:
     """Use the context NAME from now on, in commands without --context and -c."""
     from gpucluster.contexts import store
 
-    if (name is None) != nothing:
-        raise click.UsageError("give either NAME or --none")
+    if name and nothing:
+        raise UsageError(f"{name} and --none contradict each other", "give only one of them")
+    if not name and not nothing:
+        raise UsageError("NAME is missing", "`gpucluster context list` lists the contexts, --none chooses none")
     contexts = store.read()
     contexts.current = contexts.get(name).name if name else ""
     contexts.save()

@@ -40,7 +40,10 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
     pairs = [pair.rpartition("=") for pair in value.split(",")]
     if not all(number.isdigit() and int(number) for _, _, number in pairs):
         raise click.BadParameter(f"must be such as 128 or train=128,val=8, got {value!r}", ctx, parameter)
-    return {name: int(number) for name, _, number in pairs}
+    found = {name: int(number) for name, _, number in pairs}
+    if len(found) < len(pairs):
+        raise click.BadParameter(f"must name each split once, got {value!r}", ctx, parameter)
+    return found
 
 
 @command.command(short_help="Pack a data set into shards.", epilog=EXAMPLES)

@@ -73,7 +73,7 @@ def command(context: CliContext, as_json: bool, require: str | None, node: str |
 def _node_health(context: CliContext, node: str, as_json: bool) -> int:
     if not re.fullmatch(r"[A-Za-z][\w-]*-\d+", node):
         raise UsageError(
-            f"{node} is no node's name", "nodes have names such as train-1; `gpucluster status` lists them"
+            f"--node: must be a node's name such as train-1, got {node!r}", "`gpucluster status` lists the nodes"
         )
     with head(context) as remote:
         found = checkup.of(remote, node)

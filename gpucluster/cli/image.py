@@ -78,7 +78,7 @@ def build(
 
     config = context.load()
     if not local and (port or image):
-        raise UsageError("--port and --image need --local")
+        raise UsageError("--port and --image need --local", "add --local, or leave them out")
     wanted, on = _image(base or config.software.image), _type(machine or config.head_node.instance_type)
     began, tell = time.monotonic(), stopwatch()
     if local:

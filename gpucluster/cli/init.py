@@ -122,7 +122,8 @@ def command(context: CliContext, file: str | None, text: str, template: Template
     """
     if template:
         folder = Path(file or template.folder.name)
-        _write({folder / name: content for name, content in {NAME: text, **template.texts()}.items()})
+        texts = {folder / name: content for name, content in {NAME: text, **template.texts()}.items()}
+        _write(texts, f"name another folder: gpucluster init --template {template.folder.name} FOLDER")
         click.echo(
             f"next: cd {folder}, gpucluster up (or gpucluster up --local), gpucluster submit {JOB} --follow", err=True
         )
@@ -131,21 +132,24 @@ def command(context: CliContext, file: str | None, text: str, template: Template
     path = Path(file) if file else context.config_path if context.chosen else Path(NAME)
     if path.is_dir() or (file or "").endswith("/"):
         raise UsageError(f"{path} is a folder", f"name the file: gpucluster init {path / NAME}")
-    _write({path: text})
+    _write({path: text}, "name another: gpucluster init my-cluster.yaml")
     click.echo("next: gpucluster plan, then gpucluster up on AWS, or gpucluster up --local on this machine", err=True)
     click.echo(str(path))
 
 
-def _write(texts: dict[Path, str]) -> None:
-    """Writes all files, or none if one of them exists."""
+def _write(texts: dict[Path, str], other: str) -> None:
+    """Writes all files, or none if one of them exists. `other`: the hint for that case."""
     for path in texts:
         if os.path.lexists(path):
-            raise UsageError(f"{path} already exists", "name another: gpucluster init my-cluster.yaml")
+            raise UsageError(f"{path} already exists", other)
     for path, text in texts.items():
         try:
             if len(texts) > 1:
                 path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as stream:
                 stream.write(text)
+        except FileNotFoundError:
+            why = f"there is no folder {path.parent}"
+            raise UsageError(f"{path} cannot be written: {why}", f"mkdir -p {path.parent}") from None
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from None

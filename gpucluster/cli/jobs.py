@@ -19,7 +19,14 @@ from gpucluster.head.remote import Remote
 
 
 @click.command()
-@click.option("-n", "--count", default=20, metavar="N", help="Show the newest N jobs that have ended.  [default: 20]")
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(min=0),
+    default=20,
+    metavar="N",
+    help="Show the newest N jobs that have ended.  [default: 20]",
+)
 @click.option(
     "--project", metavar="NAME", help="Show a tree of this project's tasks instead, with the last job of each."
 )

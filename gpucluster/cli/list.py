@@ -54,5 +54,7 @@ def _session(context: CliContext, region: str | None) -> tuple[Any, str | None]:
             return cloud.session, cloud.endpoint_url
     session = boto3.Session(region_name=region)
     if session.region_name is None:
-        raise UsageError("no region: there is no cluster.yaml here, and your AWS profile names none", "--region NAME")
+        raise UsageError(
+            "no region: there is no cluster.yaml here, and your AWS profile names none", "give --region us-east-1"
+        )
     return session, None

@@ -36,8 +36,14 @@ def command(context: CliContext, job_id: str, failed: bool, follow: bool) -> int
     from gpucluster.submission import again
 
     array, index = array_of(job_id)
-    if (index is None) != failed:
-        raise UsageError("name one element, or --failed for all that failed", "`gpucluster resubmit 29 --failed`")
+    if index is None and not failed:
+        one = f"`gpucluster resubmit {array}_3` runs element 3 again"
+        raise UsageError(
+            f"which elements of job {array}?",
+            f"`gpucluster resubmit {array} --failed` runs all that failed again, {one}",
+        )
+    if index is not None and failed:
+        raise UsageError(f"{job_id} is one element, and --failed chooses among all of them", "give only one of the two")
     with head(context) as remote:
         arrays.require(remote, array)
         found = arrays.elements(remote, array)

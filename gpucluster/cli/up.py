@@ -66,7 +66,7 @@ def command(
 
     config = context.load()
     if not local and (port or image):
-        raise UsageError("--port and --image need --local")
+        raise UsageError("--port and --image need --local", "add --local, or leave them out")
     tell = stopwatch()
     cdk.fetch(tell)
     if local:

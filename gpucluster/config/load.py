@@ -26,6 +26,9 @@ from gpucluster.config.storage import TYPES
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import ConfigError, Notice
 
+_JOBS, _OURS = {"command", "jobs"}, {"region", "partitions"}
+"""Keys of a job's file, and keys that every cluster file has and no job."""
+
 
 def load(path: str | FilePath) -> ClusterConfig:
     """Raises ConfigError with every problem of the file."""
@@ -39,6 +42,9 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     document = parse(text, file)
     if document.data is None:
         raise ConfigError(document.problems or [_whole(file, "is empty", "`gpucluster init` writes a commented one")])
+    if isinstance(document.data, dict) and _JOBS & document.data.keys() and not _OURS & document.data.keys():
+        hint = f"`gpucluster submit {file} --dry-run` checks it; -c names another cluster file"
+        raise ConfigError([_whole(file, "is a job, not a cluster file", hint)])
     config, outcome = _validate(document.data)
     notices = [*document.problems, *map(document.notice, outcome.findings)]
     if config is None or any(notice.level == "error" for notice in notices):
@@ -68,6 +74,8 @@ def _text(file: str) -> str:
         problem = _whole(
             file, "no such file", "`gpucluster init` writes a commented cluster.yaml; -c names another file"
         )
+    except IsADirectoryError:
+        problem = _whole(file, "is a folder", f"name the file in it: -c {FilePath(file) / 'cluster.yaml'}")
     except UnicodeDecodeError as error:
         problem = _whole(file, f"is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}")
     except (OSError, ValueError) as error:

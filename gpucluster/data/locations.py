@@ -85,10 +85,14 @@ class Folder:
     def address(self) -> str:
         return os.path.abspath(self._path)
 
-    def listed(self) -> Iterator[str]:
+    def require(self, hint: str) -> None:
+        """Raises UsageError if it is no folder."""
         if not self._path.is_dir():
             what = "is not a folder" if self._path.exists() else "no such folder"
-            raise UsageError(f"{self.url}: {what}", "name a folder of images, a file list, or s3://BUCKET/PREFIX")
+            raise UsageError(f"{self.url}: {what}", hint)
+
+    def listed(self) -> Iterator[str]:
+        self.require("name a folder of images, a file list, or s3://BUCKET/PREFIX")
         # for each folder, the real paths of it and its parents: a link may lead back to one of them
         above = {str(self._path): frozenset({os.path.realpath(self._path)})}
         for folder, subfolders, names in os.walk(str(self._path), followlinks=True, onerror=_raise):

@@ -184,7 +184,7 @@ def _client() -> Any:
 def _errors(what: str) -> Iterator[None]:
     """Translates botocore's exceptions into ours."""
     try:
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
     except ImportError:
         _client()
         raise
@@ -192,6 +192,8 @@ def _errors(what: str) -> Iterator[None]:
         yield
     except ClientError as error:
         raise _refused(what, error) from None
+    except NoCredentialsError:
+        raise AwsError(f"{what}: no AWS credentials", "run `aws configure`, or set AWS_PROFILE") from None
     except BotoCoreError as error:
         raise AwsError(f"{what}: {error}", "`aws sts get-caller-identity` says who you are") from None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from gpucluster.data import manifest, plan
-from gpucluster.data.locations import Location, location
+from gpucluster.data.locations import Folder, Location, location
 from gpucluster.data.manifest import Manifest
 from gpucluster.data.packing import File, Shard
 from gpucluster.data.records import FORMATS
@@ -48,6 +48,8 @@ def _data_sets(where: Location) -> Iterator[tuple[Location, Manifest]]:
                 "run the same `gpucluster data shard` again: it makes the rest",
             )
     if not found:
+        if isinstance(where, Folder):
+            where.require("name the folder that `gpucluster data shard` wrote")
         hint = "`gpucluster data shard` writes it beside the shards"
         raise UsageError(f"{where.url}: has no {manifest.NAME}", hint)
 

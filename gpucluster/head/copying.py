@@ -52,10 +52,10 @@ class Copy:
         *sources, target = map(Place.parse, words)
         hosts = {place.host for place in sources}
         if len(hosts) != 1 or (hosts == {None}) == (target.host is None):
-            raise UsageError(
-                "one path must be on the cluster, and the other one on this machine",
-                f"write :PATH for the head node, or NODE:PATH for a node: {words[0]} :{words[-1]}",
-            )
+            hint = f"write :PATH for the head node, or NODE:PATH for a node: {words[0]} :{words[-1]}"
+            if target.host:
+                hint = f"copy it to this machine first: {words[0]} ."
+            raise UsageError("one path must be on the cluster, and the other one on this machine", hint)
         return cls(sources, target)
 
     @property

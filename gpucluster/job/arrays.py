@@ -72,6 +72,8 @@ def values(value: Any) -> Any:
         return [value]
     if not isinstance(value, str):
         return value
+    if not value.strip():
+        raise refuse(f"must have a value, such as 0.1,0.01 or 1..5, got {value!r}")
     return [each for part in value.split(",") for each in _expanded(part.strip())]
 
 

@@ -36,6 +36,9 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
             [*document.problems, document.notice(Finding((), "must be a section of `key: value` lines"))]
         )
     given = document.data or {}
+    if {"region", "partitions"} <= given.keys():
+        hint = f"-c {document.file} chooses it; a job is `command: [python, train.py]` and more, see docs/jobs.md"
+        raise JobSpecError([Notice("error", document.file, 0, 0, "", "is a cluster file, not a job", hint=hint)])
     flags = _with_more(given, flags)
     problems = list(document.problems)
     findings = list(conflicts(given))
@@ -137,6 +140,5 @@ def read(path: Path) -> Document:
         problem = "is not UTF-8 text"
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    raise JobSpecError(
-        [Notice("error", str(path), 0, 0, "", problem, hint="examples/digits/job-torchrun.yaml is an example")]
-    )
+    hint = "`gpucluster init --template hello` writes a folder with a job.yaml"
+    raise JobSpecError([Notice("error", str(path), 0, 0, "", problem, hint=hint)])

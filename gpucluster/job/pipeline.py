@@ -86,7 +86,9 @@ def _shape(document: Document) -> Iterator[Finding]:
         if key not in KEYS:
             hint = did_you_mean(str(key), KEYS, "put keys of all jobs under `defaults`")
             yield Finding((key,), "unknown key", hint, at="key")
-    if not isinstance(data.get("project"), str) or not _NAME.fullmatch(data["project"]):
+    if "project" not in data:
+        yield Finding(("project",), "this key is required: a name that its jobs share")
+    elif not isinstance(data["project"], str) or not _NAME.fullmatch(data["project"]):
         yield Finding(("project",), "must be a name: up to 64 letters, digits, dots, hyphens and underscores")
     if not isinstance(data.get("defaults", {}), dict):
         yield Finding(("defaults",), "must be a section of `key: value` lines")

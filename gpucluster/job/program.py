@@ -50,10 +50,17 @@ def script(spec: JobSpec) -> str | None:
 
 
 def workdir(spec: JobSpec, file: Path | None) -> Path | None:
-    """The directory that is copied to the cluster. A relative one is relative to the folder of `file`, the job.yaml."""
+    """The directory that is copied to the cluster. A relative one is relative to the folder of `file`, the job.yaml.
+
+    Raises UsageError.
+    """
     if spec.workdir is None:
         return None
-    return (file.parent if file else Path()) / Path(spec.workdir).expanduser()
+    folder = (file.parent if file else Path()) / Path(spec.workdir).expanduser()
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "there is no such folder on this machine"
+        raise UsageError(f"workdir: {folder}: {what}", "it is relative to job.yaml, or else to the current folder")
+    return folder
 
 
 def problem(spec: JobSpec, workdir: Path | None) -> UsageError | None:

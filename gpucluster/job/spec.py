@@ -218,29 +218,26 @@ class Servers(BaseModel):
 
 
 ChannelName = Annotated[str, _matching(r"[a-z][a-z0-9_]{0,31}", "up to 32 lower-case letters, digits and underscores")]
-_SHARED_PATH = _matching(r"/[^\0\n]*", "an absolute path, such as /fsx/imagenet")
+_SHARED_PATH = _matching(r"/[^\0\n]*", "an absolute path on the cluster, such as /fsx/folder")
 _LOCAL = ("./", "../", "~/")
 SharedPath = Annotated[str, _SHARED_PATH]
 
 
-def _source(value: str) -> str:
+def _s3_or(path: AfterValidator) -> AfterValidator:
     """One check for both kinds: for a union, pydantic would report both branches and its own function names."""
-    check = cast(Callable[[str], str], (S3_URI if in_s3(value) else _SHARED_PATH).func)
-    return check(value)
+    return AfterValidator(lambda value: cast(Callable[[str], str], (S3_URI if in_s3(value) else path).func)(value))
 
 
-Source = Annotated[str, AfterValidator(_source)]
-_ANY_PATH = _matching(
-    r"(/|\.\.?/|~/)[^\0\n]*", "an absolute path, such as /fsx/imagenet, or a folder here, such as ./data"
+_STATE_PATH = _matching(
+    r"/[^\0\n]*", "an S3 address such as s3://bucket/prefix, or an absolute path on the cluster such as /fsx/states"
 )
-
-
-def _channel_source(value: str) -> str:
-    check = cast(Callable[[str], str], (S3_URI if in_s3(value) else _ANY_PATH).func)
-    return check(value)
-
-
-ChannelSource = Annotated[str, AfterValidator(_channel_source)]
+Source = Annotated[str, _s3_or(_STATE_PATH)]
+_ANY_PATH = _matching(
+    r"(/|\.\.?/|~/)[^\0\n]*",
+    "an S3 address such as s3://bucket/prefix, an absolute path on the cluster such as /fsx/imagenet, or a folder here "
+    "such as ./data",
+)
+ChannelSource = Annotated[str, _s3_or(_ANY_PATH)]
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"

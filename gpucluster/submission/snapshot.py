@@ -30,10 +30,6 @@ class File:
 
 def code_files(workdir: Path) -> list[Path]:
     """Relative paths of all files that git does not ignore; without git, of all files. Raises UsageError."""
-    if not workdir.is_dir():
-        raise UsageError(
-            f"workdir {workdir}: no such directory", "it is relative to job.yaml, or else to the current directory"
-        )
     tracked = _git_files(workdir)
     names = tracked if tracked is not None else list(_all_files(workdir))
     found = sorted(name for name in names if os.path.lexists(workdir / name))

@@ -29,6 +29,11 @@ class WithProgram(InSections):
         if not separated and words and words[0].endswith(YAML):
             more, rest, separated = self._leading_options(ctx, words[1:])
             file, options, words = words[:1], [*options, *more], rest
+            if not separated and words and words[0].endswith(YAML):
+                raise UsageError(
+                    f"{words[0]} is a second file, after {file[0]}",
+                    f"{ctx.info_name} one after the other, or write a pipeline.yaml with several jobs",
+                )
         if not separated:
             self._refuse_own_options(ctx, words)
         return super().parse_args(ctx, [*options, "--", *file, *words])

@@ -39,7 +39,8 @@ def command(context: CliContext, node: str | None, partition: str | None, gpus: 
     layout = context.layout()
     where = _partition(layout, node, partition)
     if gpus > where.gpus_per_node:
-        raise UsageError(f"--gpus {gpus}: the nodes of {where.name} have {where.gpus_per_node}")
+        has = f"a node of {where.name} ({where.types[0].name}) has {where.gpus_per_node} GPUs"
+        raise UsageError(f"--gpus {gpus}: {has}", f"give at most --gpus {where.gpus_per_node}")
     pty = sys.stdin.isatty() and sys.stdout.isatty()
     kind = where.types[0]
     cpus = kind.vcpus * gpus // kind.gpus if gpus else 1

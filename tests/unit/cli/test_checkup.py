@@ -66,5 +66,5 @@ def test_a_node_that_is_not_up(answer: Head, capsys: pytest.CaptureFixture[str])
 
 def test_what_is_no_nodes_name_never_reaches_a_shell(answer: Head, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--node", "train-2; reboot"]) == 2
-    assert "is no node's name" in capsys.readouterr().err
+    assert "must be a node's name such as train-1" in capsys.readouterr().err
     assert answer.ran == []

@@ -83,9 +83,9 @@ def test_an_alias_that_ssh_would_misread_is_refused(name: str, capsys: Captured)
         ),
         (["shell", "--node", "train"], "no node 'train'"),
         (["shell", "--partition", "big"], "no partition 'big'"),
-        (["shell", "--gpus", "5"], "--gpus 5: the nodes of train have 4"),
+        (["shell", "--gpus", "5"], "--gpus 5: a node of train (g5.12xlarge) has 4 GPUs"),
         (["fetch", "abc"], "must be a job ID such as"),
-        (["fetch", "1", "stat"], "'stat' is not one of 'all', 'logs', 'output', 'state'"),
+        (["fetch", "1", "stat"], "PART: must be all, logs, output or state, got 'stat'"),
     ],
 )
 def test_wrong_arguments_are_found_before_any_call(

@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["launch"], "use `gpucluster up` for a cluster, or `gpucluster submit`"),
         (["big.yaml"], "-c big.yaml selects a cluster file, `gpucluster submit big.yaml` submits a job"),
         (["init", "sub/"], "error: sub is a folder\nhint: name the file: gpucluster init sub/cluster.yaml\n"),
-        (["data", "verify", "-c", "no.yaml", "s3://a/b", "c"], "extra argument"),
+        (["data", "verify", "-c", "no.yaml", "s3://a/b", "c"], "error: unexpected argument: c"),
     ],
 )
 def test_a_mistyped_command_is_answered_with_the_right_one(

@@ -182,7 +182,7 @@ def test_a_secret_in_plain_text_is_refused(submit, name, warned):
         ),
         (("--env", "=3"), "command line: error: --env: must be a variable's name: letters, digits, underscores, got"),
         (("--metrics", "loss"), "command line: error: --metrics: must be NAME=REGEX, got 'loss'"),
-        (("--nodes", "two"), "command line: error: --nodes: 'two' is not a valid integer."),
+        (("--nodes", "two"), "command line: error: --nodes: must be a whole number, got 'two'"),
     ],
 )
 def test_errors_of_flags_have_one_style(submit, words, told):

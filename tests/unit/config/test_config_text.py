@@ -112,7 +112,7 @@ def test_binary_files_are_refused(tmp_path: Path, content: bytes | None, message
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="is a folder"):
         load(tmp_path)
 
 
