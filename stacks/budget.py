@@ -48,8 +48,8 @@ class Budget(Construct):
             # Usage that credits pay for counts too.
             cost_types=CfnBudget.CostTypesProperty(include_credit=False, include_refund=False),
         )
-        told = _notifications(budget.email) if budget.email else None
-        return CfnBudget(self, "Budget", budget=data, notifications_with_subscribers=told)
+        notifications = _notifications(budget.email) if budget.email else None
+        return CfnBudget(self, "Budget", budget=data, notifications_with_subscribers=notifications)
 
 
 def _notifications(email: str) -> list[CfnBudget.NotificationWithSubscribersProperty]:

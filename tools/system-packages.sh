@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages named that are missing. Without root or apt it says what to do, and fails nothing:
-# what needs a missing package says so itself later.
+# Installs those of the named Debian packages that are missing. Without root or apt it prints what to do and exits with code 0:
+# commands that need a missing package report it themselves.
 # usage: system-packages.sh PACKAGE...
 set -euo pipefail
 

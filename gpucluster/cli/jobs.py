@@ -67,15 +67,15 @@ def shown(remote: Remote, count: int) -> list[dict[str, Any]]:
 def _tree(remote: Remote, project: str, as_json: bool) -> int:
     found = tasks.of_project(remote, project)
     known = {job.job_id: job for job in jobs.current(remote, also=[each.job_id for each in found.values()])}
-    told = {name: each.told(known.get(each.job_id)) for name, each in found.items()}
+    labels = {name: each.told(known.get(each.job_id)) for name, each in found.items()}
     before = {name: each.after for name, each in found.items()}
     if as_json:
         rows = [
-            {"task": name, "job_id": found[name].job_id, "told": told[name], "after": before[name]} for name in found
+            {"task": name, "job_id": found[name].job_id, "told": labels[name], "after": before[name]} for name in found
         ]
         click.echo(json.dumps(rows))
     else:
-        click.echo("\n".join(tree.lines(project, told, before)))
+        click.echo("\n".join(tree.lines(project, labels, before)))
     return 0
 
 

@@ -94,8 +94,8 @@ def real_folder(remote: Remote, job_id: str) -> str:
 
 def state_folder(remote: Remote, job_id: str) -> str:
     """The folder where its programs keep their state. Raises UsageError if there is none."""
-    told = _json(remote.run(["cat", f"{folder_of(job_id)}/task.json"]).stdout) or {}
-    folder = _own_state(told, job_id) or f"{real_folder(remote, job_id)}/state"
+    task = _json(remote.run(["cat", f"{folder_of(job_id)}/task.json"]).stdout) or {}
+    folder = _own_state(task, job_id) or f"{real_folder(remote, job_id)}/state"
     if remote.run(["test", "-d", folder]).exit_code != 0:
         raise UsageError(f"job {job_id} has no state: there is no folder {folder}", "it is created when the job starts")
     return folder

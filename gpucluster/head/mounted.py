@@ -59,11 +59,11 @@ def argv(paths: Sequence[str]) -> list[str]:
 
 
 def parse(output: str, wanted: dict[str, str]) -> Iterator[Mount]:
-    """`output`: that of `argv`."""
-    kernels, _, told = output.partition("\n\n")
-    there = {line.split()[1] for line in kernels.splitlines() if line}
-    why_not = dict(line.split(maxsplit=2)[1:] for line in told.splitlines() if line.startswith("missing "))
-    sizes = {words[0]: words[1:] for words in map(str.split, told.splitlines()) if len(words) == 3}
+    """output: what the command `argv` prints."""
+    kernel_list, _, rest = output.partition("\n\n")
+    mounted = {line.split()[1] for line in kernel_list.splitlines() if line}
+    why_not = dict(line.split(maxsplit=2)[1:] for line in rest.splitlines() if line.startswith("missing "))
+    sizes = {words[0]: words[1:] for words in map(str.split, rest.splitlines()) if len(words) == 3}
     for path, type_ in wanted.items():
         size, free = map(int, sizes[path]) if path in sizes else (None, None)
-        yield Mount(path, type_, path in there, size, free, why_not.get(type_, ""))
+        yield Mount(path, type_, path in mounted, size, free, why_not.get(type_, ""))

@@ -66,8 +66,8 @@ def load(layout: Layout, path: Path) -> Pipeline:
     _refuse(document, _references({name: spec for name, (spec, _) in specs.items()}, project))
     before = {name: _before(spec, specs, project) for name, (spec, _) in specs.items()}
     if circle := _circle(before):
-        told = f"the jobs wait for each other in a circle: {' → '.join(circle)}"
-        _refuse(document, [Finding(("jobs", circle[0]), told, "remove one of these dependencies", at="key")])
+        problem = f"the jobs wait for each other in a circle: {' → '.join(circle)}"
+        _refuse(document, [Finding(("jobs", circle[0]), problem, "remove one of these dependencies", at="key")])
     return Pipeline(project, tuple(Step(*specs[name], before[name]) for name in _ordered(before)))
 
 
@@ -130,7 +130,7 @@ def _step(layout: Layout, document: Document, name: str, project: str, path: Pat
 def _part(document: Document, section: KeyPath) -> Document:
     """One section as if it were the file, with the lines of its keys. Defaults keep their own lines."""
     values, keys = (
-        _below(places, ("defaults",)) | _below(places, section) for places in (document.values, document.keys)
+        _below(positions, ("defaults",)) | _below(positions, section) for positions in (document.values, document.keys)
     )
     data = document.data
     for key in section:
@@ -138,8 +138,8 @@ def _part(document: Document, section: KeyPath) -> Document:
     return document._replace(data=data, values=values, keys=keys)
 
 
-def _below(places: Mapping[KeyPath, Any], section: KeyPath) -> dict[KeyPath, Any]:
-    return {path[len(section) :]: place for path, place in places.items() if path[: len(section)] == section}
+def _below(positions: Mapping[KeyPath, Any], section: KeyPath) -> dict[KeyPath, Any]:
+    return {path[len(section) :]: where for path, where in positions.items() if path[: len(section)] == section}
 
 
 def _references(specs: Mapping[str, JobSpec], project: str) -> Iterator[Finding]:

@@ -29,8 +29,8 @@ class Change:
 
     def line(self) -> str:
         """`partitions[train].max_nodes: 4 -> 6: train-5 to train-6 can be used when `up` returns`."""
-        told = f"{self.difference.path}: {_from_to(self.difference)}: {self.outcome.happens}"
-        return f"{told}; {self.outcome.instead}" if self.outcome.instead else told
+        effect = f"{self.difference.path}: {_from_to(self.difference)}: {self.outcome.happens}"
+        return f"{effect}; {self.outcome.instead}" if self.outcome.instead else effect
 
     def as_json(self) -> dict[str, Any]:
         difference, outcome = self.difference, self.outcome

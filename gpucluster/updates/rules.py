@@ -116,8 +116,8 @@ def instance_types(difference: Difference, step: Step) -> Outcome:
 def node_line(layout: Layout, partition: str) -> str:
     """The node line of the partition in slurm.conf."""
     lines = render.slurm(layout)["slurm/slurm.conf"].splitlines()
-    told = next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
-    return told.removesuffix(" State=CLOUD")
+    found = next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
+    return found.removesuffix(" State=CLOUD")
 
 
 def image_of_nodes(difference: Difference, step: Step) -> Outcome:
@@ -191,12 +191,12 @@ _EARLIER_RECORDS: dict[Any, str] = {
 
 def budget(difference: Difference, step: Step) -> Outcome:
     """The stop by AWS Budgets stays in force, with its policy attached, unless `up` lifts it."""
-    before, told = step.old.config.budget, "AWS Budgets is updated"
+    before, updated = step.old.config.budget, "AWS Budgets is updated"
     if before is None or before.at_limit != "stop-launches":
-        return in_place(told)
+        return in_place(updated)
     if difference.key == "budget.monthly_usd" and difference.new < difference.old:
-        return in_place(told)
-    again = f"{told}; if it has stopped launches, nodes can start again"
+        return in_place(updated)
+    again = f"{updated}; if it has stopped launches, nodes can start again"
     if difference.key == "budget.email":  # the new budget starts at zero until AWS reports what was spent
         again = f"{again}, until it stops launches again"
     return in_place(again, launches_again=True)

@@ -13,7 +13,7 @@ from localcloud.faults import Faults
 from localcloud.runtime import bound
 
 # Shown by the API and lowered by the `quota` fault. Of these, only that of elastic addresses is enforced.
-TOLD = {
+QUOTA_NAMES = {
     ("ec2", quotas.ADDRESSES): "EC2-VPC Elastic IPs",
     ("vpc", "L-F678F1CE"): "VPCs per Region",
     ("vpc", "L-FE5A380F"): "NAT gateways per Availability Zone",
@@ -37,9 +37,9 @@ class ServiceQuotas(ServiceQuotasResponse):
         return json.dumps({"Quotas": self._of_ec2()})
 
     def get_service_quota(self) -> str:
-        told = TOLD.get((self._asked("ServiceCode"), self._asked("QuotaCode")))
-        if told:
-            return json.dumps({"Quota": self._told(told)})
+        name = QUOTA_NAMES.get((self._asked("ServiceCode"), self._asked("QuotaCode")))
+        if name:
+            return json.dumps({"Quota": self._quota(name)})
         if self._asked("ServiceCode") != "ec2":
             moto_answer: str = super().get_service_quota()
             return moto_answer
@@ -51,7 +51,7 @@ class ServiceQuotas(ServiceQuotasResponse):
     def _asked(self, name: str) -> str:
         return str(json.loads(self.body).get(name))
 
-    def _told(self, name: str) -> dict[str, object]:
+    def _quota(self, name: str) -> dict[str, object]:
         service, code = self._asked("ServiceCode"), self._asked("QuotaCode")
         lowered = self.faults.quota(code)
         usual = quotas.MOST_ADDRESSES if code == quotas.ADDRESSES else quotas.UNLIMITED

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# horovodrun asks this once a second for the nodes and the ranks on each. Slurm takes a node that fails out of the job's list.
+# horovodrun runs this once a second to get the nodes and the number of ranks on each. Slurm removes a failed node from the job.
 set -euo pipefail
 
-# the ID of an array's last element is that of the array too: squeue would list the nodes of all elements
+# the last element of an array has the array's own id as SLURM_JOB_ID, for which squeue lists the nodes of all elements
 element=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 nodes=$(squeue --noheader --jobs="${element:-$SLURM_JOB_ID}" --format=%N)
-# without an answer it keeps what it knows
+# if this script fails, horovodrun keeps its current list
 [ -n "$nodes" ] || exit 1
 scontrol show hostnames "$nodes" | sed "s/\$/:$RANKS_PER_NODE/"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Started in a job's container: `in-container.sh rank COMMAND...` becomes `python3 gpucluster_job rank COMMAND...`. An image that
-# has no Python of 3.8 or newer runs its ranks all the same, by the lines below: their last words are then in the log alone.
+# Runs in a job's container: `in-container.sh rank COMMAND...` becomes `python3 gpucluster_job rank COMMAND...`. If the image has no
+# Python 3.8 or newer, the lines below run the rank; then only the log has the rank's last lines, and not the job's reason.
 set -uo pipefail
 
 if python3 -ISc 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
   exec python3 -IS "$GPUCLUSTER_JOB_DIR/lib/gpucluster_job" "$@"
 fi
-case $1 in rank) ;; *) echo "error: the image has no python3 (3.8 or newer), which this launcher needs in it" >&2; exit 1 ;; esac
+case $1 in rank) ;; *) echo "error: this launcher needs python3 3.8 or newer in the image, which has none" >&2; exit 1 ;; esac
 shift
 
 for pair in $GPUCLUSTER_RANK_VARIABLES; do
@@ -20,7 +20,7 @@ failed() { # CODE REASON
     "${label% *}" "${label#* }" "$2" >"$GPUCLUSTER_FAILURES/${label/ /-}-$$.json"
 }
 
-# As check_world of gpucluster_job/ranks/identity.py.
+# The same check as check_world in gpucluster_job/ranks/identity.py.
 expected=$((NUM_NODES * RANKS_PER_NODE))
 if [ "${GPUCLUSTER_PREFLIGHT:-off}" != off ] && [ -z "${MIN_NODES:-}" ] && [ "$WORLD_SIZE" -ne "$expected" ]; then
   reason="this rank got a world size of $WORLD_SIZE, expected $NUM_NODES nodes x $RANKS_PER_NODE ranks = $expected"
@@ -29,7 +29,7 @@ if [ "${GPUCLUSTER_PREFLIGHT:-off}" != off ] && [ -z "${MIN_NODES:-}" ] && [ "$W
   exit 1
 fi
 
-# The program leads a session of its own, so that all that it started ends with it.
+# setsid: the program gets its own session and process group, so that its child processes end with it.
 stopped=''
 trap 'stopped=1; kill -TERM -- "-$program" 2>/dev/null; { sleep 5; kill -KILL -- "-$program" 2>/dev/null; } &' TERM INT
 # shellcheck disable=SC2016

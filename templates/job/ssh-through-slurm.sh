@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Called as ssh by horovodrun: `ssh [options] HOST [options] COMMAND`. Starts the command on that node as a task of this job, so
-# that Slurm accounts for the rank, gives it its GPUs, and ends it with the job. Over real ssh it would be nobody's.
+# horovodrun calls this as ssh: `ssh [options] HOST [options] COMMAND`. It starts the command on that node as a task of this job, so
+# that Slurm accounts for the rank, gives it its GPUs, and ends it with the job. Slurm would not know a process started by real ssh.
 set -euo pipefail
 
 host=''
@@ -15,5 +15,5 @@ while [ $# -gt 0 ]; do
       ;;
   esac
 done
-# ssh joins its arguments with blanks and gives them to a shell on the other side
+# like ssh, joins the arguments with blanks and gives them to a shell on the other node
 exec srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist="$host" --cpu-bind=none --input=none bash -c "$*"

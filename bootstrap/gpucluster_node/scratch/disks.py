@@ -208,7 +208,7 @@ def prepare(gigabytes: int) -> Path:
 
 def settle(place: Path, user: str) -> None:
     scratch_place.lay_out(place, user)
-    scratch_place.tell(place)
+    scratch_place.write_path(place)
 
 
 def main() -> None:

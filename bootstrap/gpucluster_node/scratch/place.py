@@ -1,4 +1,4 @@
-"""Where jobs find room on this node's own disks, and the folders there."""
+"""The folder on this node's own disks that jobs use, and the folders in it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pathlib import Path
 
 MOUNT = Path("/scratch")
 ON_ROOT = Path("/var/lib/gpucluster/scratch")
-"""For a node without disks of its own, or whose partition does not use them."""
-TOLD = Path("/etc/gpucluster/scratch")
-"""A file with the path, for every program that needs it."""
+"""Used if the node has no disks of its own, or if its partition does not use them."""
+PATH_FILE = Path("/etc/gpucluster/scratch")
+"""This file has the folder's path, for every program that needs it."""
 JOBS, CACHE, CONTAINERS = "jobs", "cache", "containers"
 KEPT = (JOBS, CACHE, CONTAINERS, "lost+found")
-"""Kept after the last job: the data sets, and the images that enroot unpacks them from."""
+"""These folders stay after the last job, with its data sets and container images."""
 
 
-def place(told: Path = TOLD) -> Path:
-    """The path that `tell` has written."""
+def place(path_file: Path = PATH_FILE) -> Path:
+    """The path that `write_path` has written."""
     try:
-        return Path(told.read_text().strip())
+        return Path(path_file.read_text().strip())
     except FileNotFoundError:
         return ON_ROOT
 
 
-def tell(path: Path, told: Path = TOLD) -> None:
-    told.parent.mkdir(parents=True, exist_ok=True)
-    told.write_text(f"{path}\n")
+def write_path(path: Path, path_file: Path = PATH_FILE) -> None:
+    path_file.parent.mkdir(parents=True, exist_ok=True)
+    path_file.write_text(f"{path}\n")
 
 
 def lay_out(path: Path, user: str) -> None:
@@ -64,5 +64,5 @@ def remove(path: Path, device: int) -> bool:
         else:
             path.unlink()
     except OSError:
-        pass  # looked at below
+        pass  # the next line checks
     return not os.path.lexists(path)

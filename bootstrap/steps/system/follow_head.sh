@@ -1,4 +1,4 @@
-# Lets a running node, and its jobs, go on with another head node.
+# Lets a running node and its jobs continue after the head node was replaced.
 step_follow_head() {
     local unit=/etc/systemd/system/gpucluster-follow-head.service program=/opt/gpucluster/bin/follow-head
     put_program bin/follow-head

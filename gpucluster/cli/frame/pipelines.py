@@ -38,8 +38,8 @@ def run(context: CliContext, path: Path, flags: Sequence[str], *, force: bool, d
     ready = [submission.make_ready(step, layout, os.environ, force=force) for step in found.steps]
     with head(context, config) as remote:
         done = _submit(context, config, remote, found, ready)
-        told = {each.step.name: f"job {each.job_id} {_how(each)}" for each in done}
-        for line in tree.lines(found.project, told, {step.name: step.after for step in found.steps}):
+        labels = {each.step.name: f"job {each.job_id} {_how(each)}" for each in done}
+        for line in tree.lines(found.project, labels, {step.name: step.after for step in found.steps}):
             following.tell(line)
         try:
             if follow:

@@ -201,24 +201,24 @@ def test_a_machine_without_disks_has_room_on_its_root_volume(instance: Instance)
 def test_jobs_are_not_sent_to_disks_that_failed(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    told = tmp_path / "etc/scratch"
-    monkeypatch.setattr(place.tell, "__defaults__", (told,))
+    path_file = tmp_path / "etc/scratch"
+    monkeypatch.setattr(place.write_path, "__defaults__", (path_file,))
     monkeypatch.setattr("sys.argv", ["scratch_disks", "3800", getpass.getuser()])
     with pytest.raises(SystemExit, match="0 NVMe instance store disks"):
         scratch_disks.main()
-    assert told.read_text() == f"{tmp_path}/var/scratch\n" and (tmp_path / "var/scratch/cache").is_dir()
+    assert path_file.read_text() == f"{tmp_path}/var/scratch\n" and (tmp_path / "var/scratch/cache").is_dir()
 
 
 def test_the_scratch_folder_is_published_and_prepared_once_per_boot(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    told = tmp_path / "etc/scratch"
-    monkeypatch.setattr(place.tell, "__defaults__", (told,))
+    path_file = tmp_path / "etc/scratch"
+    monkeypatch.setattr(place.write_path, "__defaults__", (path_file,))
     monkeypatch.setattr("sys.argv", ["scratch_disks", "0", getpass.getuser()])
     (tmp_path / "var/scratch/jobs/7").mkdir(parents=True)
     scratch_disks.main()
-    assert told.read_text() == f"{tmp_path}/var/scratch\n"
-    assert place.place(told) == tmp_path / "var/scratch"
+    assert path_file.read_text() == f"{tmp_path}/var/scratch\n"
+    assert place.place(path_file) == tmp_path / "var/scratch"
     assert not (tmp_path / "var/scratch/jobs/7").exists()
     (tmp_path / "var/scratch/jobs/8").mkdir()
     scratch_disks.main()  # with the bundle's next version, while a job runs

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # BeeGFS 8 in memory, on this machine. usage: beegfs.sh COMMAND
-#   install      packages, the client's kernel module, what all services read
-#   management   manages, from now on an empty file system
-#   server       serves its part of the memory, empty, as metadata and storage server
-#   client       mounts it
-#   unmount      unmounts it
-#   leave        leaves it altogether, and frees the memory
-#   list         the servers that have registered: a line for each service, with its number
-# Environment: GENERATION, any word; what was set up under the same word stays as it is. MANAGEMENT: the host of the management
-# service. NUMBER: a server's number, 1 to 65535, unique. FOLDER: where the management service keeps its records.
+#   install      installs the packages, the client's kernel module, and the configuration of all services
+#   management   starts the management service, of an empty file system
+#   server       starts the metadata and the storage server, with empty memory
+#   client       mounts the file system
+#   unmount      unmounts the file system
+#   leave        unmounts the file system, stops all services, and frees the memory
+#   list         prints a line for each registered service, with its number
+# Environment: GENERATION: any word; management, server and client change nothing if they ran with the same word before.
+# MANAGEMENT: the host of the management service. NUMBER: a server's number, 1 to 65535, unique. FOLDER: where the management
+# service keeps its records.
 set -euo pipefail
 
 readonly REGION=us-east-1
@@ -31,7 +32,7 @@ ROLE=$(if [ "$(hostname)" = head ]; then echo head; else echo compute; fi)
 GENERATION=${GENERATION:-1}
 MANAGEMENT=${MANAGEMENT:-head.$ZONE}
 NUMBER=${NUMBER:-}
-# On the head node it is on the data volume and outlives the head node.
+# On the head node this folder is on the data volume, which outlives the head node.
 FOLDER=${FOLDER:-$(if [ "$ROLE" = head ]; then echo /home/gpucluster/beegfs-management; else echo /var/lib/gpucluster/beegfs; fi)}
 readonly ROLE GENERATION MANAGEMENT NUMBER FOLDER
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)

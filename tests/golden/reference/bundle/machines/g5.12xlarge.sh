@@ -1,5 +1,5 @@
-# g5.12xlarge: its hardware, and versions that suit it: the oldest accepted, the oldest refused, the one installed on a plain
-# image.
+# g5.12xlarge: its hardware and the versions of its software. Each list has the oldest version that works, the first newer version
+# that does not, and the version to install on a plain image.
 GPUS=4 NVME_GB=3800 EFA_INTERFACES=1 NVSWITCH=no GDRCOPY=no LUSTRE_OVER_EFA=no
 KERNEL_MODULE=open
 DRIVER_VERSIONS=(580.65 '' 580)

@@ -1,5 +1,5 @@
-# p4de.24xlarge: its hardware, and versions that suit it: the oldest accepted, the oldest refused, the one installed on a plain
-# image.
+# p4de.24xlarge: its hardware and the versions of its software. Each list has the oldest version that works, the first newer version
+# that does not, and the version to install on a plain image.
 GPUS=8 NVME_GB=8000 EFA_INTERFACES=4 NVSWITCH=yes GDRCOPY=yes LUSTRE_OVER_EFA=no
 KERNEL_MODULE=open
 DRIVER_VERSIONS=(580.65 '' 580)

@@ -6,29 +6,29 @@
 local PROGRAM = "sudo -n /opt/gpucluster/bin/node-program lustre.staging"
 local LOG = "/var/log/gpucluster/staging.log"
 
--- staging VERB WORD...: runs the program; its last line of output is what Slurm tells of it.
+-- staging VERB WORD...: runs the program. Slurm shows the last line of its output as the error.
 local function staging(verb, ...)
     local command = PROGRAM .. " " .. verb
     for _, word in ipairs({ ... }) do
         command = command .. " '" .. tostring(word):gsub("'", "'\\''") .. "'"
     end
-    -- Lua 5.1 does not tell a pipe's exit status
+    -- Lua 5.1 does not return a pipe's exit status
     local pipe = io.popen(command .. " 2>>" .. LOG .. "; echo \"status=$?\"")
     if not pipe then
         return slurm.ERROR, "the staging program cannot be started"
     end
-    local said, status = "", nil
+    local last_line, status = "", nil
     for line in pipe:lines() do
         status = line:match("^status=(%d+)$") or status
-        if not line:match("^status=%d+$") then said = line end
+        if not line:match("^status=%d+$") then last_line = line end
     end
     pipe:close()
     if status == "0" then return slurm.SUCCESS end
-    if said == "" then said = "the staging program ended with status " .. tostring(status) .. ", see " .. LOG end
-    return slurm.ERROR, said
+    if last_line == "" then last_line = "the staging program exited with code " .. tostring(status) .. ", see " .. LOG end
+    return slurm.ERROR, last_line
 end
 
--- At submission. What is refused here, sbatch prints.
+-- At submission: sbatch prints an error of this function.
 function slurm_bb_job_process(job_script, uid, gid, job_info)
     local script = io.open(job_script)
     if not script then return slurm.SUCCESS end
@@ -51,7 +51,7 @@ function slurm_bb_pools() return slurm.SUCCESS end
 
 function slurm_bb_setup(job_id, uid, gid, pool, bb_size, job_script, job_info) return slurm.SUCCESS end
 
--- While the job waits, before it has nodes.
+-- While the job is pending, before it has nodes.
 function slurm_bb_data_in(job_id, job_script, uid, gid, job_info)
     return staging("data-in", job_id, job_script, uid, gid)
 end
@@ -66,8 +66,8 @@ function slurm_bb_pre_run(job_id, job_script, uid, gid, job_info) return slurm.S
 
 function slurm_bb_post_run(job_id, job_script, uid, gid, job_info) return slurm.SUCCESS end
 
--- After its end, when its nodes are free. The last 8 bits of the state are the state itself, and 0 is PENDING: a job that is
--- to run again exports at its last end, and an error would put it on hold.
+-- After the job's end, when its nodes are free. The last 8 bits of job_state are the base state, and 0 is PENDING: a requeued job
+-- exports only after its last run, and an error here would hold it.
 function slurm_bb_data_out(job_id, job_script, uid, gid, job_info)
     if job_info and job_info.job_state and job_info.job_state % 256 == 0 then return slurm.SUCCESS end
     return staging("data-out", job_id, job_script, uid, gid)
@@ -75,9 +75,9 @@ end
 
 function slurm_bb_test_data_out(job_id, job_script, uid, gid, job_info) return slurm.SUCCESS, "" end
 
--- The last of a job, whatever became of it; of one that runs again, too.
+-- The last call for a job, whether it completed or failed. A requeued job gets this call too.
 function slurm_bb_job_teardown(job_id, job_script, hurry, uid, gid, job_info)
     return staging("teardown", job_id, job_script, uid, gid)
 end
 
-function slurm_bb_get_status(uid, gid, ...) return slurm.SUCCESS, "gpucluster why JOB says how far a job's data is\n" end
+function slurm_bb_get_status(uid, gid, ...) return slurm.SUCCESS, "`gpucluster why JOB` shows the progress of a job's data\n" end
