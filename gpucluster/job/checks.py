@@ -141,7 +141,9 @@ def _environment(spec: JobSpec, partition: Partition | None, layout: Layout) -> 
         left_out = (
             f"{spec.launcher} needs {framework}, which software.frameworks of the cluster {config.name} does not list"
         )
-        yield Finding(("launcher",), left_out, "add it there in cluster.yaml, or choose another launcher")
+        more = f"software: {{frameworks: [{', '.join([*config.software.frameworks, framework])}]}}"
+        hint = f"in cluster.yaml, write `{more}` and run `gpucluster up`, or choose another launcher"
+        yield Finding(("launcher",), left_out, hint)
     else:
         yield from _runs_on(framework, "partition", partition)
         if spec.servers and spec.servers.nodes:

@@ -134,9 +134,15 @@ def _parsed(line: Line) -> Requirement:
     except InvalidRequirement as error:
         said = str(error).splitlines()[0]
         raise UsageError(
-            f"{line.place}: {line.text!r} is not a requirement: {said}",
-            f"such as torchvision or 'transformers>=5,<6'; a file's name ends with {', '.join(FILES)}",
+            f"{line.place}: {line.text!r} is not a requirement: {said}", _how_to_write(line.text)
         ) from None
+
+
+def _how_to_write(text: str) -> str:
+    if re.fullmatch(r"[\w.\[\]-]+(, *[\w.\[\]-]+)+", text):
+        each = re.split(", *", text)
+        return f"give each package alone: --with {' --with '.join(each)}, or [{', '.join(each)}] in job.yaml"
+    return f"such as torchvision or 'transformers>=5,<6'; a file's name ends with {', '.join(FILES)}"
 
 
 @functools.cache

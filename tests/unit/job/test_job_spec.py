@@ -268,7 +268,8 @@ def test_horovodrun_needs_a_cluster_with_horovod():
     flags = {"command": ("python", "train.py"), "launcher": "horovodrun"}
     assert problems(load, without, flags=flags) == [
         "--launcher: horovodrun needs horovod, which software.frameworks of the cluster T does not list"
-        " | add it there in cluster.yaml, or choose another launcher"
+        " | in cluster.yaml, write `software: {frameworks: [torch, horovod]}` and run `gpucluster up`,"
+        " or choose another launcher"
     ]
     assert load(expand(loads(text)), flags=flags).launcher == "horovodrun"
 

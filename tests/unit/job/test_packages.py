@@ -93,6 +93,15 @@ def test_an_unreadable_requirement_is_reported_with_its_place(tmp_path, name, te
         asked(tmp_path, requirements=name)
 
 
+def test_several_packages_in_one_word_are_refused_with_how_to_write_them(tmp_path):
+    with pytest.raises(UsageError, match="'tensorboard,tqdm' is not a requirement") as caught:
+        asked(tmp_path, requirements=["tensorboard,tqdm"])
+    assert (
+        caught.value.hint
+        == "give each package alone: --with tensorboard --with tqdm, or [tensorboard, tqdm] in job.yaml"
+    )
+
+
 def test_a_wheel_in_the_workdir(tmp_path):
     (tmp_path / "own.whl").write_text("1")
     first = asked(tmp_path, requirements="./own.whl[all]")
