@@ -304,7 +304,7 @@ EmailAddress = Annotated[
     form(
         "email-form",
         "Monitoring",
-        "An e-mail address",
+        "The recipient of notices",
         r"[^@\s]+@[^@\s]+\.[^@\s]+",
         "an e-mail address",
         "error InvalidParameter of SNS Subscribe: Endpoint of the protocol email",
@@ -313,7 +313,7 @@ EmailAddress = Annotated[
 S3_URI = form(
     "s3-uri-form",
     "S3 access",
-    "An S3 address",
+    "A bucket with its prefix",
     r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?",
     "an S3 address such as s3://bucket/prefix",
     "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",

@@ -35,7 +35,7 @@ def internet_none_partition_image(partition: Partition, path: Path, config: Clus
 
 @validator("internet-none-software-image", MIRRORS)
 def internet_none_software_image(config: ClusterConfig) -> Findings:
-    """Without internet the image of those nodes that name no other has Slurm in it."""
+    """Without internet software.image, from which nodes without an image of their own boot, has Slurm in it."""
     users = [f"the nodes of {partition.name}" for partition in config.every_partition if partition.image is None]
     if users:
         yield from _needs_baked(config, config.software.image, _place(config), users[0])

@@ -22,7 +22,7 @@ def _own(nodes: Partition | ParameterServers) -> str:
     "AWS::EC2::PlacementGroup Strategy: cluster, partition, spread or precision-time",
 )
 def not_a_strategy(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
-    """A placement group's name is not that of a strategy of EC2 which is no word of its key."""
+    """A placement group is not named after a strategy of EC2, such as spread, that placement_group does not accept."""
     own = _own(nodes)
     if nodes.placement_group in {*OTHER_STRATEGIES, "cluster"} - {own}:
         yield Finding(
@@ -37,7 +37,7 @@ def not_a_strategy(nodes: Partition | ParameterServers, path: Path, config: Clus
     "error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
 )
 def not_misspelt(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
-    """A group's name is not nearly the word cluster, of parameter servers shared, or none."""
+    """A placement group's name is not a misspelt cluster, none or (for parameter servers) shared."""
     meant = _nearly(nodes.placement_group, (_own(nodes), "none"))
     if meant:
         yield Finding(

@@ -67,7 +67,7 @@ def reservation_of_one_type(partition: Partition, path: Path, config: ClusterCon
 
 @validator("capacity-block-types", f"{CAPACITY_BLOCKS}: supported instance types")
 def capacity_block_types(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """Capacity blocks are sold of P4d, P4de, P5, P5e, P5en, P6-B200 and P6-B300."""
+    """A capacity block's type is of a family that AWS sells as blocks: P4d, P4de, P5, P5e, P5en, P6-B200 or P6-B300."""
     if partition.purchase != "capacity-block":
         return
     for index, type_ in known_types(partition):

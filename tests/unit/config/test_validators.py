@@ -70,7 +70,7 @@ def test_the_page_lists_them_all() -> None:
     if os.environ.get("GOLDEN") == "rewrite":
         PAGE.write_text(page())
     assert PAGE.read_text() == page(), "write it anew: python -m gpucluster.config.checks.docs > docs/validators.md"
-    assert all(f"| `{name}` |" in page() for name in every())
+    assert all(f"- `{name}` (" in page() for name in every())
 
 
 def test_every_validator_has_a_requirement_and_a_source() -> None:
