@@ -7,19 +7,19 @@ mounted() {
     note=$MOUNTED/$(note_of "$mount")
     line="$source $mount $type $options,_netdev,nofail$at_boot 0 0"
     mkdir -p "$mount" "$MOUNTED"
-    if [ -e "$note" ] && [ "$(<"$note")" != "$line" ]; then let_go "$mount"; fi
+    if [ -e "$note" ] && [ "$(<"$note")" != "$line" ]; then unmount "$mount"; fi
     echo "$line" >"$note"
     put_line /etc/fstab "$line"
     if ! mountpoint -q "$mount"; then mount_patiently "$mount" "$type" "$source" "$options"; fi
 }
 
-# note_of MOUNT: the path of its note.
+# note_of MOUNT: the name of its note, which is its path with hyphens.
 note_of() {
     local path=${1#/}
     echo "${path//\//-}"
 }
 
-# New names and security groups may take some minutes to work. A node has 30 minutes for its boot.
+# Retries for a minute, because new DNS names and rules of security groups do not work at once. A boot may take 30 minutes.
 mount_patiently() {
     local mount=$1 type=$2 source=$3 options=$4 said pause
     for pause in 2 5 10 20 30 0; do
@@ -45,8 +45,8 @@ mount_verdict() {
     fail "$1: $DNS_NAME: ${reason:-${3:-no answer within 60 s}}"
 }
 
-# let_go MOUNT: unmounts it and deletes its note.
-let_go() {
+# unmount MOUNT: unmounts it, and deletes its note and its line in fstab.
+unmount() {
     local note line
     note=$MOUNTED/$(note_of "$1")
     if mountpoint -q "$1"; then umount "$1" || fail "$1 is in use and cannot be unmounted: see fuser -vm $1"; fi
@@ -55,14 +55,14 @@ let_go() {
     rm -f "$note"
 }
 
-# let_go_of_others MOUNT...: unmounts what an earlier bundle mounted and this one does not.
-let_go_of_others() {
+# unmount_others MOUNT...: unmounts all noted mounts except these: an earlier bundle mounted them, and this one does not.
+unmount_others() {
     local note mount
     for note in "$MOUNTED"/*; do
         if [ ! -e "$note" ]; then continue; fi
         mount=$(awk '{ print $2 }' "$note")
         if [[ " $* " == *" $mount "* ]]; then continue; fi
-        let_go "$mount"
+        unmount "$mount"
         close_tunnel "$mount"
     done
 }

@@ -89,7 +89,7 @@ def build(context: CliContext, names: tuple[str, ...]) -> int:
         found = {each.name: each for each in _chosen(remote, names)}
         builds = environments.ensure(remote, list(found))
         for each in builds:
-            following.tell(each.told)
+            following.tell(each.description)
         for each in builds:
             _follow(remote, each.job_id, environments.log(found[each.environment]))
         states = {each.name: each.state for each in _chosen(remote, names)}

@@ -67,7 +67,7 @@ def shown(remote: Remote, count: int) -> list[dict[str, Any]]:
 def _tree(remote: Remote, project: str, as_json: bool) -> int:
     found = tasks.of_project(remote, project)
     known = {job.job_id: job for job in jobs.current(remote, also=[each.job_id for each in found.values()])}
-    labels = {name: each.told(known.get(each.job_id)) for name, each in found.items()}
+    labels = {name: each.describe(known.get(each.job_id)) for name, each in found.items()}
     before = {name: each.after for name, each in found.items()}
     if as_json:
         rows = [

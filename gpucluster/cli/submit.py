@@ -351,9 +351,9 @@ def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: b
         if price and not local_cloud.read(context.config_path, config.name):
             following.tell(price)
         for build in submitted.builds:
-            following.tell(build.told)
+            following.tell(build.description)
         for wait in submitted.waits:
-            following.tell(f"it waits for {wait.told}" if wait.queued else f"{wait.told}, has succeeded")
+            following.tell(f"it waits for {wait.description}" if wait.queued else f"{wait.description}, has succeeded")
         if submitted.packages in submission.PACKAGES_TOLD:
             following.tell(submission.PACKAGES_TOLD[submitted.packages])
         if request.spec.elements:

@@ -45,8 +45,8 @@ class Last:
         summary = {"reason": self.past.reason} if self.past.elements else self.past.result
         return jobs.Ending(slurm.base_state(job.state) if job else forgotten, summary or {})
 
-    def told(self, job: Job | None) -> str:
-        """`job`: the job as Slurm knows it."""
+    def describe(self, job: Job | None) -> str:
+        """job: None if Slurm has forgotten it."""
         if job and job.phase in ("waiting", "running"):
             return jobs.describe(job)
         return self.ending(job).sentence(self.job_id)

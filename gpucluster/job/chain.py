@@ -35,7 +35,7 @@ class Wait:
     """the task demo/prepare, or job 12"""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         return self.what if self.what == f"job {self.job_id}" else f"{self.what}, job {self.job_id}"
 
 

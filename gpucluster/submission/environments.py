@@ -38,7 +38,7 @@ class Build:
     """False: the job was already pending or running."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         how = "builds" if self.started else "is building"
         return f"the environment {self.environment} is missing: job {self.job_id} {how} it, once for this cluster"
 

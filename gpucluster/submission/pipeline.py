@@ -52,7 +52,7 @@ def submit(remote: Remote, ready: Ready, cluster: str, cluster_file: Path, tell:
     uploads.upload(remote, ready.job.inputs, cluster, cluster_file, tell)
     found = submission.submit(remote, ready.job.request, ready.packed, tell)
     for build in found.builds:
-        tell(build.told)
+        tell(build.description)
     if found.skipped_for:
         return Done(ready.step, found.job_id, found.skipped_for, "queued" if found.queued else "skipped")
     return Done(ready.step, found.job_id, ready.job.request.folder, "submitted")

@@ -1,4 +1,4 @@
-"""Head nodes of this cluster: one, or two while CloudFormation replaces the old one by a new one."""
+"""Head nodes of this cluster: one, or two while CloudFormation replaces the old one with a new one."""
 
 from __future__ import annotations
 

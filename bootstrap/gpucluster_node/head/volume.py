@@ -25,14 +25,13 @@ from gpucluster_node.log import start_logging
 
 log = logging.getLogger("volume")
 OWNER = "head-instance"
-"""In the cluster's directory on the volume: which instance had it last."""
+"""This file in the cluster's directory on the volume has the id of the instance that used the volume last."""
 INHERITED = Path("/var/lib/gpucluster/inherited")
-"""Exists until the bundle has been applied once more: values that another head node published and wrote are wrong now.
-"""
+"""This file exists until the bundle has been applied again, because another head node published its own values."""
 TIMEOUT_S = 900
 """A machine may take minutes to stop."""
 INTERVAL_S = 1
-PASSING = (
+TEMPORARY = (
     "IncorrectInstanceState",
     "IncorrectState",
     "InvalidInstanceID.NotFound",
@@ -41,7 +40,7 @@ PASSING = (
     "Unavailable",
     "VolumeInUse",
 )
-"""EC2's codes for temporary conditions, which may change in a moment. A starting network is waited for too."""
+"""EC2's codes for conditions that may end soon. The program also waits for the network to start."""
 
 Move = Literal["done", "wait", "attach", "detach", "stop"]
 
@@ -71,7 +70,7 @@ def attach(cluster: fleet.Fleet) -> None:
         try:
             last = _step(cluster, last)
         except (*AWS_ERRORS, OSError) as error:
-            if isinstance(error, ClientError) and error_code(error) not in PASSING:
+            if isinstance(error, ClientError) and error_code(error) not in TEMPORARY:
                 raise
             why = f": {error}"
             log.warning("%s", error)

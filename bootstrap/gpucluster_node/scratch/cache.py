@@ -33,13 +33,12 @@ from gpucluster_node.scratch import place as scratch_place
 STATE = ".state"
 HASH = re.compile(r"[0-9a-f]{16,64}")
 SPARE, SPARE_BYTES = 0.05, 10 * 10**9
-"""Space that is never filled: this share of the file system, or this size if that is less. It may be the root volume.
-"""
+"""The cache leaves this share of the file system free, or this size if that is less. It may be the root volume."""
 NOT_THERE, WRONG_USAGE, NO_ROOM = 1, 2, 3
 
 
 class NoRoom(Exception):
-    """Not enough, even after removing everything that may be removed."""
+    """There is not enough room, even after removing all data sets that may be removed."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,12 @@ class Entry:
 
 class Cache:
     def __init__(self, folder: Path, job_id: str | None = None) -> None:
-        """`job_id`: the job that asks; None outside of jobs."""
+        """job_id: the job that uses the data sets; None outside of jobs."""
         self._folder, self._state, self._job_id = folder, folder / STATE, job_id
         self._state.mkdir(exist_ok=True)
 
     def get(self, hash_: str) -> Path | None:
-        """The folder, which then stays until the job's end."""
+        """Returns the data set's folder, which stays until the job's end; None if the cache does not have it."""
         with _locked(self._state / "lock"):
             if not (self._folder / hash_).is_dir():
                 return None
@@ -65,7 +64,7 @@ class Cache:
         return self._folder / hash_
 
     def fill(self, hash_: str, size: int, command: Sequence[str]) -> tuple[Path, int]:
-        """The folder, and the command's exit code; 0 if it did not have to run. Raises NoRoom."""
+        """Returns the folder and the command's exit code: 0 if the command did not have to run. Raises NoRoom."""
         filling = self._state / f"{hash_}.filling"
         with _locked(filling):
             if found := self.get(hash_):
@@ -106,7 +105,7 @@ class Cache:
             (self._state / f"{hash_}.jobs" / self._job_id).touch()
 
     def entries(self) -> list[Entry]:
-        """The least recently used one first."""
+        """The data sets, the least recently used one first."""
         found = (self._entry(folder.name) for folder in self._folder.iterdir() if HASH.fullmatch(folder.name))
         return sorted(found, key=lambda each: each.used)
 
@@ -117,7 +116,7 @@ class Cache:
         return Entry(hash_, json.loads(known.read_text())["bytes"], known.stat().st_mtime, jobs)
 
     def _make_room(self, size: int) -> None:
-        """Called with the lock held. Raises NoRoom, and then nothing was removed."""
+        """The caller holds the lock. If it raises NoRoom, it has removed nothing."""
         short = size - self._free()
         going: list[Entry] = []
         for entry in self.entries():
@@ -134,7 +133,7 @@ class Cache:
             self._remove(entry.hash)
 
     def _promised(self) -> int:
-        """Bytes that fills in progress still need. A lock ends with the process that held it."""
+        """Bytes that running fills still need. If a process ends, its lock ends too, and its bytes no longer count."""
         return sum(
             max(0, int(path.read_text() or 0) - _size(self._folder / f".{path.stem}.new"))
             for path in self._state.glob("*.filling")
@@ -170,7 +169,7 @@ def _is_held(path: Path) -> bool:
 
 
 def _protect(folder: Path) -> int:
-    """Its bytes on the disk. It becomes read-only, so that the next job finds the same content."""
+    """Makes the folder read-only, so that the next job finds the same content. Returns its bytes on the disk."""
     size = 0
     for path in _files(folder):
         status = path.lstat()
@@ -183,7 +182,7 @@ def _protect(folder: Path) -> int:
 
 
 def _discard(folder: Path) -> None:
-    """Removes read-only files too. Root ignores permissions, and must not be tricked into changing other folders."""
+    """Removes read-only files too. Root ignores modes, so it changes none: a link could lead it to another folder."""
     if os.geteuid() != 0:
         for path in _folders(folder):
             with suppress(OSError):
@@ -223,7 +222,8 @@ def forget_job(folder: Path, job_id: str) -> None:
 
 
 def discard_unfinished(folder: Path) -> None:
-    """Except the one that is being filled. A process that would fill the same waits until it is removed."""
+    """Removes incomplete data sets, except those that are being filled. A process that is about to fill one waits until
+    it is removed."""
     for path in folder.glob(".*.new"):
         with _unless_held(folder / STATE / f"{path.name[1:].removesuffix('.new')}.filling") as nobody_fills:
             if nobody_fills:
@@ -234,7 +234,8 @@ def discard_unfinished(folder: Path) -> None:
 
 @contextmanager
 def _unless_held(lock: Path) -> Iterator[bool]:
-    """Whether the lock is free. Creates no file, which would be root's and closed to the jobs' user."""
+    """Yields whether the lock is free. Does not create its file: root would own it, and the jobs' user could not open
+    it."""
     try:
         file = lock.open()
     except FileNotFoundError:
@@ -255,7 +256,7 @@ def _listed(cache: Cache, now: float) -> str:
 
 
 def run(arguments: Sequence[str], cache: Cache) -> int:
-    """The exit code. Raises NoRoom, OSError; ValueError for wrong usage."""
+    """Returns the exit code. Raises NoRoom, OSError; ValueError for wrong usage."""
     verb, *rest = arguments or [""]
     if verb == "list" and not rest:
         print(_listed(cache, time.time()), end="")

@@ -31,11 +31,11 @@ ARRAY = Path("/dev/md/scratch")
 LABEL = "gpu-scratch"
 DEEP_LEARNING_AMI = "/opt/dlami/nvme"
 IMAGES_SERVICE = "dlami-nvme.service"
-"""Combines all disks into a logical volume and mounts it there."""
+"""The service of a Deep Learning AMI that combines all disks into a logical volume and mounts it there."""
 SINCE_BOOT = Path("/run/gpucluster/scratch")
-"""Exists until the next boot: jobs may be running when this program runs again."""
+"""This file exists until the next boot. It shows that the program has run before, so jobs may be running."""
 ALL_THERE = 0.9
-"""Tolerance, because EC2 rounds the size to gigabytes."""
+"""The disks must have at least this share of the type's size, which EC2 rounds to gigabytes."""
 TIMEOUT_S = 60
 CHUNK_KIB = 512
 MKFS = (
@@ -53,11 +53,11 @@ MKFS = (
 )
 """One inode for 64 KiB: 60 million on 3.8 TB. EC2 provides these disks trimmed."""
 OPTIONS = "noatime,noinit_itable"
-"""Do not write empty inode tables in the background."""
+"""noinit_itable: the kernel does not write empty inode tables in the background."""
 
 
 class Unusable(Exception):
-    """Why there is no /scratch."""
+    """The disks cannot be used; the message says why."""
 
 
 def disks() -> list[Path]:
@@ -67,7 +67,7 @@ def disks() -> list[Path]:
 
 
 def await_disks(gigabytes: int, timeout_s: float = TIMEOUT_S) -> list[Path]:
-    """All of them. Raises Unusable."""
+    """Waits until all disks have appeared. Raises Unusable."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = disks()
@@ -195,7 +195,7 @@ def lead_to(place: Path, other: Path = Path(DEEP_LEARNING_AMI)) -> None:
 
 
 def prepare(gigabytes: int) -> Path:
-    """Where jobs find room; without disks, on the root volume. Raises Unusable."""
+    """Returns the folder for jobs: /scratch, or one on the root volume if there are no disks. Raises Unusable."""
     if gigabytes == 0:
         return scratch_place.ON_ROOT
     if not os.path.ismount(scratch_place.MOUNT):

@@ -1,11 +1,11 @@
 """Creates and deletes jobs' folders on a node's scratch space. Slurm's prolog and epilog call it, as root.
 
-usage: scratch_jobs begin|end|boot     of the job SLURM_JOB_ID of the user SLURM_JOB_UID
+usage: scratch_jobs begin|end|boot     for the job SLURM_JOB_ID of the user SLURM_JOB_UID
 
-A job's folder also marks that the job is on this node: when none is left, all other files of jobs are deleted too.
-Beside these folders are `.lock`, which is held for that decision; `.over-ID` for a job that has ended; and `.gone`, to
-which files are moved at once and where they are deleted afterwards, so that a job that begins meanwhile loses nothing
-and does not wait long. Files that cannot be deleted are logged and tried again after the next job.
+A job's folder also shows that the job runs on this node. When no job is left, all other files of jobs are deleted too.
+Beside the folders there are `.lock`, a lock that is held for this decision; `.over-ID` for each job that has ended; and
+`.gone`. Files are first moved to `.gone` and then deleted, so that a job that begins meanwhile loses nothing and does
+not wait long. Files that cannot be deleted are logged, and deleted after the next job.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def begin(place: Path, job_id: str, uid: int) -> None:
 
 
 def end(place: Path, job_id: str) -> list[str]:
-    """The names of files that could not be removed."""
+    """Returns the names of files that could not be removed."""
     jobs, cache = place / scratch_place.JOBS, place / scratch_place.CACHE
     scratch_cache.forget_job(cache, job_id)
     with _locked(jobs):
@@ -56,7 +56,7 @@ def end(place: Path, job_id: str) -> list[str]:
 
 @contextmanager
 def _locked(jobs: Path) -> Iterator[None]:
-    """Only root may open its file, because whoever opens it can hold the lock."""
+    """Only root may open the lock's file, because a process that can open it can hold the lock."""
     file = os.open(jobs / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

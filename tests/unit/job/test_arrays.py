@@ -442,7 +442,7 @@ def test_a_sweep_in_a_projects_tree_after_slurm_has_forgotten_it(cluster, monkey
     ends(Path(asked.folder), "29", e0=0, e1=1)
 
     def told() -> str:
-        return of_project(InProcessRemote(), "p")["digits"].told(None)
+        return of_project(InProcessRemote(), "p")["digits"].describe(None)
 
     assert told() == "job 29 failed: 1 completed, 1 failed"
     ends(Path(asked.folder), "29", e1=0)

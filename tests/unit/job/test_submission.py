@@ -137,7 +137,7 @@ def test_a_job_waits_for_the_environment_that_is_being_made(cluster, workdir):
     asked = without_environment(cluster, "echo torch 7 started")
     done = submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
     assert (done.job_id, [build.job_id for build in done.builds]) == ("42", ["7"])
-    assert done.builds[0].told == "the environment torch is missing: job 7 builds it, once for this cluster"
+    assert done.builds[0].description == "the environment torch is missing: job 7 builds it, once for this cluster"
     called = (cluster / "bin" / "sudo.called").read_text()
     assert called == "-n /opt/gpucluster/bin/node-program jobs.environments ensure torch\n"
     options = (cluster / "bin" / "sbatch.called").read_text().split()
