@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from gpucluster.config import load
 from gpucluster.head.remote import SshRemote
 from localcloud import state
 from localcloud.tests import cdk_project
-from localcloud.tests.patience import stretched
+from localcloud.tests.patience import seconds, stretched
 from localcloud.tests.patience import wait_for as wait_for
 from localcloud.tests.ports import two_free_ports
 from tests import warm
@@ -31,6 +32,7 @@ from tests import warm
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()
 UP_TIMEOUT_S = 420
+EPILOG_S = 30
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,17 @@ class Bed:
         done = self.gpucluster("submit", *arguments, timeout_s=timeout_s)
         lines = done.stdout.splitlines()
         assert lines and lines[-1].startswith("{"), done.stderr + done.stdout
-        return Submitted(done.returncode, lines[:-1], done.stderr, json.loads(lines[-1]))
+        submitted = Submitted(done.returncode, lines[:-1], done.stderr, json.loads(lines[-1]))
+        if "--follow" in arguments:
+            self._await_epilog(submitted.last["job_id"])
+        return submitted
+
+    def _await_epilog(self, job_id: str) -> None:
+        """Until then Slurm gives the job's nodes to no other job, and launches others instead. Not for long, because a
+        job whose node was lost may be COMPLETING for minutes."""
+        limit = seconds() + EPILOG_S
+        while seconds() < limit and self.ssh("sh", "-c", f"squeue -h -j {job_id} 2>/dev/null || :").strip():
+            time.sleep(0.5)
 
     def status(self) -> dict[str, Any]:
         done = self.gpucluster("status", "--json")

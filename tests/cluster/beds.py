@@ -1,13 +1,39 @@
-"""A pytest plugin: clusters that the tests of a session share, deployed by the CDK command line and booted here."""
+"""A pytest plugin: clusters that the tests of a session share, deployed by the CDK command line and booted here.
+
+A test that fails shows what Slurm knew of the cluster at that moment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from bed import ROOT, Bed
+
+LOOK = """
+sinfo --Node --format='%n %T %E'
+squeue --format='%i %u %T %N %r'
+sudo tail -n 30 /var/log/gpucluster/power.log
+sudo tail -n 40 /var/log/slurm/slurmctld.log
+"""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    beds = [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Bed)]
+    if report.failed and report.when == "call" and beds:
+        report.sections.append(("the cluster", _seen(beds[0])))
+    return report
+
+
+def _seen(bed: Bed) -> str:
+    try:
+        return bed.ssh("sh", "-c", f"({LOOK}) 2>&1 || :", timeout_s=30)
+    except Exception as error:  # whatever the test has broken
+        return f"its head node does not answer: {error}"
 
 
 @contextmanager

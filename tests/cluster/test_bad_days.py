@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from bed import ROOT, Bed, wait_for
+from powered_off import powered_off_node
 
 
 @pytest.fixture(scope="session")
@@ -25,36 +26,37 @@ def refused(done: subprocess.CompletedProcess[str], exit_code: int, *words: str)
 
 
 def test_a_failed_step_on_a_compute_node_is_shown_as_the_reason(cluster: Bed) -> None:
+    node = powered_off_node(cluster)
     rule = cluster.localcloud(
         "fault", "add", "broken", "--command", "slurmd", "--message", "slurmd: fatal: no such luck",
         "--tag", "gpucluster:role=compute", "--count", "1",
     )  # fmt: skip
     assert rule.returncode == 0, rule.stderr
-    job = cluster.submit("--sbatch-args=--nodelist=train-3", "--launcher", "srun", "--", "true")
+    job = cluster.submit(f"--sbatch-args=--nodelist={node}", "--launcher", "srun", "--", "true")
     job_id = job.last["job_id"]
     try:
-        reason = wait_for("the reason", lambda: _reason(cluster, "step=slurm"), 120)
+        reason = wait_for("the reason", lambda: _reason(cluster, node, "step=slurm"), 120)
         assert "line=" in reason
         assert "step=slurm" in cluster.gpucluster("status").stdout
-        assert "PD" in cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id)
+        wait_for("the job, pending again", lambda: "PD" in cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id), 30)
     finally:
         cluster.gpucluster("cancel", job_id)
         cluster.localcloud("fault", "clear")
 
 
-def _reason(cluster: Bed, word: str) -> str:
-    lines = cluster.ssh("sinfo", "-R", "-h", "-o", "%200E %n").splitlines()
+def _reason(cluster: Bed, node: str, word: str) -> str:
+    lines = cluster.ssh("sinfo", "-R", "-h", "-n", node, "-o", "%200E").splitlines()
     return next((line for line in lines if word in line), "")
 
 
 def test_missing_capacity_is_shown_while_a_job_waits_and_the_launch_is_retried(cluster: Bed) -> None:
+    node = powered_off_node(cluster)
     laid = cluster.localcloud("fault", "add", "capacity", "--instance-type", "g5.12xlarge")
     assert laid.returncode == 0, laid.stderr
-    job = cluster.submit("--sbatch-args=--nodelist=train-4", "--launcher", "srun", "--", "true")
+    job = cluster.submit(f"--sbatch-args=--nodelist={node}", "--launcher", "srun", "--", "true")
     try:
-        # The job may have to wait for its environment, which other nodes are building.
-        why = wait_for("the reason", lambda: _cause(cluster.gpucluster("why", job.last["job_id"]).stdout), 240)
-        assert "EC2 has not launched train-4 yet: InsufficientInstanceCapacity" in why
+        why = wait_for("the reason", lambda: _cause(cluster.gpucluster("why", job.last["job_id"]).stdout), 120)
+        assert f"EC2 has not launched {node} yet: InsufficientInstanceCapacity" in why
         assert "asked again every 15 s" in why
         assert "InsufficientInstanceCapacity" in cluster.gpucluster("status").stdout
         assert "InsufficientInstanceCapacity" in cluster.gpucluster("jobs").stdout

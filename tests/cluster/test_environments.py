@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from bed import Bed
+from bed import Bed, wait_for
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +24,9 @@ def test_an_environment_is_made_once_and_contains_its_locks_packages(cluster: Be
     built = cluster.gpucluster("env", "build", "torch", timeout_s=300)
     assert built.returncode == 0, built.stderr
     assert json.loads(built.stdout.splitlines()[-1]) == {"environments": {"torch": "ready"}}
+    wait_for("the end of its job", lambda: not listed(cluster)["torch"]["job"], 60)
     torch = listed(cluster)["torch"]
-    assert (torch["state"], torch["partition"], torch["job"]) == ("ready", "train", "")
+    assert (torch["state"], torch["partition"]) == ("ready", "train")
     again = cluster.gpucluster("env", "build", "torch")
     assert again.returncode == 0 and "job" not in again.stderr  # nothing to wait for
     checked = cluster.gpucluster("env", "verify", "torch", timeout_s=300)

@@ -37,6 +37,12 @@ def plain(cluster: Bed, *argv: str | Path) -> str:
     return done.stdout
 
 
+def listed(cluster: Bed, job_id: str) -> dict[str, str]:
+    jobs: list[dict[str, str]] = json.loads(cluster.gpucluster("jobs", "--json").stdout)
+    (found,) = [each for each in jobs if each["job_id"] == job_id]
+    return found
+
+
 @pytest.fixture(scope="module")
 def job(cluster: Bed) -> Iterator[tuple[str, str]]:
     """A job's number and its node. The job writes a file and serves its folder on the node's loopback."""
@@ -45,9 +51,7 @@ def job(cluster: Bed) -> Iterator[tuple[str, str]]:
     job_id = str(cluster.submit(*words).last["job_id"])
 
     def node() -> str | None:
-        (found,) = [
-            each for each in json.loads(cluster.gpucluster("jobs", "--json").stdout) if each["job_id"] == job_id
-        ]
+        found = listed(cluster, job_id)
         return found["node_list"] if found["state"] == "RUNNING" else None
 
     yield job_id, wait_for("the job runs", node, 300)
@@ -108,7 +112,7 @@ def test_a_jobs_port_and_its_folder(cluster: Bed, job: tuple[str, str], tmp_path
     forward = cluster.start("forward", f"{port}:8123", "--job", job[0])
     try:
         assert forward.stdout is not None
-        assert forward.stdout.readline() == f"http://localhost:{port}\n"
+        assert f"http://localhost:{port}\n" in iter(forward.stdout.readline, "")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/out/model", timeout=60) as answer:
             assert answer.read() == b"written\n"
         in_use = cluster.gpucluster("forward", f"{port}:8123", "--job", job[0])
@@ -143,5 +147,5 @@ def test_a_shell_on_a_node_is_a_job_that_ends_with_it(cluster: Bed, job: tuple[s
     assert node == job[1]
     job_id, cpus = numbers.split()
     assert cpus == "12", "a quarter of the node's: it has four GPUs"
-    (listed,) = [each for each in json.loads(cluster.gpucluster("jobs", "--json").stdout) if each["job_id"] == job_id]
-    assert listed["state"] == "FAILED" and listed["name"] == "shell"
+    wait_for("its epilog", lambda: listed(cluster, job_id)["state"] == "FAILED", 60)
+    assert listed(cluster, job_id)["name"] == "shell"

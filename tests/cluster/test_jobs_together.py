@@ -27,7 +27,7 @@ submit() {
   PAIR=$PWD/pair-$number sbatch "$copy/job.sbatch" >/dev/null
 }
 tell() {
-  for ((tries = 0; tries < 600; tries++)); do [ ! -e "$1/result.json" ] || break; sleep 0.2; done
+  for ((tries = 0; tries < 5000; tries++)); do [ ! -e "$1/result.json" ] || break; sleep 0.2; done
   code=$(sed -nE 's/.*"exit_code": ([0-9]+).*/\1/p' "$1/result.json")
   echo "$number $code $(grep -v 'exited with' "$1/log.txt" | grep '^\[0 ' | tail -n 1)"
 }

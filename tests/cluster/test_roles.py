@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from bed import Bed, wait_for
+from powered_off import powered_off_node
 
 from tests import recorded_calls
 
@@ -44,9 +45,10 @@ def _calls_and_events(cluster: Bed, stack_id: str) -> tuple[Calls, Calls]:
 
 
 def _fail_a_boot(cluster: Bed) -> None:
+    node = powered_off_node(cluster)
     rule = ["--message", "slurmd: fatal: no such luck", "--tag", "gpucluster:role=compute", "--count", "1"]
     assert cluster.localcloud("fault", "add", "broken", "--command", "slurmd", *rule).returncode == 0
-    job = cluster.submit("--sbatch-args=--nodelist=train-3", "--launcher", "srun", "--", "true")
+    job = cluster.submit(f"--sbatch-args=--nodelist={node}", "--launcher", "srun", "--", "true")
     wait_for("the reason", lambda: "step=slurm" in cluster.ssh("sinfo", "-R", "-h", "-o", "%200E"), 120)
     cluster.gpucluster("cancel", job.last["job_id"])
     cluster.localcloud("fault", "clear")

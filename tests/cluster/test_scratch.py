@@ -86,7 +86,9 @@ def test_data_sets_are_there_after_a_reboot(storage: Bed) -> None:
     node, _ = run(storage, f"/opt/gpucluster/bin/scratch-cache fill {HASH} 1000 -- touch data")
     storage.ssh("ssh", node, "sudo touch /run/before-the-reboot")
     (instance,) = [
-        each["instance_id"] for each in storage.instances("compute").values() if each["tags"]["gpucluster:node"] == node
+        each["instance_id"]
+        for each in storage.instances("compute").values()
+        if each["tags"].get("gpucluster:node") == node
     ]
     storage.client("ec2").reboot_instances(InstanceIds=[instance])
     asks = f"ssh -o ConnectTimeout=3 {node} 'test ! -e /run/before-the-reboot && systemctl is-active slurmd' || true"
