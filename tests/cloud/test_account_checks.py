@@ -236,8 +236,15 @@ def file(control_plane: Any, tmp_path: Path) -> Path:
     return found
 
 
+def stacks(control_plane: Any) -> dict[str, str]:
+    """Stack -> status. Other tests may have prepared the account for CDK."""
+    found = control_plane.client("cloudformation").describe_stacks()["Stacks"]
+    return {each["StackName"]: each["StackStatus"] for each in found}
+
+
 def test_up_exits_with_3_if_a_quota_is_too_small(control_plane: Any, file: Path, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "quota", "quota_code": "L-417A185B", "value": 0})
+    before = stacks(control_plane)
     done = up(file, "up")
     assert (done.returncode, done.stdout) == (3, "")
     said = "p4d on demand: at least 96 vCPUs are needed, but the quota is 0 [quota-vcpus]"
@@ -250,7 +257,7 @@ def test_up_exits_with_3_if_a_quota_is_too_small(control_plane: Any, file: Path,
         "quota-vcpus": "error",
         "quota-vcpus-for-all": "warning",
     }
-    assert control_plane.client("cloudformation").describe_stacks()["Stacks"] == []
+    assert stacks(control_plane) == before
 
 
 def test_up_exits_with_2_if_the_file_names_a_missing_resource(control_plane: Any, file: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_failing_rank_ends_the_job_and_is_named(
         "import os, time\n"
         "rank = int(os.environ.get('RANK') or os.environ.get('HOROVOD_RANK'))\n"
         "if rank == 1: raise ValueError('bad seed')\n"
-        "time.sleep(300)\n"
+        "time.sleep(3000)\n"
     )
     job = cluster.submit(
         "--nodes", "2", "--gpus-per-node", "2", "--launcher", launcher, "--follow", "--", "python", "-c", code

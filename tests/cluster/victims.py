@@ -18,7 +18,7 @@ rank = os.environ.get("RANK")
 if rank is not None:
     Path(os.environ["GPUCLUSTER_JOB_DIR"], "pid-" + rank).write_text(str(os.getpid()) + " " + os.uname().nodename)
     print("last words of", rank, flush=True)
-time.sleep(303)
+time.sleep(3003)
 """
 COMMAND = ("--", "python", "-c", PROGRAM)
 LEFT = "[l]ast words of|[p]rted|[t]orchrun|[h]orovodrun|import [m]xnet"

@@ -15,7 +15,7 @@ JOB = os.environ["SLURM_JOB_ID"]
 FOLDER = Path(os.environ["GPUCLUSTER_JOB_DIR"])
 
 
-def until(what: str, found, timeout_s: float = 120.0):
+def until(what: str, found, timeout_s: float = 600.0):
     deadline = time.monotonic() + timeout_s
     while not (answer := found()):
         if time.monotonic() > deadline:
@@ -51,7 +51,7 @@ def gather() -> str:
 
 def report_to_first() -> None:
     port = int(until("where to meet", lambda: (FOLDER / "meet").exists() and (FOLDER / "meet").read_text()))
-    with socket.create_connection((os.environ["MASTER_ADDR"], port), timeout=120) as end:
+    with socket.create_connection((os.environ["MASTER_ADDR"], port), timeout=600) as end:
         end.sendall(f"{JOB} {RANK}".encode())
         assert end.recv(100) == b"bye"
 
