@@ -257,7 +257,7 @@ def test_up_exits_with_3_if_a_quota_is_too_small(control_plane: Any, file: Path,
         "quota-vcpus": "error",
         "quota-vcpus-for-all": "warning",
     }
-    assert stacks(control_plane) == before
+    assert stacks(control_plane).items() <= before.items(), "the stack of an earlier test may still be deleted"
 
 
 def test_up_exits_with_2_if_the_file_names_a_missing_resource(control_plane: Any, file: Path) -> None:
