@@ -12,7 +12,7 @@ def powered_off_node(cluster: Bed) -> str:
     built = cluster.gpucluster("env", "build", "torch", timeout_s=300)
     assert built.returncode == 0, built.stderr
     wait_for("the end of other jobs", lambda: not cluster.ssh("squeue", "-h", "-o", "%i").strip(), 120)
-    wait_for("the end of other launches", lambda: "#" not in " ".join(_states(cluster).values()), 240)
+    wait_for("the end of other launches", lambda: not _is_launching(cluster), 240)
     if "idle~" not in _states(cluster).values():
         node = wait_for("an idle node", lambda: _first(cluster, "idle"), 60)
         cluster.ssh("sudo", "scontrol", "update", f"nodename={node}", "state=power_down_force")
@@ -22,6 +22,11 @@ def powered_off_node(cluster: Bed) -> str:
 
 def _first(cluster: Bed, state: str) -> str:
     return next((node for node, its in _states(cluster).items() if its == state), "")
+
+
+def _is_launching(cluster: Bed) -> bool:
+    """`down#` is a node whose boot has failed."""
+    return any(state.endswith("#") and not state.startswith("down") for state in _states(cluster).values())
 
 
 def _states(cluster: Bed) -> dict[str, str]:
