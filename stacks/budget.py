@@ -15,6 +15,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpucluster.config import models
+from stacks.arns import arn
 from stacks.context import Context
 from stacks.roles import allow
 
@@ -109,7 +110,7 @@ class StopLaunches(Construct):
     def _role(self, head_role: iam.Role) -> iam.Role:
         """The role that AWS Budgets assumes. It allows this one action, for a budget of this account."""
         stack = cdk.Stack.of(self)
-        budgets_arn = stack.format_arn(service="budgets", region="", resource="budget", resource_name="*")
+        budgets_arn = arn(self, "budgets", "budget/*", region="")
         ours = {"StringEquals": {"aws:SourceAccount": stack.account}, "ArnLike": {"aws:SourceArn": budgets_arn}}
         principal = iam.ServicePrincipal("budgets.amazonaws.com", conditions=ours)
         role = iam.Role(self, "Role", assumed_by=principal)

@@ -17,7 +17,7 @@ from gpucluster.hardware.instances import InstanceType
 from stacks import encryption, roles
 from stacks.acknowledged import BUILDER_ROWS, acknowledge
 from stacks.bundle import Bundle, Parameters
-from stacks.images import machine_image, root_device
+from stacks.images import image_id, machine_image, root_device
 
 NETWORK = "10.255.255.0/28"
 
@@ -45,7 +45,7 @@ class ImageBuilder(cdk.Stack):
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
         roles.bound(self, config.security.permissions_boundary_arn)
         image = machine_image(base, region=config.region)
-        base_id = image.get_image(self).image_id
+        base_id = image_id(self, base)
         files = recipe.bundle(base_id, machine, recipe.Extras.of(config))
         version = render.version(files)
         bundle = Bundle(self, "Bundle", files=files, version=version, head_generation="", synthesizer=synthesizer)

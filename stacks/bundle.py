@@ -3,6 +3,8 @@ deployment."""
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IDependable
+
+from stacks.arns import arn, s3_arn
 
 BOOT_TIMEOUT_S = 1800
 
@@ -21,12 +25,11 @@ class Parameters(Construct):
     def __init__(self, scope: Construct, id_: str, *, path: str) -> None:
         super().__init__(scope, id_)
         self.path = path
-        self.arn = cdk.Stack.of(self).format_arn(
-            service="ssm", resource="parameter", resource_name=f"{path.strip('/')}/*"
-        )
+        self.arn = arn(self, "ssm", f"parameter/{path.strip('/')}/*")
+        self._stack = cdk.Stack.of(self)
 
     def add(self, id_: str, name: str, value: Mapping[str, Any] | str) -> ssm.StringParameter:
-        text = value if isinstance(value, str) else cdk.Stack.of(self).to_json_string(value)
+        text = value if isinstance(value, str) else self._stack.to_json_string(value)
         return ssm.StringParameter(self, id_, parameter_name=f"{self.path}{name}", string_value=text)
 
 
@@ -54,29 +57,27 @@ class Bundle(Construct):
         self.handle = cdk.CfnWaitConditionHandle(self, f"Handle{version}{head_generation}")
 
     def _archive(self, files: Mapping[str, str], synthesizer: cdk.DefaultStackSynthesizer) -> cdk.FileAssetLocation:
-        """The CDK command line makes the archive and uploads it.
+        """The CDK command line uploads the archive.
 
         CDK's construct for this, aws_s3_assets.Asset, loads CDK's libraries of S3, KMS and of AWS's regions, and copies
-        the files: an eighth of the synthesis.
+        the files: an eighth of the synthesis. Two hundred files for the command line to pack take four times as long
+        as packing them.
         """
         digest = sha256(repr(sorted(files.items())).encode()).hexdigest()
-        folder = Path(cdk.Stage.of(self).asset_outdir, f"asset.{digest}")  # type: ignore[union-attr]
-        for name, text in files.items():
-            file = folder / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+        file = Path(cdk.Stage.of(self).asset_outdir, f"asset.{digest}.zip")  # type: ignore[union-attr]
+        file.write_bytes(_packed(files))
         # The stack has a bound copy, which jsii cannot return; this object and the copy share the list of assets.
         synthesizer.bind(cdk.Stack.of(self))
         return synthesizer.add_file_asset(
-            file_name=folder.name,
-            packaging=cdk.FileAssetPackaging.ZIP_DIRECTORY,
+            file_name=file.name,
+            packaging=cdk.FileAssetPackaging.FILE,
             source_hash=digest,
             display_name=f"{self.node.id}/Archive",
         )
 
     def objects_arn(self, prefix: str) -> str:
         """Of the objects in the archive's bucket whose names begin with `prefix`/."""
-        return f"arn:{cdk.Stack.of(self).partition}:s3:::{self.archive.bucket_name}/{prefix}/*"
+        return s3_arn(self, f"{self.archive.bucket_name}/{prefix}/*")
 
     def announce(self, parameters: Parameters, *after: IDependable) -> None:
         """`after`: resources that the version uses. A head node applies the version as soon as it is announced, during
@@ -100,3 +101,14 @@ class Bundle(Construct):
         )
         condition.node.add_dependency(*after)
         return condition
+
+
+def _packed(files: Mapping[str, str]) -> bytes:
+    """The same files make the same bytes: no entry has a time."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o644 << 16  # a person who unpacks it can read the files
+            archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()

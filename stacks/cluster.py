@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct, IDependable
 
@@ -23,7 +22,7 @@ from stacks.acknowledged import acknowledge, rows
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
 from stacks.head import HeadNode, generation
-from stacks.images import machine_image
+from stacks.images import image_id, machine_image
 from stacks.monitoring import Monitoring
 from stacks.network import Network
 from stacks.partitions import Partitions
@@ -104,7 +103,8 @@ class GpuCluster(cdk.Stack):
         network, files = self._config.network, render.bundle(self._config)
         places = (self.network.availability_zone, network.vpc_cidr, network.vpc_id, network.subnet_id)
         again = [str(self.replacements)] if self.replacements else []
-        self.head_generation = generation(self._head_image(), self._config.security.kms_key_arn, *places, *again)
+        image = image_id(self, self.layout.head_image)
+        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again)
         return Bundle(
             self,
             "Bundle",
@@ -113,9 +113,6 @@ class GpuCluster(cdk.Stack):
             head_generation=self.head_generation,
             synthesizer=synthesizer,
         )
-
-    def _head_image(self) -> str:
-        return self._image(self.layout.head_image).get_image(self).image_id
 
     def _home(self) -> HomeVolume:
         head_node = self._config.head_node
@@ -146,7 +143,7 @@ class GpuCluster(cdk.Stack):
             "Head",
             cluster=self._config.name,
             instance_type=self._config.head_node.instance_type,
-            image=self._image(self.layout.head_image),
+            image=machine_image(self.layout.head_image, region=self._config.region),
             user_data=render.user_data(self._config, "head"),
             network=self.network,
             role=self.head_role,
@@ -175,9 +172,6 @@ class GpuCluster(cdk.Stack):
             instance_id=instance_id,
             sources=sources,
         ).host
-
-    def _image(self, image: str) -> ec2.IMachineImage:
-        return machine_image(image, region=self._config.region)
 
     def _announce(self) -> None:
         """Writes values that exist only after deployment to the parameters that nodes read."""

@@ -77,8 +77,9 @@ class HeadNode(Construct):
             # the old instance was terminated; every other change of a terminated instance fails.
             self.instance.instance.override_logical_id(f"Head{replacements}")
         tags = {"gpucluster:cluster": cluster, "gpucluster:role": "head", "gpucluster:generation": generation}
+        tagged = cdk.Tags.of(self.instance)
         for tag, value in tags.items():
-            cdk.Tags.of(self.instance).add(tag, value)
+            tagged.add(tag, value)
         # The head node needs the same resources to shut down as to boot: it then terminates its nodes. CloudFormation
         # deletes in reverse order, so the network, the policies and the zone still exist then.
         self.instance.node.add_dependency(network, role, home, *after)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
-from constructs import Construct
 
 from gpucluster.baking import pins
 from gpucluster.baking.recipe import Extras, recipe
@@ -23,6 +24,7 @@ ROOT_VOLUME_GIB = 100
 """The Deep Learning AMIs need 75 GiB; the rest is for packages and containers."""
 
 
+@lru_cache(maxsize=8)
 def machine_image(image: str, *, region: str) -> ec2.IMachineImage:
     if image in PARAMETERS:
         return ec2.MachineImage.from_ssm_parameter(
@@ -31,21 +33,21 @@ def machine_image(image: str, *, region: str) -> ec2.IMachineImage:
     return ec2.MachineImage.generic_linux({region: image})
 
 
-def node_image(scope: Construct, config: ClusterConfig, image: str) -> ec2.IMachineImage:
-    """The image that nodes boot: the baked image if one of the current recipe is pinned, else the image itself.
+@lru_cache(maxsize=8)
+def image_id(stack: cdk.Stack, image: str) -> str:
+    return machine_image(image, region=stack.region).get_image(stack).image_id
+
+
+def node_image_id(stack: cdk.Stack, config: ClusterConfig, image: str) -> str:
+    """Of the image that nodes boot: the baked image if one of the current recipe is pinned, else the image itself.
 
     The head node does not use a baked image: a new image replaces the head node, and only a change of the file may do
     that.
     """
-    plain = machine_image(image, region=config.region)
-    baking = pins.Baking(
-        account=cdk.Stack.of(scope).account,
-        region=config.region,
-        base=plain.get_image(scope).image_id,
-        recipe=recipe(Extras.of(config)),
-    )
-    baked = pins.find(pins.read(config._document.file), baking)
-    return ec2.MachineImage.generic_linux({config.region: baked}) if baked else plain
+    base = image_id(stack, image)
+    made_of = recipe(Extras.of(config))
+    baking = pins.Baking(account=stack.account, region=config.region, base=base, recipe=made_of)
+    return pins.find(pins.read(config._document.file), baking) or base
 
 
 def root_device(key: kms.IKey | None) -> ec2.BlockDevice:

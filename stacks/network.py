@@ -17,6 +17,7 @@ NFS = ec2.Port.tcp(2049)
 SSH = ec2.Port.tcp(22)
 EPHEMERAL = ec2.Port.tcp_range(32768, 60999)
 """Linux's ephemeral ports."""
+EVERYTHING = ec2.Port.all_traffic()
 ANYWHERE = ("0.0.0.0/1", "128.0.0.0/1")
 """All of IPv4, as two halves. CloudFormation removes the rule 0.0.0.0/0, which EC2 gives each new group, as soon as an
 AWS::EC2::SecurityGroupEgress is added to the group, even if the template states the rule."""
@@ -108,10 +109,10 @@ class Network(Construct):
         self.head.add_ingress_rule(self.compute, EPHEMERAL, "ranks that answer an srun on the head node")
         self.compute.add_ingress_rule(self.head, ec2.Port.all_tcp(), "Slurm, and ranks that srun starts")
         for half in ANYWHERE:
-            self.compute.add_egress_rule(ec2.Peer.ipv4(half), ec2.Port.all_traffic(), "all outbound traffic")
+            self.compute.add_egress_rule(ec2.Peer.ipv4(half), EVERYTHING, "all outbound traffic")
         # EFA's traffic is not IP: it needs a rule that names the group itself, in both directions; rules with addresses
         # do not cover it.
-        self.compute.add_ingress_rule(self.compute, ec2.Port.all_traffic(), "EFA, NCCL and MPI between nodes")
+        self.compute.add_ingress_rule(self.compute, EVERYTHING, "EFA, NCCL and MPI between nodes")
         ec2.CfnSecurityGroupEgress(
             self,
             "EfaEgress",

@@ -17,7 +17,7 @@ from gpucluster.config.construct_ids import pascal
 from gpucluster.hardware.instances import EfaMode, InstanceType, efa_layout
 from gpucluster.layout import Layout
 from stacks.encryption import key_arn
-from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image
+from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image_id
 from stacks.network import Network
 from stacks.purchase import Purchase
 
@@ -57,9 +57,11 @@ class Partitions(Construct):
         launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
         self.all: list[Partition] = []
         groups: dict[str, str] = {}
+        stack = cdk.Stack.of(self)
+        images = {image: node_image_id(stack, config, image) for image in {each.image for each in layout.partitions}}
         for each in layout.partitions:
-            image = node_image(self, config, each.image)
-            made = Partition(self, pascal(each.name), partition=each, image=image, launches=launches, groups=groups)
+            image = images[each.image]
+            made = Partition(self, pascal(each.name), partition=each, image_id=image, launches=launches, groups=groups)
             self.all.append(made)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -78,14 +80,14 @@ class Partition(Construct):
         id_: str,
         *,
         partition: expanded.Partition,
-        image: ec2.IMachineImage,
+        image_id: str,
         launches: Launches,
         groups: dict[str, str],
     ) -> None:
         """`groups`: the placement groups of the stack so far, by partition; this partition's is added."""
         super().__init__(scope, id_)
         self.name = partition.name
-        self.image_id = image.get_image(self).image_id
+        self.image_id = image_id
         self.purchase = Purchase(partition.purchase, partition.reservation_id)
         self.group = partition.group
         self._launches = launches

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from stacks.arns import arn, place
 from stacks.bundle import Parameters
 from stacks.network import Network
 from stacks.partitions import Partition
@@ -124,30 +123,20 @@ def _used(role: iam.Role, network: Network, partitions: Sequence[Partition]) -> 
 def _grant_first_spot_launch(role: iam.Role) -> None:
     """An account that has never used spot lacks EC2's role for it; the first launch creates the role."""
     service = "spot.amazonaws.com"
-    spot = cdk.Stack.of(role).format_arn(
-        service="iam", region="", resource="role", resource_name=f"aws-service-role/{service}/AWSServiceRoleForEC2Spot"
-    )
+    spot = arn(role, "iam", f"role/aws-service-role/{service}/AWSServiceRoleForEC2Spot", region="")
     allow(role, ["iam:CreateServiceLinkedRole"], [spot], {"StringEquals": {"iam:AWSServiceName": service}})
 
 
 def _ec2_by_name(role: iam.Role) -> str | list[str]:
     """In China the service has a second name; AWS's own policies list both."""
     name = "ec2.amazonaws.com"
-    return [name, f"{name}.cn"] if _place(role)[1].startswith("cn-") else name
+    return [name, f"{name}.cn"] if place(role)[1].startswith("cn-") else name
 
 
 def _ec2(role: iam.Role, resource: str, account: str | None = None) -> str:
-    partition, region, own = _place(role)
-    return f"arn:{partition}:ec2:{region}:{own if account is None else account}:{resource}"
+    return arn(role, "ec2", resource, account=account)
 
 
 def _image(role: iam.Role, image_id: str) -> str:
     """ARNs of images have no account."""
     return _ec2(role, f"image/{image_id}", "")
-
-
-@lru_cache(maxsize=2)
-def _place(role: iam.Role) -> tuple[str, str, str]:
-    """Its AWS partition, region and account. Each question to CDK's engine takes a quarter of a millisecond."""
-    stack = cdk.Stack.of(role)
-    return stack.partition, stack.region, stack.account

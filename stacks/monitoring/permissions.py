@@ -6,10 +6,10 @@ neither scaling groups nor volumes.
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
 from gpucluster.render import watching
+from stacks.arns import arn
 from stacks.context import Context
 from stacks.roles import allow
 
@@ -23,18 +23,9 @@ def grant_watching(context: Context) -> None:
 
 
 def _grant(context: Context, role: iam.Role, node: watching.Role, namespaces: tuple[str, ...]) -> None:
-    stack = cdk.Stack.of(role)
     groups = [watching.log_group(context.config.name, log) for log in watching.shippable(node)]
-    arns = [
-        # The streams, and the group in the form of AWS's policies.
-        stack.format_arn(
-            service="logs",
-            resource="log-group",
-            resource_name=f"{group}:*",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-        for group in groups
-    ]
+    # The streams, and the group in the form of AWS's policies.
+    arns = [arn(role, "logs", f"log-group:{group}:*") for group in groups]
     allow(role, list(_SHIP), arns)
     # AWS has no resource for this action; only the namespace limits it.
     allow(role, ["cloudwatch:PutMetricData"], ["*"], {"StringEquals": {"cloudwatch:namespace": list(namespaces)}})

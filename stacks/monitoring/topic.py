@@ -9,6 +9,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from stacks.arns import arn
 from stacks.context import Context
 
 _CLOUDWATCH = "cloudwatch.amazonaws.com"
@@ -61,11 +62,7 @@ class Topic(Construct):
 
     def _our_alarms(self) -> dict[str, dict[str, str]]:
         """So that CloudWatch does not deliver another account's alarms here."""
-        stack = cdk.Stack.of(self)
-        alarms = stack.format_arn(
-            service="cloudwatch",
-            resource="alarm",
-            resource_name="*",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-        return {"StringEquals": {"aws:SourceAccount": stack.account}, "ArnLike": {"aws:SourceArn": alarms}}
+        return {
+            "StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account},
+            "ArnLike": {"aws:SourceArn": arn(self, "cloudwatch", "alarm:*")},
+        }

@@ -10,6 +10,7 @@ from gpucluster.addresses import S3Uri, in_s3
 from gpucluster.config import storage as kinds
 from gpucluster.render import node_range
 from stacks import roles
+from stacks.arns import s3_arn
 from stacks.context import Context
 from stacks.encryption import grant_objects
 from stacks.storage import firewall
@@ -75,9 +76,8 @@ class BeegfsRam(Construct):
         if not source or not in_s3(source):
             return
         uri, role = S3Uri.of(source), self._context.compute_role
-        arn = cdk.Stack.of(self).format_arn
-        named = [arn(service="s3", region="", account="", resource=each) for each in objects(uri)]
-        bucket = arn(service="s3", region="", account="", resource=uri.bucket)
+        named = [s3_arn(self, each) for each in objects(uri)]
+        bucket = s3_arn(self, uri.bucket)
         condition = {"StringLike": {"s3:prefix": [listed(uri)]}} if uri.prefix else None
         roles.allow(role, ["s3:GetObject"], named)
         roles.allow(role, ["s3:ListBucket"], [bucket], condition)

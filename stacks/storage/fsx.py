@@ -15,6 +15,7 @@ from gpucluster.config import construct_ids
 from gpucluster.config import storage as kinds
 from gpucluster.config.storage.fsx import lustre, requests
 from stacks import deletion
+from stacks.arns import arn
 from stacks.context import Context
 from stacks.encryption import key_arn
 from stacks.monitoring import metrics as watching
@@ -171,12 +172,7 @@ class FsxLustre(Construct):
 
     def _log_arn(self, group: logs.CfnLogGroup) -> str:
         """Without the `:*` at the end of the group's own attribute: FSx's documentation shows none."""
-        return cdk.Stack.of(self).format_arn(
-            service="logs",
-            resource="log-group",
-            resource_name=group.log_group_name,
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
+        return arn(self, "logs", f"log-group:{group.log_group_name}")
 
     def _link(self, file_system: FileSystem, repository: kinds.DataRepository) -> Association:
         """FSx reads and writes the bucket with a service-linked role for each link, which FSx creates itself.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -18,6 +17,7 @@ from gpucluster.addresses import S3Uri
 from gpucluster.config import storage as kinds
 from gpucluster.config.storage.fsx import lustre
 from stacks import encryption
+from stacks.arns import arn, s3_arn
 from stacks.context import Context
 
 FSX_ROLE = "aws-service-role/fsx.amazonaws.com/AWSServiceRoleForAmazonFSx"
@@ -44,7 +44,7 @@ class HeadPolicy(iam.ManagedPolicy):
         """Limited by name too: a file system that lives as long as the cluster has the cluster's tag, but the head node
         must not delete it."""
         cluster, name = context.config.name, storage.tagged_name(context.config.name)
-        systems, links = (self._arn("fsx", f"{kind}/*") for kind in ("file-system", "association"))
+        systems, links = (arn(self, "fsx", f"{kind}/*") for kind in ("file-system", "association"))
         ours, becomes_ours = (
             {"StringEquals": {f"aws:{which}/gpucluster:cluster": cluster, f"aws:{which}/Name": name}}
             for which in ("ResourceTag", "RequestTag")
@@ -58,7 +58,7 @@ class HeadPolicy(iam.ManagedPolicy):
         self._allow(["fsx:CreateDataRepositoryAssociation"], [links], becomes_ours)
         # FSx checks whether the security group is in the VPC. A shared subnet is in its owner's VPC.
         owner = "*" if context.network.exists else None
-        vpc = self._arn("ec2", f"vpc/{context.network.vpc.vpc_id}", owner)
+        vpc = arn(self, "ec2", f"vpc/{context.network.vpc.vpc_id}", account=owner)
         self._allow(["ec2:GetSecurityGroupsForVpc"], [vpc])
 
     def _on_links(self, storage: kinds.FsxLustre) -> None:
@@ -69,7 +69,7 @@ class HeadPolicy(iam.ManagedPolicy):
         self._allow(actions, [self._role(LINK_ROLES)])
         # As in the permissions of AWS::FSx::DataRepositoryAssociation in CloudFormation's registry.
         buckets = dict.fromkeys(S3Uri.of(each.s3).bucket for each in storage.data_repositories)
-        self._allow(["s3:ListBucket"], [self._arn("s3", bucket, "", region="") for bucket in buckets])
+        self._allow(["s3:ListBucket"], [s3_arn(self, bucket) for bucket in buckets])
 
     def _allow(
         self, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None
@@ -78,7 +78,4 @@ class HeadPolicy(iam.ManagedPolicy):
         self.add_statements(statement)
 
     def _role(self, name: str) -> str:
-        return self._arn("iam", f"role/{name}", region="")
-
-    def _arn(self, service: str, resource: str, account: str | None = None, *, region: str | None = None) -> str:
-        return cdk.Stack.of(self).format_arn(service=service, account=account, region=region, resource=resource)
+        return arn(self, "iam", f"role/{name}", region="")

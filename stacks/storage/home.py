@@ -12,6 +12,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks import deletion, encryption, roles
+from stacks.arns import arn
 
 HOME_TAG = "gpucluster:home"
 SNAPSHOT_TIME_UTC = "03:00"
@@ -55,8 +56,9 @@ class HomeVolume(Construct):
         deletion.set_policy(resource, _AT_END[on_delete])
         # A replacement would be empty, so the old volume is retained.
         resource.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
+        tags = cdk.Tags.of(self.volume)
         for tag, value in (("Name", f"{cluster}-home"), ("gpucluster:cluster", cluster), (HOME_TAG, cluster)):
-            cdk.Tags.of(self.volume).add(tag, value)
+            tags.add(tag, value)
         if snapshot_days:
             self._daily_snapshots(snapshot_days, key)
 
@@ -67,13 +69,13 @@ class HomeVolume(Construct):
 
     @property
     def arn(self) -> str:
-        return cdk.Stack.of(self).format_arn(service="ec2", resource="volume", resource_name=self.volume.volume_id)
+        return arn(self, "ec2", f"volume/{self.volume.volume_id}")
 
     def grant_attach(self, role: iam.Role) -> None:
         """Allows the head node to attach the volume. If another head node of this cluster has it, this one stops that
         node first."""
         roles.allow(role, ["ec2:DescribeVolumes"], ["*"])  # AWS has no scope for it
-        heads = cdk.Stack.of(self).format_arn(service="ec2", resource="instance", resource_name="*")
+        heads = arn(self, "ec2", "instance/*")
         ours = {"aws:ResourceTag/gpucluster:cluster": self._cluster, "aws:ResourceTag/gpucluster:role": "head"}
         roles.allow(role, ["ec2:AttachVolume", "ec2:DetachVolume"], [self.arn])
         roles.allow(
@@ -108,7 +110,7 @@ class HomeVolume(Construct):
 
     def _grant_snapshots(self, role: iam.Role) -> None:
         """The permissions of AWS's own policy for this role, limited by tags to this volume and its snapshots."""
-        snapshots = cdk.Stack.of(self).format_arn(service="ec2", account="", resource="snapshot", resource_name="*")
+        snapshots = arn(self, "ec2", "snapshot/*", account="")
         describe = ["ec2:DescribeInstances", "ec2:DescribeSnapshots", "ec2:DescribeVolumes"]
         roles.allow(role, describe, ["*"])  # AWS has no scope for them
         roles.allow(role, ["ec2:CreateSnapshot"], [self.arn, snapshots])

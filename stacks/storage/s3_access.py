@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
@@ -12,6 +11,7 @@ from constructs import Construct
 from gpucluster.addresses import S3Uri
 from gpucluster.config.models import S3Access
 from stacks import roles
+from stacks.arns import s3_arn
 from stacks.context import Context
 from stacks.encryption import grant_objects
 from stacks.storage.mounts import tag
@@ -39,12 +39,11 @@ def literal(text: str) -> str:
 def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
     """Permissions of the nodes themselves, whose root creates and stores the jobs' environments."""
     cache = S3Uri.of(uri)
-    arn = cdk.Stack.of(role).format_arn
     folder = objects(cache)[-1]
     actions = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
-    roles.allow(role, actions, [arn(service="s3", region="", account="", resource=folder)])
+    roles.allow(role, actions, [s3_arn(role, folder)])
     listing = {"StringLike": {"s3:prefix": [listed(cache)]}}
-    roles.allow(role, ["s3:ListBucket"], [arn(service="s3", region="", account="", resource=cache.bucket)], listing)
+    roles.allow(role, ["s3:ListBucket"], [s3_arn(role, cache.bucket)], listing)
     grant_objects(role, key, write=True)
 
 
@@ -83,12 +82,8 @@ class JobRole(Construct):
             # Without a condition for a whole bucket: a listing without a prefix matches no condition on it, not even
             # `*`.
             conditions = None if "*" in patterns else {"StringLike": {"s3:prefix": patterns}}
-            roles.allow(self.role, ["s3:ListBucket"], [self._arn(bucket)], conditions)
+            roles.allow(self.role, ["s3:ListBucket"], [s3_arn(self, bucket)], conditions)
 
     def _allow(self, actions: Sequence[str], prefixes: Sequence[S3Uri]) -> None:
         named = dict.fromkeys(each for prefix in prefixes for each in objects(prefix))
-        roles.allow(self.role, list(actions), [self._arn(each) for each in named])
-
-    def _arn(self, resource: str) -> str:
-        """An ARN in the cluster's partition of AWS: arn:aws, arn:aws-cn, arn:aws-us-gov."""
-        return cdk.Stack.of(self).format_arn(service="s3", region="", account="", resource=resource)
+        roles.allow(self.role, list(actions), [s3_arn(self, each) for each in named])

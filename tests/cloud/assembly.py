@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,8 +78,6 @@ class InProcess:
         s3 = self.control_plane.client("s3")
         for asset in json.loads((assembly / f"{self.name}.assets.json").read_text())["files"].values():
             file = assembly / asset["source"]["path"]
-            if asset["source"]["packaging"] == "zip":
-                file = Path(shutil.make_archive(str(file), "zip", file))
             for place in asset["destinations"].values():
                 s3.put_object(Bucket=_filled(place["bucketName"]), Key=place["objectKey"], Body=file.read_bytes())
 
