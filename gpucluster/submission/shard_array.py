@@ -30,24 +30,6 @@ from gpucluster.submission.upload import upload
 PACKAGE = shipped.package("gpucluster")
 SCRIPT = "shard.sbatch"
 
-# One round trip, as for any job. The array waits for the plan, and the last job for the array, even if it fails.
-_SUBMIT = r"""
-partition=$1 last=$2 folder=$jobs/$name
-stage() {
-  stage=$1 output=$2
-  shift 2
-  queue --partition="$partition" --job-name="shard-$stage" --chdir="$folder" --nodes=1 --ntasks=1 \
-    --requeue --output="$folder/$output" --open-mode=append "$@" "$folder/shard.sbatch" "$folder" "$stage"
-}
-stage plan plan.txt --cpus-per-task=1
-plan=$id
-stage pack part-%a.txt --array="0-$last" --exclusive --dependency="afterok:$plan" --kill-on-invalid-dep=yes
-array=$id
-stage finish log.txt --cpus-per-task=1 --dependency="afterany:$plan:$array"
-link
-echo "$plan $array $id"
-"""
-
 
 @dataclass(frozen=True)
 class Request:
@@ -151,7 +133,7 @@ def submit(remote: Remote, request: Request) -> Submitted:
     """Raises UsageError with sbatch's message if it refuses a job, or RemoteError."""
     packed = archive(request.name, request.files, None)
     words = [request.partition, str(request.parts - 1)]
-    said = upload(remote, f"{account.jobs()}/{request.name}", packed, _SUBMIT, words)
+    said = upload(remote, f"{account.jobs()}/{request.name}", packed, "shards", words)
     ids = said.split()[-3:]
     if len(ids) != 3 or not all(each.isdigit() for each in ids):
         raise RemoteError(f"sbatch printed no job ids: {json.dumps(said)}")

@@ -22,55 +22,6 @@ from gpucluster.submission.upload import upload
 
 MASKED = "***"
 
-# One round trip. The log exists before the job does; a script that Slurm refuses leaves no folder behind. A separate
-# job builds a missing environment: this one starts after it, and never starts if it fails. sbatch's arguments override
-# the script, so a dependency in the script is repeated here. The job's own packages are compared with the environment
-# before nodes are paid for, and installed on the head node while the nodes boot.
-_SUBMIT = """
-envs=$1 python=$2
-shift 2
-if [ -e "$name/chain.json" ]; then
-  waits=$(/usr/bin/python3 -IS "$name/lib/gpucluster_job" chain "$jobs/$name") || give_up "$?"
-fi
-if grep -q '"folder"' "$name/task.json" 2>/dev/null; then
-  task=$(sed -n 's/^  "folder": "\\(.*\\)",*$/\\1/p' "$name/task.json")
-  mkdir -p "$task"
-  exec 9>"$task/lock"
-  flock 9
-  same=$(/usr/bin/python3 -IS "$name/lib/gpucluster_job" task "$jobs/$name") || give_up "$?"
-  if [ -n "$same" ]; then
-    echo "$same"
-    give_up 0
-  fi
-fi
-if [ -n "$python" ] && [ ! -x "$python/bin/python" ]; then
-  echo "error: python: the cluster has no program $python/bin/python" >&2
-  give_up 3
-fi
-for each; do [ -e "$envs/.wanted/$each/complete" ] || missing="${missing:-} $each"; done
-: >"$name/builds"
-if [ -n "${missing:-}" ]; then
-  sudo -n /opt/gpucluster/bin/node-program jobs.environments ensure $missing >"$name/builds" || give_up
-fi
-packages=none
-overlay() { /usr/bin/python3 -IS "$name/lib/gpucluster_job" overlay "$1" "$jobs/$name"; }
-if [ -e "$name/packages" ]; then packages=$(overlay check) || give_up "$?"; fi
-after=${waits:-}$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
-own=$(sed -nE 's/^#SBATCH (--dependency=|-d)//p' "$name/job.sbatch" | tail -n 1)
-if [ -n "$after" ]; then set -- "--dependency=afterok$after${own:+,$own}" --kill-on-invalid-dep=yes; else set --; fi
-queue "$@" "$jobs/$name/job.sbatch"
-if [ -e "$name/chain.json" ]; then
-  /usr/bin/python3 -IS "$name/lib/gpucluster_job" chain "$jobs/$name" outputs || give_up
-fi
-link
-[ -z "${task:-}" ] || { echo "$id $name" >"$task/job"; exec 9>&-; }
-if [ -e "$name/elements" ]; then mkdir "$name/runs"; cp "$name/elements" "$name/runs/$id"; fi
-case $packages in missing | later) overlay start ;; esac
-echo "$id"
-echo "packages $packages"
-cat "$name/builds"
-[ ! -e "$name/waits" ] || cat "$name/waits"
-"""
 PACKAGES_TOLD = {
     "missing": "the head node is installing its packages while its nodes boot",
     "waiting": "the head node is already installing its packages for another job",
@@ -142,7 +93,7 @@ def submit(
     """Raises UsageError if Slurm refuses the job or its packages do not fit, or RemoteError."""
     own = request.spec.python or ""
     on_head = own if own.startswith("/home/") else ""  # other locations may be visible only on nodes
-    said = upload(remote, request.folder, packed, _SUBMIT, [ENVIRONMENTS, on_head, *request.environments], tell)
+    said = upload(remote, request.folder, packed, "job", [ENVIRONMENTS, on_head, *request.environments], tell)
     if said.startswith("{"):
         found = json.loads(said)
         return Submitted(found["job_id"], (), skipped_for=found["folder"], queued=found.get("queued", False))

@@ -6,23 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
+from gpucluster import shipped
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 
-# Functions for the caller's script: `queue` takes sbatch's arguments and sets $id; `give_up [CODE]` undoes everything
-# and exits; `link` links the folder under $id. It runs in the folder of all jobs' folders.
-_UPLOAD = """
-set -eu
-jobs=$1 name=$2 queued=''
-shift 2
-mkdir -p "$jobs/by-id"
-cd "$jobs"
-tar --extract --gzip --no-same-owner --file=- || { rm -rf "$name"; exit 1; }
-give_up() { cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit "${1:-1}"; }
-queue() { id=$(sbatch --parsable "$@") || give_up; id=${id%%;*} id=${id##*[!0-9]} queued="$queued $id"; }
-link() { ln -sfn "../$name" "by-id/$id"; }
-"""
+SCRIPTS = shipped.ROOT / "templates" / "submit"
 
 FULL = "No space left on device"
 # `du` may take long if there are many files.
@@ -72,9 +61,10 @@ def upload(
     words: Sequence[str],
     tell: Callable[[str], None] = lambda text: None,
 ) -> str:
-    """The script's output; `words` are its arguments. Raises UsageError with sbatch's message, or RemoteError."""
+    """The output of a script in templates/submit/; `words` are its arguments. Raises UsageError with sbatch's message,
+    or RemoteError."""
     path = PurePosixPath(folder)
-    argv = ["sh", "-c", _UPLOAD + script, "sh", str(path.parent), path.name, *words]
+    argv = ["sh", "-c", program(script), "sh", str(path.parent), path.name, *words]
     done = remote.run(argv, input=packed, timeout_s=300, sent=Progress(len(packed), tell))
     if done.exit_code == REFUSED:
         raise UsageError(done.stderr.strip().removeprefix("error: "))
@@ -83,6 +73,10 @@ def upload(
     if FULL in done.stderr:
         raise _full(remote, str(path.parent))
     return done.check("the job was not accepted").stdout
+
+
+def program(script: str) -> str:
+    return "".join((SCRIPTS / f"{name}.sh").read_text(encoding="utf-8") for name in ("folder", script))
 
 
 def _full(remote: Remote, folder: str) -> RemoteError:

@@ -13,6 +13,7 @@ import pytest
 from gpucluster import config, render
 from gpucluster.baking import recipe
 from gpucluster.hardware.instances import INSTANCE_TYPES
+from gpucluster.submission.upload import program
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = sorted((ROOT / "bootstrap/lib").glob("*.sh"))
@@ -68,6 +69,12 @@ def _step(script: Path, name: str) -> str:
 def test_steps_lint_alone() -> None:
     """Finds unset lower-case variables, which the check of whole roles attributes to other files."""
     assert shellcheck("--shell=bash", "--exclude=SC1091", *SHARED, *STEPS, *BUILDERS) == ""
+
+
+@pytest.mark.parametrize("script", ["job", "shards"])
+def test_scripts_that_submit_lint_clean(script: str, tmp_path: Path) -> None:
+    (tmp_path / script).write_text(program(script))
+    assert shellcheck(tmp_path / script) == ""
 
 
 def test_programs_lint() -> None:

@@ -1,0 +1,15 @@
+# Unpacks a job's folder from stdin, for job.sh or shards.sh, which is appended to this script: one round trip, and the
+# log exists before the job does. Arguments: the folder of all jobs' folders, where the script runs; this job's name; and
+# the arguments of the other script.
+# shellcheck shell=sh disable=SC2086  # $queued and $missing are lists
+set -eu
+jobs=$1 name=$2 queued=''
+shift 2
+mkdir -p "$jobs/by-id"
+cd "$jobs"
+tar --extract --gzip --no-same-owner --file=- || { rm -rf "$name"; exit 1; }
+# Undoes everything: no job stays queued, and no folder stays behind.
+give_up() { cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit "${1:-1}"; }
+# Takes sbatch's arguments and sets $id.
+queue() { id=$(sbatch --parsable "$@") || give_up; id=${id%%;*} id=${id##*[!0-9]} queued="$queued $id"; }
+link() { ln -sfn "../$name" "by-id/$id"; }
