@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpucluster.cluster import cdk, stack
-from gpucluster.cluster.deployment import WAIT_CONDITION, Progress, describe, with_heartbeat
+from gpucluster.cluster.progress import WAIT_CONDITION, Progress, describe, with_heartbeat
 
 VPC_DONE = "GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB) "
 VPC_BEGINS = "GpuCluster |  2/47 | 12:05:50 PM | CREATE_IN_PROGRESS   | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB) "
