@@ -15,6 +15,7 @@ from bed import ROOT
 
 from localcloud.machines import image
 from localcloud.tests.patience import wait_for
+from tests import warm
 
 PROGRAM = Path(__file__).parent / "programs" / "slurm-of-others.sh"
 TRAIN = """\
@@ -42,10 +43,7 @@ class Lab:
         """With the user's part of ssh's configuration, which is otherwise in ~/.ssh."""
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         own = {"PATH": path, "XDG_CONFIG_HOME": str(self.folder / "config"), "PYTHONPATH": str(ROOT)}
-        argv = ["python", "-P", "-m", "gpucluster.cli", *words]
-        return subprocess.run(
-            argv, cwd=self.folder / "code", env=os.environ | own, capture_output=True, text=True, timeout=300
-        )
+        return warm.gpucluster(*words, env=os.environ | own, cwd=self.folder / "code", timeout_s=300)
 
     def ok(self, *words: str) -> str:
         done = self.gpucluster(*words)
