@@ -107,6 +107,7 @@ def test_rendered_scripts_lint(rendered: Path) -> None:
     assert found == ""
 
 
+@pytest.mark.parametrize("rendered", [ROOT / "examples/reference.yaml"], indirect=True)
 def test_lint_sees_a_header_value_that_nobody_defines(rendered: Path) -> None:
     cluster, head = rendered / "cluster.sh", rendered / "head.sh"
     cluster.write_text(cluster.read_text().replace("readonly ZONE=", "readonly ZONES="))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 ROOT = Path(__file__).resolve().parents[3]
 SSO = """[profile x]
@@ -39,11 +39,7 @@ def test_it_says_what_is_missing_and_what_to_type(case: str, verb: str, tmp_path
     (tmp_path / ".aws" / "config").write_text(text)
     (tmp_path / "cluster.yaml").write_text((ROOT / "cluster.yaml").read_text())
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GPUCLUSTER_"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "gpucluster.cli", verb],
-        cwd=tmp_path, env=kept | {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)} | variables,
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = warm.gpucluster(verb, cwd=tmp_path, env=kept | {"HOME": str(tmp_path)} | variables, timeout_s=60)
     assert done.returncode == 3, done.stderr
     assert told in done.stderr and hint in done.stderr
     assert "please report" not in done.stderr
