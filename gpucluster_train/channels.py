@@ -174,10 +174,10 @@ def write_lists(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser("gpucluster_train.channels", description="Prints the shards of this rank.")
-    parser.add_argument("name", nargs="?", help="the channel; default: list the names of all channels")
-    parser.add_argument("--epoch", type=int, default=0, help="counted from 0; default: 0")
-    parser.add_argument("--rank", type=int, help="default: this process's rank")
-    parser.add_argument("--size", type=int, help="default: the job's number of ranks")
+    parser.add_argument("name", nargs="?", help="name of the channel (default: list all channels)")
+    parser.add_argument("--epoch", type=int, default=0, metavar="N", help="epoch, counted from 0 (default: 0)")
+    parser.add_argument("--rank", type=int, metavar="N", help="rank (default: that of this process)")
+    parser.add_argument("--size", type=int, metavar="N", help="number of ranks (default: that of the job)")
     parser.add_argument("--write-lists", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.write_lists:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[int]:
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise click.BadParameter(f"must be node counts such as 1,2,4, got {value!r}", ctx, parameter)
+        raise click.BadParameter(f"must be numbers of nodes such as 1,2,4, got {value!r}", ctx, parameter)
     return sorted({int(part) for part in parts})
 
 
@@ -198,7 +198,7 @@ def _show(found: Report, plot: Path | None, as_json: bool, cut_short: bool) -> i
         from gpucluster.measure.plot import plot as draw
 
         draw(found, plot)
-        tell(f"drawn: {plot}")
+        tell(f"plot written to {plot}")
     click.echo(json.dumps(payload(found, said)))
     if cut_short:
         return INTERRUPTED_EXIT_CODE

@@ -39,7 +39,11 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
     """`128`, or `train=128,val=8`."""
     pairs = [pair.rpartition("=") for pair in value.split(",")]
     if not all(number.isdigit() and int(number) for _, _, number in pairs):
-        raise click.BadParameter(f"must be such as 128 or train=128,val=8, got {value!r}", ctx, parameter)
+        raise click.BadParameter(
+            f"must be a number such as 128, or one for each split such as train=128,val=8, got {value!r}",
+            ctx,
+            parameter,
+        )
     found = {name: int(number) for name, _, number in pairs}
     if len(found) < len(pairs):
         raise click.BadParameter(f"must name each split once, got {value!r}", ctx, parameter)

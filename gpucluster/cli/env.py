@@ -128,7 +128,10 @@ def verify(context: CliContext, names: tuple[str, ...]) -> int:
             if done.exit_code:
                 failed.append(each.name)
     if failed:
-        raise JobFailedError(f"the check failed for {', '.join(failed)}", "delete its folder to have it built again")
+        raise JobFailedError(
+            f"the check failed for {', '.join(failed)}",
+            "delete the folder of each: the next job that needs it builds it again",
+        )
     return 0
 
 

@@ -21,6 +21,6 @@ def command(context: CliContext) -> int:
     config = context.load()
     click.echo(f"starting the head node of {config.name} …", err=True)
     stopped = head_power.start(aws.connect(config, context.config_path))
-    click.echo("it runs" if stopped else "it was already running", err=True)
+    click.echo("the head node is running" if stopped else "the head node was already running", err=True)
     click.echo(json.dumps({"name": config.name, "head": "running", "changed": stopped}))
     return 0

@@ -31,6 +31,6 @@ def command(context: CliContext) -> int:
         )
     click.echo(f"stopping the head node of {config.name} …", err=True)
     ran = head_power.stop(cloud)
-    click.echo("it is stopped" if ran else "it was already stopped", err=True)
+    click.echo("the head node is stopped" if ran else "the head node was already stopped", err=True)
     click.echo(json.dumps({"name": config.name, "head": "stopped", "changed": ran}))
     return 0

@@ -44,7 +44,9 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         pairs = dict(pair.split("=", 1) for pair in (f"nodes={value}" if value.isdigit() else value).split(","))
         return {key: float(text) if "." in text or key == "ratio" else int(text) for key, text in pairs.items()}
     except ValueError:
-        raise click.BadParameter(f"must be such as 2 or nodes=2,per_node=2, got {value!r}", ctx, parameter) from None
+        raise click.BadParameter(
+            f"must be a number such as 2, or keys such as nodes=2,per_node=2, got {value!r}", ctx, parameter
+        ) from None
 
 
 def _channels(
@@ -301,7 +303,9 @@ def _test(context: CliContext, config: Any, request: SbatchRequest) -> int:
     with head(context, config) as remote:
         found = trial.expected(remote, request.materialize())
     what = f"{found.processors} CPUs on {found.nodes}"
-    following.tell(f"Slurm would start it at {found.start} with {what}; nodes that are powered off boot first")
+    following.tell(
+        f"Slurm would start the job at {found.start} with {what}; nodes that are powered off must boot first"
+    )
     click.echo(json.dumps(asdict(found)))
     return 0
 
@@ -353,7 +357,8 @@ def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: b
         for build in submitted.builds:
             following.tell(build.description)
         for wait in submitted.waits:
-            following.tell(f"it waits for {wait.description}" if wait.queued else f"{wait.description}, has succeeded")
+            done = f"{wait.description}, has already succeeded"
+            following.tell(f"job {job_id} waits for {wait.description}" if wait.queued else done)
         if submitted.packages in submission.PACKAGES_TOLD:
             following.tell(submission.PACKAGES_TOLD[submitted.packages])
         if request.spec.elements:

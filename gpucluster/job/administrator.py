@@ -23,7 +23,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
 def _copies(spec: JobSpec) -> Iterator[Finding]:
     for name, channel in spec.channels.items():
         if channel.how == "copy":
-            only = f"copies go to the nodes' cache of data sets, which is the administrator's, not {account.user()}'s"
+            only = f"only jobs of the administrator can copy data to the nodes, not those of {account.user()}"
             other = "mode: stream, or a folder on shared storage" if in_s3(channel.source) else "mode: mount"
             yield Finding(("channels", name, "mode"), only, f"use {other}")
 
@@ -31,5 +31,5 @@ def _copies(spec: JobSpec) -> Iterator[Finding]:
 def _memory(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     offered, text = ram.offered(spec, config), "\n".join(staging.texts(spec))
     if offered and (staging.names(text, offered.mount) or "GPUCLUSTER_RAM" in text):
-        only = f"it uses {offered.mount}, which only jobs of the administrator have, not those of {account.user()}"
+        only = f"uses {offered.mount}, which only jobs of the administrator have, not those of {account.user()}"
         yield Finding(("command",), only, "use another file system")

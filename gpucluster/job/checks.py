@@ -91,7 +91,7 @@ def _partition(spec: JobSpec, partition: Partition) -> Findings:
         yield Finding(("nodes",), most, "ask for fewer, or raise max_nodes in cluster.yaml")
     if (spec.gpus_per_node or 0) > gpus:
         has = f"a node of {name} ({partition.types[0].name}) has {gpus} GPUs, got {spec.gpus_per_node}"
-        yield Finding(("gpus_per_node",), has)
+        yield Finding(("gpus_per_node",), has, "ask for fewer, or choose another partition")
     yield from _efa(spec, partition)
 
 
@@ -102,7 +102,7 @@ def _efa(spec: JobSpec, partition: Partition) -> Findings:
     if without:
         yield Finding(
             ("efa",),
-            f"EFA is required, but {', '.join(without)} of the partition {name} has none",
+            f"EFA is required, but the partition {name} has types without EFA: {', '.join(without)}",
             "choose another partition, or efa: auto",
         )
     elif not partition.efa:

@@ -108,7 +108,7 @@ def _job_shape(name: Any, job: Any) -> Iterator[Finding]:
         return
     for key in ("name", "project"):
         if key in job:
-            yield Finding(("jobs", name, key), "comes from the pipeline", "remove it", at="key")
+            yield Finding(("jobs", name, key), "the pipeline sets this key", "remove it", at="key")
     if "file" in job and (len(job) > 1 or not isinstance(job["file"], str)):
         yield Finding(
             ("jobs", name, "file"),

@@ -287,7 +287,7 @@ class Channel(BaseModel):
         if not self.task and not self.source:
             raise refuse("needs a source", "such as /fsx/imagenet, or a task and its output")
         if self.task and self.source and not self.source.endswith(f"/{self.task}/outputs/{self.output}"):
-            raise refuse("source and task are two ways to say one thing", "keep one of the two")
+            raise refuse("source and task exclude each other", "keep one of the two")
         return self
 
     @property

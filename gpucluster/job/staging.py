@@ -83,9 +83,13 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
 def _array(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     """Data is moved before and after a whole job, not for each element of an array."""
     if spec.exports:
-        yield Finding(("exports",), "are for one job, and this one has an element for each value", "submit one job")
+        yield Finding(
+            ("exports",),
+            "are made once, after a whole job, not after each element of a sweep or an array",
+            "submit single jobs",
+        )
     for mount in uses(spec, config):
-        made = f"{mount} is created for one job, and this one has an element for each value"
+        made = f"{mount} is created for a whole job, not for each element of a sweep or an array"
         yield Finding(
             ("array",) if spec.array else ("sweep",), made, "read from s3://, or set lifetime: cluster for it"
         )

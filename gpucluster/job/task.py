@@ -86,6 +86,6 @@ def _resubmit(spec: JobSpec) -> Iterator[Finding]:
             ("resubmit",), "continues after the time limit, but the job has none", "add a time, such as 2:00:00"
         )
     if spec.resubmit and not spec.requeue:
-        yield Finding(("resubmit",), "requeues the job, and requeue is no", "leave requeue out")
+        yield Finding(("resubmit",), "runs the job again, which `requeue: no` forbids", "remove requeue")
     if spec.resubmit_limit and not spec.resubmit:
         yield Finding(("resubmit_limit",), "needs resubmit, which is not set", "add resubmit: until-done")

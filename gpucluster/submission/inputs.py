@@ -142,7 +142,7 @@ def _check_unchanged(remote: Remote, found: Input) -> None:
     expected = sum(not fnmatchcase(os.fsencode(name.name), _RSYNCS_OWN) for name in found.sizes)
     uploaded = _count(remote, found)
     if uploaded not in (None, expected):
-        counts = f"{uploaded} files were uploaded in place of {expected}"
+        counts = f"{uploaded} files were uploaded instead of {expected}"
         _discard(remote, found, f"{found.folder}: files were added during the upload: {counts}")
 
 

@@ -78,7 +78,9 @@ def _partition(config: ClusterConfig, name: str | None) -> str:
     if name is None:
         return names[0]
     if name not in names:
-        raise UsageError(f"--partition: no such partition: {name!r}", f"there are: {', '.join(names)}")
+        raise UsageError(
+            f"--partition: the cluster {config.name} has no partition {name!r}", f"known: {', '.join(names)}"
+        )
     return name
 
 

@@ -117,6 +117,8 @@ def _compare(found: dict[str, Any], who: str, speed: float | None, expected: dic
     if level == "broken" and expected["efa"] == "required":
         found["errors"].append(f"{who}: {words}; the job has efa: required")
     elif level:
-        found["warnings"].append(f"{who}: {words}; `--sbatch-args=--nodelist=…` with two nodes at a time finds it")
+        found["warnings"].append(
+            f"{who}: {words}; to find the slow node, submit it to two nodes at a time: `--sbatch-args=--nodelist=…`"
+        )
     else:
         found["lines"].append(f"{who}: {words}")

@@ -68,7 +68,7 @@ def _again(asked: Asked, indexes: list[str]) -> int:
 
 def refusal(label: str, job_id: str) -> str:
     return (
-        f"the task {label} has the job {job_id}, which has not ended, and two runs at once would write to one state: "
+        f"job {job_id} of the task {label} has not ended, and two runs at once would write to one state: "
         f"`gpucluster cancel {job_id}` cancels it, and --name makes this job a run of another task"
     )
 

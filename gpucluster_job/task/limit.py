@@ -93,10 +93,10 @@ class Limit:
         """Whether another run follows. Slurm ends this process soon after."""
         job_id = self._settings.shown_id  # the number of an array's last element is that of the whole array
         if _ENDED_OTHERWISE.search(_scontrol("--oneliner", "show", "job", job_id) or ""):
-            say("[launcher] Slurm is ending the job, but not at its time limit: it does not continue")
+            say("[launcher] Slurm is ending the job, but not at its time limit: no further run follows")
             return False
         if _scontrol("requeue", job_id) is None:
-            say("[launcher] the job does not continue: submit it again")
+            say("[launcher] Slurm did not requeue the job: no further run follows; submit the job again")
             return False
         _scontrol("update", f"JobId={job_id}", f"StartTime=now+{BEGIN_AFTER_S}")
         say(f"[launcher] {self.tell(self.run + 1)} follows")

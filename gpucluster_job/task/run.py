@@ -63,7 +63,7 @@ class Run:
         if self.goes_on:
             self._attempt(lambda: self._limit.keep(result), "this run's result")
             if not self._limit.requeue():
-                self._attempt(self._end, "that this run was the last")
+                self._attempt(self._end, "the record that this run was the last")
 
     def _end(self) -> None:
         """Slurm did not requeue the job for us. It may have requeued it for another reason."""

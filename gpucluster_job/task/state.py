@@ -119,7 +119,10 @@ class State:
             self._copying.wait(limit_s)
         except subprocess.TimeoutExpired:
             self._copying.kill()
-            say("[state] warning: the last copy to S3 was not finished in time; the next run on this cluster continues")
+            say(
+                "[state] warning: the last copy to S3 was not completed in time; the next run on this cluster "
+                "continues from the cluster's own copy"
+            )
             return {"problem": f"{UNFINISHED} in time"}
         try:
             found: dict[str, Any] = json.loads((self._settings.folder / "state.json").read_text(encoding="utf-8"))

@@ -54,7 +54,7 @@ def test_a_job_whose_predecessor_fails_ends_and_names_it(cluster: Bed, tmp_path:
     read = ("--channel", "data=task:prepare,output=shards")
     after = cluster.submit(*one, "--name", "train", *read, "--", "python", "-c", "pass")
     number = before.last["job_id"]
-    assert f"it waits for the task broken/prepare, job {number}" in after.told
+    assert f"waits for the task broken/prepare, job {number}" in after.told
     why = cluster.gpucluster("why", after.last["job_id"]).stdout
     assert f"it waits for the task broken/prepare: job {number} " in why
     cluster.ssh("touch", gate)

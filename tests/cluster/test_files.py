@@ -124,7 +124,7 @@ def test_a_jobs_port_and_its_folder(cluster: Bed, job: tuple[str, str], tmp_path
     assert forward.returncode == 0
     fetched = cluster.gpucluster("fetch", job[0], "--to", str(tmp_path / "all"))
     assert (fetched.returncode, fetched.stdout) == (0, f"{tmp_path}/all\n"), fetched.stderr
-    assert "fetch again after its end" in fetched.stderr
+    assert "fetch again when it has ended" in fetched.stderr
     found = {path.name for path in (tmp_path / "all").iterdir()}
     assert {"log.txt", "job.sbatch", "job.yaml", "code"} <= found and not {"lib", "bin"} & found
     assert (tmp_path / "all" / "code" / "out" / "model").read_text() == "written\n"

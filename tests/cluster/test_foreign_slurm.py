@@ -147,7 +147,7 @@ def test_a_sweep_and_a_chain(lab: Lab) -> None:
     assert lab.ok("results", job_id).count("completed") == 2
     told = lab.gpucluster("submit", *JOB, "--follow", "--name", "next", "--after", "sweep", *COMMAND)
     assert told.returncode == 0, told.stdout + told.stderr
-    assert f"the task code/sweep, job {job_id}, has succeeded\n" in told.stderr
+    assert f"the task code/sweep, job {job_id}, has already succeeded\n" in told.stderr
 
 
 def test_files_come_back(lab: Lab) -> None:

@@ -32,7 +32,7 @@ def test_two_runs_of_a_task_at_once_are_refused(cluster: Bed) -> None:
     running = cluster.submit(*ONE, "--project", "lines", "--name", "endless", *endless).last["job_id"]
     refused = cluster.gpucluster("submit", *ONE, "--project", "lines", "--name", "endless", "--force", *endless)
     assert refused.returncode == 2
-    assert f"the task lines/endless has the job {running}, which has not ended" in refused.stderr
+    assert f"job {running} of the task lines/endless has not ended" in refused.stderr
     assert cluster.gpucluster("cancel", running).returncode == 0
     wait_for("Slurm forgets it", lambda: not cluster.ssh("squeue", "--noheader", f"--jobs={running}").strip(), 60)
 

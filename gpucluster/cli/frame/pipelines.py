@@ -25,9 +25,8 @@ def run(context: CliContext, path: Path, flags: Sequence[str], *, force: bool, d
     """`flags`: the given flags that apply only to a single job."""
     if flags:
         others = ", ".join(sorted(flag_of(flag) for flag in flags))
-        raise UsageError(
-            f"{path} has several jobs, and {others} is for one", "write it into the file, under `defaults`"
-        )
+        what = f"{others} {'are' if len(flags) > 1 else 'is'} for a single job, and {path} has several"
+        raise UsageError(what, "write a key of all jobs into the file, under `defaults`")
     layout = context.layout()
     config = layout.config
     found = pipeline.load(layout, path)

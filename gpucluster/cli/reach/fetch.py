@@ -67,7 +67,7 @@ def command(context: CliContext, job_id: str, part: str, folder: Path | None) ->
         if part == "state":
             source = jobs.state_folder(remote, job_id)
     if job and job.phase != "done":
-        tell(f"{jobs.describe(job)}: fetch again after its end to get the rest")
+        tell(f"{jobs.describe(job)}: fetch again when it has ended, to get the rest")
     index = array_of(job_id)[1]
     folder = folder or Path(Path(name).name if index is None else f"{Path(name).parent.name}-{index}")
     folder.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def command(context: CliContext, ports: str, job: str | None, node: str | None) 
                 forwarding.ssh_argv(alias, wanted, node), where, wanted, lambda: _connected(wanted.here), tell
             )
         except KeyboardInterrupt:
-            tell("\nended")
+            tell(f"\nport {wanted.here} is no longer forwarded")
     return 0
 
 

@@ -45,7 +45,7 @@ def command(context: CliContext, node: str | None, partition: str | None, gpus: 
     kind = where.types[0]
     cpus = kind.vcpus * gpus // kind.gpus if gpus else 1
     with head(context, layout.config) as remote:
-        tell(f"asking for {node or f'a node of {where.name}'}; Ctrl-C gives up")
+        tell(f"waiting until Slurm gives the shell {node or f'a node of {where.name}'}; Ctrl-C cancels")
         argv = slurm.shell_argv(where.name, node, gpus=gpus, cpus=cpus, time=time, pty=pty)
         if isinstance(remote, LoginRemote):
             return remote.attach(argv)

@@ -231,7 +231,7 @@ def test_jobs_get_the_role_of_s3_access_and_a_known_partition() -> None:
     config, options = loads(CONFIG), Options("s3://bucket/raw", "s3://bucket/shards/a", {"": 1})
     environment = request(options, 2, "train", config).files["environment.sh"].text
     assert "AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials" in environment
-    with pytest.raises(UsageError, match="no such partition: 'tiran'"):
+    with pytest.raises(UsageError, match="has no partition 'tiran'"):
         request(options, 2, "tiran", config)
 
 

@@ -165,8 +165,8 @@ def test_dry_run_lists_the_runs(bench, tmp_path):
     ("words", "message"),
     [
         (("--nodes", "1,9"), "--nodes: the partition train has at most 4 nodes, got 9"),
-        (("--nodes", "0"), "must be node counts such as 1,2,4, got '0'"),
-        (("--nodes", "one"), "must be node counts"),
+        (("--nodes", "0"), "must be numbers of nodes such as 1,2,4, got '0'"),
+        (("--nodes", "one"), "must be numbers of nodes"),
         (("--launchers", "torchrun,torchrn"), "--launcher: there is no launcher 'torchrn'"),
         (("--launchers", ","), "no launcher given"),
         (("--variant", "amp"), "--variant amp: must be NAME=VALUE"),

@@ -94,8 +94,11 @@ def test_channels(submit, tmp_path, word, channel):
         (("--nodes", "9", "--", "a"), "--nodes: the partition train has at most 4 nodes, got 9"),
         (("--min-nodes", "1", "--", "a"), "--min-nodes: only for horovodrun, got launcher torchrun"),
         (("--env", "A", "--", "a"), "must be NAME=VALUE, got 'A'"),
-        (("--servers", "two", "--", "a"), "must be such as 2 or nodes=2,per_node=2, got 'two'"),
-        (("--servers", "nodes=x", "--", "a"), "must be such as 2 or nodes=2,per_node=2, got 'nodes=x'"),
+        (("--servers", "two", "--", "a"), "must be a number such as 2, or keys such as nodes=2,per_node=2, got 'two'"),
+        (
+            ("--servers", "nodes=x", "--", "a"),
+            "must be a number such as 2, or keys such as nodes=2,per_node=2, got 'nodes=x'",
+        ),
         (("--servers", "2", "--", "a"), "--servers: only for mxnet-ps and tensorflow-ps, got launcher torchrun"),
         (("none.yaml",), "none.yaml: error: no such file"),
         (("--channel", "train", "--", "a"), "must be NAME=SOURCE or NAME=SOURCE,shard=by-node, got 'train'"),

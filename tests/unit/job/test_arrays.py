@@ -136,8 +136,8 @@ def test_the_command_gets_its_values(command, runs):
         ({"array": "0-5%2", "max_parallel": 3}, "--max-parallel: array already sets how many run at a time"),
         ({"max_parallel": 3}, "--max-parallel: only for a job with a sweep or an array"),
         ({"array": "0-1", "launcher": "mxnet-ps", "servers": {"nodes": 1}}, "--servers: servers on separate nodes"),
-        ({"array": "0-1", "exports": ("/fsx/d",)}, "--exports: are for one job"),
-        ({"array": "0-1", "command": ("cat", "/tmpfs/d/a")}, "--array: /tmpfs is created for one job"),
+        ({"array": "0-1", "exports": ("/fsx/d",)}, "--exports: are made once, after a whole job"),
+        ({"array": "0-1", "command": ("cat", "/tmpfs/d/a")}, "--array: /tmpfs is created for a whole job"),
         ({"sbatch_args": ("--array=1-4",)}, "--sbatch-args[0]: the job's key array sets --array"),
     ],
 )
@@ -396,7 +396,7 @@ def test_an_element_never_runs_twice_at_once(cluster, monkeypatch):
     assert "job 29_1 has not ended" in refusal(f"29_1 COMPLETING {folder}/code\n29_2 RUNNING {folder}/code\n")
     (task / "job").write_text("40 other\n")
     said = refusal(f"40 RUNNING {cluster}/jobs/other/code\n")
-    assert "the task p/digits has the job 40, which has not ended" in said
+    assert "job 40 of the task p/digits has not ended" in said
     (task / "job").write_text("29 digits-1\n")
     with (cluster / "bin" / "sbatch").open("a") as sbatch:
         sbatch.write(f"flock --nonblock {task}/lock true || touch {cluster}/locked\n")
@@ -407,7 +407,7 @@ def test_an_element_never_runs_twice_at_once(cluster, monkeypatch):
     assert "job 30_0 has not ended" in refusal(f"30_0 PENDING {folder}/code\n")
     other = request(cluster / "jobs" / "digits-2", name="digits", project="p", array="0-2")
     (cluster / "queue").write_text(f"29_2 RUNNING {folder}/code\n")
-    with pytest.raises(UsageError, match="the task p/digits has the job 29, which has not ended"):
+    with pytest.raises(UsageError, match="job 29 of the task p/digits has not ended"):
         more = files_of.files(other, None, None, force=True)
         submission.submit(InProcessRemote(), other, submission.pack(other, {}, None, None, more))
 

@@ -125,7 +125,7 @@ def test_a_task_is_skipped_only_as_long_as_its_input_is_the_same(head: Path) -> 
 def test_a_submission_that_is_refused_leaves_the_outputs_as_they_are(head: Path) -> None:
     submit(head, "a", **PREPARE | {"outputs": {"shards": "/home/shards"}})
     place = head / "tasks/demo/prepare/outputs/shards"
-    with pytest.raises(UsageError, match="has the job 41, which has not ended"):
+    with pytest.raises(UsageError, match="job 41 of the task .* has not ended"):
         submit(head, "b", **PREPARE)
     assert os.readlink(place) == "/home/shards"
     ended(head, "a", "41")
@@ -165,9 +165,9 @@ def test_a_pipeline_submitted_again_uses_its_queued_jobs(head: Path) -> None:
     submit(head, "p", **PREPARE)
     again = submit(head, "p2", joins=True, **PREPARE)
     assert (again.job_id, again.queued, again.skipped_for) == ("41", True, str(head / "jobs/p"))
-    with pytest.raises(UsageError, match="has the job 41, which has not ended"):
+    with pytest.raises(UsageError, match="job 41 of the task .* has not ended"):
         submit(head, "p3", joins=True, **PREPARE, env={"A": "1"})
-    with pytest.raises(UsageError, match="has the job 41, which has not ended"):
+    with pytest.raises(UsageError, match="job 41 of the task .* has not ended"):
         submit(head, "p4", **PREPARE)
 
 
@@ -286,7 +286,7 @@ def test_a_job_refused_in_the_middle_leaves_the_others_queued_and_is_reported(he
     assert (code, told) == (2, [
         "error: train: Slurm rejected the job: Job violates accounting policy; queued: prepare (job 41); "
         "not submitted: train, evaluate",
-        "hint: the same command continues: it submits only what is neither queued nor done",
+        "hint: run the same command again: it submits only jobs that are neither queued nor completed",
     ])  # fmt: skip
     (head / "bin/sbatch").write_text(sbatch)
     assert [each[2] for each in hows(pipeline()[2])] == ["queued", "submitted", "submitted"]
@@ -298,7 +298,7 @@ def test_errors_found_offline_stop_a_pipeline_before_its_first_job(head: Path, p
     assert (code, "error: evaluate: command: no file evaluate.py in the workdir code" in told[0]) == (2, True)
     assert not (head / "sbatched").exists()
     code, told, _ = pipeline("--nodes", "3")
-    assert (code, told[0]) == (2, "error: pipeline.yaml has several jobs, and --nodes is for one")
+    assert (code, told[0]) == (2, "error: --nodes is for a single job, and pipeline.yaml has several")
 
 
 def test_a_pipelines_scripts_without_a_cluster(pipeline, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,10 @@ def test_a_job_without_chains_has_no_such_file() -> None:
         ({"channels": {"data": {"task": "prepare"}}}, "needs both a task and its output"),
         ({"channels": {"data": {"output": "shards"}}}, "needs both a task and its output"),
         ({"channels": {"data": {"shard": "none"}}}, "needs a source"),
-        ({"channels": {"data": {"task": "a", "output": "b", "source": "/home/x"}}}, "two ways to say one thing"),
+        (
+            {"channels": {"data": {"task": "a", "output": "b", "source": "/home/x"}}},
+            "source and task exclude each other",
+        ),
         ({"channels": {"data": {"task": "../x", "output": "b"}}}, "must be a task: NAME or PROJECT/NAME"),
         ({"channels": {"data": {"task": "train", "output": "b"}}}, "would wait for itself"),
         ({"after": ["demo/train"]}, "would wait for itself"),

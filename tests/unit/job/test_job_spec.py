@@ -117,7 +117,7 @@ def test_time_refused(time):
         ({"launcher": "mxnet-ps"}, "--launcher: mxnet-ps needs mxnet, which software.frameworks of the cluster Test"),
         (
             {"partition": "old", "efa": "required"},
-            "--efa: EFA is required, but g5.xlarge of the partition old has none",
+            "--efa: EFA is required, but the partition old has types without EFA: g5.xlarge",
         ),
         ({"partition": "tcp", "efa": "required"}, "--efa: EFA is required, but the partition tcp has `efa: off`"),
         ({"servers": {"nodes": 2}}, "--servers: only for mxnet-ps and tensorflow-ps, got launcher torchrun"),

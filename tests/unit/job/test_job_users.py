@@ -36,17 +36,17 @@ def materialized(**flags: object) -> str:
     [
         (
             {"channels": {"train": {"source": S3}}},
-            ("--channel.train.mode: copies go to the nodes' cache", "use mode: stream"),
+            ("--channel.train.mode: only jobs of the administrator can copy", "use mode: stream"),
         ),
         (
             {"channels": {"train": {"source": HOME, "mode": "copy"}}},
-            ("--channel.train.mode: copies go to", "use mode: mount"),
+            ("--channel.train.mode: only jobs of the administrator", "use mode: mount"),
         ),
         (
             {"command": ("a", "--data=/ram/x")},
-            ("it uses /ram, which only jobs of the administrator have, not those of ada",),
+            ("uses /ram, which only jobs of the administrator have, not those of ada",),
         ),
-        ({"command": ("sh", "-c", "ls $GPUCLUSTER_RAM")}, ("it uses /ram", "use another file system")),
+        ({"command": ("sh", "-c", "ls $GPUCLUSTER_RAM")}, ("uses /ram", "use another file system")),
     ],
 )
 def test_what_only_the_administrator_can_use_is_refused(

@@ -83,7 +83,7 @@ def test_a_job_may_have_a_file_of_its_own(read, tmp_path: Path) -> None:
         ("nodes: 1", "nodse: 1", "6:5: error: nodse", "did you mean 'nodes'"),
         ("project: demo", "project: [demo]", "1:10: error: project", "must be a name"),
         ("defaults:", "default:", "2:1: error: default", "did you mean 'defaults'?"),
-        ("    nodes: 1", "    name: x", "6:5: error: jobs.evaluate.name", "comes from the pipeline"),
+        ("    nodes: 1", "    name: x", "6:5: error: jobs.evaluate.name", "the pipeline sets this key"),
         ("    nodes: 1", "    file: x", "6:11: error: jobs.evaluate.file", "the only key"),
     ],
 )  # fmt: skip

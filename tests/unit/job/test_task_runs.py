@@ -112,7 +112,7 @@ def test_two_runs_of_a_task_at_once_are_refused(head: Path, state: str, force: b
     (head / "queue").write_text(f"41 {state} {head}/jobs/a/code\n")
     with pytest.raises(UsageError) as caught:
         submit(head, "b", force=force)
-    assert "the task digits/small has the job 41, which has not ended" in caught.value.message
+    assert "job 41 of the task digits/small has not ended" in caught.value.message
     assert "`gpucluster cancel 41`" in caught.value.message and "--name" in caught.value.message
     assert not (head / "jobs" / "b").exists()
     assert submit(head, "c", name="other").job_id == "42"
@@ -188,7 +188,7 @@ def _problem(**flags: object) -> str:
 
 def test_wrong_options_of_tasks_are_refused() -> None:
     assert "continues after the time limit, but the job has none" in _problem(resubmit="until-done")
-    assert "requeues the job" in _problem(resubmit="until-done", time="1:00:00", requeue=False)
+    assert "runs the job again" in _problem(resubmit="until-done", time="1:00:00", requeue=False)
     assert "add resubmit: until-done" in _problem(resubmit_limit=3)
     assert "the job has no name" in _problem(state="s3://mine/states")
     assert "may not write to s3://data/x" in _problem(name="a", state="s3://data/x")
