@@ -16,7 +16,7 @@ LOOK = """
 sinfo --Node --format='%n %T %E'
 squeue --format='%i %u %T %N %r'
 sudo tail -n 30 /var/log/gpucluster/power.log
-sudo tail -n 40 /var/log/slurm/slurmctld.log
+sudo grep -v Recovered /var/log/slurm/slurmctld.log | tail -n 40
 """
 
 
