@@ -50,7 +50,7 @@ def ran(bed: Bed, *words: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_two_users_at_once(cluster: Bed) -> None:
+def test_jobs_of_two_users_run_at_once_under_their_own_accounts(cluster: Bed) -> None:
     ada, ben = cluster.of("ada"), cluster.of("ben")
     hers, his, second = job_of(ada), job_of(ben), job_of(ben)
     wait_for(

@@ -43,7 +43,7 @@ def cluster(changing: Bed) -> Bed:
     return changing
 
 
-def test_running_a_role_twice_changes_nothing(cluster: Bed) -> None:
+def test_a_second_run_of_a_role_changes_nothing(cluster: Bed) -> None:
     job = cluster.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "true")
     (node,) = job.result["node_list"]
     for role, where in (("head", []), ("compute", ["ssh", node])):

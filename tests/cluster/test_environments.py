@@ -20,7 +20,7 @@ def listed(cluster: Bed) -> dict[str, dict[str, str]]:
     return {each["name"]: each for each in json.loads(done.stdout)["environments"]}
 
 
-def test_an_environment_is_made_once_and_contains_its_locks_packages(cluster: Bed) -> None:
+def test_an_environment_is_built_once_and_has_the_packages_of_its_lock(cluster: Bed) -> None:
     built = cluster.gpucluster("env", "build", "torch", timeout_s=300)
     assert built.returncode == 0, built.stderr
     assert json.loads(built.stdout.splitlines()[-1]) == {"environments": {"torch": "ready"}}
@@ -62,7 +62,7 @@ print("modules", len(ours), "compiled here", sum(not os.path.exists(place) for p
 """
 
 
-def test_ranks_find_their_environment_compiled(cluster: Bed) -> None:
+def test_the_environment_of_ranks_is_already_compiled(cluster: Bed) -> None:
     """Ranks may not write there, so they would compile missing files again at every start."""
     job = cluster.submit("--nodes", "1", "--launcher", "srun", "--ntasks-per-node", "1", "--gpus-per-node", "1",
                          "--follow", "--", "python", "-c", TRAINED, timeout_s=300)  # fmt: skip

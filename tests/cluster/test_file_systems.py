@@ -98,7 +98,9 @@ def test_head_and_compute_node_share_each_file_system(storage: Bed) -> None:
         ("nosuchhost@tcp:/$NAME", "flock", 22, "Can't parse NID"),
     ],
 )
-def test_a_wrong_mount_fails_as_lustre_fails(storage: Bed, source: str, options: str, status: int, text: str) -> None:
+def test_a_wrong_mount_fails_with_the_message_of_lustre(
+    storage: Bed, source: str, options: str, status: int, text: str
+) -> None:
     (system,) = storage.client("fsx").describe_file_systems()["FileSystems"]
     name = system["LustreConfiguration"]["MountName"]
     where = source.replace("$DNS", system["DNSName"]).replace("$NAME", name)

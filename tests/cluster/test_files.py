@@ -77,7 +77,7 @@ def test_a_node_without_an_instance_is_named(cluster: Bed, config: Path) -> None
     assert done.stderr.startswith("error: the node train-99 has no running instance\nhint: ")
 
 
-def test_cp_there_and_back(cluster: Bed, tmp_path: Path) -> None:
+def test_cp_copies_files_to_the_cluster_and_back(cluster: Bed, tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "it's here").write_text("1")
     there = cluster.gpucluster("cp", "-r", str(tmp_path / "a"), ":cp-test")
@@ -94,7 +94,7 @@ def test_a_missing_path_is_reported(cluster: Bed, verb: str, tmp_path: Path) -> 
     assert done.stderr.count("\n") == 1
 
 
-def test_sync_both_ways(cluster: Bed, tmp_path: Path) -> None:
+def test_sync_copies_changed_files_to_the_cluster_and_back(cluster: Bed, tmp_path: Path) -> None:
     here, back = tmp_path / "here", tmp_path / "back"
     (here / "deep").mkdir(parents=True)
     for name in ("a", "deep/b", "c.o"):
@@ -107,7 +107,7 @@ def test_sync_both_ways(cluster: Bed, tmp_path: Path) -> None:
     assert sorted(str(path.relative_to(back)) for path in back.rglob("*") if path.is_file()) == ["deep/b"]
 
 
-def test_a_jobs_port_and_its_folder(cluster: Bed, job: tuple[str, str], tmp_path: Path) -> None:
+def test_a_jobs_port_is_forwarded_and_its_folder_is_fetched(cluster: Bed, job: tuple[str, str], tmp_path: Path) -> None:
     port, taken = two_free_ports()
     forward = cluster.start("forward", f"{port}:8123", "--job", job[0])
     try:

@@ -1,4 +1,4 @@
-"""Jobs on a Slurm that is none of ours: an ordinary user, a plain sshd, no accounting."""
+"""Jobs on a Slurm cluster that GpuCluster did not build: an ordinary user, a plain sshd, no accounting."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _users_ssh(folder: Path) -> None:
     (folder / "bin" / "ssh").chmod(0o755)
 
 
-def test_what_the_cluster_has(lab: Lab) -> None:
+def test_context_add_shows_partitions_and_their_gpus(lab: Lab) -> None:
     done = lab.gpucluster("context", "add", "lab", lab.address)
     assert json.loads(done.stdout)["folder"] == "/home/me/gpucluster"
     for line in (
@@ -106,7 +106,7 @@ def test_what_the_cluster_has(lab: Lab) -> None:
     assert "partition debug: 2 idle" in lab.ok("status")
 
 
-def test_a_job_on_two_nodes(lab: Lab) -> None:
+def test_a_job_runs_on_two_nodes(lab: Lab) -> None:
     done = lab.gpucluster("submit", *JOB, "--nodes", "2", "--name", "digits", "--follow", *COMMAND)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {"[0 lab1] rank 0 of 2 /home/me/venv", "[1 lab2] rank 1 of 2 /home/me/venv"} <= set(done.stdout.splitlines())
@@ -116,7 +116,7 @@ def test_a_job_on_two_nodes(lab: Lab) -> None:
     assert again == {"job_id": found["job_id"], "folder": found["folder"], "name": "digits", "skipped": True}
 
 
-def test_a_job_that_fails(lab: Lab) -> None:
+def test_a_job_that_fails_names_the_rank_and_the_reason(lab: Lab) -> None:
     done = lab.gpucluster("submit", *JOB, "--follow", *COMMAND, "fail")
     assert done.returncode == 4
     job_id = json.loads(done.stdout.splitlines()[-1])["job_id"]
@@ -126,7 +126,7 @@ def test_a_job_that_fails(lab: Lab) -> None:
     assert "[0 lab1] the loss is not a number" in lab.ok("logs", job_id)
 
 
-def test_gpus_of_a_typed_gres(lab: Lab) -> None:
+def test_a_job_gets_gpus_of_a_typed_gres(lab: Lab) -> None:
     shell = ("--", "sh", "-c", "echo devices $CUDA_VISIBLE_DEVICES on $SLURMD_NODENAME")
     asked = ("submit", *JOB, "--partition", "gpu", "--preflight", "off", "--follow")
     assert "[0 lab2] devices 0,1 on lab2\n" in lab.ok(*asked, "--gpus-per-node", "2", *shell)
@@ -140,7 +140,7 @@ def test_a_job_is_cancelled(lab: Lab) -> None:
     wait_for("its end", lambda: "cancelled" in lab.ok("why", job_id).splitlines()[0], 60)
 
 
-def test_a_sweep_and_a_chain(lab: Lab) -> None:
+def test_a_sweep_runs_and_another_job_may_follow_it(lab: Lab) -> None:
     swept = lab.gpucluster("submit", *JOB, "--follow", "--name", "sweep", "--sweep", "seed=1..2", *COMMAND, "{seed}")
     assert swept.returncode == 0, swept.stdout + swept.stderr
     job_id = json.loads(swept.stdout.splitlines()[-1])["job_id"]
@@ -150,7 +150,7 @@ def test_a_sweep_and_a_chain(lab: Lab) -> None:
     assert f"the task code/sweep, job {job_id}, has already succeeded\n" in told.stderr
 
 
-def test_files_come_back(lab: Lab) -> None:
+def test_fetch_copies_a_jobs_files(lab: Lab) -> None:
     (lab.folder / "code" / "data.txt").write_text("data")
     lab.ok("sync", "data.txt", ":there/")
     assert lab.ok("ssh", "--", "cat", "there/data.txt").endswith("data")

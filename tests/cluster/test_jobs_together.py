@@ -56,7 +56,7 @@ def folders(cluster: Bed) -> dict[str, str]:
     return submitted
 
 
-def test_two_jobs_at_once_on_the_same_nodes(cluster: Bed, folders: dict[str, str]) -> None:
+def test_two_jobs_run_at_once_on_the_same_nodes(cluster: Bed, folders: dict[str, str]) -> None:
     run_in_pairs(cluster, folders, PAIRS)
 
 

@@ -25,7 +25,7 @@ def run(bed: Bed, script: str, *, partition: str = "train") -> tuple[str, list[s
     return node, [line.removeprefix(label) for line in job.log if line.startswith(label)]
 
 
-def test_a_job_has_the_permissions_of_s3_access_and_not_its_nodes(storage: Bed) -> None:
+def test_a_job_has_the_permissions_of_s3_access_and_not_those_of_its_node(storage: Bed) -> None:
     s3 = storage.client("s3")
     s3.put_object(Bucket=BUCKET, Key="data/scratch-test/greeting", Body=b"hello\n")
     _, said = run(
@@ -59,7 +59,7 @@ def test_users_on_the_head_node_have_the_jobs_permissions(storage: Bed) -> None:
     assert "StorageJobsRole" in storage.ssh("bash", "-lc", f"/usr/bin/python3 -c {shlex.quote(who)}")
 
 
-def test_scratch_is_emptied_between_jobs_and_data_sets_stay(storage: Bed) -> None:
+def test_scratch_is_emptied_between_jobs_and_cached_data_sets_remain(storage: Bed) -> None:
     fill = f"/opt/gpucluster/bin/scratch-cache fill {HASH} 1000 -- sh -c"
     node, said = run(
         storage,
@@ -82,7 +82,7 @@ def test_scratch_is_emptied_between_jobs_and_data_sets_stay(storage: Bed) -> Non
     assert said[5] == "made" and len(said) == 7  # only its own folder
 
 
-def test_data_sets_are_there_after_a_reboot(storage: Bed) -> None:
+def test_cached_data_sets_remain_after_a_reboot(storage: Bed) -> None:
     node, _ = run(storage, f"/opt/gpucluster/bin/scratch-cache fill {HASH} 1000 -- touch data")
     storage.ssh("ssh", node, "sudo touch /run/before-the-reboot")
     (instance,) = [

@@ -21,7 +21,7 @@ def row(cluster: Bed, job_id: str) -> dict[str, str]:
     return {key: found[key] for key in ("state", "reason")}
 
 
-def test_a_sweep_and_its_failed_element_again(cluster: Bed) -> None:
+def test_a_sweep_runs_and_its_failed_element_runs_again(cluster: Bed) -> None:
     words = ("--name", "sweep", *JOB, "--sweep", "seed=1..6", "--max-parallel", "2")
     metrics = ("--metrics", "accuracy=accuracy: ([0-9.]+)")
     first = cluster.submit(*words, *metrics, "--follow", "--", "bash", "-c", PROGRAM)

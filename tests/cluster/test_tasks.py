@@ -37,7 +37,7 @@ def test_two_runs_of_a_task_at_once_are_refused(cluster: Bed) -> None:
     wait_for("Slurm forgets it", lambda: not cluster.ssh("squeue", "--noheader", f"--jobs={running}").strip(), 60)
 
 
-def test_the_state_comes_back_from_s3(storage: Bed) -> None:
+def test_the_state_is_restored_from_s3(storage: Bed) -> None:
     """The jobs' role copies it, and the cluster no longer has the state."""
     to = ("--partition", "train", "--state", "s3://storage-tests/jobs/states")
     words = (*ONE, *to, "--project", "lines", "--name", "far")

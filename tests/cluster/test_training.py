@@ -47,7 +47,7 @@ def test_horovodrun_trains_on_nodes_that_are_launched_for_it(cluster: Bed, horov
     }  # fmt: skip
 
 
-def test_its_nodes_are_the_instances_that_the_head_launched_for_it(
+def test_the_nodes_of_a_job_are_the_instances_that_the_head_node_launched_for_it(
     cluster: Bed, horovod: tuple[float, Submitted]
 ) -> None:
     began, job = horovod
@@ -192,7 +192,7 @@ def test_ctrl_c_ends_following_and_the_job_continues(cluster: Bed, horovod: tupl
     wait_for("the job's end", lambda: "finished" in cluster.gpucluster("logs", job_id).stdout, 60)
 
 
-def test_cancel(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
+def test_a_cancelled_job_leaves_no_process(cluster: Bed, horovod: tuple[float, Submitted]) -> None:
     job = cluster.submit("--nodes", "2", "--gpus-per-node", "1", "--launcher", "srun", "--", "sleep", "300")
     job_id = job.last["job_id"]
     wait_for("the job's start", lambda: "R" in cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id), 60)

@@ -37,7 +37,7 @@ def bed(empty_cloud: Bed) -> Bed:
     return empty_cloud
 
 
-def test_what_jobs_used_is_kept_on_rds(bed: Bed) -> None:
+def test_rds_keeps_the_records_of_jobs(bed: Bed) -> None:
     assert "train-1" in bed.ssh("srun", "--gpus", "4", "hostname", timeout_s=200)
     said = wait_for("the job's record", lambda: _accounts(bed, "COMPLETED"), 30)
     assert "gres/gpu=4" in said

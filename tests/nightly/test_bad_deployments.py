@@ -22,7 +22,7 @@ SUBJECTS = [
 ]
 
 
-def test_a_head_step_that_fails_fails_the_deploy_and_is_named(empty_cloud: Bed) -> None:
+def test_a_step_that_fails_on_the_head_node_fails_the_deployment_and_is_named(empty_cloud: Bed) -> None:
     message = "munged: Error: the key is not to my taste"
     laid = empty_cloud.localcloud(
         "fault", "add", "broken", "--command", "munged", "--message", message, "--tag", "gpucluster:role=head"
@@ -44,7 +44,7 @@ print(client.describe_stacks(StackName="GpuCluster")["Stacks"][0]["StackStatus"]
 """
 
 
-def test_interrupted_up_says_how_to_go_on_and_going_on_works_and_down_twice(empty_cloud: Bed) -> None:
+def test_an_interrupted_up_says_how_to_continue_and_down_may_run_twice(empty_cloud: Bed) -> None:
     process = empty_cloud.start("up", "--local", "--port", str(empty_cloud.port))
     assert process.stdout is not None
     said = []

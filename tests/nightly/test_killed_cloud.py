@@ -18,7 +18,7 @@ SUBJECTS = [
 ]
 
 
-def test_a_killed_local_cloud_is_cleaned_up_after_and_starts_again(empty_cloud: Bed) -> None:
+def test_a_local_cloud_that_was_killed_leaves_nothing_behind_and_starts_again(empty_cloud: Bed) -> None:
     empty_cloud.up()
     status = json.loads(empty_cloud.localcloud("status", "--json").stdout)
     os.kill(status["pid"], signal.SIGKILL)

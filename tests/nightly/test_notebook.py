@@ -26,7 +26,7 @@ print(book.cells[-1].outputs[0].text, end="")
 NOTEBOOK = ["nbclient==0.10.2", "ipykernel==6.29.5"]
 
 
-def test_a_notebook_submits_and_awaits(cluster: Bed, tmp_path: Path) -> None:
+def test_a_notebook_submits_jobs_and_waits_for_them(cluster: Bed, tmp_path: Path) -> None:
     target = tmp_path / "packages"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(target)]
     subprocess.run([*pip, *NOTEBOOK], check=True, timeout=300)

@@ -58,7 +58,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         bed.close()
 
 
-def test_what_nodes_need_is_installed_at_boot_and_a_second_run_changes_nothing(plain: Bed) -> None:
+def test_nodes_install_their_software_at_boot_and_a_second_run_changes_nothing(plain: Bed) -> None:
     job = plain.submit(
         "--nodes", "1", "--gpus-per-node", "0", "--launcher", "srun", "--ntasks-per-node", "2", "--follow", "--",
         "bash", "-c", "mpirun --version; echo rank $RANK of $WORLD_SIZE", timeout_s=420,

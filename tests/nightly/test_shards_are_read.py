@@ -1,4 +1,4 @@
-"""`gpucluster data shard --array` on real nodes, and the frameworks' own readers on what comes out."""
+"""`gpucluster data shard --array` on real nodes, and the frameworks' own readers of the shards."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def images(servers: Bed, workdir: Path) -> str:
 
 
 @pytest.mark.parametrize("format", READERS)
-def test_what_an_array_packs_the_framework_reads(servers: Bed, images: str, workdir: Path, format: str) -> None:
+def test_a_framework_reads_the_shards_that_an_array_of_jobs_packed(
+    servers: Bed, images: str, workdir: Path, format: str
+) -> None:
     target, (framework, program) = f"{PLACE}/{format}", READERS[format]
     code, said, last = shard(servers, images, target, "--shards", "train=5,val=2", "--format", format, "--array", "2")
     assert code == 0, said

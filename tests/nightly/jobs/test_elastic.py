@@ -18,7 +18,7 @@ SUBJECTS = [
 ]
 
 
-def test_horovodrun_goes_on_without_a_lost_node(cluster: Bed) -> None:
+def test_horovodrun_continues_without_a_lost_node(cluster: Bed) -> None:
     """Every step's sum over the ranks is the number of ranks, and no step is lost or counted twice."""
     job = cluster.submit(
         "--nodes", "2", "--gpus-per-node", "2", "--launcher", "horovodrun", "--min-nodes", "1", "--time", "10m",

@@ -31,7 +31,7 @@ def places() -> Iterator[list[Path]]:
         yield found
 
 
-def test_words_and_variables_reach_what_starts_the_ranks(places: list[Path]) -> None:
+def test_words_and_variables_reach_the_launcher(places: list[Path]) -> None:
     chosen = int(os.environ.get("SEED", secrets.randbits(32)))
     print(f"SEED={chosen}")  # pytest shows it where the test fails
 
@@ -50,5 +50,5 @@ def test_words_and_variables_reach_what_starts_the_ranks(places: list[Path]) -> 
     each()
 
 
-def test_shellcheck_has_nothing_to_say_of_two_hundred(tmp_path: Path) -> None:
+def test_shellcheck_finds_nothing_in_two_hundred_scripts(tmp_path: Path) -> None:
     generated_jobs.lint(tmp_path, generated_jobs.sample(200, jobs))

@@ -45,7 +45,7 @@ def submit(bed: Bed, name: str, state: str, *words: str, options: tuple[str, ...
     return bed.submit(f"examples/{name}/job.yaml", *task, "--", "python", "train.py", *words, timeout_s=TIMEOUT_S)
 
 
-def test_fsdp_resumes_after_it_was_ended_in_the_middle(cluster: Bed) -> None:
+def test_fsdp_continues_after_an_interruption(cluster: Bed) -> None:
     undisturbed = run(cluster, "fsdp", "one", options=ONE_RANK)
     assert (undisturbed["world_size"], undisturbed["resumed_from"]) == (1, 0)
     assert undisturbed["loss"] < 1.5, "a guess costs ln 32 = 3.5"
@@ -74,22 +74,22 @@ def halves_make_a_whole(bed: Bed, name: str, unit: str, half: int, abs_loss: flo
     assert second["loss"] == pytest.approx(whole["loss"], abs=abs_loss)
 
 
-def test_accelerate_goes_on_where_it_ended(cluster: Bed) -> None:
+def test_accelerate_continues_where_it_stopped(cluster: Bed) -> None:
     halves_make_a_whole(cluster, "accelerate", "epochs", 3, 0.01)
 
 
-def test_lightning_goes_on_where_it_ended(cluster: Bed) -> None:
+def test_lightning_continues_where_it_stopped(cluster: Bed) -> None:
     halves_make_a_whole(cluster, "lightning", "epochs", 3, 0.01)
 
 
-def test_transformers_goes_on_where_it_ended(cluster: Bed) -> None:
+def test_transformers_continues_where_it_stopped(cluster: Bed) -> None:
     halves_make_a_whole(cluster, "transformers", "steps", 40, 0.02)
 
 
-def test_torchvision_goes_on_where_it_ended(cluster: Bed) -> None:
+def test_torchvision_continues_where_it_stopped(cluster: Bed) -> None:
     halves_make_a_whole(cluster, "torchvision", "epochs", 3, 0.05)
 
 
-def test_elastic_horovod_goes_on_where_it_ended(cluster: Bed) -> None:
+def test_elastic_horovod_continues_where_it_stopped(cluster: Bed) -> None:
     """Without a lost node: test_elastic.py has one."""
     halves_make_a_whole(cluster, "elastic", "epochs", 3, 0.01)

@@ -38,7 +38,7 @@ def test_nodes_that_are_wanted_while_their_instances_end_wait_for_their_reservat
     assert found.seconds < 700
 
 
-def test_a_wave_of_ended_instances_costs_each_job_one_more() -> None:
+def test_if_many_instances_end_at_once_each_is_replaced_by_one_launch() -> None:
     found = play("32 running nodes ended at once")
     assert found.ended
     assert found.failures == []

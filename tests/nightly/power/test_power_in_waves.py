@@ -27,7 +27,7 @@ SUBJECTS = [
     ("scenario", "seconds", "run_instances"),
     [("array of 64", 300, 1), ("two types of three without capacity", 300, 3), ("throttled", 600, 13)],
 )
-def test_nothing_is_set_down_lost_or_launched_twice(scenario: str, seconds: float, run_instances: int) -> None:
+def test_no_node_is_set_down_lost_or_launched_twice(scenario: str, seconds: float, run_instances: int) -> None:
     found = play(scenario)
     assert found.ended
     assert found.failures == []

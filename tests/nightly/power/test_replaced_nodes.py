@@ -32,7 +32,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         yield bed
 
 
-def test_what_needs_nodes_gone_is_refused_and_drained_where_asked(running: Bed) -> None:
+def test_a_change_that_terminates_nodes_is_refused_unless_they_may_be_drained(running: Bed) -> None:
     """A running job completes; a pending one runs on the new kind of nodes."""
     with running_job(running, "small") as job:
         rewrite(running, "[m6i.large]", "[m6i.xlarge]")
@@ -55,7 +55,7 @@ def test_what_needs_nodes_gone_is_refused_and_drained_where_asked(running: Bed) 
     assert found and found["instance_type"] == "m6i.xlarge"
 
 
-def test_nodes_of_an_older_template_are_replaced_when_their_work_is_done(running: Bed) -> None:
+def test_nodes_of_an_older_template_are_replaced_when_their_jobs_have_ended(running: Bed) -> None:
     with running_job(running, "small"):
         (node,) = running.ssh("squeue", "-h", "-p", "small", "-o", "%N").split()
         old = instance_of(running, node)

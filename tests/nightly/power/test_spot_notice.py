@@ -41,7 +41,7 @@ def nodes_of(bed: Bed, job_id: str) -> dict[str, str]:
     return {node: found[node] for node in bed.ssh("scontrol", "show", "hostnames", nodes).split()}
 
 
-def test_a_notice_moves_the_job_in_time(spot: Bed) -> None:
+def test_a_job_is_requeued_before_ec2_ends_its_node(spot: Bed) -> None:
     job = spot.submit(
         "--nodes", "2", "--ntasks-per-node", "1", "--launcher", "srun", "--signal", "USR1@60", "--preflight", "off",
         "--", "bash", "-c", PROGRAM,

@@ -64,7 +64,7 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun", "horovodrun"])
-def test_every_rank_runs_inside(run, tmp_path, launcher):
+def test_every_rank_runs_in_the_container(run, tmp_path, launcher):
     code, _, log, calls = run(launcher=launcher)
     assert code == 0, log
     for rank in range(4):
@@ -83,7 +83,7 @@ def test_every_rank_runs_inside(run, tmp_path, launcher):
 
 
 @pytest.mark.parametrize("launcher", ["srun", "horovodrun"])
-def test_an_image_without_python_runs_its_ranks_all_the_same(run, tmp_path, launcher):
+def test_an_image_without_python_runs_its_ranks(run, tmp_path, launcher):
     """The same with a Python that is too old: then a shell script runs inside."""
     none = '[ -n "$INSIDE" ] || exec {python} "$@"\nexit 127\n'
     # Rank 2 fails after all have printed.
@@ -143,7 +143,7 @@ def line_is_host(shown: str, address: str) -> bool:
     return f" {address}/32 " in shown
 
 
-def test_the_state_of_a_task_is_inside_too(run, tmp_path):
+def test_the_state_of_a_task_is_mounted_into_the_container(run, tmp_path):
     task, folder = {"label": "a/b", "folder": str(tmp_path / "b"), "state": str(tmp_path / "b/state")}, tmp_path / "job"
     code, _, log, calls = run(launcher="srun", task=task)
     assert code == 0, log

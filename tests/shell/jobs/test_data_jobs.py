@@ -194,7 +194,7 @@ def test_local_exclude_lists_are_uploaded_and_jobs_read_remote_ones(tmp_path: Pa
         request(replace(given, exclude_from=("nowhere.txt",)), 2, None, loads(CONFIG))
 
 
-def test_a_plan_that_fails_stops_all(images: Path, jobs: Path) -> None:
+def test_a_plan_that_fails_stops_all_parts(images: Path, jobs: Path) -> None:
     shutil.rmtree(images)
     ended = run(images, 2)
     assert ended["exit_code"] == 1
@@ -222,7 +222,7 @@ def test_another_data_set_in_the_target_is_no_success(images: Path, jobs: Path) 
         ("s3://bucket/raw/a", "s3://bucket/raw/b", "s3://bucket/raw/b; s3_access with read-write: s3://bucket/shards"),
     ],
 )
-def test_places_that_jobs_do_not_reach_are_refused(source: str, target: str, said: str) -> None:
+def test_paths_that_jobs_cannot_reach_are_refused(source: str, target: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         request(Options(source, target, {"": 1}), 2, None, loads(CONFIG))
 
@@ -255,7 +255,7 @@ def test_shards_grow_in_the_jobs_own_folder(made: bool, tmp_path: Path) -> None:
     assert done.stdout == (f"{tmp_path}/disk/jobs/7\n" if made else "None\n")
 
 
-def test_the_jobs_script_lints() -> None:
+def test_the_jobs_script_passes_shellcheck() -> None:
     program = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
     done = subprocess.run([program, str(ROOT / "templates/job/shard.sbatch")], capture_output=True, text=True)
     assert done.stdout == ""

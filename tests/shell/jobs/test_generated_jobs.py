@@ -39,7 +39,7 @@ def places() -> Iterator[list[Path]]:
     suppress_health_check=list(HealthCheck),
 )
 @given(batch=batches)
-def test_words_and_variables_reach_what_starts_the_ranks(places: list[Path], batch: list[dict]) -> None:
+def test_words_and_variables_reach_the_launcher(places: list[Path], batch: list[dict]) -> None:
     generated_jobs.check_all(places, batch)
 
 
@@ -66,7 +66,7 @@ def test_words_and_variables_reach_the_program_of_each_rank(tmp_path: Path, laun
             assert {name: got.get(name) for name in env} == env
 
 
-def test_shellcheck_has_nothing_to_say_of_forty(tmp_path: Path) -> None:
+def test_forty_generated_scripts_pass_shellcheck(tmp_path: Path) -> None:
     generated_jobs.lint(tmp_path, generated_jobs.sample(40, jobs))
 
 

@@ -53,7 +53,7 @@ def test_each_rank_gets_its_own_shards(run_job, data, tmp_path, launcher):
     assert (folder / "channels" / "train" / "rank-3.txt").read_text().split() == own[3]
 
 
-def test_a_job_that_runs_again_goes_on_with_the_same_shards(data, tmp_path):
+def test_a_job_that_runs_again_reads_the_same_shards(data, tmp_path):
     job = prepare(tmp_path, {}, {"command": ("bash", "-c", LISTS), "channels": {"train": {"source": str(data)}}})
     subprocess.run(**job, timeout=60, check=True)
     first = lists((tmp_path / "job" / "log.txt").read_text())
@@ -87,7 +87,7 @@ def test_a_missing_folder_is_reported(run_job, data):
     assert said.endswith("; did you mean data?")
 
 
-def test_fewer_shards_than_ranks(run_job, data):
+def test_fewer_shards_than_ranks_are_refused_with_what_to_do(run_job, data):
     for path in sorted(data.iterdir())[3:]:
         path.unlink()
     assert refused(run_job, source=str(data)) == (
@@ -97,7 +97,7 @@ def test_fewer_shards_than_ranks(run_job, data):
 
 
 @pytest.mark.parametrize("shard", ["by-node", "none"])
-def test_shards_for_a_node_and_for_all(run_job, data, shard):
+def test_shards_are_for_the_ranks_of_a_node_or_for_all(run_job, data, shard):
     channel = {"source": str(data), "shard": shard}
     code, _, log, _ = run_job(launcher="srun", command=("bash", "-c", LISTS), channels={"train": channel})
     assert code == 0, log
@@ -208,7 +208,7 @@ def test_a_truncated_tar_file_leaves_nothing_behind(data, scratch, kept):
     assert "Traceback" not in log
 
 
-def test_a_full_disk(data, scratch):
+def test_a_full_disk_ends_the_job_and_leaves_no_copy(data, scratch):
     place, run = scratch
     with (data / "train-000010.tar").open("wb") as file:
         file.truncate(2**43)

@@ -34,7 +34,7 @@ def run_elements(tmp_path, indexes, secret=None, program=PROGRAM, **keys):
     return {i: finished(process.wait(timeout=60), tmp_path / "job" / str(i)) for i, process in running.items()}
 
 
-def test_a_sweep(tmp_path):
+def test_each_element_of_a_sweep_runs_with_its_values(tmp_path):
     found = run_elements(tmp_path, (0, 1), sweep=SWEEP, metrics={"accuracy": "accuracy: ([0-9.]+)"})
     for index, value in enumerate(SWEEP["lr"]):
         code, result, log, folder = found[index]

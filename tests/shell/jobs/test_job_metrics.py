@@ -39,7 +39,7 @@ def test_values_are_those_of_the_lowest_rank_that_prints_them(tmp_path, log, val
     assert read(tmp_path, log)["accuracy"]["values"] == values
 
 
-def test_a_summary(tmp_path):
+def test_a_metric_has_its_count_last_least_greatest_and_median_value(tmp_path):
     log = "".join(f"[0 train-1] accuracy: {value}\n" for value in (3, 1, 2, "nan", "inf"))
     assert read(tmp_path, log)["accuracy"] == {
         "count": 5, "not_finite": 2, "last": None, "min": 1.0, "max": 3.0, "median": 2.0,

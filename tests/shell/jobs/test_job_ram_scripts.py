@@ -64,7 +64,7 @@ def _with_ram(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stubbed_jobs, "LAYOUT", expand(loads(TEXT)))
 
 
-def test_the_file_system_is_made_filled_watched_and_written_back(tmp_path: Path) -> None:
+def test_the_file_system_is_created_filled_watched_and_written_back(tmp_path: Path) -> None:
     watched = 'until grep -q "^job-ram - watch " "$STUBS/calls"; do sleep 0.1; done; echo trained'
     job = Job(tmp_path, command=("bash", "-c", watched))
     code, result, log, folder = job.run()

@@ -236,7 +236,7 @@ def test_the_first_worker_of_mwms_is_the_chief(tmp_path):
     assert log.count("] all there") == 4
 
 
-def test_mwms_on_one_node(tmp_path):
+def test_tensorflow_mwms_runs_on_one_node(tmp_path):
     job = prepare(tmp_path, {"launcher": "tensorflow-mwms", "nodes": 1, "command": program(1)})
     (tmp_path / "stubs/scontrol").write_text("#!/usr/bin/env bash\necho train-1\n")
     subprocess.run(**job, timeout=60, check=False)

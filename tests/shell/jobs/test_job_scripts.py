@@ -93,7 +93,7 @@ def test_a_line_is_in_the_log_as_soon_as_it_is_printed(tmp_path, launcher):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_result_of_a_completed_job(run_job, launcher):
+def test_a_completed_job_leaves_its_result(run_job, launcher):
     _, result, _, _ = run_job(launcher=launcher, command=("true",))
     assert result.pop("started_at") <= result.pop("ended_at")
     assert result == {

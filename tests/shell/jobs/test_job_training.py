@@ -13,7 +13,7 @@ print("I am", me.rank, me.size, me.local_rank, me.launcher, gpucluster_train.__f
 
 @pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
 @pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "/mine"}])
-def test_every_rank_can_import_it(run_job, launcher, env):
+def test_every_rank_can_import_gpucluster_train(run_job, launcher, env):
     code, _, log, folder = run_job(launcher=launcher, env=env, command=("python", "-c", PROGRAM))
     assert code == 0, log
     told = sorted(line.partition("I am ")[2] for line in log.splitlines() if "I am " in line)

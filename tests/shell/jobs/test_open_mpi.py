@@ -56,7 +56,7 @@ def run_for_real(tmp_path, short_folder):
     return run
 
 
-def test_every_rank_has_its_place_and_the_environment(run_for_real, tmp_path):
+def test_every_rank_gets_its_rank_and_the_environment(run_for_real, tmp_path):
     program = 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $NODE_RANK"; printf "%s" "$ODD" >"$OUT/odd$RANK"'
     odd = 'it\'s "$PATH" `id` \\ \n two * ünï'
     code, _, log, _ = run_for_real("bash", "-c", program, env={"ODD": odd})

@@ -274,7 +274,7 @@ def in_s3(tmp_path: Path, s3: dict, uri: str, steps: int, **keys) -> dict:
     return given
 
 
-def test_another_cluster_goes_on_from_the_copy_in_s3(tmp_path, s3):
+def test_another_cluster_continues_from_the_copy_in_s3(tmp_path, s3):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     uri = "s3://mine/states/digits/small"

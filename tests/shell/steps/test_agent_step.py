@@ -62,7 +62,7 @@ def test_a_baked_image_downloads_nothing(node: Node) -> None:
     assert node.config() == {"asked": "compute"}
 
 
-def test_twice_changes_nothing(node: Node) -> None:
+def test_a_second_run_changes_nothing(node: Node) -> None:
     node.baked()
     node.boot()
     before = node.calls()
@@ -91,7 +91,7 @@ def test_the_agent_comes_from_its_regions_bucket(node: Node, region: str, host: 
     assert download.endswith(f"https://{host}/ubuntu/amd64/latest/amazon-cloudwatch-agent.deb")
 
 
-def test_a_boot_goes_on_without_the_agent(node: Node) -> None:
+def test_a_boot_continues_without_the_agent(node: Node) -> None:
     node.command("curl", "echo 'could not resolve host' >&2; exit 6")
     said = node.boot()
     assert "WARNING: no CloudWatch agent" in said

@@ -186,7 +186,7 @@ def started(unit: str) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_script_lints(tmp_path: Path, version: str) -> None:
+def test_the_script_passes_shellcheck(tmp_path: Path, version: str) -> None:
     script = Node(tmp_path, "train-1", version=version).root / "bundle/beegfs.sh"
     assert (
         shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", spelled_out(script)) == ""
@@ -212,7 +212,7 @@ def test_a_server_takes_its_memory_then_sets_up_then_starts(tmp_path: Path, vers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_files_that_services_read(tmp_path: Path, version: str) -> None:
+def test_the_step_writes_the_files_that_the_services_read(tmp_path: Path, version: str) -> None:
     node = Node(tmp_path, "train-1", version=version)
     node.run("server").check_returncode()
     secret = node.file("/etc/beegfs/conn.auth")
@@ -245,7 +245,7 @@ def test_management_begins_each_generation_without_servers(tmp_path: Path, versi
     assert not (records / "who-serves").exists()
 
 
-def test_management_of_8_has_a_certificate_of_its_own(tmp_path: Path) -> None:
+def test_the_management_service_of_version_8_has_its_own_certificate(tmp_path: Path) -> None:
     head = Node(tmp_path, "head")
     head.run("management").check_returncode()
     (call,) = head.calls("openssl")
@@ -295,7 +295,7 @@ def test_after_a_loss_the_next_generation_is_empty(tmp_path: Path) -> None:
     assert not node.file("/run/gpucluster-beegfs").exists()
 
 
-def test_leave_gives_the_memory_back(tmp_path: Path) -> None:
+def test_leave_frees_the_memory(tmp_path: Path) -> None:
     node = Node(tmp_path, "train-1")
     for verb in ("server", "client", "leave"):
         node.run(verb, GENERATION="1").check_returncode()
@@ -412,7 +412,9 @@ ENDED = ["down gpucluster-beegfs_head", "systemctl stop beegfs-client beegfs-mgm
         ("head", "none", True, ENDED),  # the cluster file had one before
     ],
 )
-def test_a_boot_installs_follows_and_waits(tmp_path: Path, role: str, beegfs: str, had: bool, does: list[str]) -> None:
+def test_a_boot_does_what_its_role_and_the_kind_of_beegfs_need(
+    tmp_path: Path, role: str, beegfs: str, had: bool, does: list[str]
+) -> None:
     text = source_of("beegfs").read_text().replace("/opt/gpucluster/bin/node-program", "waits")
     (tmp_path / "beegfs.sh").write_text(text)
     if had:

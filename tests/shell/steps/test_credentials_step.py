@@ -66,7 +66,7 @@ def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> N
     assert done.stdout.strip() == "eu-west-1 regional -m gpucluster_node.jobs.credentials"
 
 
-def test_twice_restarts_nothing(machine: Machine) -> None:
+def test_a_second_run_restarts_nothing(machine: Machine) -> None:
     run(machine, "head", credentials=URL)
     assert "systemctl restart gpucluster-credentials" not in run(machine, "head", credentials=URL)
 

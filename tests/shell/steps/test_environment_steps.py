@@ -219,7 +219,7 @@ def test_an_environment_whose_horovod_lacks_mpi_is_not_used(tmp_path: Path, mpi:
     assert says in done.stdout + done.stderr
 
 
-def test_imports_of_ranks_are_made_when_the_environment_is_built(tmp_path: Path) -> None:
+def test_the_imports_of_ranks_are_compiled_when_the_environment_is_built(tmp_path: Path) -> None:
     """The import also compiles the modules, where a rank may not write."""
     (tmp_path / "torch" / "_dynamo").mkdir(parents=True)
     for folder in ("torch", "torch/_dynamo"):

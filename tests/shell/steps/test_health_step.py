@@ -49,7 +49,9 @@ def told(folder: Path, type_: str, efa: str = "yes") -> Path:
         ("m5.large", "yes", facts.Facts(0, 0, False, ("/home",))),
     ],
 )
-def test_what_a_node_should_have(tmp_path: Path, type_: str, efa: str, expected: facts.Facts) -> None:
+def test_the_step_stores_the_hardware_that_a_node_should_have(
+    tmp_path: Path, type_: str, efa: str, expected: facts.Facts
+) -> None:
     assert facts.load(told(tmp_path, type_, efa), tmp_path / "none") == expected
     assert (tmp_path / "gpucluster-health-watch").exists() == (expected.gpus > 0)
     assert {path.name for path in (tmp_path / "opt/gpucluster").glob("*.d/*-health")} == {"15-health", "85-health"}

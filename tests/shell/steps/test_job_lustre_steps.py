@@ -77,7 +77,7 @@ def test_the_head_mounts_it_once_and_opens_it_to_everybody(head: Node) -> None:
     assert head.fstab() == []
 
 
-def test_a_node_lets_go_of_it_after_the_last_job_that_uses_it(node: Node) -> None:
+def test_a_node_unmounts_it_after_the_last_job_that_uses_it(node: Node) -> None:
     mounts = node.root / "home/gpucluster/lustre/fsx/mounts"
     (mounts / "8").write_text((mounts / "7").read_text())
     run(node, "job_lustre", "job_lustre_mount")

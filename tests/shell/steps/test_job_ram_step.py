@@ -42,11 +42,11 @@ def test_a_node_gets_program_permission_and_epilog(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("beegfs_role", ["none", "client", "server"])
-def test_other_nodes_get_nothing(machine: Machine, beegfs_role: str) -> None:
+def test_nodes_with_another_beegfs_role_get_nothing(machine: Machine, beegfs_role: str) -> None:
     assert run(machine, beegfs_role) == ""
 
 
-def test_twice_changes_nothing(machine: Machine) -> None:
+def test_a_second_run_changes_nothing(machine: Machine) -> None:
     first = run(machine, "job")
     program = machine.root / "opt/gpucluster/bin/job-ram"
     before = program.stat().st_mtime_ns

@@ -67,7 +67,7 @@ def ends(program: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("state", ["allocated", "mixed", "idle#", "down#", "allocated*"])
-def test_it_ends_at_once_for_nodes_that_are_up_and_for_those_that_will_not_come(head: Head, state: str) -> None:
+def test_it_ends_at_once_for_nodes_that_are_up_and_for_nodes_that_will_not_join(head: Head, state: str) -> None:
     """idle# or down#: the job was requeued, and waits until this program ends."""
     head.states(train_1="allocated", train_2=state, train_3="allocated#")
     ends(head.start("train-1,train-2"))

@@ -87,7 +87,7 @@ def test_one_disk_is_used_without_raid(instance: Instance) -> None:
     ]
 
 
-def test_several_are_striped(instance: Instance) -> None:
+def test_several_disks_are_striped(instance: Instance) -> None:
     for number in (2, 1):
         instance.disk(number)
     scratch_disks.prepare(7600)
@@ -125,7 +125,7 @@ def test_an_array_is_assembled_after_a_reboot(instance: Instance) -> None:
     assert instance.did("mdadm", "mkfs.ext4") == ["mdadm --assemble --run md/scratch nvme1n1 nvme2n1"]
 
 
-def test_twice_nothing_is_done(instance: Instance) -> None:
+def test_a_second_run_changes_nothing(instance: Instance) -> None:
     instance.disk(1)
     scratch_disks.prepare(3800)
     before = instance.calls_file.read_text()
@@ -133,7 +133,7 @@ def test_twice_nothing_is_done(instance: Instance) -> None:
     assert instance.calls_file.read_text() == before
 
 
-def test_a_file_system_that_does_not_mount_is_made_anew(instance: Instance) -> None:
+def test_a_file_system_that_does_not_mount_is_replaced(instance: Instance) -> None:
     instance.disk(1)
     (instance.root / "labels/nvme1n1").write_text("gpu-scratch\n")
     instance.command(
@@ -186,14 +186,14 @@ def test_unusable_disks_are_reported_and_no_data_is_lost(instance: Instance, nam
     assert not instance.did("mount", "vgremove")
 
 
-def test_disks_that_never_come_end_the_boot(instance: Instance) -> None:
+def test_disks_that_never_appear_end_the_boot(instance: Instance) -> None:
     with pytest.raises(
         Unusable, match="0 NVMe instance store disks with 0 GB were found, the instance type has 125 GB"
     ):
         scratch_disks.prepare(125)
 
 
-def test_a_machine_without_disks_has_room_on_its_root_volume(instance: Instance) -> None:
+def test_a_machine_without_disks_uses_its_root_volume(instance: Instance) -> None:
     assert scratch_disks.prepare(0) == instance.root / "var/scratch"
     assert instance.calls_file.read_text() == ""
 

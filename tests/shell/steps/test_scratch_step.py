@@ -52,7 +52,7 @@ def test_the_disks_of_the_type_are_taken_unless_the_partition_says_off(
     assert f"node-program scratch.disks {wanted} ubuntu\n" in unit and "Before=slurmd.service" in unit
 
 
-def test_twice_restarts_nothing(machine: Machine) -> None:
+def test_a_second_run_restarts_nothing(machine: Machine) -> None:
     run(machine)
     assert "systemctl restart gpucluster-scratch" not in run(machine)
 
@@ -91,7 +91,7 @@ def test_without_hooks_no_job_waits(machine: Machine) -> None:
     assert [hook(machine, name).returncode for name in ("prolog", "epilog")] == [0, 0]
 
 
-def test_scratch_puts_its_programs_there(machine: Machine) -> None:
+def test_the_step_installs_the_programs_of_scratch(machine: Machine) -> None:
     run(machine, "job_hooks")
     run(machine)
     (machine.root / "opt/gpucluster/bin/node-program").write_text(f'#!/bin/sh\necho "$*" >>{machine.root}/ran\n')

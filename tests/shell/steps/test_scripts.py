@@ -1,4 +1,4 @@
-"""Every shell script as nodes get it: lints clean, parses, has no template left in it, and no program."""
+"""Every shell script as nodes get it: shellcheck passes, bash parses it, and no template expression or program is in it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _step(script: Path, name: str) -> str:
     return f'source "$BUNDLE/{found.relative_to(script.parent)}"'
 
 
-def test_steps_lint_alone() -> None:
+def test_each_step_passes_shellcheck() -> None:
     """Finds unset lower-case variables, which the check of whole roles attributes to other files."""
     assert shellcheck("--shell=bash", "--exclude=SC1091", *SHARED, *STEPS, *BUILDERS) == ""
 
@@ -77,14 +77,14 @@ def test_scripts_that_submit_lint_clean(script: str, tmp_path: Path) -> None:
     assert shellcheck(tmp_path / script) == ""
 
 
-def test_programs_lint() -> None:
+def test_programs_pass_shellcheck() -> None:
     """Programs that steps install unchanged. The first line of each names its language, and none is skipped."""
     python = [path for path in PROGRAMS if path.read_text().startswith("#!/usr/bin/python3")]
     assert {path.name for path in python} == IN_PYTHON  # ruff knows them by pyproject.toml
     assert shellcheck("-x", "--source-path=SCRIPTDIR", *(path for path in PROGRAMS if path not in python)) == ""
 
 
-def test_no_program_is_written_inside_another(rendered: Path) -> None:
+def test_no_program_is_written_as_a_here_document(rendered: Path) -> None:
     """shellcheck cannot check a here-document. Only the user data, which must be one file, contains Python."""
     written = r"<<-?['\"]?(\w+)['\"]?\n(#!.*)\n"
     for path in rendered.rglob("*"):
@@ -100,7 +100,7 @@ def test_every_program_is_installed_by_a_step() -> None:
     assert named == {path.relative_to(folder).as_posix() for path in folder.glob("*/*")}
 
 
-def test_rendered_scripts_lint(rendered: Path) -> None:
+def test_rendered_scripts_pass_shellcheck(rendered: Path) -> None:
     """Finds an undefined header value."""
     scripts = [spelled_out(script) for script in sorted(rendered.glob("*.sh"))]
     found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", *scripts)
@@ -108,26 +108,26 @@ def test_rendered_scripts_lint(rendered: Path) -> None:
 
 
 @pytest.mark.parametrize("rendered", [ROOT / "examples/reference.yaml"], indirect=True)
-def test_lint_sees_a_header_value_that_nobody_defines(rendered: Path) -> None:
+def test_shellcheck_finds_a_header_value_that_nothing_defines(rendered: Path) -> None:
     cluster, head = rendered / "cluster.sh", rendered / "head.sh"
     cluster.write_text(cluster.read_text().replace("readonly ZONE=", "readonly ZONES="))
     found = shellcheck("-x", "-a", "--source-path=SCRIPTDIR", "-o", "check-unassigned-uppercase", spelled_out(head))
     assert "ZONE is referenced but not assigned" in found
 
 
-def test_rendered_scripts_parse(rendered: Path) -> None:
+def test_bash_can_parse_the_rendered_scripts(rendered: Path) -> None:
     for script in rendered.rglob("*.sh"):
         subprocess.run(["bash", "-n", str(script)], check=True)
 
 
-def test_no_template_is_left(rendered: Path) -> None:
+def test_no_template_expression_is_left(rendered: Path) -> None:
     for path in rendered.rglob("*"):
         if path.is_file():
             text = path.read_text()
             assert not any(mark in text for mark in ("{{", "{%", "${Token[")), path
 
 
-def test_script_of_the_machine_that_is_baked_lints(tmp_path: Path) -> None:
+def test_the_script_that_bakes_an_image_passes_shellcheck(tmp_path: Path) -> None:
     extras = recipe.Extras(containers=True, storage=("efs", "fsx", "fsx-efa"))
     files = recipe.bundle("ami-0123456789abcdef0", INSTANCE_TYPES["g5.12xlarge"], extras)
     for name, text in files.items():
@@ -137,12 +137,12 @@ def test_script_of_the_machine_that_is_baked_lints(tmp_path: Path) -> None:
     assert shellcheck(*options, spelled_out(tmp_path / "image.sh")) == ""
 
 
-def test_build_wheels_lints() -> None:
+def test_build_wheels_passes_shellcheck() -> None:
     assert shellcheck("-x", "--source-path=SCRIPTDIR", ROOT / "bootstrap/build-wheels.sh") == ""
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_step_that_runs_has_its_file(rendered: Path, role: str) -> None:
+def test_each_step_that_runs_has_its_own_file(rendered: Path, role: str) -> None:
     lines = (rendered / f"{role}.sh").read_text().splitlines()
     ran = [line.split()[1] for line in lines if line.startswith("run_step ")]
     assert ran
@@ -151,7 +151,7 @@ def test_every_step_that_runs_has_its_file(rendered: Path, role: str) -> None:
         assert f"step_{step}() {{" in file.read_text()
 
 
-def test_every_name_is_one_file() -> None:
+def test_no_two_files_of_steps_have_one_name() -> None:
     """run_step finds a step by its name, whatever its folder."""
     names = [path.name for path in (*SHARED, *STEPS, *BUILDERS)]
     assert len(names) == len(set(names))

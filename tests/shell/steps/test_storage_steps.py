@@ -141,7 +141,7 @@ def verdict(done: subprocess.CompletedProcess[str]) -> str:
 LUSTRE_LINE = f"{DNS}@tcp:/abcdefgh /fsx lustre noatime,flock,_netdev,nofail 0 0"
 
 
-def test_lustre_is_mounted_now_and_at_each_boot_and_twice_changes_nothing(node: Node) -> None:
+def test_lustre_is_mounted_now_and_at_each_boot_and_a_second_run_changes_nothing(node: Node) -> None:
     node.has(fsx())
     for _ in range(2):
         done = node.run("lustre_client", "storage_mounts")
@@ -245,7 +245,7 @@ MOUNT_REFUSED = {
 
 
 @pytest.mark.parametrize("name", MOUNT_REFUSED)
-def test_a_mount_that_stays_refused_ends_the_boot_with_a_verdict(node: Node, name: str) -> None:
+def test_a_mount_that_stays_refused_ends_the_boot_with_the_reason(node: Node, name: str) -> None:
     commands, why = MOUNT_REFUSED[name]
     node.machine.command("mount", 'echo -e "mount x failed: Invalid argument\\nAre the options right?" >&2; exit 22')
     for command, body in commands.items():

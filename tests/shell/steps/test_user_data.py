@@ -114,14 +114,14 @@ def run(machine: Machine, script: str, *sources: str) -> subprocess.CompletedPro
     return machine.run(script, "environment_of_the_test", "runner", "imds", "aws_api", "parameters", *sources)
 
 
-def test_a_parameters_value_and_a_secret(machine: Machine, aws: SignedAws) -> None:
+def test_a_step_reads_a_parameters_value_and_a_secret(machine: Machine, aws: SignedAws) -> None:
     aws.secrets["arn:munge"] = "the munge key's bytes"
     aws.parameters["/x/head"] = json.dumps({"munge_secret_arn": "arn:munge", "port": 6817})
     done = run(machine, 'SSM_PATH=/x/\nparameter head port\naws_api secret "$(parameter head munge_secret_arn)"')
     assert done.stdout.splitlines() == ["6817", "the munge key's bytes"], done.stderr
 
 
-def test_a_value_of_a_secret(machine: Machine, aws: SignedAws) -> None:
+def test_a_step_reads_one_value_of_a_secret(machine: Machine, aws: SignedAws) -> None:
     aws.secrets["arn:db"] = json.dumps({"username": "slurm", "password": "p&ss<w>ord"})
     assert run(machine, "aws_api secret arn:db password").stdout == "p&ss<w>ord\n"
 
@@ -143,7 +143,7 @@ def test_a_nodes_name_is_its_tag(machine: Machine, aws: SignedAws) -> None:
     assert "Filter.1.Value.1=" + METADATA["instance-id"] in aws.asked[0]
 
 
-def test_a_tag_that_comes_late_is_waited_for(machine: Machine, aws: SignedAws) -> None:
+def test_a_node_waits_for_a_tag_that_is_set_late(machine: Machine, aws: SignedAws) -> None:
     assert run(machine, "aws_api tag i-1 gpucluster:node").stdout == "\n"
     done = run(machine, 'aws_api() { :; }\nsleep() { echo "$1" >>"$ROOT/slept"; }\nnode_from_tag', "name")
     assert done.returncode != 0

@@ -67,7 +67,7 @@ def test_the_prolog_asks_only_for_the_account_of_its_job(machine: Machine) -> No
     assert machine.calls() == ["accounts compute 24567"]
 
 
-def test_a_user_whose_keys_cannot_be_set_up_stops_nobody(machine: Machine) -> None:
+def test_a_user_whose_keys_cannot_be_set_up_does_not_block_the_others(machine: Machine) -> None:
     machine.command("runuser", 'case $2 in ada) exit 1 ;; *) cat >>"${0%/*}/../stdin" ;; esac')
     machine.command("timeout", 'while [[ $1 != runuser ]]; do shift; done; "$@"')
     (machine.root / "bundle/programs/bin/user-key").touch()
