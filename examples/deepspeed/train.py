@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 
 import torch
@@ -102,8 +103,13 @@ def main() -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     deepspeed.init_distributed()
     train(options)
-    dist.barrier()  # a thread of Gloo that still has tensors when Python ends would abort the process
+    dist.barrier()
     dist.destroy_process_group()
+    if not torch.cuda.is_available():
+        # A thread of Gloo that waits for Python's lock when Python ends aborts the process. DeepSpeed still refers to
+        # its process groups, and so the threads outlive them.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 if __name__ == "__main__":

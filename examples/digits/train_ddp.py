@@ -8,6 +8,7 @@ import os
 import digits
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -27,11 +28,10 @@ def main() -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     print(f"rank {rank} of {world_size} on {os.uname().nodename}", flush=True)
     reached = run(digits.arguments().epochs)
-    # The model must be gone before the process group is: a Gloo thread that outlives the interpreter aborts the process
-    # at its exit, after everything went well.
-    gc.collect()
-    dist.barrier()
     digits.report(reached, rank, world_size)
+    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
+    # nothing else refers to the process group.
+    gc.collect()
     dist.destroy_process_group()
 
 

@@ -6,10 +6,10 @@ torchrun --nproc-per-node 2 examples/fsdp/train.py --state /tmp/fsdp        # th
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +161,13 @@ def main() -> None:
     if rank == 0:
         done = {"loss": round(training.loss, 4), "steps": training.steps, "resumed_from": resumed_from}
         print(json.dumps({**done, "world_size": ranks}), flush=True)
-    del training, checkpoints
-    gc.collect()  # Gloo's threads may hold tensors, which must be gone before the interpreter is
     dist.barrier()
     dist.destroy_process_group()
+    if device.type == "cpu":
+        # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Caches of torch still refer
+        # to the process group, and so the threads outlive it.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,15 @@ torchrun --nproc-per-node 2 examples/lightning/train.py --state /tmp/lightning  
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 from pathlib import Path
 
 import lightning
 import torch
+import torch.distributed as dist
+import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from lightning.pytorch.callbacks import ModelCheckpoint
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -88,8 +91,7 @@ class Classifier(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=self.hparams["learning_rate"])
 
 
-def main() -> None:
-    options = arguments()
+def train(options: argparse.Namespace) -> None:
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     lightning.seed_everything(0)
     trainer = lightning.Trainer(
@@ -114,7 +116,15 @@ def main() -> None:
     trainer.print(
         json.dumps({**done, "resumed_from": model.resumed_from, "world_size": trainer.world_size}), flush=True
     )
-    trainer.strategy.barrier()  # a thread of Gloo that still has tensors when Python ends would abort the process
+
+
+def main() -> None:
+    train(arguments())
+    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
+    # nothing else refers to the process group.
+    gc.collect()
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -8,12 +8,15 @@ torchrun --nproc-per-node 2 examples/transformers/train.py --state /tmp/transfor
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
+import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
     AutoModelForCausalLM,
@@ -83,8 +86,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return complete[max(complete)] if complete else None
 
 
-def main() -> None:
-    options = arguments()
+def train(options: argparse.Namespace) -> None:
     ranks, cuda = int(os.environ.get("WORLD_SIZE", "1")), torch.cuda.is_available()
     set_seed(0)
     text = documents(options.text)
@@ -121,8 +123,15 @@ def main() -> None:
     done |= {"steps": trainer.state.global_step, "resumed_from": resumed_from, "world_size": ranks}
     if trainer.is_world_process_zero():
         print(json.dumps(done), flush=True)
-    # A thread of Gloo that still has tensors when Python ends would abort the process.
-    settings.distributed_state.wait_for_everyone()
+
+
+def main() -> None:
+    train(arguments())
+    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
+    # nothing else refers to the process group.
+    gc.collect()
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from torch.nn.parallel import DistributedDataParallel
 
 import gpucluster_train
@@ -38,10 +39,9 @@ def main() -> None:
         output = Path(os.environ["GPUCLUSTER_OUTPUT_MODEL"])
         torch.save(model.state_dict(), output / "line.pt.tmp")
         (output / "line.pt.tmp").replace(output / "line.pt")
-    # Gloo's threads may hold the last step's gradients, which must be gone before the interpreter is: otherwise the
-    # process is aborted at its exit, see https://github.com/pytorch/pytorch/pull/179291
+    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
+    # nothing else refers to the process group.
     gc.collect()
-    dist.barrier()
     dist.destroy_process_group()
 
 

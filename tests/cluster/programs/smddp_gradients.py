@@ -6,6 +6,7 @@ import json
 import smdistributed.dataparallel.torch.torch_smddp  # noqa: F401  its import makes the backend known
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -24,6 +25,5 @@ def train() -> list[float]:
 dist.init_process_group("smddp")
 weights = train()
 print(json.dumps({"weights": weights, "size": dist.get_world_size(), "backend": dist.get_backend()}), flush=True)
-gc.collect()
-dist.barrier()
+gc.collect()  # Gloo's threads end with the process group if nothing else refers to it
 dist.destroy_process_group()
