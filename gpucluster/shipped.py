@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, FileSystemBytecodeCache
 
 _HERE = Path(__file__).resolve().parent
 _DATA = _HERE / "_data"
@@ -65,11 +65,12 @@ def _origin() -> str:
 
 @cache
 def templates(folder: Path) -> Environment:
-    """The Jinja environment for templates below this folder. Compiled once, because that takes milliseconds."""
+    """The Jinja environment for templates below this folder."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(folder),
+        bytecode_cache=_bytecode(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -79,3 +80,16 @@ def templates(folder: Path) -> Environment:
     environment.filters["sh"] = shlex.quote
     environment.filters["versions"] = lambda each: shlex.join((each.least, each.below, each.installed))
     return environment
+
+
+def _bytecode() -> FileSystemBytecodeCache | None:
+    """Compiled templates in the user's cache: each takes a millisecond to compile. None if nothing can be written
+    there."""
+    from jinja2 import FileSystemBytecodeCache
+
+    folder = CACHE / "templates"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None

@@ -131,3 +131,29 @@ def test_a_wheel_has_every_file_that_git_has(tmp_path: Path) -> None:
     command = ["git", "ls-files", "--cached", *folders]
     known = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     assert sorted(set(known) - set(listed)) == []
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A user's empty cache."""
+    monkeypatch.setattr(shipped, "CACHE", tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def written(folder: Path, text: str) -> str:
+    (folder / "a.j2").write_text(text)
+    return shipped.templates.__wrapped__(folder).get_template("a.j2").render(name="b c")
+
+
+def test_templates_are_compiled_once_and_again_when_they_change(fresh: Path, tmp_path: Path) -> None:
+    assert written(tmp_path, "{{ name | sh }}") == "'b c'"
+    (kept,) = (fresh / "templates").iterdir()
+    before = kept.stat().st_mtime_ns
+    assert written(tmp_path, "{{ name | sh }}") == "'b c'"
+    assert kept.stat().st_mtime_ns == before
+    assert written(tmp_path, "{{ name }}") == "b c"
+
+
+def test_without_a_cache_templates_are_rendered_all_the_same(fresh: Path, tmp_path: Path) -> None:
+    fresh.write_text("a file where the folder should be")
+    assert written(tmp_path, "{{ name }}") == "b c"
