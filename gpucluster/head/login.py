@@ -132,7 +132,7 @@ class LoginRemote:
 
     def __init__(self, name: str, address: Address, site: Site, programs: str = "") -> None:
         """name: the context's name. programs: the folder of Slurm's commands on the cluster."""
-        self._name, self._address, self._site, self._programs = name, address, site, programs
+        self._name, self._address, self._programs = name, address, programs
         self._made = tempfile.TemporaryDirectory(prefix="gpucluster-")
         self.alias = Login(Path(self._made.name), address.host)
         self.alias.config_file.write_text(address.config, encoding="utf-8")

@@ -44,7 +44,6 @@ class Request:
 class Submitted:
     job_id: str
     """The id of the last job, which has the folder, the log and the result."""
-    plan_job_id: str
     array_job_id: str
     folder: str
 
@@ -139,5 +138,5 @@ def submit(remote: Remote, request: Request) -> Submitted:
     ids = said.split()[-3:]
     if len(ids) != 3 or not all(each.isdigit() for each in ids):
         raise RemoteError(f"sbatch printed no job ids: {json.dumps(said)}")
-    plan, array, finish = ids
-    return Submitted(finish, plan, array, f"{account.jobs()}/{request.name}")
+    _, array, finish = ids
+    return Submitted(finish, array, f"{account.jobs()}/{request.name}")

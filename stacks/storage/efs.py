@@ -38,7 +38,7 @@ class Efs(Construct):
         for who, nodes in (("HeadToNfs", network.head), ("ComputeToNfs", network.compute)):
             firewall.admit(self, who, into=self.group, source=nodes, ports=NFS)
         self.file_system = self._file_system(context, storage)
-        self.mount_target = efs.CfnMountTarget(
+        efs.CfnMountTarget(
             self,
             "MountTarget",
             file_system_id=self.file_system.ref,
