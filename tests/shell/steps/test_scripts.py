@@ -1,4 +1,4 @@
-"""Every shell script as nodes get it: shellcheck passes, bash parses it, and no template expression or program is in it."""
+"""Every shell script as nodes get it: it passes shellcheck, bash parses it, and no template or program is left in it."""
 
 from __future__ import annotations
 
