@@ -31,7 +31,7 @@ ROUNDS_A_MINUTE = 12
 
 
 def applied(root: Path) -> dict[str, Any]:
-    """The parameter when the current bundle was fetched."""
+    """The parameter's value at the time when the current bundle was fetched."""
     value: dict[str, Any] = json.loads((root / "bundle/bundle.json").read_text())
     return value
 
@@ -69,7 +69,7 @@ def poll(cluster: fleet.Fleet, root: Path) -> None:
 
 
 def apply_again(root: Path, inherited: Path = INHERITED) -> None:
-    """After another head node had the data volume."""
+    """Applies the bundle again if another head node used the data volume before."""
     if inherited.exists():
         log.info("another head node was here: applying the bundle again")
         subprocess.run(apply_argv((root / "bundle").resolve()), check=True)

@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Logs nothing, because every rank asks often."""
+        """Does not log requests, because every rank sends many."""
 
 
 def answer(keeper: Keeper, path: str) -> tuple[int, dict[str, str]]:

@@ -44,7 +44,7 @@ def places(bundle: Path = BUNDLE) -> dict[str, str]:
 
 
 def folder(name: str) -> Path:
-    """The folder that the newest bundle asks for."""
+    """The folder of the environment that the newest bundle needs."""
     return ENVIRONMENTS / Path(os.readlink(ENVIRONMENTS / ".wanted" / name)).name
 
 
@@ -57,7 +57,8 @@ def job_name(name: str) -> str:
 
 
 def sbatch_argv(name: str, partition: str) -> list[str]:
-    """Root's job, so that nobody else can write the result; it takes a whole node, because compiling uses all of it."""
+    """The command that submits the job: as root, so that no user can write to the environment; on a whole node, because
+    compiling uses all processors."""
     build = ENVIRONMENTS / ".recipe/environments/build.sh"
     return [
         "sbatch", "--parsable", f"--job-name={job_name(name)}", f"--partition={partition}", "--nodes=1", "--exclusive",
@@ -98,7 +99,7 @@ def listed() -> list[Environment]:
 
 
 def ensure(names: list[str]) -> Iterator[str]:
-    """One job at a time builds an environment, however many users request it."""
+    """Only one job at a time builds an environment, even if several users request it."""
     where = places()
     unknown = [name for name in names if name not in where]
     if unknown:

@@ -28,7 +28,7 @@ def tailor(text: str, *, node: str, without: Collection[str]) -> dict[str, Any]:
 
 
 def lacking(root: Path = Path("/")) -> set[str]:
-    """Sections whose hardware this machine does not have."""
+    """The sections for hardware that this machine does not have."""
     missing = set()
     if not shutil.which("nvidia-smi") or not (root / "dev/nvidia0").exists():
         missing.add("nvidia_gpu")

@@ -53,7 +53,7 @@ def _recent(homes: Path, links: Path, since: float) -> Iterator[Path]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """Without waiting for somebody to write to a pipe."""
+    """Opens it without blocking: a user may have replaced the file by a pipe."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield file
@@ -75,7 +75,7 @@ def _linked(file: int, link: Path) -> bool:
 
 
 def _link(file: int, link: Path) -> None:
-    """Links the open file, not whatever its path names by now."""
+    """Links the open file: its path may lead to another file by now."""
     if link.exists() and os.path.samestat(link.stat(), os.fstat(file)):
         return
     link.unlink(missing_ok=True)

@@ -47,12 +47,12 @@ _STATES = (
 
 @dataclass(frozen=True)
 class View:
-    """The cluster at one moment."""
+    """The state of the cluster at one moment."""
 
     nodes: Count = field(default_factory=Counter)
     jobs: Count = field(default_factory=Counter)
     refused: Count = field(default_factory=Counter)
-    """Since the last view."""
+    """Counted since the last view."""
     usd_per_hour: Mapping[str, float] = field(default_factory=dict)
     """partition -> the list price of its instances."""
 
@@ -108,7 +108,7 @@ def put(cloudwatch: Any, data: Sequence[Datum]) -> None:
 
 
 def look(cluster: fleet.Fleet, usd_per_hour: Mapping[str, float]) -> View:
-    """Raises SlurmError if slurmctld does not answer; then no heartbeat is sent either."""
+    """Raises SlurmError if slurmctld does not answer; then the caller sends no heartbeat either."""
     nodes, jobs = slurm.nodes(), slurm.jobs()
     running = _instances(client("ec2"), cluster)
     return View(count_nodes(cluster, nodes), count_jobs(jobs), Counter(), prices(running, usd_per_hour))
