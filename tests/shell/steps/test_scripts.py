@@ -1,4 +1,4 @@
-"""Every shell script as nodes get it: it passes shellcheck, bash parses it, and no template or program is left in it."""
+"""Every shell script as nodes get it: it passes shellcheck, bash parses it, and it contains no template or program."""
 
 from __future__ import annotations
 
