@@ -68,8 +68,9 @@ def grant_head(
     compute_role: iam.Role,
     host_key: ssm.StringParameter,
 ) -> None:
-    described = ["ec2:DescribeCapacityReservations", "ec2:DescribeInstanceStatus", "ec2:DescribeInstances"]
-    allow(role, described, ["*"])  # AWS has no scope for them
+    allow(role, ["ec2:DescribeInstances", "ec2:DescribeInstanceStatus"], ["*"])  # AWS has no scope for them
+    if any(partition.purchase.kind == "capacity-block" for partition in partitions):
+        allow(role, ["ec2:DescribeCapacityReservations"], ["*"])
     _grant_launch(role, cluster=cluster, network=network, partitions=partitions)
     to_ec2 = {"StringEquals": {"iam:PassedToService": _ec2_by_name(role)}}
     allow(role, ["iam:PassRole"], [compute_role.role_arn], to_ec2)
