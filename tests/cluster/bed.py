@@ -42,6 +42,8 @@ class Bed:
     port: int
     user: str = ""
     """Of cluster.yaml; default: the administrator."""
+    python: str = ""
+    """The folder of the jobs' Python; default: an environment, which the first job builds."""
     _remotes: dict[frozenset[str], SshRemote] = field(default_factory=dict, compare=False, repr=False)
     """At most one connection: to the head node with this id."""
 
@@ -154,7 +156,8 @@ class Bed:
             self._remotes.popitem()[1].close()
 
     def submit(self, *arguments: str, timeout_s: float = 240) -> Submitted:
-        done = self.gpucluster("submit", *arguments, timeout_s=timeout_s)
+        own = ("--python", self.python) if self.python else ()
+        done = self.gpucluster("submit", *own, *arguments, timeout_s=timeout_s)
         lines = done.stdout.splitlines()
         assert lines and lines[-1].startswith("{"), done.stderr + done.stdout
         submitted = Submitted(done.returncode, lines[:-1], done.stderr, json.loads(lines[-1]))

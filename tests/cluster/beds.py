@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,15 @@ def opened(bed: Bed) -> Iterator[Bed]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     with opened(Bed.make(tmp_path_factory.mktemp("cluster"))) as bed:
         bed.up()
+        yield bed
+
+
+@contextmanager
+def up_without_environments(folder: Path) -> Iterator[Bed]:
+    """A cluster whose jobs need no framework, and so it builds no environment."""
+    with opened(replace(Bed.make(folder), python="/home/plain")) as bed:
+        bed.up()
+        bed.ssh("sh", "-c", f"sudo mkdir -p {bed.python}/bin && sudo ln -s /usr/bin/python3 {bed.python}/bin/python")
         yield bed
 
 

@@ -49,29 +49,6 @@ def _reason(cluster: Bed, node: str, word: str) -> str:
     return next((line for line in lines if word in line), "")
 
 
-def test_missing_capacity_is_shown_while_a_job_waits_and_the_launch_is_retried(cluster: Bed) -> None:
-    node = powered_off_node(cluster)
-    laid = cluster.localcloud("fault", "add", "capacity", "--instance-type", "g5.12xlarge")
-    assert laid.returncode == 0, laid.stderr
-    job = cluster.submit(f"--sbatch-args=--nodelist={node}", "--launcher", "srun", "--", "true")
-    try:
-        why = wait_for("the reason", lambda: _cause(cluster.gpucluster("why", job.last["job_id"]).stdout), 120)
-        assert f"EC2 has not launched {node} yet: InsufficientInstanceCapacity" in why
-        assert "asked again every 15 s" in why
-        assert "InsufficientInstanceCapacity" in cluster.gpucluster("status").stdout
-        assert "InsufficientInstanceCapacity" in cluster.gpucluster("jobs").stdout
-        cluster.localcloud("fault", "clear")
-        followed = cluster.gpucluster("logs", "-f", job.last["job_id"], timeout_s=240)
-        assert followed.returncode == 0, followed.stderr
-    finally:
-        cluster.gpucluster("cancel", job.last["job_id"])
-        cluster.localcloud("fault", "clear")
-
-
-def _cause(text: str) -> str:
-    return text if "InsufficientInstanceCapacity" in text else ""
-
-
 def test_a_port_in_use_is_reported(empty_cloud: Bed, tmp_path: object) -> None:
     other = [sys.executable, "-m", "localcloud", "up", "--name", f"{empty_cloud.name}-b", "--port"]
     done = subprocess.run(

@@ -10,7 +10,6 @@ import pytest
 from bed import Bed, Submitted, wait_for
 
 HARDWARE = "/run/localcloud/hardware.json"
-LOG = "/var/log/slurm/slurmctld.log"
 CHECKS = "/opt/gpucluster/prolog.d/15-health /opt/gpucluster/epilog.d/85-health"
 JOB = ("--nodes", "2", "--gpus-per-node", "4", "--ntasks-per-node", "1", "--follow")
 
@@ -96,33 +95,3 @@ def test_nccls_report_is_in_the_result(cluster: Bed, nodes: list[str]) -> None:
     assert job.exit_code == 0, job.told
     assert job.result["nccl"]["networks"] == {"Socket": 2}
     assert any("warning: NCCL's network is Socket on 2 ranks" in line for line in job.log)
-
-
-def test_a_node_that_lost_a_gpu_is_replaced_and_its_job_runs_elsewhere(cluster: Bed, nodes: list[str]) -> None:
-    """Slurm's prolog finds it, on a node that is up. The job is not pinned to its first nodes."""
-    (ill,) = [each for each in cluster.instances("compute").values() if each["tags"].get("gpucluster:node") == nodes[1]]
-    hardware = json.loads(cluster.ssh("ssh", nodes[1], "cat", HARDWARE))
-    wait_for_last_check(cluster, nodes[1])
-    write_hardware(cluster, nodes[1], hardware | {"gpus": 3})
-    job = cluster.submit(*JOB[:-1], "--launcher", "srun", "--", "echo", "started")
-    why = "health: nvidia-smi lists 3 of 4 GPUs"
-    # Slurm's log: `sinfo` shows the reason only until the node is powered down.
-    wait_for("the reason", lambda: f"node {nodes[1]} reason set to: {why}" in cluster.ssh("sudo", "cat", LOG), 60)
-    explained = wait_for(
-        "why", lambda: _line(cluster.gpucluster("why", job.last["job_id"]).stdout, f"{nodes[1]} failed"), 60
-    )
-    assert "is replaced" in explained and explained.endswith(why), explained
-    followed = cluster.gpucluster("logs", "-f", job.last["job_id"], timeout_s=300)
-    assert followed.returncode == 0, followed.stderr
-    assert "started" in followed.stdout
-    wait_for("the old instance's end", lambda: ill["instance_id"] not in cluster.instances("compute"), 60)
-    wait_for("the node", lambda: "drain" not in cluster.ssh("sinfo", "-h", "-n", nodes[1], "-o", "%T"), 120)
-    watch = "systemctl show --property=ActiveState,NRestarts gpucluster-health-watch"
-    assert cluster.ssh("ssh", nodes[0], watch).split() == ["NRestarts=0", "ActiveState=active"]
-    done = cluster.gpucluster("doctor", "--node", nodes[0])
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert done.stdout.endswith(f"{nodes[0]} is healthy\n") and "DCGM's diagnostics did not run" in done.stdout
-
-
-def _line(text: str, words: str) -> str:
-    return next((line for line in text.splitlines() if words in line), "")

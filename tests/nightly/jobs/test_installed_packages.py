@@ -10,15 +10,21 @@ from bed import Bed, Submitted
 
 from tests.wheels import wheel
 
+SUBJECTS = [
+    "gpucluster/cli/env.py",
+    "gpucluster/submission/packages.py",
+    "gpucluster/submission/requirements.py",
+    "gpucluster_job/overlay.py",
+    "gpucluster_job/packages.py",
+    "gpucluster_job/wheels.py",
+]
 SHOW = "import greeting, torch; print('greeting', greeting.version, 'torch', torch.__version__)"
 JOB = {"nodes": 2, "gpus_per_node": 1, "launcher": "srun", "command": ["python", "-c", SHOW]}
 
 
-@pytest.fixture(scope="session")
-def cluster(changing: Bed) -> Bed:
-    """A separate cluster, not the one that most tests share."""
-    assert changing.gpucluster("env", "build", "torch", timeout_s=300).returncode == 0
-    return changing
+@pytest.fixture(scope="module", autouse=True)
+def torch(cluster: Bed) -> None:
+    assert cluster.gpucluster("env", "build", "torch", timeout_s=300).returncode == 0
 
 
 @pytest.fixture(scope="module")

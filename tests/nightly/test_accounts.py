@@ -8,21 +8,33 @@ from typing import Any
 
 import pytest
 from bed import Bed, wait_for
+from beds import up_without_environments
 
+SUBJECTS = [
+    "bootstrap/lib/controller.sh",
+    "bootstrap/programs/bin/accounts",
+    "bootstrap/programs/bin/mount-home",
+    "bootstrap/programs/bin/user-key",
+    "bootstrap/programs/prolog.d/05-users",
+    "bootstrap/steps/jobs/ssh_trust.sh",
+    "bootstrap/steps/slurm/accounting.sh",
+    "bootstrap/steps/slurm/user_limits.sh",
+    "bootstrap/steps/system/users.sh",
+    "gpucluster/account.py",
+    "gpucluster/config/users.py",
+    "templates/slurm/slurm.conf.j2",
+]
 USERS = "\nusers:\n  - {name: ada}\n  - {name: ben, max_jobs: 1}\n"
 WAITS = ["bash", "-c", "id -un; id -u; while [ ! -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done"]
 
 
 @pytest.fixture(scope="module")
-def cluster(changing: Bed) -> Iterator[Bed]:
-    """With two users, while these tests run."""
-    changing.submit("--nodes", "2", "--launcher", "srun", "--follow", "--", "true")
-    before = changing.config.read_text()
-    changing.config.write_text(before + USERS)
-    changing.up()
-    yield changing
-    changing.config.write_text(before)
-    changing.up()
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with up_without_environments(tmp_path_factory.mktemp("accounts")) as bed:
+        bed.submit("--nodes", "2", "--launcher", "srun", "--follow", "--", "true")
+        bed.config.write_text(bed.config.read_text() + USERS)
+        bed.up()
+        yield bed
 
 
 def job_of(bed: Bed) -> str:
@@ -50,12 +62,10 @@ def ran(bed: Bed, *words: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_jobs_of_two_users_run_at_once_under_their_own_accounts(cluster: Bed) -> None:
-    ada, ben = cluster.of("ada"), cluster.of("ben")
+def test_two_users_at_once(shared: Bed) -> None:
+    ada, ben = shared.of("ada"), shared.of("ben")
     hers, his, second = job_of(ada), job_of(ben), job_of(ben)
-    wait_for(
-        "both jobs' start", lambda: [jobs_of(cluster)[job]["state"] for job in (hers, his)] == ["RUNNING"] * 2, 120
-    )
+    wait_for("both jobs' start", lambda: [jobs_of(shared)[job]["state"] for job in (hers, his)] == ["RUNNING"] * 2, 120)
 
     # on nodes that booted before there were users, under the same number as on the head node
     uid = ran(ada, "ssh", "--", "id", "-u")
@@ -65,7 +75,7 @@ def test_jobs_of_two_users_run_at_once_under_their_own_accounts(cluster: Bed) ->
     # each sees their own, and the administrator all
     assert set(jobs_of(ada)) == {hers}
     assert set(jobs_of(ben)) == {his, second}
-    assert {job: row["user"] for job, row in jobs_of(cluster).items()} == {hers: "ada", his: "ben", second: "ben"}
+    assert {job: row["user"] for job, row in jobs_of(shared).items()} == {hers: "ada", his: "ben", second: "ben"}
     assert his not in ran(ada, "ssh", "--", "sacct", "--allusers", "--noheader", "--format=jobid")
 
     # a limit holds for its user
@@ -79,23 +89,23 @@ def test_jobs_of_two_users_run_at_once_under_their_own_accounts(cluster: Bed) ->
     assert "Permission denied" in refused(ada, "ssh", "--", "ls", "/home/ubuntu/jobs")
     assert "Permission denied" in refused(ada, "ssh", "--", "touch", "/home/gpucluster/envs/mine")
     assert refused(ada, "ssh", "--", "sudo", "-n", "true")
-    assert set(jobs_of(cluster)) == {hers, his, second}
+    assert set(jobs_of(shared)) == {hers, his, second}
 
     # their own, and the administrator anybody's; while his job ends, the second one would be given a third node
-    cluster.ssh("scancel", hers, second)
+    shared.ssh("scancel", hers, second)
     assert str(his) in " ".join(ran(ben, "cancel", his))
-    wait_for("the end of all", lambda: not jobs_of(cluster), 60)
+    wait_for("the end of all", lambda: not jobs_of(shared), 60)
 
 
-def test_a_removed_user_cannot_log_in(cluster: Bed) -> None:
-    text = cluster.config.read_text()
-    ben = cluster.of("ben")
+def test_a_removed_user_cannot_log_in(shared: Bed) -> None:
+    text = shared.config.read_text()
+    ben = shared.of("ben")
     assert ran(ben, "ssh", "--", "id", "-un") == ["ben"]
-    cluster.config.write_text(text.replace("  - {name: ben, max_jobs: 1}\n", ""))
-    cluster.up()
+    shared.config.write_text(text.replace("  - {name: ben, max_jobs: 1}\n", ""))
+    shared.up()
     assert "'ben' is not a user of the cluster" in refused(ben, "ssh", "--", "true")
-    cluster.config.write_text(text)
+    shared.config.write_text(text)
     assert refused(ben, "ssh", "--", "true")
     submits = "setpriv --reuid=ben --regid=ben --clear-groups sbatch --chdir=/tmp --wrap=true"
-    assert "Job violates accounting/QOS policy" in cluster.ssh("sudo", "sh", "-c", f"{submits} 2>&1 || true")
-    assert cluster.ssh("stat", "-c", "%U %a", "/home/ben").split() == ["ben", "700"]
+    assert "Job violates accounting/QOS policy" in shared.ssh("sudo", "sh", "-c", f"{submits} 2>&1 || true")
+    assert shared.ssh("stat", "-c", "%U %a", "/home/ben").split() == ["ben", "700"]
