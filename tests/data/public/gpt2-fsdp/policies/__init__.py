@@ -1,0 +1,3 @@
+from .mixed_precision import *
+from .wrapping import *
+
