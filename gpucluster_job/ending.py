@@ -30,7 +30,7 @@ STOPPED_BY = {
 }
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 ANNOUNCED_S = 45
-"""A spot node's jobs are requeued this long before its announced end, or a little later."""
+"""Jobs are requeued this long before the announced end of their node, or a little later."""
 EARLY_S = 5
 """Slurm's clock may be ahead of this node's by this much."""
 
@@ -49,7 +49,8 @@ def now() -> str:
 
 
 def stop_reason(settings: Settings, log_start: int, lost_node: str | None) -> str:
-    """slurmstepd writes to the log why Slurm ends a job. srun knows which node was lost. A spot node announces it."""
+    """slurmstepd writes to the log why Slurm ends a job. srun knows which node was lost. EC2 announces some
+    ends."""
     announced = _announced(settings)
     if announced and (lost_node or _is_near(announced)):
         return announced
@@ -81,7 +82,7 @@ def runs_again(settings: Settings) -> bool:
 
 
 def _announced(settings: Settings) -> str:
-    """A spot node's notice about this run: bootstrap/gpucluster_node/notices/spot.py."""
+    """What EC2 has announced of a node of this run: bootstrap/gpucluster_node/ends.py writes it."""
     said = rf"^JobId={settings.job_id} .* AdminComment=run {settings.runs_before}: (.*?at [-0-9T:]+Z) "
     match = re.search(said, _shown(settings), re.MULTILINE)
     return match[1] if match else ""

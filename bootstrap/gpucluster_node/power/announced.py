@@ -54,7 +54,7 @@ def _events(status: Mapping[str, Any]) -> Iterator[ends.End]:
     for event in status.get("Events", ()):
         at = event.get("NotBefore")
         if at and not event.get("Description", "").startswith("["):
-            yield ends.End(at, f"EC2 has scheduled {event['Code']} for {ends.utc(at)}", EVENT_DRAIN)
+            yield ends.End(at, f"EC2 plans {event['Code']} at {ends.utc(at)}", EVENT_DRAIN)
 
 
 def _failed(status: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:

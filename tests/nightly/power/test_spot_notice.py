@@ -69,7 +69,7 @@ def test_a_job_is_requeued_before_ec2_ends_its_node(spot: Bed) -> None:
     wait_for("both ranks a third time", lambda: started(3), 300)
     text = spot.ssh("cat", log)
     assert text.count("checkpoint written") == 4
-    assert f"error: {node} was lost: EC2 has scheduled instance-stop for " in text
+    assert f"error: {node} was lost: EC2 plans instance-stop at " in text
     assert instance not in nodes_of(spot, job_id).values()
 
     node, instance = list(nodes_of(spot, job_id).items())[1]

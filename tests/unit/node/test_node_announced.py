@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -16,6 +17,8 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from gpucluster_node import ec2, slurm
 from gpucluster_node.power import announced
+
+from gpucluster_job import ending
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 BLOCK = "cr-0123456789abcdef0"
@@ -146,7 +149,7 @@ def test_a_job_leaves_before_a_scheduled_event(head: Head) -> None:
     head.submit("--signal=B:USR1@300")
     at = NOW + timedelta(hours=30)
     head.ec2.statuses["event.code", "i-1"] = event("system-reboot", at)
-    words = "EC2 has scheduled system-reboot for 2026-02-01T18:00:00Z"
+    words = "EC2 plans system-reboot at 2026-02-01T18:00:00Z"
     assert head.look(NOW) == []
     assert head.look(at - timedelta(hours=24)) == [down(words)]
     assert head.look(at - timedelta(seconds=301)) == []
@@ -161,7 +164,7 @@ def test_a_job_without_a_signal_is_requeued(head: Head) -> None:
     head.submit()
     at = NOW + timedelta(seconds=119)
     head.ec2.statuses["event.code", "i-1"] = event("instance-stop", at)
-    words = "EC2 has scheduled instance-stop for 2026-01-31T12:01:59Z"
+    words = "EC2 plans instance-stop at 2026-01-31T12:01:59Z"
     assert head.look(NOW) == [down(words), comment(words)]
     assert head.look(at - timedelta(seconds=30)) == [["scontrol", "requeue", "7"]]
 
@@ -206,7 +209,7 @@ def test_a_capacity_block_ends_half_an_hour_before_its_end_date(head: Head) -> N
 
 
 def test_the_next_instance_of_a_node_begins_anew(head: Head) -> None:
-    words = "EC2 has scheduled instance-stop for 2026-01-31T12:00:00Z"
+    words = "EC2 plans instance-stop at 2026-01-31T12:00:00Z"
     for head.instance_id in ("i-1", "i-2"):
         head.ec2.statuses["event.code", head.instance_id] = event("instance-stop", NOW)
         head.announced._asked = None
@@ -236,6 +239,20 @@ def test_what_ec2_refuses_or_slurm_does_not_do_is_tried_again(head: Head) -> Non
     assert head.look(NOW + timedelta(minutes=1)) == []
     head.refuses = ""
     assert head.look(NOW + timedelta(minutes=1, seconds=5)) != []
+
+
+def test_a_job_reads_its_reason_from_the_comment(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
+    head.submit()
+    head.block, head.ec2.block_ends = BLOCK, NOW + timedelta(minutes=30)
+    (block,) = (argv[-1] for argv in head.look(NOW) if argv[2] == "jobid=7")
+    head.announced._asked, head.block, head.announced._nodes = None, "", {}
+    head.ec2.statuses["event.code", "i-1"] = event("instance-stop", NOW)
+    (stop,) = (argv[-1] for argv in head.look(NOW) if argv[2] == "jobid=7")
+    job: Any = SimpleNamespace(job_id="7", runs_before=0)
+    for said in (block, stop):
+        shown = f"JobId=7 JobName=x AdminComment={said.partition('=')[2]} Restarts=0 "
+        monkeypatch.setattr(ending, "_shown", lambda job, text=shown: text)
+        assert ending._announced(job) == said.partition("run 0: ")[2]
 
 
 def test_the_instances_of_a_capacity_block_are_known() -> None:
